@@ -1,0 +1,2 @@
+//! The `wallfinder` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Lanes: a schedule and a wire driven over sockets, filling histograms.

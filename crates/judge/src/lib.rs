@@ -1,0 +1,1 @@
+//! Estimators and verdicts: functions of a record.

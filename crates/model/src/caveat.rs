@@ -1,0 +1,135 @@
+//! Doubt, typed: what a reader must know before believing a number.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A reason for care. The report words it and gives advice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Caveat {
+    /// The hypervisor took this share of the processors.
+    StealAbove {
+        /// Mean share over all cores, 0..1.
+        share: f64,
+    },
+    /// Requests failed.
+    Errors {
+        /// Failed among answered and failed, 0..1.
+        share: f64,
+        /// The class that failed most.
+        class: String,
+    },
+    /// The lanes ran late against their own schedule.
+    LanesLate {
+        /// 99.9th percentile of lateness.
+        p999_ns: u64,
+    },
+    /// The offered rate was not reached.
+    RateMissed {
+        /// Requests per second asked for.
+        asked: f64,
+        /// Requests per second sent.
+        sent: f64,
+    },
+    /// N and X·R disagree: the numbers cannot all be right.
+    LittleMismatch {
+        /// Mean in flight divided by throughput times mean latency; 1 when they agree.
+        ratio: f64,
+    },
+    /// Throughput changed within the window.
+    NotSteady {
+        /// The later level divided by the earlier.
+        ratio: f64,
+        /// When, from the window's start.
+        at_ns: u64,
+    },
+    /// Client and server shared processors.
+    SharedProcessors {
+        /// The processors that both ran on.
+        cpus: Vec<u32>,
+    },
+    /// Somebody else used the processors of a side.
+    Neighbour {
+        /// `client` or `server`.
+        side: String,
+        /// Cores used by others.
+        cores: f64,
+    },
+    /// Receive work of one side ran on the other side's processors.
+    SoftirqElsewhere {
+        /// `client` or `server`: whose processors did the work.
+        side: String,
+        /// Share of those processors, 0..1.
+        share: f64,
+    },
+    /// The server's processes could not be seen.
+    ServerNotSeen {
+        /// Why, and the way out.
+        why: String,
+    },
+    /// Hardware counters are not available here.
+    CountersUnavailable,
+    /// Too few answers for the quantiles shown.
+    FewAnswers {
+        /// Answers in the window.
+        answers: u64,
+    },
+    /// The measured window was shorter than planned.
+    WindowCut {
+        /// Planned length.
+        planned_ns: u64,
+        /// Actual length.
+        actual_ns: u64,
+    },
+    /// The machine or this process stood still.
+    Gap {
+        /// Length of the gap.
+        gap_ns: u64,
+        /// When, from the start of the step.
+        at_ns: u64,
+    },
+    /// The wall clock was stepped during the run.
+    ClockStepped {
+        /// By how much; negative: back.
+        by_ns: i64,
+    },
+    /// A processor group was throttled.
+    Throttled {
+        /// `client` or `server`.
+        side: String,
+        /// Share of the window in which it was, 0..1.
+        share: f64,
+    },
+    /// A foreign driver's report was not understood: throughput is from the wire.
+    DriverReportUnread {
+        /// What was looked for.
+        why: String,
+    },
+    /// The run was interrupted or killed.
+    Incomplete {
+        /// What is missing.
+        what: String,
+    },
+    /// Samples fell outside the histogram.
+    BeyondHistogram {
+        /// How many.
+        count: u64,
+    },
+    /// The peer did something odd that was survived.
+    Anomaly {
+        /// Which, such as `h1.length_and_chunked`.
+        what: String,
+        /// How many times.
+        count: u64,
+    },
+    /// In an open loop, requests were due and not sent when the window closed.
+    Backlog {
+        /// How many.
+        requests: u64,
+    },
+    /// Something else, in words.
+    Note {
+        /// The words.
+        text: String,
+    },
+}

@@ -1,0 +1,32 @@
+//! Plain data: what is planned, what was measured, what is concluded.
+//!
+//! Everything here is a value with a JSON shape. There is no I/O, no clock and no
+//! arithmetic beyond what a value says of itself: measuring is the engine's and the
+//! probes' work, concluding is the judge's, showing is the report's.
+//!
+//! ```text
+//!  Plan ──► (engine, probes) ──► Record { steps: [Step { counts, latency, telemetry }] }
+//!                                   └──► (judge) ──► Verdict, Caveat
+//! ```
+//!
+//! Units stand last in names: `_ns` nanoseconds, `_s` seconds, `_bytes`, `_share` a
+//! fraction of one, `_cores` processor-seconds per second.
+
+#![forbid(unsafe_code)]
+
+pub mod caveat;
+pub mod environment;
+pub mod failure;
+pub mod plan;
+pub mod record;
+pub mod telemetry;
+pub mod units;
+pub mod verdict;
+
+pub use caveat::Caveat;
+pub use environment::Environment;
+pub use failure::Failure;
+pub use plan::{Arrival, Load, Plan, Stop, Target};
+pub use record::{Record, Step};
+pub use units::{Bytes, Nanos, Rate};
+pub use verdict::{Verdict, Wall};

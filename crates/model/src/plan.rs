@@ -1,0 +1,139 @@
+//! What is asked for: a target, a load, and the steps that vary it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Nanos, Rate};
+
+/// Everything that one command sets out to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// What the run is called: part of its folder's name.
+    pub name: String,
+    /// The command that made it: `run`, `ramp`, `find`, `study`.
+    pub command: String,
+    /// The URL under load.
+    pub target: Target,
+    /// Loads in the order in which they run, one for each step.
+    pub steps: Vec<StepPlan>,
+    /// Seed of everything drawn at random.
+    pub seed: u64,
+    /// Processors the lanes are pinned to, in turn; empty: not pinned.
+    pub client_cpus: Vec<u32>,
+    /// Processors a subject of ours is pinned to; empty: not pinned.
+    pub server_cpus: Vec<u32>,
+    /// The command of a subject that was started for this run.
+    pub subject: Option<String>,
+    /// The command of a foreign driver that produces the load instead of the engine.
+    pub driver: Option<String>,
+}
+
+/// One load to be held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPlan {
+    /// What the step is called in tables: `/simple c=100 d=100`.
+    pub name: String,
+    /// The URL, where it differs between steps.
+    pub target: Target,
+    /// The load.
+    pub load: Load,
+}
+
+/// The URL under load, taken apart. Secrets are kept out: `url` is redacted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// The URL as shown: user information and secret-looking query values are `***`.
+    pub url: String,
+    /// `http`, later `https`, `grpc`, `tcp`.
+    pub scheme: String,
+    /// Host as written.
+    pub host: String,
+    /// Port, given or by default of the scheme.
+    pub port: u16,
+    /// Path without query: what tables show.
+    pub path: String,
+    /// The address that the load goes to, such as `127.0.0.1:8083`.
+    pub address: String,
+}
+
+/// How much is asked of the target, and in which pattern.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Connections over all lanes.
+    pub connections: u32,
+    /// Requests in flight on one connection at the most (pipelining depth or streams).
+    pub in_flight_per_connection: u32,
+    /// Engine threads.
+    pub lanes: u32,
+    /// When requests are due.
+    pub arrival: Arrival,
+    /// Not measured at the start.
+    pub warmup: Nanos,
+    /// When the measured window ends.
+    pub stop: Stop,
+    /// Total deadline of a request, from its intended instant.
+    pub timeout: Nanos,
+    /// A new connection for each request.
+    pub connection_per_request: bool,
+    /// The request's method.
+    pub method: String,
+    /// Names of the request's extra header fields (values may be secrets).
+    pub header_names: Vec<String>,
+    /// Bytes of the request's body.
+    pub body_bytes: u64,
+    /// Whether content-coded bodies are decoded.
+    pub inflate: bool,
+}
+
+impl Load {
+    /// Requests in flight at the most.
+    pub fn in_flight_max(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.in_flight_per_connection)
+    }
+}
+
+/// When requests are due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "model", rename_all = "kebab-case")]
+pub enum Arrival {
+    /// Closed loop: the next one as soon as an answer makes room, after a pause.
+    Closed {
+        /// The pause between an answer and the next request.
+        think: Nanos,
+    },
+    /// Open loop, evenly spaced.
+    Constant {
+        /// Requests per second over all lanes.
+        rate: Rate,
+    },
+    /// Open loop, exponential gaps.
+    Poisson {
+        /// Mean requests per second over all lanes.
+        rate: Rate,
+    },
+    /// Open loop, the rate growing linearly from the start of the warm-up to the end.
+    Ramp {
+        /// Requests per second at the start.
+        from: Rate,
+        /// Requests per second at the end.
+        to: Rate,
+        /// How long the growth takes; the last rate holds afterwards.
+        over: Nanos,
+    },
+}
+
+impl Arrival {
+    /// Whether requests are due by the clock, whatever the answers do.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Arrival::Closed { .. })
+    }
+}
+
+/// When the measured window ends: the first of the two that is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stop {
+    /// Length of the measured window; with a count, the longest it may take.
+    pub after: Nanos,
+    /// Requests to be made in all, warm-up included.
+    pub requests: Option<u64>,
+}

@@ -1,0 +1,297 @@
+//! Everything one run measured, complete enough to be judged again later.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::caveat::Caveat;
+use crate::environment::Environment;
+use crate::plan::{Load, Plan, Target};
+use crate::telemetry::{Sample, Telemetry};
+use crate::verdict::Verdict;
+
+/// Version of the shape below. A reader refuses what is newer than itself.
+pub const SCHEMA: &str = "wallfinder.record/1";
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name of the folder, such as `20261120T140211Z-ramp-simple`.
+    pub id: String,
+    /// Start, UTC, RFC 3339.
+    pub started_utc: String,
+    /// Version of the tool.
+    pub tool_version: String,
+    /// The command line, secrets redacted.
+    pub command_line: Vec<String>,
+    /// What was asked for.
+    pub plan: Plan,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What was measured.
+    pub steps: Vec<Step>,
+    /// What holds for the run as a whole.
+    pub caveats: Vec<Caveat>,
+    /// Whether every planned step ended as planned.
+    pub complete: bool,
+    /// Why it ended early, such as `SIGINT`.
+    pub interrupted: Option<String>,
+    /// Claims, when the run was a study.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ClaimOutcome>,
+}
+
+/// One load held for a warm-up and a measured window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Position in the run, from 0.
+    pub index: u32,
+    /// Name in tables.
+    pub name: String,
+    /// The URL.
+    pub target: Target,
+    /// The load asked for.
+    pub load: Load,
+    /// What produced it.
+    pub driver: Driver,
+    /// Start of the schedule, UTC, RFC 3339.
+    pub started_utc: String,
+    /// Length of the measured window.
+    pub window_ns: u64,
+    /// Counts of the measured window, and the identity that they obey.
+    pub counts: Counts,
+    /// Good answers per second of the window.
+    pub throughput: f64,
+    /// Mean requests in flight over the window, counted and not inferred.
+    pub in_flight_mean: f64,
+    /// From the intended instant to the last byte.
+    pub latency: Option<Histogram>,
+    /// From the first byte handed to the socket to the last byte received.
+    pub service: Option<Histogram>,
+    /// From the first byte handed to the socket to the first byte received.
+    pub first_byte: Option<Histogram>,
+    /// From the intended instant to the first byte handed to the socket, while a
+    /// connection was free: how late the lane itself was.
+    pub lateness: Option<Histogram>,
+    /// The window in slices of about 100 ms, warm-up included (`at_ns` below the warm-up).
+    pub intervals: Vec<Interval>,
+    /// Telemetry of the window.
+    pub telemetry: Telemetry,
+    /// What the engine could drive at most for such a load.
+    pub ceiling: Option<Ceiling>,
+    /// How each lane did.
+    pub lanes: Vec<LaneSummary>,
+    /// The verdict.
+    pub verdict: Option<Verdict>,
+    /// Telemetry rows: kept in `series.parquet`, not in `record.json`.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub series: Vec<Sample>,
+}
+
+/// What produced the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Driver {
+    /// `wallfinder`, `autocannon`, `wrk`, `other`, ...
+    pub name: String,
+    /// Its command line, where it is foreign.
+    pub command: Option<String>,
+    /// `io_uring` or `epoll`, for the engine.
+    pub io: Option<String>,
+    /// Where throughput comes from: `engine`, `report` (the driver's own) or `wire` (bytes
+    /// and packets observed).
+    pub throughput_from: String,
+    /// Whether latency is counted from intended instants.
+    pub latency_from_due: bool,
+}
+
+/// Requests by what became of them, in the measured window:
+/// `in_flight_start + scheduled = answered + failed + not_sent + in_flight_end`
+/// (with `not_sent` the growth of the open loop's backlog, which may be negative).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Requests that became due.
+    pub scheduled: u64,
+    /// Good answers: complete, framed, 2xx or 3xx.
+    pub answered: u64,
+    /// Failures by class.
+    pub failed: BTreeMap<String, u64>,
+    /// Growth of the requests due and not sent.
+    pub not_sent: i64,
+    /// In flight when the window opened.
+    pub in_flight_start: u64,
+    /// In flight when it closed.
+    pub in_flight_end: u64,
+    /// Answers by status code.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes read from sockets.
+    pub bytes_in: u64,
+    /// Bytes written to sockets.
+    pub bytes_out: u64,
+    /// Bytes of bodies of good answers, as framed on the wire.
+    pub body_bytes: u64,
+    /// Connections opened in the window.
+    pub connects: u64,
+    /// Connection attempts that failed, by class.
+    pub connect_failures: BTreeMap<String, u64>,
+    /// Oddities survived, by name.
+    pub anomalies: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// Failures of every class.
+    pub fn failed_total(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Whether the accounting identity holds.
+    pub fn balanced(&self) -> bool {
+        let came = self.in_flight_start as i128 + self.scheduled as i128;
+        let went = self.answered as i128
+            + self.failed_total() as i128
+            + self.not_sent as i128
+            + self.in_flight_end as i128;
+        came == went
+    }
+}
+
+/// A distribution: the whole histogram, and the quantiles that tables show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Histogram {
+    /// HDR V2, compressed by nothing, in base64; unit nanoseconds. Empty where a foreign
+    /// driver gave quantiles only.
+    pub hdr_v2: String,
+    /// Values.
+    pub count: u64,
+    /// Values beyond the range, counted apart and included in no quantile.
+    pub beyond: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub stdev_ns: f64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Quantiles by name: `p50`, `p75`, `p90`, `p95`, `p99`, `p99.9`, `p99.99`; those
+    /// known.
+    pub quantiles_ns: BTreeMap<String, u64>,
+}
+
+impl Histogram {
+    /// A quantile by name, such as `p99.9`.
+    pub fn quantile_ns(&self, name: &str) -> Option<u64> {
+        self.quantiles_ns.get(name).copied()
+    }
+}
+
+/// A slice of the run, over all lanes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// End, from the start of the schedule.
+    pub at_ns: u64,
+    /// Length.
+    pub span_ns: u64,
+    /// Good answers.
+    pub answered: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Requests that became due.
+    pub scheduled: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// In flight at the end.
+    pub in_flight: u64,
+    /// Median latency; 0 without answers.
+    pub p50_ns: u64,
+    /// 99th percentile of latency; 0 without answers.
+    pub p99_ns: u64,
+    /// Largest latency.
+    pub max_ns: u64,
+}
+
+/// How one lane did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LaneSummary {
+    /// Lane number.
+    pub lane: u32,
+    /// The processor it was pinned to.
+    pub cpu: Option<u32>,
+    /// Connections it held.
+    pub connections: u32,
+    /// Good answers.
+    pub answered: u64,
+    /// CPU time in the window.
+    pub cpu_ns: u64,
+    /// CPU time over wall time, 0..1.
+    pub busy_share: f64,
+    /// Waits for events in the window.
+    pub waits: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// What the engine's lanes could drive at most for such a load, against a null server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ceiling {
+    /// Requests per second.
+    pub throughput: f64,
+    /// Whether the lanes were busy when it was reached; otherwise it is extrapolated from
+    /// their CPU time per request.
+    pub lanes_saturated: bool,
+    /// Lane CPU per request there, in nanoseconds.
+    pub cpu_per_request_ns: f64,
+    /// Requests per second actually driven against the null server.
+    pub driven: f64,
+}
+
+/// A sentence of a study, and what the data say of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimOutcome {
+    /// Short name in the study file.
+    pub id: String,
+    /// The claim in words.
+    pub claim: String,
+    /// Where it was made.
+    pub source: String,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The numbers that decided it, or why they could not.
+    pub because: String,
+}
+
+/// What data say of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The data support it.
+    Confirmed,
+    /// The data speak against it.
+    Contradicted,
+    /// The data do not decide.
+    Open,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_counts_every_request_once() {
+        let mut counts = Counts {
+            scheduled: 100,
+            answered: 90,
+            in_flight_start: 4,
+            in_flight_end: 6,
+            not_sent: 3,
+            ..Counts::default()
+        };
+        counts.failed.insert("net.refused".into(), 5);
+        assert!(counts.balanced());
+        counts.answered += 1;
+        assert!(!counts.balanced());
+    }
+}

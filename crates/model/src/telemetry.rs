@@ -1,0 +1,243 @@
+//! What the probes saw: one row for each tick, and the summary of a step's window.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One tick of telemetry, every 50-100 ms. Counts are those of the tick, not totals.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// End of the tick, from the start of the step's schedule; negative: before it.
+    pub at_ns: i64,
+    /// Length of the tick.
+    pub span_ns: u64,
+    /// Processors, in the order of their numbers.
+    pub cores: Vec<CoreSample>,
+    /// The driver's processes.
+    pub client: Option<FamilySample>,
+    /// The server's processes.
+    pub server: Option<FamilySample>,
+    /// The interface between them, as the server's host sees it.
+    pub link: Option<LinkSample>,
+    /// The TCP stack of the server's namespace.
+    pub tcp: Option<TcpSample>,
+    /// Context switches of the whole machine.
+    pub switches: u64,
+    /// Tasks that could run at the instant of the sample.
+    pub runnable: u32,
+}
+
+/// How one processor spent a tick; shares sum to about 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct CoreSample {
+    /// Processor number.
+    pub cpu: u32,
+    /// User code (nice included).
+    pub usr: f32,
+    /// Kernel code on behalf of tasks.
+    pub sys: f32,
+    /// Hardware interrupts.
+    pub irq: f32,
+    /// Software interrupts: most of the network stack's receive side.
+    pub softirq: f32,
+    /// Taken by the hypervisor.
+    pub steal: f32,
+    /// Idle, waiting for disk included.
+    pub idle: f32,
+}
+
+impl CoreSample {
+    /// Share that was not idle and not stolen.
+    pub fn busy(&self) -> f32 {
+        self.usr + self.sys + self.irq + self.softirq
+    }
+}
+
+/// A family of processes in one tick: a server with its parent and children, or a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FamilySample {
+    /// Processes.
+    pub processes: u32,
+    /// Threads.
+    pub threads: u32,
+    /// CPU time, user and system, exact (from the scheduler where it counts).
+    pub cpu_ns: u64,
+    /// CPU time in user code; the split is by clock tick, so coarse.
+    pub cpu_user_ns: u64,
+    /// Time spent runnable and not running.
+    pub run_wait_ns: u64,
+    /// Context switches by waiting.
+    pub switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub switches_involuntary: u64,
+    /// Page faults without disk.
+    pub faults_minor: u64,
+    /// Page faults with disk.
+    pub faults_major: u64,
+    /// Resident memory at the instant of the sample.
+    pub rss_bytes: u64,
+    /// Time throttled by a quota.
+    pub throttled_ns: u64,
+    /// Quota periods in which it was throttled.
+    pub throttled_periods: u64,
+    /// CPU share of the busiest thread, 0..1.
+    pub hottest_thread_share: f32,
+}
+
+/// An interface in one tick, as the server's host sees it: `tx` is the downlink.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LinkSample {
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Packets dropped, both ways.
+    pub drops: u64,
+}
+
+/// The TCP stack in one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TcpSample {
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connections dropped because an accept queue was full.
+    pub listen_overflows: u64,
+    /// Connections dropped at listening sockets for any reason.
+    pub listen_drops: u64,
+    /// Connections opened by this host.
+    pub opens_active: u64,
+    /// Connections accepted by this host.
+    pub opens_passive: u64,
+    /// Resets sent.
+    pub resets_out: u64,
+}
+
+/// A step's measured window in one look.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Telemetry {
+    /// Length covered by the samples below.
+    pub window_ns: u64,
+    /// Samples in the window.
+    pub samples: u32,
+    /// Processors over the window.
+    pub cores: Vec<CoreSample>,
+    /// For each processor, the 95th percentile of its busy share over the ticks, 0..1.
+    pub cores_busy_p95: Vec<f32>,
+    /// The driver.
+    pub client: Option<FamilySummary>,
+    /// The server.
+    pub server: Option<FamilySummary>,
+    /// The link.
+    pub link: Option<LinkSummary>,
+    /// The TCP stack.
+    pub tcp: Option<TcpSample>,
+    /// The server's sockets at the end of the window.
+    pub server_sockets: Option<SocketsSummary>,
+    /// The client's sockets at the end of the window.
+    pub client_sockets: Option<SocketsSummary>,
+    /// Cost of observing: CPU time of the sampler in the window.
+    pub observer_cpu_ns: u64,
+}
+
+/// A family of processes over a window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FamilySummary {
+    /// Command name of the first process: `catalogue`.
+    pub name: String,
+    /// Process ids; the first 256.
+    pub pids: Vec<u32>,
+    /// Processes at the end.
+    pub processes: u32,
+    /// Threads at the end.
+    pub threads: u32,
+    /// Processors that it may run on.
+    pub cpus_allowed: Vec<u32>,
+    /// Quota in cores, where a group has one.
+    pub quota_cores: Option<f64>,
+    /// CPU time in the window.
+    pub cpu_ns: u64,
+    /// Of it in user code.
+    pub cpu_user_ns: u64,
+    /// CPU time over the time of the processors it may use (or its quota), 0..1.
+    pub utilisation: f64,
+    /// Time runnable and not running, over the window; may exceed 1 with several threads.
+    pub run_wait_cores: f64,
+    /// Context switches by waiting.
+    pub switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub switches_involuntary: u64,
+    /// Page faults without disk.
+    pub faults_minor: u64,
+    /// Page faults with disk.
+    pub faults_major: u64,
+    /// Most resident memory seen.
+    pub rss_bytes_max: u64,
+    /// Time throttled.
+    pub throttled_ns: u64,
+    /// Share of quota periods that ended throttled, 0..1.
+    pub throttled_share: f64,
+    /// The busiest thread.
+    pub hottest_thread: Option<ThreadShare>,
+    /// Busy cores of its processors that are not its own and not the other side's.
+    pub neighbour_cores: f64,
+    /// Mean busy share of its processors, everybody's work included, 0..1.
+    pub cpus_busy: f64,
+    /// Mean softirq share of its processors, 0..1.
+    pub cpus_softirq: f64,
+}
+
+/// A thread and its CPU share.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadShare {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// CPU share over the window, 0..1.
+    pub share: f64,
+}
+
+/// An interface over a window, as the server's host sees it: `tx` is the downlink.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LinkSummary {
+    /// Name, such as `lo` or `eth0`.
+    pub interface: String,
+    /// Rate in bits per second, by qdisc or by the driver; none on loopback.
+    pub rate_bits: Option<u64>,
+    /// Totals in the window.
+    pub totals: LinkSample,
+    /// Downlink use of the rate, 0..1.
+    pub downlink_share: Option<f64>,
+    /// Uplink use of the rate, 0..1.
+    pub uplink_share: Option<f64>,
+    /// Largest packet in bytes.
+    pub mtu: Option<u32>,
+}
+
+/// What the kernel's socket chronographs say: where time with data to send went.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SocketsSummary {
+    /// Sockets looked at.
+    pub sockets: u32,
+    /// Share of their time with data unacknowledged or unsent, 0..1.
+    pub busy_share: f64,
+    /// Share of busy time limited by the peer's receive window, 0..1.
+    pub receive_window_limited_share: f64,
+    /// Share of busy time limited by the send buffer, 0..1.
+    pub send_buffer_limited_share: f64,
+    /// Median smoothed round trip.
+    pub rtt_p50_us: u32,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Largest bytes unread in a receive queue.
+    pub receive_queue_bytes_max: u32,
+    /// Largest bytes unsent in a send queue.
+    pub send_queue_bytes_max: u32,
+}

@@ -1,0 +1,1 @@
+//! A record becomes text, JSON, CSV and HTML.

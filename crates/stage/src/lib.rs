@@ -1,0 +1,1 @@
+//! The apparatus: subjects, drivers and where they run.

@@ -1,0 +1,1 @@
+//! A run's record on disk: journalled, sealed, read back.

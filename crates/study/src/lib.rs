@@ -1,0 +1,1 @@
+//! Study files: what is run, and what is claimed.

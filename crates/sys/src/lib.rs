@@ -1,0 +1,1 @@
+//! System calls and all the unsafe code of Wallfinder.
