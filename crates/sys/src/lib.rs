@@ -1,1 +1,17 @@
-//! System calls and all the unsafe code of Wallfinder.
+//! Every system call wrapper of Wallfinder, and all of its `unsafe`.
+//!
+//! What this crate is: clocks, processor affinity, process limits, sockets, and two ways
+//! of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
+//! ([`io::Io`]) shaped like completions. What it is not: it knows no protocol, keeps no
+//! statistics, and decides nothing.
+//!
+//! Each `unsafe` block says what makes it sound; every other crate forbids the word.
+
+pub mod allocator;
+pub mod clock;
+pub mod io;
+pub mod limits;
+pub mod net;
+pub mod process;
+
+pub use rustix::io::Errno;

@@ -1,0 +1,327 @@
+//! Waiting for many sockets: one trait, two ways.
+//!
+//! The trait is shaped like completions: a lane asks for connections and sends, waits,
+//! and takes events one by one. [`Epoll`] does the reads itself when a socket is ready;
+//! [`Uring`] lets the kernel do them into buffers that it was given. What a lane does
+//! with the events is the same code either way.
+//!
+//! ```text
+//!  connect(conn) ──► Connected | ConnectFailed
+//!  send(conn, range of the payload block) ──► Now(n) | Later ──► Sent
+//!                                   Received(conn, bytes) · Eof · Broken
+//! ```
+//!
+//! Invariants: no event of a connection comes after [`Io::close`] of it until it is
+//! connected again; bytes of an event stay valid until the next [`Io::next_event`].
+
+mod epoll;
+mod uring;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+pub use epoll::Epoll;
+pub use uring::Uring;
+
+/// What an instance is opened with; everything it needs is reserved then.
+#[derive(Debug, Clone)]
+pub struct IoConfig {
+    /// Connections, numbered from 0.
+    pub connections: u32,
+    /// Where they go.
+    pub address: SocketAddr,
+    /// The immutable bytes that sends take ranges of.
+    pub payload: Arc<[u8]>,
+    /// Whether at most one send is ever outstanding for a connection and the peer's
+    /// answer shows that it is done: completions of sends are then not asked for.
+    pub quiet_sends: bool,
+}
+
+/// A range of received bytes, to be read with [`Io::bytes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    start: usize,
+    len: usize,
+}
+
+impl Span {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Something that happened to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It is open.
+    Connected {
+        /// Which.
+        conn: u32,
+    },
+    /// It could not be opened.
+    ConnectFailed {
+        /// Which.
+        conn: u32,
+        /// Why.
+        errno: Errno,
+    },
+    /// Bytes came.
+    Received {
+        /// On which.
+        conn: u32,
+        /// The bytes.
+        span: Span,
+    },
+    /// A send that was to end later has.
+    Sent {
+        /// On which.
+        conn: u32,
+        /// Bytes taken by the socket.
+        count: usize,
+    },
+    /// The peer has finished writing.
+    Eof {
+        /// Which.
+        conn: u32,
+    },
+    /// Reading or writing failed.
+    Broken {
+        /// Which.
+        conn: u32,
+        /// Why.
+        errno: Errno,
+        /// Whether it was a write.
+        sending: bool,
+    },
+}
+
+/// How far a send has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendState {
+    /// The socket took this many bytes, now.
+    Now(usize),
+    /// An [`Event::Sent`] will say.
+    Later,
+}
+
+/// How long a wait may take, and for how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// Longest time, from now; `None`: as long as it takes.
+    pub timeout_ns: Option<u64>,
+    /// Events worth waiting for together, where that is cheap to ask for (io_uring).
+    pub batch: u32,
+    /// How long to wait for a full batch before one event is enough.
+    pub batch_wait_us: u32,
+}
+
+/// One thread's sockets.
+pub trait Io: Sized {
+    /// Its name in records.
+    const NAME: &'static str;
+
+    /// Reserves everything for these connections.
+    fn open(config: &IoConfig) -> Result<Self, Errno>;
+
+    /// Starts to open a connection. An error here is local: no descriptor, port, memory.
+    fn connect(&mut self, conn: u32) -> Result<(), Errno>;
+
+    /// Sends a range of the payload block. Not while an earlier send is outstanding.
+    fn send(&mut self, conn: u32, start: usize, len: usize) -> Result<SendState, Errno>;
+
+    /// Closes a connection, open or opening. Nothing of it is heard afterwards.
+    fn close(&mut self, conn: u32);
+
+    /// Hands over what was asked for, and waits for events.
+    fn wait(&mut self, wait: Wait) -> Result<(), Errno>;
+
+    /// The next event, until there is none.
+    fn next_event(&mut self) -> Option<Event>;
+
+    /// The bytes of the last event.
+    fn bytes(&self, span: Span) -> &[u8];
+
+    /// What the kernel knows of a connection, if it is open.
+    fn tcp_info(&self, conn: u32) -> Option<crate::net::TcpInfo>;
+}
+
+/// Whether io_uring can be used here, with all that [`Uring`] needs; else why not.
+pub fn uring_available() -> Result<(), String> {
+    let config = IoConfig {
+        connections: 1,
+        address: SocketAddr::from(([127, 0, 0, 1], 9)),
+        payload: Arc::from(&b"x"[..]),
+        quiet_sends: false,
+    };
+    match Uring::open(&config) {
+        Ok(_) => Ok(()),
+        Err(Errno::PERM) => {
+            Err("io_uring is forbidden here (kernel.io_uring_disabled or seccomp)".into())
+        }
+        Err(Errno::NOSYS) => Err("this kernel has no io_uring".into()),
+        Err(errno) => Err(format!("io_uring cannot be set up: {errno}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// Waits until `wanted` picks an event; gives up after some seconds.
+    fn until<I: Io, T>(io: &mut I, mut wanted: impl FnMut(&I, Event) -> Option<T>) -> T {
+        for _ in 0..100 {
+            let wait = Wait {
+                timeout_ns: Some(100_000_000),
+                batch: 1,
+                batch_wait_us: 0,
+            };
+            io.wait(wait).unwrap();
+            while let Some(event) = io.next_event() {
+                if let Some(found) = wanted(io, event) {
+                    return found;
+                }
+            }
+        }
+        panic!("the event never came");
+    }
+
+    fn config(listener: &TcpListener, connections: u32) -> IoConfig {
+        IoConfig {
+            connections,
+            address: listener.local_addr().unwrap(),
+            payload: Arc::from(&b"hello, world"[..]),
+            quiet_sends: false,
+        }
+    }
+
+    fn a_round_trip_and_an_end<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut io = I::open(&config(&listener, 2)).unwrap();
+        io.connect(1).unwrap();
+        until(&mut io, |_, event| {
+            (event == Event::Connected { conn: 1 }).then_some(())
+        });
+        let (mut far, _) = listener.accept().unwrap();
+        let sent = match io.send(1, 7, 5).unwrap() {
+            SendState::Now(count) => count,
+            SendState::Later => until(&mut io, |_, event| match event {
+                Event::Sent { conn: 1, count } => Some(count),
+                _ => None,
+            }),
+        };
+        assert_eq!(sent, 5);
+        let mut got = [0; 5];
+        far.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"world");
+        for text in [&b"one"[..], b"and two"] {
+            far.write_all(text).unwrap();
+            let heard = until(&mut io, |io, event| match event {
+                Event::Received { conn: 1, span } => Some(io.bytes(span).to_vec()),
+                _ => None,
+            });
+            assert_eq!(heard, text);
+        }
+        drop(far);
+        until(&mut io, |_, event| {
+            (event == Event::Eof { conn: 1 }).then_some(())
+        });
+        io.close(1);
+        io.connect(1).unwrap();
+        until(&mut io, |_, event| {
+            (event == Event::Connected { conn: 1 }).then_some(())
+        });
+        assert!(io.tcp_info(1).is_some());
+        assert!(io.tcp_info(0).is_none());
+    }
+
+    fn a_refused_connection_says_so<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = config(&listener, 1);
+        drop(listener);
+        let mut io = I::open(&config).unwrap();
+        io.connect(0).unwrap();
+        let errno = until(&mut io, |_, event| match event {
+            Event::ConnectFailed { conn: 0, errno } => Some(errno),
+            _ => None,
+        });
+        assert_eq!(errno, Errno::CONNREFUSED);
+    }
+
+    fn nothing_is_heard_of_a_closed_connection<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut io = I::open(&config(&listener, 1)).unwrap();
+        io.connect(0).unwrap();
+        until(&mut io, |_, event| {
+            (event == Event::Connected { conn: 0 }).then_some(())
+        });
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"late").unwrap();
+        io.close(0);
+        let wait = Wait {
+            timeout_ns: Some(20_000_000),
+            batch: 1,
+            batch_wait_us: 0,
+        };
+        io.wait(wait).unwrap();
+        assert_eq!(io.next_event(), None);
+    }
+
+    fn a_long_answer_arrives_whole<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut io = I::open(&config(&listener, 1)).unwrap();
+        io.connect(0).unwrap();
+        until(&mut io, |_, event| {
+            (event == Event::Connected { conn: 0 }).then_some(())
+        });
+        let (mut far, _) = listener.accept().unwrap();
+        let sender = std::thread::spawn(move || {
+            let bytes: Vec<u8> = (0..20_000_000_u32).map(|n| (n % 251) as u8).collect();
+            far.write_all(&bytes).unwrap();
+        });
+        let mut seen = 0_u32;
+        until(&mut io, |io, event| match event {
+            Event::Received { span, .. } => {
+                for byte in io.bytes(span) {
+                    assert_eq!(*byte, (seen % 251) as u8);
+                    seen += 1;
+                }
+                (seen == 20_000_000).then_some(())
+            }
+            _ => None,
+        });
+        sender.join().unwrap();
+    }
+
+    macro_rules! for_both {
+        ($($name:ident),*) => {
+            mod with_epoll {
+                $(#[test] fn $name() { super::$name::<super::Epoll>(); })*
+            }
+            mod with_uring {
+                $(#[test] fn $name() {
+                    match super::uring_available() {
+                        Ok(()) => super::$name::<super::Uring>(),
+                        Err(why) => println!("skipped: {why}"),
+                    }
+                })*
+            }
+        };
+    }
+
+    for_both!(
+        a_round_trip_and_an_end,
+        a_refused_connection_says_so,
+        nothing_is_heard_of_a_closed_connection,
+        a_long_answer_arrives_whole
+    );
+}

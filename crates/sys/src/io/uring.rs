@@ -1,0 +1,485 @@
+//! Completions: one io_uring for each lane.
+//!
+//! * Receives are multishot into a ring of buffers that the kernel picks from, so a
+//!   connection is armed once and each answer costs one completion and no call.
+//! * Sends, connects and re-armed receives are queued and handed over together by the
+//!   call that waits.
+//! * Task work is deferred to that call (`DEFER_TASKRUN`), so nothing interrupts the lane.
+//! * Sockets are registered, so the kernel takes no reference for each operation.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::{Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+
+use super::{Event, Io, IoConfig, SendState, Span, Wait};
+use crate::net::{Blocking, TcpInfo, tcp_info, tcp_socket};
+
+/// Entries of the submission queue: what is queued beyond it is handed over early.
+const SUBMISSIONS: u32 = 1024;
+/// Bytes of one receive buffer.
+const BUFFER_BYTES: usize = 16 * 1024;
+const BUFFER_GROUP: u16 = 0;
+
+/// What a completion is of: the high bits of its tag.
+mod kind {
+    pub(super) const CONNECT: u64 = 0;
+    pub(super) const RECEIVE: u64 = 1;
+    pub(super) const SEND: u64 = 2;
+}
+
+fn tag(kind: u64, generation: u32, conn: u32) -> u64 {
+    kind << 60 | u64::from(generation & 0x0fff_ffff) << 32 | u64::from(conn)
+}
+
+#[derive(Debug)]
+struct Socket {
+    fd: Option<OwnedFd>,
+    generation: u32,
+}
+
+/// Memory shared with the kernel: the ring of buffer descriptors, and the buffers.
+#[derive(Debug)]
+struct Buffers {
+    ring: NonNull<types::BufRingEntry>,
+    ring_layout: Layout,
+    bytes: NonNull<u8>,
+    bytes_layout: Layout,
+    count: u16,
+    tail: u16,
+}
+
+impl Buffers {
+    fn new(count: u16) -> Buffers {
+        assert!(count.is_power_of_two());
+        let entry = size_of::<types::BufRingEntry>();
+        let ring_layout = Layout::from_size_align(usize::from(count) * entry, 4096)
+            .expect("a small power of two");
+        let bytes_layout = Layout::from_size_align(usize::from(count) * BUFFER_BYTES, 4096)
+            .expect("a small power of two");
+        // SAFETY: both layouts have a size above zero.
+        let (ring, bytes) = unsafe { (alloc_zeroed(ring_layout), alloc_zeroed(bytes_layout)) };
+        let (Some(ring), Some(bytes)) = (NonNull::new(ring), NonNull::new(bytes)) else {
+            handle_alloc_error(bytes_layout);
+        };
+        let mut buffers = Buffers {
+            ring: ring.cast(),
+            ring_layout,
+            bytes,
+            bytes_layout,
+            count,
+            tail: 0,
+        };
+        for id in 0..count {
+            buffers.give(id);
+        }
+        buffers.publish();
+        buffers
+    }
+
+    fn start(id: u16) -> usize {
+        usize::from(id) * BUFFER_BYTES
+    }
+
+    /// Puts a buffer back in line; the kernel sees it after [`Buffers::publish`].
+    fn give(&mut self, id: u16) {
+        assert!(id < self.count);
+        let index = usize::from(self.tail & (self.count - 1));
+        // SAFETY: `index` is inside the ring, the buffer is inside `bytes`, and the kernel
+        // does not read the entry before the tail has passed it.
+        unsafe {
+            let entry = &mut *self.ring.as_ptr().add(index);
+            entry.set_addr(self.bytes.as_ptr().add(Buffers::start(id)) as u64);
+            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_bid(id);
+        }
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    fn publish(&self) {
+        // SAFETY: the tail stands in the first entry of the ring, which is ours and
+        // aligned; the kernel reads it with acquire ordering.
+        unsafe {
+            let tail = types::BufRingEntry::tail(self.ring.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    fn read(&self, span: Span) -> &[u8] {
+        assert!(span.start + span.len <= self.bytes_layout.size());
+        // SAFETY: inside the allocation, initialised since it was zeroed, and not written
+        // by the kernel before the buffer is given back, which needs `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().add(span.start), span.len) }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated with these layouts; `Uring` drops it when the kernel is done.
+        unsafe {
+            dealloc(self.ring.as_ptr().cast(), self.ring_layout);
+            dealloc(self.bytes.as_ptr(), self.bytes_layout);
+        }
+    }
+}
+
+/// The peer's address in the kernel's shape, at a fixed place while connects refer to it.
+struct PeerAddress {
+    storage: Box<libc::sockaddr_storage>,
+    len: libc::socklen_t,
+}
+
+impl PeerAddress {
+    fn new(address: &SocketAddr) -> PeerAddress {
+        // SAFETY: all-zero bytes are a valid `sockaddr_storage`.
+        let mut storage: Box<libc::sockaddr_storage> = Box::new(unsafe { std::mem::zeroed() });
+        let at = std::ptr::from_mut(&mut *storage);
+        let len = match address {
+            SocketAddr::V4(v4) => {
+                // SAFETY: the storage is large enough and aligned for every family.
+                let place = unsafe { &mut *at.cast::<libc::sockaddr_in>() };
+                place.sin_family = libc::AF_INET as libc::sa_family_t;
+                place.sin_port = v4.port().to_be();
+                place.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                // SAFETY: as above.
+                let place = unsafe { &mut *at.cast::<libc::sockaddr_in6>() };
+                place.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                place.sin6_port = v6.port().to_be();
+                place.sin6_addr.s6_addr = v6.ip().octets();
+                place.sin6_scope_id = v6.scope_id();
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        PeerAddress {
+            storage,
+            len: len as libc::socklen_t,
+        }
+    }
+}
+
+/// Sockets driven by io_uring. Dropping it waits until the kernel is done with the memory
+/// that it was lent.
+pub struct Uring {
+    ring: IoUring,
+    sockets: Vec<Socket>,
+    /// Freed by hand: never while an operation may still write into it.
+    buffers: ManuallyDrop<Buffers>,
+    /// Operations handed over that have not completed (quiet sends not counted: they read
+    /// the payload alone, and only until their socket is shut down).
+    outstanding: usize,
+    peer: PeerAddress,
+    payload: Arc<[u8]>,
+    address: SocketAddr,
+    quiet_sends: bool,
+    /// The buffer of the last event, to be given back.
+    lent: Option<u16>,
+    given_back: bool,
+}
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring")
+            .field("sockets", &self.sockets.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        for conn in 0..self.sockets.len() as u32 {
+            self.close(conn);
+        }
+        let wait = Wait {
+            timeout_ns: Some(10_000_000),
+            batch: 1,
+            batch_wait_us: 0,
+        };
+        for _ in 0..100 {
+            if self.outstanding == 0 || self.wait(wait).is_err() {
+                break;
+            }
+            while self.next_event().is_some() {}
+        }
+        if self.outstanding == 0 {
+            // SAFETY: no operation is left that knows the buffers, and nothing uses them
+            // after this. Otherwise they are leaked: the kernel may still write there.
+            unsafe { ManuallyDrop::drop(&mut self.buffers) };
+        }
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+impl Uring {
+    fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
+        loop {
+            // SAFETY: what entries refer to (payload, peer address, buffers) is owned by
+            // `self`, never moves, and outlives the ring.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                self.outstanding += 1;
+                return Ok(());
+            }
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(error) if errno(&error) == Errno::INTR => {}
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+    }
+
+    fn arm_receive(&mut self, conn: u32) -> Result<(), Errno> {
+        let generation = self.sockets[conn as usize].generation;
+        let entry = opcode::RecvMulti::new(Fixed(conn), BUFFER_GROUP)
+            .build()
+            .user_data(tag(kind::RECEIVE, generation, conn));
+        self.push(&entry)
+    }
+
+    fn connected(&mut self, conn: u32, result: i32) -> Event {
+        let failed = if result < 0 {
+            Some(Errno::from_raw_os_error(-result))
+        } else {
+            self.arm_receive(conn).err()
+        };
+        match failed {
+            Some(errno) => Event::ConnectFailed { conn, errno },
+            None => Event::Connected { conn },
+        }
+    }
+
+    fn received(&mut self, conn: u32, result: i32, flags: u32) -> Option<Event> {
+        if result == 0 {
+            return Some(Event::Eof { conn });
+        }
+        if !cqueue::more(flags) {
+            let out_of_buffers = result == -(Errno::NOBUFS.raw_os_error());
+            if (result > 0 || out_of_buffers)
+                && let Err(errno) = self.arm_receive(conn)
+            {
+                return Some(Event::Broken {
+                    conn,
+                    errno,
+                    sending: false,
+                });
+            }
+            if out_of_buffers {
+                return None;
+            }
+        }
+        if result < 0 {
+            return Some(Event::Broken {
+                conn,
+                errno: Errno::from_raw_os_error(-result),
+                sending: false,
+            });
+        }
+        let id = cqueue::buffer_select(flags)?;
+        Some(Event::Received {
+            conn,
+            span: Span {
+                start: Buffers::start(id),
+                len: result as usize,
+            },
+        })
+    }
+}
+
+impl Io for Uring {
+    const NAME: &'static str = "io_uring";
+
+    fn open(config: &IoConfig) -> Result<Uring, Errno> {
+        let completions = (config.connections * 2)
+            .next_power_of_two()
+            .clamp(4096, 65_536);
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(completions)
+            .build(SUBMISSIONS)
+            .map_err(|error| errno(&error))?;
+        let count = config.connections.next_power_of_two().clamp(64, 1024) as u16;
+        let buffers = Buffers::new(count);
+        let sockets = (0..config.connections)
+            .map(|_| Socket {
+                fd: None,
+                generation: 0,
+            })
+            .collect();
+        let mut submitter = ring.submitter();
+        submitter
+            .register_files_sparse(config.connections)
+            .map_err(|error| errno(&error))?;
+        // SAFETY: the ring of descriptors is page-aligned, has `count` entries, and lives
+        // until the io_uring is gone.
+        unsafe {
+            submitter.register_buf_ring_with_flags(
+                buffers.ring.as_ptr() as u64,
+                count,
+                BUFFER_GROUP,
+                0,
+            )
+        }
+        .map_err(|error| errno(&error))?;
+        // Not vital: without it each call looks the descriptor up.
+        let _ = submitter.register_ring_fd();
+        Ok(Uring {
+            ring,
+            sockets,
+            buffers: ManuallyDrop::new(buffers),
+            outstanding: 0,
+            peer: PeerAddress::new(&config.address),
+            payload: Arc::clone(&config.payload),
+            address: config.address,
+            quiet_sends: config.quiet_sends,
+            lent: None,
+            given_back: false,
+        })
+    }
+
+    fn connect(&mut self, conn: u32) -> Result<(), Errno> {
+        let fd = tcp_socket(&self.address, Blocking::Yes)?;
+        self.ring
+            .submitter()
+            .register_files_update(conn, &[fd.as_raw_fd()])
+            .map_err(|error| errno(&error))?;
+        let socket = &mut self.sockets[conn as usize];
+        assert!(socket.fd.is_none(), "connection {conn} is open already");
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.fd = Some(fd);
+        let generation = socket.generation;
+        let storage = std::ptr::from_ref(&*self.peer.storage).cast();
+        let entry = opcode::Connect::new(Fixed(conn), storage, self.peer.len)
+            .build()
+            .user_data(tag(kind::CONNECT, generation, conn));
+        self.push(&entry)
+    }
+
+    fn send(&mut self, conn: u32, start: usize, len: usize) -> Result<SendState, Errno> {
+        let bytes = &self.payload[start..start + len];
+        let generation = self.sockets[conn as usize].generation;
+        let mut entry = opcode::Send::new(Fixed(conn), bytes.as_ptr(), len as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .user_data(tag(kind::SEND, generation, conn));
+        if self.quiet_sends {
+            entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+        }
+        self.push(&entry)?;
+        if self.quiet_sends {
+            self.outstanding -= 1;
+            return Ok(SendState::Now(len));
+        }
+        Ok(SendState::Later)
+    }
+
+    fn close(&mut self, conn: u32) {
+        let socket = &mut self.sockets[conn as usize];
+        socket.generation = socket.generation.wrapping_add(1);
+        if let Some(fd) = socket.fd.take() {
+            // Ends the receive that is armed: the kernel holds the socket until then.
+            let _ = shutdown(&fd, Shutdown::Both);
+            let _ = self.ring.submitter().register_files_update(conn, &[-1]);
+        }
+    }
+
+    fn wait(&mut self, wait: Wait) -> Result<(), Errno> {
+        if self.given_back {
+            self.buffers.publish();
+            self.given_back = false;
+        }
+        let submitter = self.ring.submitter();
+        let timeout;
+        let mut args = SubmitArgs::new();
+        let mut want = wait.batch.max(1) as usize;
+        if let Some(ns) = wait.timeout_ns {
+            if ns == 0 {
+                want = 0;
+            }
+            timeout = Timespec::new()
+                .sec(ns / 1_000_000_000)
+                .nsec((ns % 1_000_000_000) as u32);
+            args = args.timespec(&timeout);
+        }
+        if want > 1 {
+            args = args.min_wait_usec(wait.batch_wait_us);
+        }
+        match submitter.submit_with_args(want, &args) {
+            Ok(_) => Ok(()),
+            Err(error) => match errno(&error) {
+                Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
+                errno => Err(errno),
+            },
+        }
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        if let Some(id) = self.lent.take() {
+            self.buffers.give(id);
+            self.given_back = true;
+        }
+        loop {
+            let completion = self.ring.completion().next()?;
+            let (data, result, flags) = (
+                completion.user_data(),
+                completion.result(),
+                completion.flags(),
+            );
+            let conn = data as u32;
+            let generation = (data >> 32) as u32 & 0x0fff_ffff;
+            let uncounted = self.quiet_sends && data >> 60 == kind::SEND;
+            if !cqueue::more(flags) && !uncounted {
+                self.outstanding -= 1;
+            }
+            let buffer = cqueue::buffer_select(flags);
+            if self.sockets[conn as usize].generation & 0x0fff_ffff != generation {
+                if let Some(id) = buffer {
+                    self.buffers.give(id);
+                    self.given_back = true;
+                }
+                continue;
+            }
+            self.lent = buffer;
+            let event = match data >> 60 {
+                kind::CONNECT => Some(self.connected(conn, result)),
+                kind::RECEIVE => self.received(conn, result, flags),
+                _ if result < 0 => Some(Event::Broken {
+                    conn,
+                    errno: Errno::from_raw_os_error(-result),
+                    sending: true,
+                }),
+                _ if self.quiet_sends => None,
+                _ => Some(Event::Sent {
+                    conn,
+                    count: result as usize,
+                }),
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    fn bytes(&self, span: Span) -> &[u8] {
+        self.buffers.read(span)
+    }
+
+    fn tcp_info(&self, conn: u32) -> Option<TcpInfo> {
+        let fd = self.sockets[conn as usize].fd.as_ref()?;
+        tcp_info(fd.as_fd()).ok()
+    }
+}
