@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"runtime/debug"
+
+	"wallfinder.dev/subjects/announce"
+	"wallfinder.dev/subjects/catalogue/products"
+	"wallfinder.dev/subjects/catalogue/routes"
+	"wallfinder.dev/subjects/catalogue/serve"
+	"wallfinder.dev/subjects/lifetime"
+	"wallfinder.dev/subjects/listen"
+	"wallfinder.dev/subjects/profiling"
+)
+
+// serveAlone answers from this process until a signal.
+func serveAlone(options options, stdout io.Writer) error {
+	signals := lifetime.Ended()
+	listener, err := listen.One(options.address())
+	if err != nil {
+		return err
+	}
+	profiles, err := listenForProfiles(options)
+	if err != nil {
+		return err
+	}
+	served, failed, err := startServing(options, listener, plain(profiles))
+	if err != nil {
+		return err
+	}
+	line := describe(options, listener.Addr(), profiles, served)
+	line.GOMAXPROCS = runtime.GOMAXPROCS(0)
+	if err := announce.Write(stdout, line); err != nil {
+		return err
+	}
+	select {
+	case <-signals:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// listenForProfiles opens a listener for each process: this one's first, then
+// its children's. Without --pprof there are none.
+func listenForProfiles(options options) ([]*net.TCPListener, error) {
+	if !options.pprof {
+		return nil, nil
+	}
+	var profiles []*net.TCPListener
+	for process := range 1 + options.children {
+		listener, err := listen.One(options.pprofAddress(process))
+		if err != nil {
+			listen.Close(profiles)
+			return nil, err
+		}
+		profiles = append(profiles, listener)
+	}
+	return profiles, nil
+}
+
+// startServing makes the products and begins to answer requests, and to serve
+// profiles on the listeners for them. What stops either comes down the channel.
+func startServing(options options, listener net.Listener, profiles []net.Listener) (content, <-chan error, error) {
+	if options.gogc.set {
+		debug.SetGCPercent(options.gogc.percent)
+	}
+	pool := products.NewPool(options.seed, options.products)
+	server, err := serve.New(options.server, routes.New(pool, options.seed), options.buffers)
+	if err != nil {
+		return content{}, nil, err
+	}
+	failed := make(chan error, 1+len(profiles))
+	startProfiling(options, profiles, failed)
+	go func() { failed <- fmt.Errorf("%s stopped serving: %w", options.server, server.Serve(listener)) }()
+	return describeContent(pool), failed, nil
+}
+
+// startProfiling samples and serves the profiles of this process.
+func startProfiling(options options, listeners []net.Listener, failed chan<- error) {
+	for _, listener := range listeners {
+		profiling.Set(options.rates)
+		go func() { failed <- fmt.Errorf("the profiles stopped: %w", profiling.Serve(listener)) }()
+	}
+}
+
+func plain(listeners []*net.TCPListener) []net.Listener {
+	plain := make([]net.Listener, len(listeners))
+	for i, listener := range listeners {
+		plain[i] = listener
+	}
+	return plain
+}

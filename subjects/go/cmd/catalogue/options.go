@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wallfinder.dev/subjects/catalogue/routes"
+	"wallfinder.dev/subjects/catalogue/serve"
+	"wallfinder.dev/subjects/profiling"
+)
+
+const usage = `Usage: catalogue [flags]
+
+Serves generated products as JSON, to be put under load:
+/simple /read /read-locked /read-gz /list /compute /compute?body=full
+
+  --server NAME        fiber, fasthttp or nethttp (default fiber)
+  --host ADDRESS       where to listen (default 127.0.0.1)
+  --port N             0 takes a free one, and the start-up line says which (default 8083)
+
+  --prefork            serve from a family of processes on one port (SO_REUSEPORT)
+  --children N         how many (default: as many as this process may use processors)
+  --child-procs N      GOMAXPROCS of each child (default 1)
+
+  --pprof PORT|off     profiles at /debug/pprof/: this process at PORT, child n at PORT+1+n;
+                       0 takes free ports (default off)
+  --mutex-fraction N   sample one in N lock contentions, 0 for none (default 5)
+  --block-rate NS      sample one blocking event per NS nanoseconds blocked, 0 for none (default 1000000)
+
+  --read-buffer BYTES  per connection; limits a request's head (default 16384; fiber, fasthttp)
+  --write-buffer BYTES per connection (default 4096; fiber, fasthttp)
+  --gogc N|off         as the variable GOGC (default: as GOGC says, else 100)
+
+  --seed N             the same seed serves the same bytes (default 1)
+  --products N         size of the pool (default 500)
+
+  --version            print versions and exit
+  --help               print this and exit
+
+Without --prefork, the variable GOMAXPROCS sets the processors to use.
+`
+
+// Bounds of what the flags accept.
+const (
+	portMax      = 65_535
+	childrenMax  = 1024
+	procsMax     = 1024
+	bufferMin    = 256
+	bufferMax    = 16 << 20
+	gogcMax      = 1_000_000
+	fractionMax  = 1_000_000
+	blockRateMax = 1 << 40
+)
+
+// options are the command line, checked.
+type options struct {
+	server string
+	host   string
+	port   int
+
+	prefork    bool
+	children   int
+	childProcs int
+
+	pprof     bool
+	pprofPort int
+	rates     profiling.Rates
+
+	buffers serve.Buffers
+	gogc    gogc
+
+	seed     uint64
+	products int
+
+	version bool
+}
+
+// gogc is a setting of the garbage collector's target, if one was given.
+type gogc struct {
+	set     bool
+	percent int // negative for off
+}
+
+func (o options) address() string { return joinAddress(o.host, o.port) }
+
+// pprofAddress is where a process serves its profiles: the process the user
+// started is number 0, child n is number n+1.
+func (o options) pprofAddress(process int) string {
+	if o.pprofPort == 0 {
+		return joinAddress(o.host, 0)
+	}
+	return joinAddress(o.host, o.pprofPort+process)
+}
+
+func joinAddress(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+func defaultOptions() options {
+	return options{
+		server:     serve.Fiber,
+		host:       "127.0.0.1",
+		port:       8083,
+		children:   runtime.GOMAXPROCS(0),
+		childProcs: 1,
+		rates:      profiling.Rates{MutexFraction: 5, BlockNanos: 1_000_000},
+		// The write buffer is what Fiber and fasthttp choose by themselves. The
+		// read buffer is larger than theirs: a hundred pipelined requests of an
+		// ordinary client fit, and so are answered together.
+		buffers:  serve.Buffers{Read: 16 << 10, Write: 4 << 10},
+		seed:     1,
+		products: 500,
+	}
+}
+
+func parseOptions(args []string) (options, error) {
+	o := defaultOptions()
+	flags := flag.NewFlagSet("catalogue", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // run prints errors and usage
+
+	flags.Func("server", "", oneOf(&o.server, serve.Names))
+	flags.StringVar(&o.host, "host", o.host, "")
+	flags.Func("port", "", number(&o.port, 0, portMax))
+	flags.BoolVar(&o.prefork, "prefork", o.prefork, "")
+	flags.Func("children", "", number(&o.children, 1, childrenMax))
+	flags.Func("child-procs", "", number(&o.childProcs, 1, procsMax))
+	flags.Func("pprof", "", o.setPprof)
+	flags.Func("mutex-fraction", "", number(&o.rates.MutexFraction, 0, fractionMax))
+	flags.Func("block-rate", "", number(&o.rates.BlockNanos, 0, blockRateMax))
+	flags.Func("read-buffer", "", number(&o.buffers.Read, bufferMin, bufferMax))
+	flags.Func("write-buffer", "", number(&o.buffers.Write, bufferMin, bufferMax))
+	flags.Func("gogc", "", o.gogc.parse)
+	flags.Uint64Var(&o.seed, "seed", o.seed, "")
+	flags.Func("products", "", number(&o.products, 1, routes.ProductsMax))
+	flags.BoolVar(&o.version, "version", o.version, "")
+
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	}
+	given := make(map[string]bool)
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return o, o.checkTogether(given)
+}
+
+// checkTogether refuses flags that would do nothing, and ports that would not fit.
+func (o *options) checkTogether(given map[string]bool) error {
+	needs := func(condition bool, reason string, names ...string) error {
+		for _, name := range names {
+			if given[name] && !condition {
+				return fmt.Errorf("--%s %s", name, reason)
+			}
+		}
+		return nil
+	}
+	if !o.prefork {
+		o.children = 0
+	}
+	lastPprof := o.pprofPort + o.children
+	return errors.Join(
+		needs(o.prefork, "needs --prefork", "children", "child-procs"),
+		needs(o.pprof, "needs --pprof PORT", "mutex-fraction", "block-rate"),
+		needs(o.server != serve.NetHTTP, "means nothing to nethttp, which lets nobody choose: leave it out, or choose another --server",
+			"read-buffer", "write-buffer"),
+		needs(lastPprof <= portMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),
+	)
+}
+
+func (o *options) setPprof(text string) error {
+	if text == "off" {
+		o.pprof = false
+		return nil
+	}
+	o.pprof = true
+	if err := number(&o.pprofPort, 0, portMax)(text); err != nil {
+		return fmt.Errorf("%w, or off", err)
+	}
+	return nil
+}
+
+func (g *gogc) parse(text string) error {
+	g.set = true
+	if text == "off" {
+		g.percent = -1
+		return nil
+	}
+	if err := number(&g.percent, 1, gogcMax)(text); err != nil {
+		return fmt.Errorf("%w, or off", err)
+	}
+	return nil
+}
+
+// number parses a whole number within bounds.
+func number(into *int, lowest, highest int) func(string) error {
+	return func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < lowest || n > highest {
+			return fmt.Errorf("must be a whole number from %d to %d", lowest, highest)
+		}
+		*into = n
+		return nil
+	}
+}
+
+func oneOf(into *string, names []string) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(names, text) {
+			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
+		}
+		*into = text
+		return nil
+	}
+}
