@@ -1,0 +1,391 @@
+//! One connection: requests go out in order, answers come back in order.
+
+use super::chunked::{Chunked, Piece};
+use super::head::{self, Found, Framing, Head, Scan};
+use super::sending::Sending;
+use super::shared::Shared;
+use crate::{Answer, Outcome, Transmit, Wire, WireError};
+
+/// The client's end of one HTTP/1 connection.
+#[derive(Debug)]
+pub struct Http1 {
+    state: State,
+    /// The slot of the oldest request in flight, which is the one answered next.
+    oldest: u32,
+    in_flight: u32,
+    /// Whether any request was issued since the connection was opened.
+    is_used: bool,
+    sending: Sending,
+    answer: Unfinished,
+    outcome: Option<Outcome>,
+    scan: Scan,
+    /// The beginning of a head whose end has not come; empty between heads.
+    partial: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    ToClose,
+    /// No request may follow: the peer closed, or an answer said so.
+    Over,
+    Broken,
+}
+
+/// The answer that has begun to arrive.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unfinished {
+    wire_bytes: u64,
+    body_bytes: u64,
+    status: u16,
+    closes: bool,
+    interims: u32,
+}
+
+/// Room for a head that arrives in pieces, reserved when a connection is opened.
+const PARTIAL_BYTES: usize = 1024;
+
+/// A buffer that grew beyond this is given back once its head is whole.
+const PARTIAL_BYTES_KEPT: usize = 16 * 1024;
+
+impl Wire for Http1 {
+    type Shared = Shared;
+
+    fn open(_shared: &Shared) -> Http1 {
+        Http1 {
+            state: State::Head,
+            oldest: 0,
+            in_flight: 0,
+            is_used: false,
+            sending: Sending::default(),
+            answer: Unfinished::default(),
+            outcome: None,
+            scan: Scan::default(),
+            partial: Vec::with_capacity(PARTIAL_BYTES),
+        }
+    }
+
+    fn reset(&mut self, _shared: &Shared) {
+        let mut partial = std::mem::take(&mut self.partial);
+        empty(&mut partial);
+        *self = Http1 {
+            state: State::Head,
+            oldest: 0,
+            in_flight: 0,
+            is_used: false,
+            sending: Sending::default(),
+            answer: Unfinished::default(),
+            outcome: None,
+            scan: Scan::default(),
+            partial,
+        };
+    }
+
+    #[inline]
+    fn room(&self, shared: &Shared) -> u32 {
+        if self.is_over() || self.answer.closes {
+            0
+        } else if shared.options.connection_per_request {
+            u32::from(!self.is_used)
+        } else {
+            shared.options.in_flight_max - self.in_flight
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, shared: &Shared) -> u32 {
+        assert!(self.room(shared) > 0, "issued without room");
+        let depth = shared.options.in_flight_max;
+        let until_wrap = depth - self.oldest;
+        let slot = if self.in_flight < until_wrap {
+            self.oldest + self.in_flight
+        } else {
+            self.in_flight - until_wrap
+        };
+        self.in_flight += 1;
+        self.is_used = true;
+        self.sending.issue(shared.request_len);
+        slot
+    }
+
+    #[inline]
+    fn poll_transmit(&self, shared: &Shared) -> Transmit {
+        if self.is_over() {
+            return Transmit::Idle;
+        }
+        let count_max = if self.answer.closes {
+            self.unsent_of_answered(shared)
+        } else {
+            u64::MAX
+        };
+        self.sending.poll(shared.block().len(), count_max)
+    }
+
+    #[inline]
+    fn handle_sent(&mut self, shared: &Shared, count: usize) {
+        self.sending.sent(shared.request_len, count);
+    }
+
+    #[inline]
+    fn handle_bytes(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
+        assert!(self.outcome.is_none(), "an outcome was not polled");
+        if let State::Head = self.state
+            && self.answer.wire_bytes == 0
+            && self.is_solicited(shared)
+            && let Some(head) = shared.recall(bytes)
+            && let Framing::Length(length) = head.framing
+            && length <= (bytes.len() - head.len as usize) as u64
+            && !head.is_interim()
+        {
+            let total = head.len as u64 + length;
+            self.answer.wire_bytes = total;
+            self.answer.body_bytes = length;
+            self.answer.status = head.status;
+            self.answer.closes = head.closes;
+            shared.count(&head);
+            self.finish(shared);
+            return total as usize;
+        }
+        self.take_all(shared, bytes)
+    }
+
+    fn handle_eof(&mut self, shared: &mut Shared) {
+        assert!(self.outcome.is_none(), "an outcome was not polled");
+        match self.state {
+            State::Over | State::Broken => {}
+            State::ToClose => self.finish(shared),
+            _ if self.answer.wire_bytes > 0 => self.break_off(WireError::H1Truncated),
+            _ => self.state = State::Over,
+        }
+    }
+
+    #[inline]
+    fn poll_outcome(&mut self) -> Option<Outcome> {
+        self.outcome.take()
+    }
+
+    #[inline]
+    fn answering(&self) -> Option<u32> {
+        (self.answer.wire_bytes > 0).then_some(self.oldest)
+    }
+}
+
+impl Http1 {
+    /// Requests that have neither an outcome nor been abandoned with the connection.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether no request may be issued on this connection any more.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over | State::Broken)
+    }
+
+    #[inline]
+    fn is_solicited(&self, shared: &Shared) -> bool {
+        self.sending.has_offered(shared.request_len, self.in_flight)
+    }
+
+    /// What is left to send of the request that is being answered: once an answer says
+    /// that it is the last, no other is sent (RFC 9112, 9.6), but that one is finished.
+    fn unsent_of_answered(&self, shared: &Shared) -> u64 {
+        let later = u64::from(self.in_flight.saturating_sub(1)) * shared.request_len as u64;
+        self.sending.unsent().saturating_sub(later)
+    }
+
+    fn take_all(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while taken < bytes.len() && self.outcome.is_none() {
+            let rest = &bytes[taken..];
+            taken += match &mut self.state {
+                State::Head => self.take_head(shared, rest),
+                State::Length(_) => self.take_length(shared, rest),
+                State::Chunked(_) => self.take_chunked(shared, rest),
+                State::ToClose => self.take_to_close(rest),
+                State::Over => {
+                    self.break_off(WireError::H1Unsolicited);
+                    rest.len()
+                }
+                State::Broken => rest.len(),
+            };
+        }
+        taken
+    }
+
+    fn take_head(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
+        if self.answer.wire_bytes == 0 && !self.is_solicited(shared) {
+            self.break_off(WireError::H1Unsolicited);
+            return bytes.len();
+        }
+        if self.scan.len < head::STATUS_PREFIX && !self.may_start_with(bytes) {
+            self.answer.wire_bytes += bytes.len() as u64;
+            self.break_off(WireError::H1Status);
+            return bytes.len();
+        }
+        let options = &shared.options;
+        let (bytes_max, fields_max) = (options.head_bytes_max, options.head_fields_max);
+        match self.scan.advance(bytes, bytes_max, fields_max) {
+            Found::End(count) => {
+                self.answer.wire_bytes += count as u64;
+                let fields = self.scan.fields();
+                let judged = if self.partial.is_empty() {
+                    shared.judge(&bytes[..count], fields)
+                } else {
+                    self.partial.extend_from_slice(&bytes[..count]);
+                    shared.judge(&self.partial, fields)
+                };
+                self.scan = Scan::default();
+                empty(&mut self.partial);
+                match judged {
+                    Ok(head) => self.begin_body(shared, head),
+                    Err(error) => self.break_off(error),
+                }
+                count
+            }
+            Found::NeedMore => {
+                self.answer.wire_bytes += bytes.len() as u64;
+                self.partial.extend_from_slice(bytes);
+                bytes.len()
+            }
+            Found::TooLong => {
+                self.break_off(WireError::H1HeadLimit);
+                bytes.len()
+            }
+        }
+    }
+
+    fn may_start_with(&self, bytes: &[u8]) -> bool {
+        let mut prefix = [0; head::STATUS_PREFIX];
+        let known = self.partial.len();
+        let len = (known + bytes.len()).min(prefix.len());
+        prefix[..known].copy_from_slice(&self.partial);
+        prefix[known..len].copy_from_slice(&bytes[..len - known]);
+        head::may_start(&prefix[..len])
+    }
+
+    fn begin_body(&mut self, shared: &mut Shared, head: Head) {
+        shared.count(&head);
+        if head.is_interim() {
+            self.answer.interims += 1;
+            let is_switch = head.status == 101;
+            if is_switch || self.answer.interims > shared.options.interim_max {
+                self.break_off(WireError::H1Interim);
+            }
+            return;
+        }
+        self.answer.status = head.status;
+        self.answer.closes = head.closes;
+        match head.framing {
+            Framing::Length(0) => self.finish(shared),
+            Framing::Length(length) => self.state = State::Length(length),
+            Framing::Chunked => {
+                let options = &shared.options;
+                self.state = State::Chunked(Chunked::new(
+                    options.chunk_extension_bytes_max,
+                    options.trailer_bytes_max,
+                ));
+            }
+            Framing::ToClose => self.state = State::ToClose,
+        }
+    }
+
+    fn take_length(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
+        let State::Length(left) = &mut self.state else {
+            unreachable!("called in State::Length only");
+        };
+        let count = (*left).min(bytes.len() as u64);
+        *left -= count;
+        let ended = *left == 0;
+        self.add_body(&bytes[..count as usize]);
+        if ended {
+            self.finish(shared);
+        }
+        count as usize
+    }
+
+    fn take_chunked(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
+        let State::Chunked(chunked) = &mut self.state else {
+            unreachable!("called in State::Chunked only");
+        };
+        match chunked.take(bytes) {
+            Ok(Piece::Data(count)) => {
+                self.add_body(&bytes[..count]);
+                count
+            }
+            Ok(Piece::Framing(count)) => {
+                self.answer.wire_bytes += count as u64;
+                count
+            }
+            Ok(Piece::End(count)) => {
+                self.answer.wire_bytes += count as u64;
+                self.finish(shared);
+                count
+            }
+            Err(error) => {
+                self.break_off(error);
+                bytes.len()
+            }
+        }
+    }
+
+    fn take_to_close(&mut self, bytes: &[u8]) -> usize {
+        self.add_body(bytes);
+        bytes.len()
+    }
+
+    fn add_body(&mut self, data: &[u8]) {
+        self.answer.wire_bytes += data.len() as u64;
+        self.answer.body_bytes += data.len() as u64;
+    }
+
+    /// The answer is whole.
+    #[inline]
+    fn finish(&mut self, shared: &Shared) {
+        let answer = std::mem::take(&mut self.answer);
+        self.outcome = Some(Outcome::Answered(Answer {
+            slot: self.oldest,
+            status: answer.status,
+            wire_bytes: answer.wire_bytes,
+            body_bytes: answer.body_bytes,
+            reusable: !answer.closes,
+        }));
+        self.state = if answer.closes {
+            State::Over
+        } else {
+            State::Head
+        };
+        self.release(shared.options.in_flight_max);
+    }
+
+    #[inline]
+    fn release(&mut self, depth: u32) {
+        self.in_flight -= 1;
+        self.oldest += 1;
+        if self.oldest == depth {
+            self.oldest = 0;
+        }
+    }
+
+    /// The peer broke the protocol: the request being answered fails, if there is one.
+    #[cold]
+    fn break_off(&mut self, error: WireError) {
+        let nobody_asked = error == WireError::H1Unsolicited;
+        let slot = (!nobody_asked).then_some(self.oldest);
+        self.outcome = Some(Outcome::Broken { slot, error });
+        self.in_flight -= u32::from(slot.is_some());
+        self.state = State::Broken;
+        self.answer = Unfinished::default();
+    }
+}
+
+/// Empties a buffer, and gives it back if an unusual head made it grow.
+#[inline]
+fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    if buffer.capacity() > PARTIAL_BYTES_KEPT {
+        *buffer = Vec::with_capacity(PARTIAL_BYTES);
+    }
+}

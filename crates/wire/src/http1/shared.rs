@@ -1,0 +1,132 @@
+//! What the connections of one lane have in common.
+
+use std::sync::Arc;
+
+use super::anomalies::Anomalies;
+use super::head::{self, Head};
+use super::memo::Memo;
+use super::request::{BadRequest, Request};
+use crate::WireError;
+
+/// Bounds and habits of a lane's connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Requests in flight on one connection (the pipeline's depth); at least 1.
+    pub in_flight_max: u32,
+    /// One request for each connection: adds `Connection: close`, and no answer is
+    /// reusable. A `Connection: close` among the user's fields does the same.
+    pub connection_per_request: bool,
+    /// The longest head, blank line included, in bytes; at least 64.
+    pub head_bytes_max: usize,
+    /// The most fields in one head.
+    pub head_fields_max: u32,
+    /// The most interim (1xx) answers before one final answer.
+    pub interim_max: u32,
+    /// The most bytes of chunk extensions in one body.
+    pub chunk_extension_bytes_max: u32,
+    /// The most bytes of trailers in one body.
+    pub trailer_bytes_max: u32,
+    /// Whether gzip and deflate bodies are decoded and checked, and to how many bytes
+    /// at most. None: a body's content is not looked at.
+    pub inflate: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            in_flight_max: 1,
+            connection_per_request: false,
+            head_bytes_max: 300 * 1024,
+            head_fields_max: 5000,
+            interim_max: 32,
+            chunk_extension_bytes_max: 64 * 1024,
+            trailer_bytes_max: 64 * 1024,
+            inflate: None,
+        }
+    }
+}
+
+/// One lane's encoded request, limits, memo of heads and counters.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) options: Options,
+    pub(super) request_len: usize,
+    block: Arc<[u8]>,
+    is_head: bool,
+    memo: Memo,
+    anomalies: Anomalies,
+}
+
+/// Copies of the request in the block fill at most this many bytes, or are one.
+const BLOCK_BYTES_MAX: usize = 64 * 1024;
+
+impl Shared {
+    /// Checks and encodes `request`.
+    pub fn new(request: &Request, mut options: Options) -> Result<Shared, BadRequest> {
+        check(&options)?;
+        let encoded = request.encode(options.connection_per_request)?;
+        options.connection_per_request |= encoded.closes;
+        let request_len = encoded.bytes.len();
+        let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
+        Ok(Shared {
+            options,
+            request_len,
+            block: encoded.bytes.repeat(copies).into(),
+            is_head: encoded.is_head,
+            memo: Memo::new(),
+            anomalies: Anomalies::default(),
+        })
+    }
+
+    /// The encoded request, repeated: what [`Transmit::Block`](crate::Transmit::Block) refers to.
+    pub fn block(&self) -> &Arc<[u8]> {
+        &self.block
+    }
+
+    /// The length of one encoded request, in bytes.
+    pub fn request_bytes(&self) -> usize {
+        self.request_len
+    }
+
+    /// What the connections of this lane have seen so far.
+    pub fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// The remembered head that `bytes` starts with, if it is the one seen last.
+    #[inline]
+    pub(super) fn recall(&self, bytes: &[u8]) -> Option<Head> {
+        self.memo.recall_last(bytes)
+    }
+
+    /// What a complete head says; `head` ends with its blank line.
+    pub(super) fn judge(&mut self, head: &[u8], fields: u32) -> Result<Head, WireError> {
+        if let Some(known) = self.memo.recall(head) {
+            return Ok(known);
+        }
+        let context = head::Context {
+            is_head: self.is_head,
+            always_closes: self.options.connection_per_request,
+        };
+        let judged = head::judge(head, fields, context)?;
+        self.memo.remember(head, judged);
+        Ok(judged)
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, head: &Head) {
+        if head.seen.any() {
+            self.anomalies.count(head.seen);
+        }
+    }
+}
+
+fn check(options: &Options) -> Result<(), BadRequest> {
+    if options.in_flight_max == 0 {
+        return Err(BadRequest::new("in_flight_max", "is 0"));
+    }
+    if options.head_bytes_max < 64 {
+        return Err(BadRequest::new("head_bytes_max", "is below 64"));
+    }
+    Ok(())
+}
