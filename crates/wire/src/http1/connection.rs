@@ -2,6 +2,7 @@
 
 use super::chunked::{Chunked, Piece};
 use super::head::{self, Found, Framing, Head, Scan};
+use super::inflate::{Coding, Inflate};
 use super::sending::Sending;
 use super::shared::Shared;
 use crate::{Answer, Outcome, Transmit, Wire, WireError};
@@ -21,6 +22,8 @@ pub struct Http1 {
     scan: Scan,
     /// The beginning of a head whose end has not come; empty between heads.
     partial: Vec<u8>,
+    /// There where bodies are decoded.
+    inflate: Option<Box<Inflate>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +45,7 @@ struct Unfinished {
     status: u16,
     closes: bool,
     interims: u32,
+    coding: Coding,
 }
 
 /// Room for a head that arrives in pieces, reserved when a connection is opened.
@@ -53,34 +57,15 @@ const PARTIAL_BYTES_KEPT: usize = 16 * 1024;
 impl Wire for Http1 {
     type Shared = Shared;
 
-    fn open(_shared: &Shared) -> Http1 {
-        Http1 {
-            state: State::Head,
-            oldest: 0,
-            in_flight: 0,
-            is_used: false,
-            sending: Sending::default(),
-            answer: Unfinished::default(),
-            outcome: None,
-            scan: Scan::default(),
-            partial: Vec::with_capacity(PARTIAL_BYTES),
-        }
+    fn open(shared: &Shared) -> Http1 {
+        let inflate = shared.options.inflate.map(Inflate::new).map(Box::new);
+        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), inflate)
     }
 
     fn reset(&mut self, _shared: &Shared) {
         let mut partial = std::mem::take(&mut self.partial);
         empty(&mut partial);
-        *self = Http1 {
-            state: State::Head,
-            oldest: 0,
-            in_flight: 0,
-            is_used: false,
-            sending: Sending::default(),
-            answer: Unfinished::default(),
-            outcome: None,
-            scan: Scan::default(),
-            partial,
-        };
+        *self = Http1::fresh(partial, self.inflate.take());
     }
 
     #[inline]
@@ -138,6 +123,7 @@ impl Wire for Http1 {
             && let Framing::Length(length) = head.framing
             && length <= (bytes.len() - head.len as usize) as u64
             && !head.is_interim()
+            && head.coding == Coding::Plain
         {
             let total = head.len as u64 + length;
             self.answer.wire_bytes = total;
@@ -155,7 +141,7 @@ impl Wire for Http1 {
         assert!(self.outcome.is_none(), "an outcome was not polled");
         match self.state {
             State::Over | State::Broken => {}
-            State::ToClose => self.finish(shared),
+            State::ToClose => self.end_body(shared),
             _ if self.answer.wire_bytes > 0 => self.break_off(WireError::H1Truncated),
             _ => self.state = State::Over,
         }
@@ -173,6 +159,22 @@ impl Wire for Http1 {
 }
 
 impl Http1 {
+    /// A new connection, with the buffers of an old one.
+    fn fresh(partial: Vec<u8>, inflate: Option<Box<Inflate>>) -> Http1 {
+        Http1 {
+            state: State::Head,
+            oldest: 0,
+            in_flight: 0,
+            is_used: false,
+            sending: Sending::default(),
+            answer: Unfinished::default(),
+            outcome: None,
+            scan: Scan::default(),
+            partial,
+            inflate,
+        }
+    }
+
     /// Requests that have neither an outcome nor been abandoned with the connection.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
@@ -204,7 +206,7 @@ impl Http1 {
                 State::Head => self.take_head(shared, rest),
                 State::Length(_) => self.take_length(shared, rest),
                 State::Chunked(_) => self.take_chunked(shared, rest),
-                State::ToClose => self.take_to_close(rest),
+                State::ToClose => self.take_body(shared, rest),
                 State::Over => {
                     self.break_off(WireError::H1Unsolicited);
                     rest.len()
@@ -278,6 +280,12 @@ impl Http1 {
         }
         self.answer.status = head.status;
         self.answer.closes = head.closes;
+        self.answer.coding = head.coding;
+        if head.coding != Coding::Plain
+            && let Some(inflate) = &mut self.inflate
+        {
+            inflate.start(head.coding);
+        }
         match head.framing {
             Framing::Length(0) => self.finish(shared),
             Framing::Length(length) => self.state = State::Length(length),
@@ -292,36 +300,33 @@ impl Http1 {
         }
     }
 
-    fn take_length(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
+    fn take_length(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
         let State::Length(left) = &mut self.state else {
             unreachable!("called in State::Length only");
         };
         let count = (*left).min(bytes.len() as u64);
         *left -= count;
         let ended = *left == 0;
-        self.add_body(&bytes[..count as usize]);
+        let count = self.take_body(shared, &bytes[..count as usize]);
         if ended {
-            self.finish(shared);
+            self.end_body(shared);
         }
-        count as usize
+        count
     }
 
-    fn take_chunked(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
+    fn take_chunked(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
         let State::Chunked(chunked) = &mut self.state else {
             unreachable!("called in State::Chunked only");
         };
         match chunked.take(bytes) {
-            Ok(Piece::Data(count)) => {
-                self.add_body(&bytes[..count]);
-                count
-            }
+            Ok(Piece::Data(count)) => self.take_body(shared, &bytes[..count]),
             Ok(Piece::Framing(count)) => {
                 self.answer.wire_bytes += count as u64;
                 count
             }
             Ok(Piece::End(count)) => {
                 self.answer.wire_bytes += count as u64;
-                self.finish(shared);
+                self.end_body(shared);
                 count
             }
             Err(error) => {
@@ -331,14 +336,33 @@ impl Http1 {
         }
     }
 
-    fn take_to_close(&mut self, bytes: &[u8]) -> usize {
-        self.add_body(bytes);
-        bytes.len()
-    }
-
-    fn add_body(&mut self, data: &[u8]) {
+    fn take_body(&mut self, shared: &mut Shared, data: &[u8]) -> usize {
         self.answer.wire_bytes += data.len() as u64;
         self.answer.body_bytes += data.len() as u64;
+        if let Some(inflate) = self.decoder()
+            && let Err(error) = inflate.take(data, &mut shared.scratch)
+        {
+            self.break_off(error);
+        }
+        data.len()
+    }
+
+    fn end_body(&mut self, shared: &Shared) {
+        if self.outcome.is_some() {
+            return;
+        }
+        match self.decoder().map_or(Ok(()), |inflate| inflate.end()) {
+            Ok(()) => self.finish(shared),
+            Err(error) => self.break_off(error),
+        }
+    }
+
+    /// The decoder of the body that arrives, if it is coded.
+    fn decoder(&mut self) -> Option<&mut Inflate> {
+        match self.answer.coding {
+            Coding::Plain => None,
+            Coding::Gzip | Coding::Deflate => self.inflate.as_deref_mut(),
+        }
     }
 
     /// The answer is whole.

@@ -1,7 +1,8 @@
-//! The three fields that frame an answer: `Content-Length`, `Transfer-Encoding`,
-//! `Connection`. Each is gathered over all its lines, in order, as one list (RFC 9110, 5.3).
+//! The fields that matter to a client that measures: `Content-Length`,
+//! `Transfer-Encoding`, `Connection` and `Content-Encoding`. Each is gathered over all its lines, in order, as one list (RFC 9110, 5.3).
 
 use super::head::Framing;
+use super::inflate::Coding;
 use crate::WireError;
 
 /// All lengths given (RFC 9110, 8.6). They must agree.
@@ -14,8 +15,8 @@ pub(super) struct Lengths {
 
 impl Lengths {
     pub(super) fn add(&mut self, value: &[u8]) {
-        for element in value.split(|&byte| byte == b',') {
-            match decimal(trim(element)) {
+        for element in elements(value) {
+            match decimal(element) {
                 Some(length) if self.agreed.is_none_or(|known| known == length) => {
                     self.agreed = Some(length);
                 }
@@ -50,12 +51,10 @@ pub(super) struct TransferCoding {
 impl TransferCoding {
     pub(super) fn add(&mut self, value: &[u8]) {
         self.present = true;
-        let elements = value.split(|&byte| byte == b',').map(trim);
-        for element in elements.filter(|element| !element.is_empty()) {
-            let is = |name: &str| element.eq_ignore_ascii_case(name.as_bytes());
-            self.chunked_last = is("chunked");
+        for element in elements(value).filter(|element| !element.is_empty()) {
+            self.chunked_last = is(element, "chunked");
             self.chunked += u32::from(self.chunked_last);
-            self.bad |= !self.chunked_last && !COMPRESSIONS.iter().any(|name| is(name));
+            self.bad |= !self.chunked_last && !COMPRESSIONS.iter().any(|name| is(element, name));
             self.count += 1;
         }
     }
@@ -88,11 +87,52 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn add(&mut self, value: &[u8]) {
-        for option in value.split(|&byte| byte == b',').map(trim) {
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        for option in elements(value) {
+            self.close |= is(option, "close");
+            self.keep_alive |= is(option, "keep-alive");
         }
     }
+}
+
+/// The content codings, in the order of their application (RFC 9110, 8.4).
+#[derive(Debug, Default)]
+pub(super) struct ContentCoding {
+    only: Coding,
+    count: u32,
+}
+
+impl ContentCoding {
+    pub(super) fn add(&mut self, value: &[u8]) {
+        let is_coding = |element: &&[u8]| !element.is_empty() && !is(element, "identity");
+        for element in elements(value).filter(is_coding) {
+            self.count += 1;
+            self.only = if is(element, "gzip") || is(element, "x-gzip") {
+                Coding::Gzip
+            } else if is(element, "deflate") {
+                Coding::Deflate
+            } else {
+                Coding::Plain
+            };
+        }
+    }
+
+    /// The one coding there is; nothing if there are several, or it is not known.
+    pub(super) fn known(&self) -> Option<Coding> {
+        match (self.count, self.only) {
+            (0, _) => Some(Coding::Plain),
+            (1, Coding::Gzip | Coding::Deflate) => Some(self.only),
+            _ => None,
+        }
+    }
+}
+
+/// The elements of a list, empty ones included (RFC 9110, 5.6.1).
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(trim)
+}
+
+fn is(element: &[u8], name: &str) -> bool {
+    element.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// `1*DIGIT` that fits 64 bits; no sign, no space.

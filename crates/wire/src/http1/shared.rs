@@ -55,10 +55,14 @@ pub struct Shared {
     is_head: bool,
     memo: Memo,
     anomalies: Anomalies,
+    /// Where inflated bytes go, to be dropped; empty where none are.
+    pub(super) scratch: Box<[u8]>,
 }
 
 /// Copies of the request in the block fill at most this many bytes, or are one.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
+
+const SCRATCH_BYTES: usize = 16 * 1024;
 
 impl Shared {
     /// Checks and encodes `request`.
@@ -68,6 +72,7 @@ impl Shared {
         options.connection_per_request |= encoded.closes;
         let request_len = encoded.bytes.len();
         let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
+        let scratch_bytes = options.inflate.map_or(0, |_| SCRATCH_BYTES);
         Ok(Shared {
             options,
             request_len,
@@ -75,6 +80,7 @@ impl Shared {
             is_head: encoded.is_head,
             memo: Memo::new(),
             anomalies: Anomalies::default(),
+            scratch: vec![0; scratch_bytes].into(),
         })
     }
 
@@ -107,6 +113,7 @@ impl Shared {
         let context = head::Context {
             is_head: self.is_head,
             always_closes: self.options.connection_per_request,
+            inflates: self.options.inflate.is_some(),
         };
         let judged = head::judge(head, fields, context)?;
         self.memo.remember(head, judged);
