@@ -1,1 +1,37 @@
-//! A run's record on disk: journalled, sealed, read back.
+//! A run's record on disk: journalled while it is measured, sealed when it ends, read back.
+//!
+//! ```text
+//!  RunFolder::create ─► begin ─► Journal ── step_begins, interval, samples, step_ends ──┐
+//!                                  │ journal.wfj: {length, crc32, kind, JSON}           │
+//!                                  ▼                                                    ▼
+//!                     killed: open() recovers the valid prefix           seal: record.json,
+//!                     and says what is missing                           series.parquet
+//! ```
+//!
+//! It is not a database, and knows nothing of what the numbers mean: it measures nothing
+//! and judges nothing. It prints nothing either: whatever is in doubt stands in the
+//! record's caveats.
+//!
+//! Invariants:
+//!
+//! - A folder that exists is never written into by a new run.
+//! - Measuring never waits for the disk: intervals go through a bounded queue, and what
+//!   finds it full is counted.
+//! - A failed write or sync stays failed: no later call reports success.
+//! - `record.json` appears whole or not at all; as long as it is missing, the journal is there.
+//! - Whatever the files hold, reading them ends in a record or an error.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod folder;
+mod journal;
+mod open;
+mod series;
+mod utc;
+
+pub use error::StoreError;
+pub use folder::RunFolder;
+pub use journal::Journal;
+pub use open::open;
+pub use utc::{utc_compact, utc_rfc3339};
