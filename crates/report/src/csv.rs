@@ -1,0 +1,373 @@
+//! One row for each step, and one row for each interval, as CSV (RFC 4180).
+//!
+//! Times are in nanoseconds, shares in 0..1, sizes in bytes; a value that is not known is
+//! an empty field. The first row names the columns; [`STEP_COLUMNS`] and
+//! [`INTERVAL_COLUMNS`] say what they hold.
+
+use wallfinder_model::plan::Arrival;
+use wallfinder_model::record::{Histogram, Interval};
+use wallfinder_model::{Record, Step};
+
+use crate::figures::{Figures, quantile};
+use crate::words;
+
+/// What a column takes a value from.
+type StepCell = fn(&Step, &Figures) -> Cell;
+type IntervalCell = fn(&Step, &Interval) -> Cell;
+
+/// A column: its name, what it holds, and where that comes from.
+#[derive(Debug)]
+pub struct Column<F> {
+    /// In the first row.
+    pub name: &'static str,
+    /// What it holds, and its unit.
+    pub about: &'static str,
+    cell: F,
+}
+
+/// One field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Words; quoted where needed.
+    Text(String),
+    /// A whole number.
+    Whole(i128),
+    /// A fraction; empty when it is not finite.
+    Real(f64),
+    /// Not known.
+    Unknown,
+}
+
+impl Cell {
+    fn maybe(value: Option<f64>) -> Cell {
+        value.map_or(Cell::Unknown, Cell::Real)
+    }
+
+    fn write(&self, row: &mut String) {
+        match self {
+            Cell::Text(text) => quote(text, row),
+            Cell::Whole(value) => row.push_str(&value.to_string()),
+            Cell::Real(value) if value.is_finite() => row.push_str(&value.to_string()),
+            Cell::Real(_) | Cell::Unknown => {}
+        }
+    }
+}
+
+/// A field of words. A label that a spreadsheet would run as a formula gets an apostrophe.
+fn quote(text: &str, row: &mut String) {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let guard = if formula { "'" } else { "" };
+    if formula || text.contains(['"', ',', '\n', '\r']) {
+        row.push_str(&format!("\"{guard}{}\"", text.replace('"', "\"\"")));
+    } else {
+        row.push_str(text);
+    }
+}
+
+fn count(value: u64) -> Cell {
+    Cell::Whole(i128::from(value))
+}
+
+fn nanos(histogram: Option<&Histogram>, name: &str) -> Cell {
+    histogram
+        .and_then(|histogram| histogram.quantile_ns(name))
+        .map_or(Cell::Unknown, count)
+}
+
+fn whole(histogram: Option<&Histogram>, pick: fn(&Histogram) -> Cell) -> Cell {
+    histogram
+        .filter(|histogram| histogram.count > 0)
+        .map_or(Cell::Unknown, pick)
+}
+
+macro_rules! column {
+    ($name:literal, $about:literal, $cell:expr) => {
+        Column {
+            name: $name,
+            about: $about,
+            cell: $cell,
+        }
+    };
+}
+
+/// The columns of [`steps`].
+pub const STEP_COLUMNS: &[Column<StepCell>] = &[
+    column!("index", "position in the run, from 0", |s, _| Cell::Whole(
+        s.index.into()
+    )),
+    column!("name", "name of the step", |s, _| Cell::Text(
+        s.name.clone()
+    )),
+    column!("url", "URL, secrets redacted", |s, _| Cell::Text(
+        s.target.url.clone()
+    )),
+    column!("driver", "what produced the load", |s, _| Cell::Text(
+        s.driver.name.clone()
+    )),
+    column!("throughput_from", "`engine`, `report` or `wire`", |s, _| {
+        Cell::Text(s.driver.throughput_from.clone())
+    }),
+    column!("connections", "connections over all lanes", |s, _| {
+        Cell::Whole(s.load.connections.into())
+    }),
+    column!(
+        "in_flight_per_connection",
+        "depth or streams at the most",
+        |s, _| { Cell::Whole(s.load.in_flight_per_connection.into()) }
+    ),
+    column!("lanes", "engine threads", |s, _| Cell::Whole(
+        s.load.lanes.into()
+    )),
+    column!(
+        "arrival",
+        "`closed`, `constant`, `poisson` or `ramp`",
+        |s, _| {
+            Cell::Text(
+                match s.load.arrival {
+                    Arrival::Closed { .. } => "closed",
+                    Arrival::Constant { .. } => "constant",
+                    Arrival::Poisson { .. } => "poisson",
+                    Arrival::Ramp { .. } => "ramp",
+                }
+                .to_owned(),
+            )
+        }
+    ),
+    column!(
+        "rate_asked",
+        "requests per second asked for; empty in a closed loop",
+        |s, _| { Cell::maybe(words::rate_asked(&s.load.arrival)) }
+    ),
+    column!("window_ns", "length of the measured window", |s, _| count(
+        s.window_ns
+    )),
+    column!("throughput", "good answers per second", |s, _| Cell::Real(
+        s.throughput
+    )),
+    column!("in_flight_mean", "mean requests in flight", |s, _| {
+        Cell::Real(s.in_flight_mean)
+    }),
+    column!("scheduled", "requests that became due", |s, _| count(
+        s.counts.scheduled
+    )),
+    column!("answered", "good answers", |s, _| count(s.counts.answered)),
+    column!("failed", "failures of every class", |s, _| {
+        Cell::Whole(s.counts.failed.values().map(|n| i128::from(*n)).sum())
+    }),
+    column!("not_sent", "growth of requests due and not sent", |s, _| {
+        Cell::Whole(s.counts.not_sent.into())
+    }),
+    column!("bytes_in", "bytes read", |s, _| count(s.counts.bytes_in)),
+    column!("bytes_out", "bytes written", |s, _| count(
+        s.counts.bytes_out
+    )),
+    column!("latency_mean_ns", "from the intended instant", |s, _| {
+        whole(s.latency.as_ref(), |h| Cell::Real(h.mean_ns))
+    }),
+    column!("latency_p50_ns", "median", |s, _| nanos(
+        s.latency.as_ref(),
+        "p50"
+    )),
+    column!("latency_p75_ns", "75th percentile", |s, _| nanos(
+        s.latency.as_ref(),
+        "p75"
+    )),
+    column!("latency_p90_ns", "90th percentile", |s, _| nanos(
+        s.latency.as_ref(),
+        "p90"
+    )),
+    column!("latency_p95_ns", "95th percentile", |s, _| nanos(
+        s.latency.as_ref(),
+        "p95"
+    )),
+    column!("latency_p99_ns", "99th percentile", |s, _| nanos(
+        s.latency.as_ref(),
+        "p99"
+    )),
+    column!("latency_p999_ns", "99.9th percentile", |s, _| {
+        nanos(s.latency.as_ref(), "p99.9")
+    }),
+    column!("latency_p9999_ns", "99.99th percentile", |s, _| {
+        nanos(s.latency.as_ref(), "p99.99")
+    }),
+    column!("latency_max_ns", "largest", |s, _| {
+        whole(s.latency.as_ref(), |h| count(h.max_ns))
+    }),
+    column!("service_mean_ns", "from the first byte sent", |s, _| {
+        whole(s.service.as_ref(), |h| Cell::Real(h.mean_ns))
+    }),
+    column!("service_p50_ns", "median", |s, _| nanos(
+        s.service.as_ref(),
+        "p50"
+    )),
+    column!("service_p99_ns", "99th percentile", |s, _| nanos(
+        s.service.as_ref(),
+        "p99"
+    )),
+    column!("service_max_ns", "largest", |s, _| {
+        whole(s.service.as_ref(), |h| count(h.max_ns))
+    }),
+    column!(
+        "lateness_p999_ns",
+        "how late the lane was: 99.9th percentile",
+        |s, _| { Cell::maybe(quantile(s.lateness.as_ref(), "p99.9")) }
+    ),
+    column!("n_over_x_ns", "mean in flight over throughput", |_, f| {
+        Cell::maybe(f.n_over_x_ns)
+    }),
+    column!(
+        "server_utilisation",
+        "of the processors it may use, 0..1",
+        |s, _| { Cell::maybe(s.telemetry.server.as_ref().map(|server| server.utilisation)) }
+    ),
+    column!(
+        "server_core_max",
+        "busiest of its processors, 0..1",
+        |_, f| { Cell::maybe(f.server_core_max) }
+    ),
+    column!("server_cpu_per_answer_ns", "CPU time", |_, f| Cell::maybe(
+        f.server_cpu_ns
+    )),
+    column!(
+        "client_utilisation",
+        "of the processors it may use, 0..1",
+        |s, _| { Cell::maybe(s.telemetry.client.as_ref().map(|client| client.utilisation)) }
+    ),
+    column!(
+        "client_core_max",
+        "busiest of its processors, 0..1",
+        |_, f| { Cell::maybe(f.client_core_max) }
+    ),
+    column!("client_cpu_per_answer_ns", "CPU time", |_, f| Cell::maybe(
+        f.client_cpu_ns
+    )),
+    column!("downlink_share", "of the link's rate, 0..1", |s, _| {
+        Cell::maybe(
+            s.telemetry
+                .link
+                .as_ref()
+                .and_then(|link| link.downlink_share),
+        )
+    }),
+    column!("uplink_share", "of the link's rate, 0..1", |s, _| {
+        Cell::maybe(s.telemetry.link.as_ref().and_then(|link| link.uplink_share))
+    }),
+    column!("packets_down_per_answer", "server to client", |_, f| {
+        Cell::maybe(f.packets_down)
+    }),
+    column!("packets_up_per_answer", "client to server", |_, f| {
+        Cell::maybe(f.packets_up)
+    }),
+    column!(
+        "ceiling",
+        "what the lanes can drive, requests per second",
+        |s, _| { Cell::maybe(s.ceiling.as_ref().map(|ceiling| ceiling.throughput)) }
+    ),
+    column!("wall", "label of the wall", |s, _| {
+        s.verdict.as_ref().map_or(Cell::Unknown, |verdict| {
+            Cell::Text(verdict.wall.label().to_owned())
+        })
+    }),
+    column!("how", "how the wall was established", |s, _| {
+        s.verdict.as_ref().map_or(Cell::Unknown, |verdict| {
+            Cell::Text(words::how(verdict.how).to_owned())
+        })
+    }),
+    column!("confidence", "stated, 0..1", |s, _| {
+        Cell::maybe(s.verdict.as_ref().map(|verdict| verdict.confidence))
+    }),
+];
+
+/// The columns of [`intervals`].
+pub const INTERVAL_COLUMNS: &[Column<IntervalCell>] = &[
+    column!("index", "position of the step", |s, _| Cell::Whole(
+        s.index.into()
+    )),
+    column!("name", "name of the step", |s, _| Cell::Text(
+        s.name.clone()
+    )),
+    column!(
+        "at_ns",
+        "end, from the start of the step's schedule",
+        |_, i| count(i.at_ns)
+    ),
+    column!("span_ns", "length", |_, i| count(i.span_ns)),
+    column!("warmup", "1 where it ended within the warm-up", |s, i| {
+        Cell::Whole((i.at_ns <= s.load.warmup.0).into())
+    }),
+    column!("scheduled", "requests that became due", |_, i| count(
+        i.scheduled
+    )),
+    column!("answered", "good answers", |_, i| count(i.answered)),
+    column!("failed", "failures", |_, i| count(i.failed)),
+    column!("throughput", "good answers per second", |_, i| {
+        Cell::maybe((i.span_ns > 0).then(|| i.answered as f64 * 1e9 / i.span_ns as f64))
+    }),
+    column!("bytes_in", "bytes read", |_, i| count(i.bytes_in)),
+    column!("in_flight", "in flight at the end", |_, i| count(
+        i.in_flight
+    )),
+    column!("latency_p50_ns", "median; empty without answers", |_, i| {
+        some(i.p50_ns)
+    }),
+    column!(
+        "latency_p99_ns",
+        "99th percentile; empty without answers",
+        |_, i| some(i.p99_ns)
+    ),
+    column!(
+        "latency_max_ns",
+        "largest; empty without answers",
+        |_, i| some(i.max_ns)
+    ),
+];
+
+fn some(ns: u64) -> Cell {
+    if ns > 0 { count(ns) } else { Cell::Unknown }
+}
+
+fn header<F>(columns: &[Column<F>]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    format!("{}\r\n", names.join(","))
+}
+
+fn row(cells: impl Iterator<Item = Cell>, text: &mut String) {
+    for (index, cell) in cells.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        cell.write(text);
+    }
+    text.push_str("\r\n");
+}
+
+/// One row for each step.
+pub fn steps(record: &Record) -> String {
+    let mut text = header(STEP_COLUMNS);
+    for step in &record.steps {
+        let figures = Figures::of(step);
+        row(
+            STEP_COLUMNS
+                .iter()
+                .map(|column| (column.cell)(step, &figures)),
+            &mut text,
+        );
+    }
+    text
+}
+
+/// One row for each interval of each step.
+pub fn intervals(record: &Record) -> String {
+    let mut text = header(INTERVAL_COLUMNS);
+    for step in &record.steps {
+        for interval in &step.intervals {
+            row(
+                INTERVAL_COLUMNS
+                    .iter()
+                    .map(|column| (column.cell)(step, interval)),
+                &mut text,
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,49 @@
+//! The one JSON document: the record as it is on disk, verdicts included, telemetry rows
+//! left out; and the schema that it obeys.
+//!
+//! A number that is not finite is written as `null`, for JSON has no other way; the
+//! schema allows `null` wherever a fraction stands.
+
+use serde_json::{Value, json};
+use wallfinder_model::Record;
+
+/// The schema's `$id`.
+pub const SCHEMA_ID: &str = "urn:wallfinder:record:1";
+
+/// The document, indented, with a line end.
+pub fn document(record: &Record) -> String {
+    // Every key is a string and every value plain data: this cannot fail.
+    let mut text = serde_json::to_string_pretty(record).unwrap_or_else(|_| "null".to_owned());
+    text.push('\n');
+    text
+}
+
+/// The published JSON Schema (2020-12) of [`document`].
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Record).to_value();
+    allow_unknown(&mut schema);
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("$id".into(), json!(SCHEMA_ID));
+        root.insert("title".into(), json!("Wallfinder record"));
+    }
+    schema
+}
+
+/// [`schema`] as it is committed: indented, with a line end.
+pub fn schema_text() -> String {
+    format!("{:#}\n", schema())
+}
+
+/// Lets `null` stand for a fraction that is not finite.
+fn allow_unknown(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("type") == Some(&json!("number")) {
+                fields.insert("type".into(), json!(["number", "null"]));
+            }
+            fields.values_mut().for_each(allow_unknown);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_unknown),
+        _ => {}
+    }
+}

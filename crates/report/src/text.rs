@@ -1,0 +1,188 @@
+//! A record as terminal text: the answer first, then why to believe it, then the numbers.
+//!
+//! Fits [`Look::width`](crate::Look) columns (100 at the most), in colour or not, in
+//! Unicode or ASCII; no sentence and no cell depends on colour.
+
+mod claims;
+mod columns;
+pub mod live;
+mod ramp;
+mod run;
+mod verdict;
+
+use wallfinder_model::record::ClaimOutcome;
+use wallfinder_model::{Record, Step};
+
+use crate::look::{Line, Look, Page, Role};
+use crate::words;
+
+/// Where the artefacts of a run were written, as the user should read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Paths<'p> {
+    /// The record's folder.
+    pub record: Option<&'p str>,
+    /// The HTML report.
+    pub report: Option<&'p str>,
+}
+
+/// The whole record: the last step in full where there is one step, else the table of
+/// steps; squeezes where there were some; claims where there were some.
+pub fn record(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let squeezed = record.steps.iter().any(has_elasticities);
+    if squeezed || record.plan.command == "find" {
+        find(record, paths, look)
+    } else if record.steps.len() == 1 && record.claims.is_empty() {
+        run(record, paths, look)
+    } else {
+        ramp(record, paths, look)
+    }
+}
+
+/// The result of one `run`: verdict, throughput, latency, costs, failures, caveats, and
+/// wrk's closing lines.
+pub fn run(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let step = record.steps.last();
+    if let Some(step) = step {
+        run::target(&mut page, record, step);
+        page.gap();
+        verdict::wall(&mut page, step.verdict.as_ref());
+        page.gap();
+        run::result(&mut page, step);
+    }
+    ending(&mut page, record, step.into_iter());
+    if let Some(step) = step {
+        page.gap();
+        run::closing_lines(&mut page, step);
+    }
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// The steps of a `ramp` as one table with its "bound by" column, and the best of them.
+pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    if let Some(step) = record.steps.first() {
+        ramp::target(&mut page, record, step);
+        page.gap();
+        ramp::best(&mut page, record);
+        page.gap();
+        ramp::table(&mut page, record);
+    }
+    ending(&mut page, record, record.steps.iter());
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// The answer of `find`: the ceiling, the wall and how it was proved, the next wall.
+pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let step = judged_step(record);
+    if let Some(step) = step {
+        run::target(&mut page, record, step);
+        ramp::best(&mut page, record);
+        page.gap();
+        verdict::wall(&mut page, step.verdict.as_ref());
+        page.gap();
+        verdict::elasticities(&mut page, step.verdict.as_ref());
+        page.gap();
+        verdict::next(&mut page, step);
+    }
+    ending(&mut page, record, step.into_iter());
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// The claims of a study, and what the data say of each.
+pub fn claims(outcomes: &[ClaimOutcome], look: &Look) -> String {
+    let mut page = Page::new(look);
+    claims::list(&mut page, outcomes);
+    page.finish()
+}
+
+fn has_elasticities(step: &Step) -> bool {
+    step.verdict
+        .as_ref()
+        .is_some_and(|verdict| !verdict.elasticities.is_empty())
+}
+
+/// The step whose verdict is the run's: the one that was squeezed, else the fastest.
+pub fn judged_step(record: &Record) -> Option<&Step> {
+    record
+        .steps
+        .iter()
+        .rev()
+        .find(|step| has_elasticities(step))
+        .or_else(|| best_step(record))
+}
+
+/// The step with the highest throughput; of equals the first.
+pub fn best_step(record: &Record) -> Option<&Step> {
+    record
+        .steps
+        .iter()
+        .filter(|step| step.throughput.is_finite())
+        .fold(None, |best: Option<&Step>, step| match best {
+            Some(best) if best.throughput >= step.throughput => Some(best),
+            _ => Some(step),
+        })
+        .or(record.steps.first())
+}
+
+/// Doubts: of the run, and of the steps shown.
+fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &'s Step>) {
+    page.gap();
+    if let Some(why) = &record.interrupted {
+        page.entry(
+            "PARTIAL",
+            Role::Warn,
+            &format!("The run was interrupted ({why}): what is shown is what it had."),
+        );
+    } else if !record.complete {
+        page.entry(
+            "PARTIAL",
+            Role::Warn,
+            "The run did not end as planned: what is shown is what it had.",
+        );
+    }
+    if record.steps.is_empty() {
+        page.entry("RESULT", Role::Warn, "Nothing was measured.");
+    }
+    let of_steps = steps
+        .filter_map(|step| step.verdict.as_ref())
+        .flat_map(|verdict| &verdict.caveats);
+    let mut label = "CAREFUL";
+    for worded in words::distinct(record.caveats.iter().chain(of_steps)) {
+        page.entry(label, Role::Plain, &worded.line());
+        label = "";
+    }
+}
+
+fn claims_below(page: &mut Page, record: &Record) {
+    if !record.claims.is_empty() {
+        page.gap();
+        claims::list(page, &record.claims);
+    }
+}
+
+fn where_it_is(page: &mut Page, paths: &Paths<'_>) {
+    if paths.record.is_none() && paths.report.is_none() {
+        return;
+    }
+    page.gap();
+    for (label, path) in [("record", paths.record), ("report", paths.report)] {
+        if let Some(path) = path {
+            // Not wrapped: a path is to be copied.
+            page.push(
+                Line::new()
+                    .plain(" ")
+                    .dim(label)
+                    .to_column(crate::look::INDENT)
+                    .plain(path),
+            );
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! What a run looks like while it runs: one line for logs, one frame for terminals.
+//!
+//! Both are functions of a [`Moment`] that the caller fills from snapshots which the lanes
+//! publish anyway. Where the frame is put, and how it is replaced, is the caller's.
+
+use wallfinder_model::Step;
+
+use crate::look::{INDENT, Line, Look, Page, Role, cut};
+use crate::{number, words};
+
+/// What a step is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// The apparatus is being put up.
+    Staging,
+    /// Load runs and is not measured.
+    WarmUp,
+    /// Load runs and is measured.
+    Measuring,
+    /// A resource is squeezed, named in words: `downlink, 20 %`.
+    Squeezing(String),
+    /// Requests in flight are awaited.
+    Draining,
+    /// The record is judged.
+    Judging,
+}
+
+impl Phase {
+    fn words(&self) -> String {
+        match self {
+            Phase::Staging => "staging".to_owned(),
+            Phase::WarmUp => "warming up".to_owned(),
+            Phase::Measuring => "measuring".to_owned(),
+            Phase::Squeezing(what) => format!("squeezing {what}"),
+            Phase::Draining => "draining".to_owned(),
+            Phase::Judging => "judging".to_owned(),
+        }
+    }
+}
+
+/// One processor of a side, shares of 0..1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Core {
+    /// Its number.
+    pub cpu: u32,
+    /// Share that was busy.
+    pub busy: f64,
+}
+
+/// One side of the wire.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Side {
+    /// The command: `catalogue`, `wallfinder`.
+    pub name: String,
+    /// CPU time over what it may use, 0..1.
+    pub utilisation: f64,
+    /// Its processors.
+    pub cores: Vec<Core>,
+}
+
+/// A run at one instant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// What is under load: a URL or a name.
+    pub title: String,
+    /// Number of the step, from 1.
+    pub step: u32,
+    /// Steps in all.
+    pub steps: u32,
+    /// Name of the step.
+    pub name: String,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since the step began.
+    pub elapsed_ns: u64,
+    /// Planned length of the step, warm-up included.
+    pub planned_ns: u64,
+    /// Good answers per second, now.
+    pub throughput: f64,
+    /// Requests per second asked for, in an open loop.
+    pub asked: Option<f64>,
+    /// Throughput of the past slices, oldest first.
+    pub history: Vec<f64>,
+    /// Median latency, now; 0 when there is none.
+    pub p50_ns: u64,
+    /// 99th percentile, now; 0 when there is none.
+    pub p99_ns: u64,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Good answers so far.
+    pub answered: u64,
+    /// Failures so far.
+    pub failed: u64,
+    /// The server, where it is seen.
+    pub server: Option<Side>,
+    /// The driver, where it is seen.
+    pub client: Option<Side>,
+    /// The busier direction of the link, 0..1.
+    pub link_share: Option<f64>,
+}
+
+impl Default for Moment {
+    fn default() -> Moment {
+        Moment {
+            title: String::new(),
+            step: 1,
+            steps: 1,
+            name: String::new(),
+            phase: Phase::Staging,
+            elapsed_ns: 0,
+            planned_ns: 0,
+            throughput: 0.0,
+            asked: None,
+            history: Vec::new(),
+            p50_ns: 0,
+            p99_ns: 0,
+            in_flight: 0,
+            answered: 0,
+            failed: 0,
+            server: None,
+            client: None,
+            link_share: None,
+        }
+    }
+}
+
+fn latency(ns: u64) -> String {
+    if ns == 0 {
+        number::UNKNOWN.to_owned()
+    } else {
+        number::span(ns as f64)
+    }
+}
+
+/// Tenths of seconds for a clock: `12.0 s`.
+fn clock(ns: u64) -> String {
+    format!("{:.1} s", ns as f64 / 1e9)
+}
+
+/// One line of progress, for places that keep every line.
+pub fn line(moment: &Moment, look: &Look) -> String {
+    let mut parts = vec![
+        format!(
+            "[{}/{}] {}",
+            moment.step,
+            moment.steps,
+            cut(&moment.name, 24)
+        ),
+        format!(
+            "{} {}",
+            cut(&moment.phase.words(), 28),
+            clock(moment.elapsed_ns)
+        ),
+    ];
+    if !matches!(moment.phase, Phase::Staging | Phase::Judging) {
+        parts.push(format!("{}/s", number::amount(moment.throughput)));
+        parts.push(format!(
+            "p50 {} p99 {}",
+            latency(moment.p50_ns),
+            latency(moment.p99_ns)
+        ));
+        for (name, side) in [("server", &moment.server), ("client", &moment.client)] {
+            if let Some(side) = side {
+                parts.push(format!("{name} {}", number::share(side.utilisation)));
+            }
+        }
+        if moment.failed > 0 {
+            parts.push(format!("{} failed", number::whole(moment.failed)));
+        }
+    }
+    Line::new()
+        .plain(cut(&parts.join(" · "), look.columns()))
+        .finish(look)
+}
+
+/// One line for a step that ended, for places that keep every line.
+pub fn step_line(step: &Step, steps: u32, look: &Look) -> String {
+    let mut parts = vec![
+        format!(
+            "[{}/{steps}] {}",
+            u64::from(step.index) + 1,
+            cut(&step.name, 24)
+        ),
+        format!("{} requests/s", number::amount(step.throughput)),
+    ];
+    if let Some(latency) = &step.latency {
+        for name in ["p50", "p99"] {
+            if let Some(ns) = latency.quantile_ns(name) {
+                parts.push(format!("{name} {}", number::span(ns as f64)));
+            }
+        }
+    }
+    if let Some(verdict) = &step.verdict {
+        parts.push(format!(
+            "bound by {} ({})",
+            words::short(verdict.wall),
+            words::how(verdict.how)
+        ));
+    }
+    Line::new()
+        .plain(cut(&parts.join(" · "), look.columns()))
+        .finish(look)
+}
+
+/// The frame of a live view: at most 12 lines, each within the width.
+pub fn frame(moment: &Moment, look: &Look) -> Vec<String> {
+    let mut page = Page::new(look);
+    let columns = page.columns();
+    let room = columns - INDENT;
+    let counter = format!("step {} of {}", moment.step, moment.steps);
+    page.push(
+        Line::new()
+            .plain(" ")
+            .strong(cut(&moment.title, columns - counter.len() - 4))
+            .right(columns, Role::Dim, &counter),
+    );
+    progress(&mut page, moment);
+    page.gap();
+
+    let mut parts = format!("{} requests/s", number::amount(moment.throughput));
+    if let Some(asked) = moment.asked {
+        parts.push_str(&format!(" of {} asked for", number::amount(asked)));
+    }
+    labelled(&mut page, "throughput", Role::Strong, &parts);
+    if !moment.history.is_empty() {
+        labelled(
+            &mut page,
+            "",
+            Role::Plain,
+            &sparkline(&moment.history, room),
+        );
+    }
+    labelled(
+        &mut page,
+        "latency",
+        Role::Plain,
+        &format!(
+            "p50 {} · p99 {} · {} in flight",
+            latency(moment.p50_ns),
+            latency(moment.p99_ns),
+            number::whole(moment.in_flight)
+        ),
+    );
+    for (label, side) in [("server", &moment.server), ("client", &moment.client)] {
+        match side {
+            Some(side) => cores(&mut page, label, side),
+            None => labelled(&mut page, label, Role::Dim, "not seen"),
+        }
+    }
+    if let Some(share) = moment.link_share {
+        let text = format!("{} {:>5}", gauge(share, 10), number::share(share));
+        labelled(&mut page, "link", Role::Plain, &text);
+    }
+    let answered = format!("{} answered", number::whole(moment.answered));
+    if moment.failed > 0 {
+        let failed = format!("{answered} · {} failed", number::whole(moment.failed));
+        labelled(&mut page, "so far", Role::Bad, &failed);
+    } else {
+        labelled(&mut page, "so far", Role::Dim, &answered);
+    }
+    page.lines().collect()
+}
+
+/// A line that is cut, never wrapped: a frame keeps its height.
+fn labelled(page: &mut Page, label: &str, role: Role, text: &str) {
+    let room = page.columns() - INDENT;
+    page.push(
+        Line::new()
+            .plain(" ")
+            .dim(label)
+            .until_column(INDENT)
+            .put(role, cut(text, room)),
+    );
+}
+
+/// `measuring   ███████░░░░░  6.2 s of 12 s`.
+fn progress(page: &mut Page, moment: &Moment) {
+    let columns = page.columns();
+    let clock = format!(
+        " {} of {}",
+        clock(moment.elapsed_ns),
+        number::length(moment.planned_ns)
+    );
+    let name = cut(
+        &format!("{} · {}", moment.name, moment.phase.words()),
+        (columns / 2).saturating_sub(2),
+    );
+    let line = Line::new().plain(" ").plain(name).plain("  ");
+    let room = columns.saturating_sub(line.width() + clock.chars().count());
+    let share = if moment.planned_ns > 0 {
+        moment.elapsed_ns as f64 / moment.planned_ns as f64
+    } else {
+        0.0
+    };
+    page.push(
+        line.plain(gauge(share, room))
+            .right(columns, Role::Dim, &clock),
+    );
+}
+
+/// The processors of a side, as many as fit.
+fn cores(page: &mut Page, label: &str, side: &Side) {
+    let room = page.columns() - INDENT;
+    let mut text = format!("{:>5}", number::share(side.utilisation));
+    let name = cut(&side.name, 14);
+    text.push_str(&format!("  {name}"));
+    let each = 20;
+    let fit = room.saturating_sub(text.chars().count() + 12) / each;
+    for core in side.cores.iter().take(fit) {
+        text.push_str(&format!(
+            "  cpu{} {} {:>5}",
+            core.cpu,
+            gauge(core.busy, 6),
+            number::share(core.busy)
+        ));
+    }
+    if side.cores.len() > fit {
+        text.push_str(&format!("  +{} more", side.cores.len() - fit));
+    }
+    let full = side.utilisation >= 0.95;
+    labelled(
+        page,
+        label,
+        if full { Role::Warn } else { Role::Plain },
+        &text,
+    );
+}
+
+/// A bar of `room` columns, filled to a share.
+fn gauge(share: f64, room: usize) -> String {
+    let share = if share.is_finite() { share } else { 0.0 };
+    let full = ((share.clamp(0.0, 1.0) * room as f64).round() as usize).min(room);
+    format!("{}{}", "█".repeat(full), "░".repeat(room - full))
+}
+
+/// The newest values as eight heights, scaled from zero to the largest.
+fn sparkline(history: &[f64], room: usize) -> String {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &history[history.len().saturating_sub(room)..];
+    let top = shown
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite())
+        .fold(0.0, f64::max);
+    shown
+        .iter()
+        .map(|value| {
+            if !value.is_finite() || top <= 0.0 {
+                return HEIGHTS[0];
+            }
+            let height = (value.max(0.0) / top * 7.0).round() as usize;
+            HEIGHTS[height.min(7)]
+        })
+        .collect()
+}

@@ -1,0 +1,251 @@
+//! Steps as one table with the "bound by" column, and the best of them in a line.
+
+use wallfinder_model::verdict::How;
+use wallfinder_model::{Record, Step};
+
+use super::columns::{self, Column};
+use super::{best_step, verdict};
+use crate::figures::{Figures, quantile};
+use crate::look::{Line, Page, Role, cut};
+use crate::{number, words};
+
+/// What all steps have in common.
+pub(crate) fn target(page: &mut Page, record: &Record, first: &Step) {
+    let same = record.steps.iter().all(|step| step.target == first.target);
+    let target = if same {
+        &first.target
+    } else {
+        &record.plan.target
+    };
+    page.entry(
+        "target",
+        Role::Plain,
+        &format!("{} {}", first.load.method, target.url),
+    );
+    if let Some(subject) = &record.plan.subject {
+        page.entry("subject", Role::Plain, subject);
+    }
+    let mut load = vec![
+        words::driver(&first.driver, first.load.lanes),
+        format!("{} for each step", number::length(first.load.stop.after.0)),
+    ];
+    if first.load.warmup.0 > 0 {
+        load.push(format!("{} warm-up", number::length(first.load.warmup.0)));
+    }
+    page.entry("load", Role::Plain, &load.join(" · "));
+    if let Some(command) = &first.driver.command {
+        page.entry("driver", Role::Plain, command);
+    }
+}
+
+/// `ceiling  28,140 requests/s at 100 connections, p50 3.4 ms, p99 5.1 ms, 4.07 KB each`.
+pub(crate) fn best(page: &mut Page, record: &Record) {
+    let Some(best) = best_step(record) else {
+        return;
+    };
+    let figures = Figures::of(best);
+    let mut text = format!(
+        "{} requests/s at {}",
+        number::amount(best.throughput),
+        words::counted(u64::from(best.load.connections), "connection")
+    );
+    if best.load.in_flight_per_connection > 1 {
+        text.push_str(&format!(
+            " × {} in flight",
+            number::whole(u64::from(best.load.in_flight_per_connection))
+        ));
+    }
+    for name in ["p50", "p99"] {
+        if let Some(ns) = quantile(best.latency.as_ref(), name) {
+            text.push_str(&format!(", {name} {}", number::span(ns)));
+        }
+    }
+    if let Some(bytes) = figures.bytes_in {
+        text.push_str(&format!(", {} each", number::bytes(bytes)));
+    }
+    let label = if record.steps.len() > 1 {
+        "best"
+    } else {
+        "result"
+    };
+    page.entry(label, Role::Strong, &text);
+    if let Some(verdict) = best.verdict.as_ref().filter(|_| record.steps.len() > 1) {
+        page.beside(
+            Role::Plain,
+            &format!("{} ({})", verdict.sentence, words::standing(verdict)),
+        );
+    }
+}
+
+/// The table.
+pub(crate) fn table(page: &mut Page, record: &Record) {
+    let steps = &record.steps;
+    let figures: Vec<Figures> = steps.iter().map(Figures::of).collect();
+    let mut table = Vec::new();
+    if let Some(names) = names(record) {
+        table.push(names);
+    }
+    table.push(Column::numbers(
+        "connections",
+        0,
+        column(steps, |step| {
+            number::whole(u64::from(step.load.connections))
+        }),
+    ));
+    table.push(
+        Column::numbers(
+            "in-flight",
+            6,
+            column(steps, |step| number::amount(step.in_flight_mean)),
+        )
+        .headed("in-", "flight"),
+    );
+    if steps.iter().any(|step| step.load.arrival.is_open()) {
+        table.push(
+            Column::numbers(
+                "asked for",
+                1,
+                column(steps, |step| {
+                    maybe(words::rate_asked(&step.load.arrival), number::amount)
+                }),
+            )
+            .headed("asked", "for/s"),
+        );
+    }
+    table.push(Column::numbers(
+        "requests/s",
+        0,
+        column(steps, |step| number::amount(step.throughput)),
+    ));
+    for name in ["p50", "p99"] {
+        table.push(Column::numbers(
+            name,
+            if name == "p50" { 4 } else { 0 },
+            column(steps, |step| {
+                maybe(quantile(step.latency.as_ref(), name), number::span)
+            }),
+        ));
+    }
+    table.push(Column::numbers(
+        "N/X",
+        7,
+        rows(&figures, |figures| maybe(figures.n_over_x_ns, number::span)),
+    ));
+    if figures
+        .iter()
+        .any(|f| f.failed_share.is_some_and(|share| share > 0.0))
+    {
+        table.push(Column::numbers(
+            "errors",
+            2,
+            rows(&figures, |figures| {
+                maybe(figures.failed_share, number::share)
+            }),
+        ));
+    }
+    table.push(
+        Column::numbers("server CPU", 3, server_cpu(steps, &figures))
+            .headed("server CPU", "(max core)"),
+    );
+    table.push(
+        Column::numbers(
+            "client CPU",
+            2,
+            column(steps, |step| {
+                let client = step.telemetry.client.as_ref();
+                maybe(client.map(|client| client.utilisation), number::share)
+            }),
+        )
+        .headed("client", "CPU"),
+    );
+    table.push(Column::numbers(
+        "link",
+        5,
+        rows(&figures, |figures| maybe(figures.link_share, number::share)),
+    ));
+    let bound: Vec<(Role, String)> = steps.iter().map(bound_by).collect();
+    let doubtful = bound.iter().any(|(_, words)| words.ends_with('?'));
+    table.push(Column {
+        name: "bound by",
+        head: ["", "bound by"],
+        rank: 0,
+        left: true,
+        cells: bound,
+    });
+    let mut left_out = columns::write(page, table, 1);
+    if !left_out.is_empty() {
+        left_out.reverse();
+        let note = format!("no room here for {}", left_out.join(", "));
+        page.push(Line::new().plain(" ").dim(note));
+    }
+    if doubtful {
+        let note = format!("? observed with a confidence below {}", words::DOUBTFUL);
+        page.push(Line::new().plain(" ").dim(note));
+    }
+}
+
+/// A column of names, where steps differ in more than connections, depth and rate.
+fn names(record: &Record) -> Option<Column> {
+    let first = record.steps.first()?;
+    let alike = record.steps.iter().all(|step| {
+        step.target == first.target
+            && step.driver.name == first.driver.name
+            && step.load.method == first.load.method
+            && step.load.body_bytes == first.load.body_bytes
+    });
+    let shown: Vec<&str> = record.steps.iter().map(|step| step.name.as_str()).collect();
+    (!alike).then(|| Column {
+        name: "step",
+        head: ["", "step"],
+        rank: 0,
+        left: true,
+        cells: shown
+            .iter()
+            .map(|name| (Role::Plain, cut(name, 20)))
+            .collect(),
+    })
+}
+
+fn column(steps: &[Step], cell: impl Fn(&Step) -> String) -> Vec<String> {
+    steps.iter().map(cell).collect()
+}
+
+fn rows(figures: &[Figures], cell: impl Fn(&Figures) -> String) -> Vec<String> {
+    figures.iter().map(cell).collect()
+}
+
+fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or(number::UNKNOWN.to_owned(), show)
+}
+
+fn server_cpu(steps: &[Step], figures: &[Figures]) -> Vec<String> {
+    steps
+        .iter()
+        .zip(figures)
+        .map(|(step, figures)| {
+            let Some(server) = &step.telemetry.server else {
+                return number::UNKNOWN.to_owned();
+            };
+            let all = number::share(server.utilisation);
+            match figures.server_core_max {
+                Some(core) => format!("{all} ({})", number::share(core).trim_end_matches(" %")),
+                None => all,
+            }
+        })
+        .collect()
+}
+
+/// The last column: the wall, with a question mark where it is a guess.
+fn bound_by(step: &Step) -> (Role, String) {
+    match &step.verdict {
+        None => (Role::Dim, number::UNKNOWN.to_owned()),
+        Some(verdict) => {
+            let doubtful = verdict.how == How::Observed && verdict.confidence < words::DOUBTFUL;
+            let mark = if doubtful { " ?" } else { "" };
+            (
+                verdict::role(verdict.wall),
+                format!("{}{mark}", words::short(verdict.wall)),
+            )
+        }
+    }
+}

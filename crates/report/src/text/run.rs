@@ -1,0 +1,352 @@
+//! One step in full: what it did, what it cost on both sides, what failed.
+
+use wallfinder_model::record::Histogram;
+use wallfinder_model::{Record, Step};
+
+use super::columns::{self, Column};
+use super::verdict;
+use crate::figures::{Figures, QUANTILES, quantile};
+use crate::look::{Line, Page, Role};
+use crate::{number, words};
+
+/// Target and load, in two entries.
+pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
+    let target = &step.target;
+    let address = if target.url.contains(&target.address) {
+        String::new()
+    } else {
+        format!(" ({})", target.address)
+    };
+    page.entry(
+        "target",
+        Role::Plain,
+        &format!("{} {}{address}", step.load.method, target.url),
+    );
+    let mut load = vec![
+        words::load(&step.load),
+        words::driver(&step.driver, step.load.lanes),
+    ];
+    if step.load.body_bytes > 0 {
+        load.push(format!(
+            "{} of body",
+            number::bytes(step.load.body_bytes as f64)
+        ));
+    }
+    page.entry("load", Role::Plain, &load.join(" · "));
+    if let Some(subject) = &record.plan.subject {
+        page.entry("subject", Role::Plain, subject);
+    }
+    if let Some(command) = &step.driver.command {
+        page.entry("driver", Role::Plain, command);
+    }
+}
+
+/// Everything between the verdict and the doubts.
+pub(crate) fn result(page: &mut Page, step: &Step) {
+    let figures = Figures::of(step);
+    throughput(page, step, &figures);
+    page.gap();
+    latency(page, step);
+    little(page, step, &figures);
+    page.gap();
+    costs(page, step, &figures);
+    failures(page, step, &figures);
+    if step
+        .verdict
+        .as_ref()
+        .is_some_and(|v| !v.elasticities.is_empty())
+    {
+        page.gap();
+        verdict::elasticities(page, step.verdict.as_ref());
+    }
+    verdict::next(page, step);
+}
+
+fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
+    let mut parts = vec![format!("{} requests/s", number::amount(step.throughput))];
+    if let Some(asked) = words::rate_asked(&step.load.arrival) {
+        parts.push(format!("{} asked for", number::amount(asked)));
+    }
+    if let Some(words) = words::throughput_from(&step.driver) {
+        parts.push(words.to_owned());
+    }
+    if let Some(rate) = figures.bytes_in_rate {
+        parts.push(format!("{}/s in", number::bytes(rate)));
+    }
+    if let Some(rate) = figures.bytes_out_rate {
+        parts.push(format!("{}/s out", number::bytes(rate)));
+    }
+    page.entry("throughput", Role::Strong, &parts.join(" · "));
+    if let (Some(ceiling), Some(share)) = (&step.ceiling, figures.ceiling_share) {
+        let how = if ceiling.lanes_saturated {
+            "calibrated".to_owned()
+        } else {
+            format!(
+                "from their CPU per request; {}/s driven",
+                number::amount(ceiling.driven)
+            )
+        };
+        page.beside(
+            Role::Plain,
+            &format!(
+                "{} of what these lanes can drive ({}/s, {how})",
+                number::share(share),
+                number::amount(ceiling.throughput)
+            ),
+        );
+    }
+}
+
+/// The table of percentiles.
+fn latency(page: &mut Page, step: &Step) {
+    let rows: Vec<(&str, &Histogram)> = [
+        ("latency", &step.latency),
+        ("service", &step.service),
+        ("first byte", &step.first_byte),
+        ("lane late", &step.lateness),
+    ]
+    .into_iter()
+    .filter_map(|(name, histogram)| Some((name, histogram.as_ref()?)))
+    .collect();
+    if rows.is_empty() {
+        page.entry("latency", Role::Dim, "not known: the driver reported none");
+        return;
+    }
+    let mut table = vec![Column {
+        name: "",
+        head: ["", ""],
+        rank: 0,
+        left: true,
+        cells: rows
+            .iter()
+            .map(|(name, _)| (Role::Dim, (*name).to_owned()))
+            .collect(),
+    }];
+    for (name, _) in QUANTILES {
+        let rank = match name {
+            "p75" => 9,
+            "p95" => 8,
+            "p99.99" => 3,
+            _ => 0,
+        };
+        let cells = rows
+            .iter()
+            .map(|(_, histogram)| span(quantile(Some(histogram), name)))
+            .collect();
+        table.push(Column::numbers(name, rank, cells));
+    }
+    let whole = |pick: fn(&Histogram) -> f64| -> Vec<String> {
+        rows.iter()
+            .map(|(_, histogram)| span((histogram.count > 0).then(|| pick(histogram))))
+            .collect()
+    };
+    table.push(Column::numbers("max", 0, whole(|h| h.max_ns as f64)));
+    table.push(Column::numbers("mean", 5, whole(|h| h.mean_ns)));
+    columns::write(page, table, 1);
+    page.beside(
+        Role::Dim,
+        if step.driver.latency_from_due {
+            "latency is from the intended instant, service from the first byte sent"
+        } else {
+            "latency is from the send: this driver hides the wait before it"
+        },
+    );
+}
+
+fn span(ns: Option<f64>) -> String {
+    ns.map_or(number::UNKNOWN.to_owned(), number::span)
+}
+
+/// N/X beside the mean and the median: the check that needs no trust.
+fn little(page: &mut Page, step: &Step, figures: &Figures) {
+    let Some(n_over_x) = figures.n_over_x_ns else {
+        return;
+    };
+    let mut text = format!(
+        "{} in flight / {}/s = {}",
+        number::amount(step.in_flight_mean),
+        number::amount(step.throughput),
+        number::span(n_over_x)
+    );
+    if let Some(mean) = figures.mean_ns {
+        text.push_str(&format!(" beside a mean of {}", number::span(mean)));
+    }
+    if let Some(p50) = figures.p50_ns {
+        text.push_str(&format!(" and a p50 of {}", number::span(p50)));
+    }
+    match figures.little_ratio {
+        Some(ratio) if (ratio - 1.0).abs() <= 0.03 => text.push_str(": they agree"),
+        Some(ratio) => text.push_str(&format!(
+            ": N / (X·R) is {}, and should be 1",
+            number::factor(ratio)
+        )),
+        None => {}
+    }
+    page.entry("N/X", Role::Plain, &text);
+}
+
+fn costs(page: &mut Page, step: &Step, figures: &Figures) {
+    let telemetry = &step.telemetry;
+    let used = |cpu_ns: Option<f64>, utilisation: Option<f64>, core: Option<f64>| {
+        let mut text = match cpu_ns {
+            Some(ns) => number::span(ns),
+            None => "not known".to_owned(),
+        };
+        if let Some(utilisation) = utilisation {
+            text.push_str(&format!(" ({} busy", number::share(utilisation)));
+            if let Some(core) = core {
+                text.push_str(&format!(", its busiest core {}", number::share(core)));
+            }
+            text.push(')');
+        }
+        text
+    };
+    let server = used(
+        figures.server_cpu_ns,
+        telemetry.server.as_ref().map(|server| server.utilisation),
+        figures.server_core_max,
+    );
+    let client = used(
+        figures.client_cpu_ns,
+        telemetry.client.as_ref().map(|client| client.utilisation),
+        figures.client_core_max,
+    );
+    let mut text = format!("server {server} · client {client}");
+    if let Some(cores) = figures.observer_cores {
+        text.push_str(&format!(
+            " · observing took {} of a core",
+            number::share(cores)
+        ));
+    }
+    page.entry("CPU/request", Role::Plain, &text);
+
+    let mut parts = Vec::new();
+    if let Some(bytes) = figures.bytes_in {
+        let body = figures
+            .body_bytes
+            .map(|body| format!(", {} of it body", number::bytes(body)))
+            .unwrap_or_default();
+        parts.push(format!("{} in{body}", number::bytes(bytes)));
+    }
+    if let Some(bytes) = figures.bytes_out {
+        parts.push(format!("{} out", number::bytes(bytes)));
+    }
+    if let (Some(down), Some(up)) = (figures.packets_down, figures.packets_up) {
+        parts.push(format!(
+            "{} packets down, {} up",
+            number::amount(down),
+            number::amount(up)
+        ));
+    }
+    if let Some(share) = figures.link_share {
+        parts.push(format!("link at {}", number::share(share)));
+    }
+    if !parts.is_empty() {
+        page.entry("per answer", Role::Plain, &parts.join(" · "));
+    }
+}
+
+fn failures(page: &mut Page, step: &Step, figures: &Figures) {
+    let counts = &step.counts;
+    let mut classes: Vec<(&String, u64)> = counts
+        .failed
+        .iter()
+        .chain(&counts.connect_failures)
+        .map(|(class, count)| (class, *count))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    classes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    if classes.is_empty() {
+        page.entry("errors", Role::Plain, "none");
+    } else {
+        let listed: Vec<String> = classes
+            .iter()
+            .map(|(class, count)| format!("{class} {}", number::whole(*count)))
+            .collect();
+        let share = figures
+            .failed_share
+            .filter(|share| *share > 0.0)
+            .map(|share| format!("{} of requests: ", number::share(share)))
+            .unwrap_or_default();
+        page.entry(
+            "errors",
+            Role::Bad,
+            &format!("{share}{}", listed.join(" · ")),
+        );
+    }
+    if counts.not_sent > 0 {
+        page.entry(
+            "not sent",
+            Role::Warn,
+            &format!(
+                "{} requests were due in the window and not sent in it",
+                number::whole(counts.not_sent.unsigned_abs())
+            ),
+        );
+    }
+    if !balanced(step) {
+        page.entry(
+            "accounting",
+            Role::Bad,
+            "The counts do not add up: in flight + scheduled ≠ answered + failed + not sent + in flight.",
+        );
+    }
+}
+
+/// The identity of the counts, without trust in their size.
+fn balanced(step: &Step) -> bool {
+    let counts = &step.counts;
+    // A foreign driver's requests are not scheduled by us.
+    if step.driver.command.is_some() {
+        return true;
+    }
+    let failed: i128 = counts.failed.values().map(|count| i128::from(*count)).sum();
+    i128::from(counts.in_flight_start) + i128::from(counts.scheduled)
+        == i128::from(counts.answered)
+            + failed
+            + i128::from(counts.not_sent)
+            + i128::from(counts.in_flight_end)
+}
+
+/// The two lines that scripts scrape, as wrk prints them.
+pub(crate) fn closing_lines(page: &mut Page, step: &Step) {
+    let seconds = step.window_ns as f64 / 1e9;
+    let transfer = if seconds > 0.0 {
+        step.counts.bytes_in as f64 / seconds
+    } else {
+        0.0
+    };
+    let requests = if step.throughput.is_finite() {
+        step.throughput
+    } else {
+        0.0
+    };
+    page.push(Line::new().plain(format!("Requests/sec: {requests:9.2}")));
+    page.push(Line::new().plain(format!("Transfer/sec: {:>10}B", binary(transfer))));
+}
+
+/// wrk's binary units: two digits, and the next unit from 85 % of it on.
+fn binary(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024.0 * 0.85 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfer_is_in_the_units_of_wrk() {
+        assert_eq!(binary(0.0), "0.00");
+        assert_eq!(binary(500.0), "500.00");
+        assert_eq!(binary(900.0), "0.88K");
+        assert_eq!(binary(1.23 * 1024.0 * 1024.0), "1.23M");
+        assert_eq!(binary(1e18), "909494.70T");
+    }
+}

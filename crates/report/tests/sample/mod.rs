@@ -1,0 +1,937 @@
+//! Synthetic records: a closed queueing network (exact mean value analysis) in place of a
+//! machine, and noise from a seeded generator. Nothing here was measured; every record
+//! says so in its name and in its caveats.
+
+#![allow(dead_code, unreachable_pub)]
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use wallfinder_model::environment::{Environment, InterfaceFacts};
+use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
+use wallfinder_model::record::{
+    Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, LaneSummary, Outcome, Record,
+    SCHEMA, Step,
+};
+use wallfinder_model::telemetry::{
+    CoreSample, FamilySample, FamilySummary, LinkSample, LinkSummary, Sample, SocketsSummary,
+    TcpSample, Telemetry, ThreadShare,
+};
+use wallfinder_model::verdict::{Elasticity, Evidence, How, NextWall, ResourceView, Verdict};
+use wallfinder_model::{Caveat, Nanos, Rate, Wall};
+
+/// SplitMix64: enough for noise, and the same on every machine.
+pub struct Noise(u64);
+
+impl Noise {
+    pub fn new(seed: u64) -> Noise {
+        Noise(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// 0..1, never 0.
+    pub fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    pub fn exponential(&mut self) -> f64 {
+        -self.unit().ln()
+    }
+
+    /// Around 1, by a few percent.
+    pub fn about(&mut self, spread: f64) -> f64 {
+        1.0 + spread * (self.unit() + self.unit() + self.unit() - 1.5)
+    }
+}
+
+/// A system to be loaded: seconds of each resource per request.
+#[derive(Clone, Copy)]
+pub struct System {
+    pub server_s: f64,
+    pub client_s: f64,
+    pub down_bytes: f64,
+    pub up_bytes: f64,
+    pub link_bits: Option<f64>,
+    pub delay_s: f64,
+    /// Lanes' own CPU per request at the calibrated ceiling.
+    pub ceiling_s: f64,
+}
+
+pub const SIMPLE: System = System {
+    server_s: 14.2e-6,
+    client_s: 9.1e-6,
+    down_bytes: 176.0,
+    up_bytes: 54.0,
+    link_bits: None,
+    delay_s: 45e-6,
+    ceiling_s: 5.6e-6,
+};
+
+pub const READ: System = System {
+    server_s: 13.5e-6,
+    client_s: 11.8e-6,
+    down_bytes: 4_440.0,
+    up_bytes: 61.0,
+    link_bits: Some(1e9),
+    delay_s: 60e-6,
+    ceiling_s: 7.2e-6,
+};
+
+struct Point {
+    throughput: f64,
+    response_s: f64,
+    busy: [f64; 3],
+}
+
+impl System {
+    fn demands(&self) -> [f64; 3] {
+        let link = self
+            .link_bits
+            .map_or(0.0, |bits| self.down_bytes * 8.0 / bits);
+        [self.server_s, self.client_s, link]
+    }
+
+    /// Exact mean value analysis of three queues and a delay.
+    fn closed(&self, in_flight: u64) -> Point {
+        let demands = self.demands();
+        let mut queues = [0.0; 3];
+        let mut point = Point {
+            throughput: 0.0,
+            response_s: 0.0,
+            busy: [0.0; 3],
+        };
+        for n in 1..=in_flight.max(1) {
+            let waits: Vec<f64> = (0..3).map(|k| demands[k] * (1.0 + queues[k])).collect();
+            let response: f64 = waits.iter().sum::<f64>() + self.delay_s;
+            let throughput = n as f64 / response;
+            for k in 0..3 {
+                queues[k] = throughput * waits[k];
+            }
+            point = Point {
+                throughput,
+                response_s: response,
+                busy: demands.map(|demand| (throughput * demand).min(1.0)),
+            };
+        }
+        point
+    }
+}
+
+pub fn target(path: &str) -> Target {
+    Target {
+        url: format!("http://127.0.0.1:8083{path}"),
+        scheme: "http".into(),
+        host: "127.0.0.1".into(),
+        port: 8083,
+        path: path.into(),
+        address: "127.0.0.1:8083".into(),
+    }
+}
+
+pub fn load(connections: u32, depth: u32) -> Load {
+    Load {
+        connections,
+        in_flight_per_connection: depth,
+        lanes: 1,
+        arrival: Arrival::Closed { think: Nanos(0) },
+        warmup: Nanos::from_secs(2),
+        stop: Stop {
+            after: Nanos::from_secs(10),
+            requests: None,
+        },
+        timeout: Nanos::from_secs(30),
+        connection_per_request: false,
+        method: "GET".into(),
+        header_names: vec![],
+        body_bytes: 0,
+        inflate: false,
+    }
+}
+
+/// A histogram of `count` values around `mean_s`, drawn and then weighted.
+pub fn histogram(
+    noise: &mut Noise,
+    mean_s: f64,
+    floor_s: f64,
+    shape: u32,
+    count: u64,
+) -> Histogram {
+    let mut hdr = Hdr::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds are valid");
+    let draws = count.min(30_000);
+    let body = (mean_s - floor_s).max(mean_s * 0.05);
+    for index in 0..draws {
+        let sum: f64 = (0..shape).map(|_| noise.exponential()).sum();
+        let mut value = floor_s + body * sum / f64::from(shape);
+        if noise.unit() < 0.0008 {
+            value += noise.exponential() * 4.0 * mean_s + 0.4e-3;
+        }
+        let weight = count / draws + u64::from(index < count % draws);
+        hdr.record_n((value * 1e9).max(1.0) as u64, weight)
+            .expect("values are in range");
+    }
+    shown(&hdr)
+}
+
+/// A histogram as the record holds it.
+pub fn shown(hdr: &Hdr<u64>) -> Histogram {
+    let mut bytes = Vec::new();
+    V2Serializer::new()
+        .serialize(hdr, &mut bytes)
+        .expect("a vector takes everything");
+    let quantiles_ns = wallfinder_report::figures::QUANTILES
+        .iter()
+        .map(|(name, q)| ((*name).to_owned(), hdr.value_at_quantile(*q)))
+        .collect();
+    Histogram {
+        hdr_v2: base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes),
+        count: hdr.len(),
+        beyond: 0,
+        mean_ns: hdr.mean(),
+        stdev_ns: hdr.stdev(),
+        min_ns: hdr.min(),
+        max_ns: hdr.max(),
+        quantiles_ns,
+    }
+}
+
+fn core(cpu: u32, busy: f64, softirq: f64, kernel: f64) -> CoreSample {
+    let busy = busy.clamp(0.0, 1.0);
+    let softirq = softirq.min(busy);
+    let rest = busy - softirq;
+    CoreSample {
+        cpu,
+        usr: (rest * (1.0 - kernel)) as f32,
+        sys: (rest * kernel) as f32,
+        irq: 0.0,
+        softirq: softirq as f32,
+        steal: 0.001,
+        idle: (1.0 - busy).max(0.0) as f32,
+    }
+}
+
+fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
+    FamilySummary {
+        name: name.into(),
+        pids: vec![4711],
+        processes: 1,
+        threads: 7,
+        cpus_allowed: vec![cpu],
+        quota_cores: None,
+        cpu_ns: (busy * window_ns as f64) as u64,
+        cpu_user_ns: (busy * window_ns as f64 * 0.44) as u64,
+        utilisation: busy,
+        run_wait_cores: 0.03 + 0.9 * busy.powi(6),
+        switches_voluntary: 21_340,
+        switches_involuntary: 811,
+        faults_minor: 240,
+        faults_major: 0,
+        rss_bytes_max: 41_200_000,
+        throttled_ns: 0,
+        throttled_share: 0.0,
+        hottest_thread: Some(ThreadShare {
+            tid: 4714,
+            name: name.into(),
+            share: busy * 0.71,
+        }),
+        neighbour_cores: 0.01,
+        cpus_busy: (busy + 0.02).min(1.0),
+        cpus_softirq: 0.11,
+    }
+}
+
+/// One step of a closed loop on `system`.
+pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> Step {
+    let mut noise = Noise::new(seed ^ (u64::from(index) << 32));
+    let point = system.closed(load.in_flight_max());
+    let window_ns = load.stop.after.0;
+    let seconds = window_ns as f64 / 1e9;
+    let throughput = point.throughput * noise.about(0.006);
+    let answered = (throughput * seconds) as u64;
+    let throughput = answered as f64 / seconds;
+    let in_flight = load.in_flight_max();
+    let [server_busy, client_busy, link_busy] = point.busy;
+    let shape = if point.busy.iter().any(|busy| *busy > 0.9) {
+        9
+    } else {
+        3
+    };
+    let latency = histogram(
+        &mut noise,
+        point.response_s,
+        system.delay_s + system.server_s,
+        shape,
+        answered,
+    );
+    let in_flight_mean = throughput * latency.mean_ns / 1e9;
+    let service = latency.clone();
+    let first_byte = histogram(
+        &mut noise,
+        point.response_s * 0.93,
+        system.delay_s,
+        shape,
+        answered,
+    );
+    let lateness = histogram(&mut noise, 3.1e-6, 0.4e-6, 2, answered);
+    let softirq = [0.09, 0.14];
+    let warmup_ns = load.warmup.0;
+
+    let mut intervals = Vec::new();
+    let mut series = Vec::new();
+    let tick_ns = 100_000_000;
+    for tick in 1..=(warmup_ns + window_ns) / tick_ns {
+        let at_ns = tick * tick_ns;
+        let warm = (at_ns as f64 / 0.7e9).min(1.0);
+        let level = (0.55 + 0.45 * warm) * noise.about(0.02);
+        let good = (throughput * 0.1 * level) as u64;
+        let typical = latency.quantile_ns("p50").unwrap_or(0) as f64;
+        let tail = latency.quantile_ns("p99").unwrap_or(0) as f64;
+        intervals.push(Interval {
+            at_ns,
+            span_ns: tick_ns,
+            answered: good,
+            failed: 0,
+            scheduled: good,
+            bytes_in: (good as f64 * system.down_bytes) as u64,
+            in_flight,
+            p50_ns: (typical / level) as u64,
+            p99_ns: (tail / level * noise.about(0.12)) as u64,
+            max_ns: (tail * 1.6 * noise.about(0.3)) as u64,
+        });
+        series.push(Sample {
+            at_ns: at_ns as i64,
+            span_ns: tick_ns,
+            cores: vec![
+                core(0, server_busy * level + 0.01, softirq[0] * level, 0.55),
+                core(1, client_busy * level + 0.01, softirq[1] * level, 0.62),
+            ],
+            client: Some(FamilySample {
+                processes: 1,
+                threads: 2,
+                cpu_ns: (client_busy * level * tick_ns as f64) as u64,
+                rss_bytes: 21_000_000,
+                ..FamilySample::default()
+            }),
+            server: Some(FamilySample {
+                processes: 1,
+                threads: 7,
+                cpu_ns: (server_busy * level * tick_ns as f64) as u64,
+                rss_bytes: 38_000_000 + tick * 30_000,
+                ..FamilySample::default()
+            }),
+            link: Some(LinkSample {
+                rx_bytes: (good as f64 * (system.up_bytes + 66.0)) as u64,
+                rx_packets: good,
+                tx_bytes: (good as f64 * system.down_bytes) as u64,
+                tx_packets: (good as f64 * (system.down_bytes / 1448.0).ceil()) as u64,
+                drops: 0,
+            }),
+            tcp: None,
+            switches: 9_000,
+            runnable: 2,
+        });
+    }
+
+    let demands = system.demands();
+    let walls = [Wall::ServerCpu, Wall::ClientCpu, Wall::Downlink];
+    let top = (0..3)
+        .max_by(|a, b| point.busy[*a].total_cmp(&point.busy[*b]))
+        .unwrap_or(0);
+    let bound = point.busy[top] > 0.93;
+    let wall = if bound { walls[top] } else { Wall::Concurrency };
+    let resources = (0..3)
+        .filter(|k| demands[*k] > 0.0)
+        .map(|k| ResourceView {
+            wall: walls[k],
+            utilisation: point.busy[k],
+            demand_s: Some(demands[k]),
+            ceiling: Some(1.0 / demands[k]),
+            saturation: (k == top && bound).then(|| match walls[k] {
+                Wall::Downlink => "the queue of the link never empties".to_owned(),
+                _ => "its threads waited to run for 0.9 of the time".to_owned(),
+            }),
+        })
+        .collect();
+    let mut next: Vec<(f64, Wall)> = (0..3)
+        .filter(|k| demands[*k] > 0.0 && *k != top)
+        .map(|k| (1.0 / demands[k] / throughput, walls[k]))
+        .collect();
+    next.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let sentence = match wall {
+        Wall::Concurrency => format!(
+            "Nothing is full; with {in_flight} in flight each request waits mostly for its own round trip."
+        ),
+        Wall::Downlink => {
+            "The link towards the client is full; nothing else is near its limit.".into()
+        }
+        wall => format!(
+            "{} is at {:.0} %, and the next busiest resource at {:.0} %.",
+            wall.words().replacen("the", "The", 1),
+            point.busy[top] * 100.0,
+            point
+                .busy
+                .iter()
+                .enumerate()
+                .filter(|(k, _)| *k != top)
+                .map(|(_, busy)| *busy)
+                .fold(0.0, f64::max)
+                * 100.0
+        ),
+    };
+    let verdict = Verdict {
+        wall,
+        how: How::Observed,
+        confidence: if bound { 0.85 } else { 0.55 },
+        sentence,
+        detail: None,
+        evidence: vec![
+            Evidence {
+                text: format!("the server used {:.0} % of its core", server_busy * 100.0),
+                measure: "server.utilisation".into(),
+                value: server_busy,
+            },
+            Evidence {
+                text: format!("the client used {:.0} % of its core", client_busy * 100.0),
+                measure: "client.utilisation".into(),
+                value: client_busy,
+            },
+        ],
+        resources,
+        shares: BTreeMap::new(),
+        elasticities: BTreeMap::new(),
+        next: bound
+            .then(|| next.first().copied())
+            .flatten()
+            .map(|(ratio, wall)| NextWall {
+                wall,
+                ratio,
+                low: None,
+                high: None,
+            }),
+        caveats: vec![Caveat::SoftirqElsewhere {
+            side: "client".into(),
+            share: 0.14,
+        }],
+    };
+
+    let packets_down = (system.down_bytes / 1448.0).ceil();
+    Step {
+        index,
+        name: format!(
+            "{path} c={} d={}",
+            load.connections, load.in_flight_per_connection
+        ),
+        target: target(path),
+        driver: Driver {
+            name: "wallfinder".into(),
+            command: None,
+            io: Some("io_uring".into()),
+            throughput_from: "engine".into(),
+            latency_from_due: true,
+        },
+        started_utc: format!("2026-11-20T14:{:02}:{:02}Z", 2 + index / 4, index % 4 * 14),
+        window_ns,
+        counts: Counts {
+            scheduled: answered,
+            answered,
+            in_flight_start: in_flight,
+            in_flight_end: in_flight,
+            statuses: BTreeMap::from([(200, answered)]),
+            bytes_in: (answered as f64 * system.down_bytes) as u64,
+            bytes_out: (answered as f64 * system.up_bytes) as u64,
+            body_bytes: (answered as f64 * (system.down_bytes - 131.0).max(0.0)) as u64,
+            ..Counts::default()
+        },
+        throughput,
+        in_flight_mean,
+        latency: Some(latency),
+        service: Some(service),
+        first_byte: Some(first_byte),
+        lateness: Some(lateness),
+        intervals,
+        telemetry: Telemetry {
+            window_ns,
+            samples: 100,
+            cores: vec![
+                core(0, server_busy + 0.01, softirq[0], 0.55),
+                core(1, client_busy + 0.01, softirq[1], 0.62),
+            ],
+            cores_busy_p95: vec![
+                (server_busy + 0.02).min(1.0) as f32,
+                (client_busy + 0.03).min(1.0) as f32,
+            ],
+            client: Some(family("wallfinder", 1, client_busy, window_ns)),
+            server: Some(family("catalogue", 0, server_busy, window_ns)),
+            link: Some(LinkSummary {
+                interface: if system.link_bits.is_some() {
+                    "wf0"
+                } else {
+                    "lo"
+                }
+                .into(),
+                rate_bits: system.link_bits.map(|bits| bits as u64),
+                totals: LinkSample {
+                    rx_bytes: (answered as f64 * (system.up_bytes + 66.0)) as u64,
+                    rx_packets: answered,
+                    tx_bytes: (answered as f64 * system.down_bytes) as u64,
+                    tx_packets: (answered as f64 * packets_down) as u64,
+                    drops: 0,
+                },
+                downlink_share: system.link_bits.map(|_| link_busy),
+                uplink_share: system
+                    .link_bits
+                    .map(|bits| throughput * (system.up_bytes + 66.0) * 8.0 / bits),
+                mtu: Some(if system.link_bits.is_some() {
+                    1500
+                } else {
+                    65_536
+                }),
+            }),
+            tcp: Some(TcpSample::default()),
+            server_sockets: Some(SocketsSummary {
+                sockets: load.connections,
+                busy_share: 0.4,
+                rtt_p50_us: 71,
+                ..SocketsSummary::default()
+            }),
+            client_sockets: None,
+            observer_cpu_ns: 31_000_000,
+        },
+        ceiling: Some(Ceiling {
+            throughput: 1.0 / system.ceiling_s,
+            lanes_saturated: true,
+            cpu_per_request_ns: system.ceiling_s * 1e9,
+            driven: 1.0 / system.ceiling_s,
+        }),
+        lanes: vec![LaneSummary {
+            lane: 0,
+            cpu: Some(1),
+            connections: load.connections,
+            answered,
+            cpu_ns: (client_busy * window_ns as f64) as u64,
+            busy_share: client_busy,
+            waits: 180_000,
+            events: answered,
+        }],
+        verdict: Some(verdict),
+        series,
+        load,
+    }
+}
+
+pub fn environment() -> Environment {
+    Environment {
+        kernel: Some("6.18.2".into()),
+        os: Some("Debian GNU/Linux 12 (bookworm)".into()),
+        cpu_model: Some("AMD EPYC 7B13".into()),
+        cpus: 2,
+        cpus_allowed: vec![0, 1],
+        memory_bytes: Some(25_200_000_000),
+        governor: None,
+        smt: Some(true),
+        mitigations: BTreeMap::from([
+            ("spectre_v2".into(), "Mitigation: Retpolines".into()),
+            ("meltdown".into(), "Not affected".into()),
+        ]),
+        virtualisation: Some("kvm".into()),
+        cgroup_quota_cores: None,
+        cgroup_version: Some("v1".into()),
+        huge_pages: Some("madvise".into()),
+        interface: Some(InterfaceFacts {
+            name: "wf0".into(),
+            mtu: Some(1500),
+            speed_bits: Some(10_000_000_000),
+            queues: Some((1, 1)),
+            offloads: vec!["tso".into(), "gso".into(), "gro".into()],
+            qdisc: Some("tbf".into()),
+        }),
+        congestion_control: Some("bbr".into()),
+        irqbalance: Some(false),
+        rps: Some(false),
+        hardware_counters: Some(false),
+        descriptors_max: Some(1_048_576),
+        local_ports: Some((32_768, 60_999)),
+        versions: BTreeMap::from([
+            ("wallfinder".into(), "0.1.0".into()),
+            ("catalogue".into(), "0.1.0 (go1.26, fiber 3.1.0)".into()),
+        ]),
+        settings: BTreeMap::from([
+            ("net.core.somaxconn".into(), "4096".into()),
+            ("net.ipv4.tcp_wmem".into(), "4096 16384 4194304".into()),
+        ]),
+    }
+}
+
+/// A record around steps.
+pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
+    let plans = steps
+        .iter()
+        .map(|step| StepPlan {
+            name: step.name.clone(),
+            target: step.target.clone(),
+            load: step.load.clone(),
+        })
+        .collect();
+    let first = steps
+        .first()
+        .map_or_else(|| target("/simple"), |step| step.target.clone());
+    let mut command_line: Vec<String> = vec!["wallfinder".into(), command.into()];
+    command_line.extend(
+        [
+            "--subject",
+            "catalogue",
+            "--server-cpus",
+            "0",
+            "--client-cpus",
+            "1",
+        ]
+        .map(String::from),
+    );
+    if steps.len() > 1 {
+        let ramp: Vec<String> = steps
+            .iter()
+            .map(|s| s.load.connections.to_string())
+            .collect();
+        command_line.extend(["--connections".to_owned(), ramp.join(",")]);
+    }
+    command_line.extend(["-d".into(), "10s".into(), first.url.clone()]);
+    Record {
+        schema: SCHEMA.into(),
+        id: format!("20261120T140211Z-{command}-{name}"),
+        started_utc: "2026-11-20T14:02:11Z".into(),
+        tool_version: "0.1.0".into(),
+        command_line,
+        plan: Plan {
+            name: name.into(),
+            command: command.into(),
+            target: first,
+            steps: plans,
+            seed: 42,
+            client_cpus: vec![1],
+            server_cpus: vec![0],
+            subject: Some("catalogue".into()),
+            driver: None,
+        },
+        environment: environment(),
+        steps,
+        caveats: vec![
+            Caveat::CountersUnavailable,
+            Caveat::Note {
+                text: "Synthetic: made from a queueing model to show what a report looks like; nothing was measured.".into(),
+            },
+        ],
+        complete: true,
+        interrupted: None,
+        claims: vec![],
+    }
+}
+
+/// One step of `/simple`, bound by the server.
+pub fn one_step() -> Record {
+    record(
+        "run",
+        "simple",
+        vec![step(&SIMPLE, "/simple", 0, load(100, 1), 7)],
+    )
+}
+
+/// Seven steps of `/read` behind a link of 1 Gbit/s.
+pub fn seven_steps() -> Record {
+    let steps = [1, 2, 4, 8, 32, 100, 500]
+        .iter()
+        .zip(0..)
+        .map(|(connections, index)| step(&READ, "/read", index, load(*connections, 1), 11))
+        .collect();
+    record("ramp", "read", steps)
+}
+
+/// Forty steps with pipelining.
+pub fn forty_steps() -> Record {
+    let steps = (0..40)
+        .map(|index| {
+            let connections = (1.0 * 1.22f64.powi(index)).ceil() as u32;
+            let mut load = load(connections, 1);
+            load.stop.after = Nanos::from_secs(4);
+            let mut step = step(&SIMPLE, "/simple", index as u32, load, 13);
+            if index > 36 {
+                let lost = step.counts.answered / 300;
+                step.counts.failed.insert("timeout.total".into(), lost);
+                step.counts.scheduled += lost;
+            }
+            step
+        })
+        .collect();
+    record("ramp", "simple", steps)
+}
+
+/// A wall that was proved by squeezes.
+pub fn proved() -> Record {
+    let mut record = seven_steps();
+    record.plan.command = "find".into();
+    record.id = "20261120T140211Z-find-read".into();
+    record.command_line[1] = "find".into();
+    record.steps.truncate(6);
+    record.plan.steps.truncate(6);
+    let step = record.steps.last_mut().expect("six steps");
+    let squeezed = |value: f64, spread: f64| Elasticity {
+        value,
+        low: value - spread,
+        high: value + spread * 0.8,
+        rounds: 10,
+    };
+    let throughput = step.throughput;
+    let verdict = step.verdict.as_mut().expect("steps are judged");
+    verdict.how = How::Proved;
+    verdict.confidence = 0.99;
+    verdict.wall = Wall::Downlink;
+    verdict.sentence =
+        "Take 20 % of the link away and 20 % of the throughput goes. Nothing else moves it.".into();
+    verdict.elasticities = BTreeMap::from([
+        ("downlink".into(), squeezed(0.997, 0.016)),
+        ("server-speed".into(), squeezed(0.001, 0.021)),
+        ("server-capacity".into(), squeezed(0.004, 0.018)),
+        ("client-speed".into(), squeezed(0.012, 0.022)),
+        ("in-flight".into(), squeezed(-0.001, 0.011)),
+    ]);
+    verdict.next = Some(NextWall {
+        wall: Wall::ServerCpu,
+        ratio: 1.0 / READ.server_s / throughput,
+        low: Some(1.0 / READ.server_s / throughput * 0.97),
+        high: Some(1.0 / READ.server_s / throughput * 1.03),
+    });
+    record
+}
+
+/// A study with claims of each outcome.
+pub fn study() -> Record {
+    let mut steps = Vec::new();
+    for (path, system) in [("/simple", SIMPLE), ("/read", READ)] {
+        for connections in [10, 100, 1000] {
+            let index = steps.len() as u32;
+            steps.push(step(&system, path, index, load(connections, 1), 17));
+        }
+    }
+    let mut record = record("study", "client-ceiling", steps);
+    let claim = |id: &str, claim: &str, outcome, because: &str| ClaimOutcome {
+        id: id.into(),
+        claim: claim.into(),
+        source: "client-ceiling.txt".into(),
+        outcome,
+        because: because.into(),
+    };
+    record.claims = vec![
+        claim(
+            "n-over-x",
+            "More in flight past the knee only adds latency: N/X equals the mean latency.",
+            Outcome::Confirmed,
+            "N/X over the mean lies between 0.998 and 1.002 in all 6 steps",
+        ),
+        claim(
+            "client-wall-simple",
+            "At /simple the client is the wall.",
+            Outcome::Contradicted,
+            "elasticity of client speed 0.05 [0.03, 0.08], of server speed 1.04 [0.99, 1.09], with this engine as the driver",
+        ),
+        claim(
+            "no-tuning",
+            "No client tuning fixes this.",
+            Outcome::Open,
+            "only one driver was installed; wrk and h2load are needed to decide",
+        ),
+    ];
+    record
+}
+
+/// An open loop that asks for more than there is.
+pub fn open_loop() -> Record {
+    let mut load = load(100, 1);
+    load.arrival = Arrival::Constant {
+        rate: Rate(90_000.0),
+    };
+    let mut step = step(&SIMPLE, "/simple", 0, load, 19);
+    let sent = step.counts.answered;
+    step.counts.scheduled = 900_000;
+    step.counts.not_sent = 900_000 - sent as i64;
+    if let Some(verdict) = &mut step.verdict {
+        verdict.caveats.push(Caveat::RateMissed {
+            asked: 90_000.0,
+            sent: step.throughput,
+        });
+        verdict.caveats.push(Caveat::Backlog {
+            requests: step.counts.not_sent as u64,
+        });
+    }
+    record("run", "open", vec![step])
+}
+
+/// A foreign driver that gives quantiles and no histogram.
+pub fn foreign() -> Record {
+    let mut record = seven_steps();
+    record.plan.driver = Some("autocannon -c 100 -d 10 http://127.0.0.1:8083/read".into());
+    for step in &mut record.steps {
+        step.driver = Driver {
+            name: "autocannon".into(),
+            command: Some(format!(
+                "autocannon -c {} -d 10 http://127.0.0.1:8083/read",
+                step.load.connections
+            )),
+            io: None,
+            throughput_from: "report".into(),
+            latency_from_due: false,
+        };
+        step.service = None;
+        step.first_byte = None;
+        step.lateness = None;
+        step.ceiling = None;
+        step.lanes.clear();
+        if let Some(latency) = &mut step.latency {
+            latency.hdr_v2.clear();
+            latency.quantiles_ns.remove("p95");
+            latency.quantiles_ns.remove("p99.99");
+        }
+    }
+    record
+}
+
+/// Interrupted in its third step, the server out of sight, no telemetry rows.
+pub fn interrupted() -> Record {
+    let mut record = seven_steps();
+    record.steps.truncate(3);
+    record.complete = false;
+    record.interrupted = Some("SIGINT".into());
+    for step in &mut record.steps {
+        step.telemetry.server = None;
+        step.telemetry.link = None;
+        step.telemetry.server_sockets = None;
+        step.series.clear();
+        if let Some(verdict) = &mut step.verdict {
+            verdict.wall = Wall::Inconclusive;
+            verdict.how = How::Inconclusive;
+            verdict.confidence = 0.0;
+            verdict.sentence =
+                "The server was out of sight, so nothing on its side can be ruled in or out."
+                    .into();
+            verdict
+                .resources
+                .retain(|resource| resource.wall == Wall::ClientCpu);
+            verdict.next = None;
+            verdict.caveats.push(Caveat::ServerNotSeen {
+                why: "nobody on this host listens on 127.0.0.1:8083.".into(),
+            });
+        }
+    }
+    let last = record.steps.last_mut().expect("three steps");
+    last.window_ns = 3_200_000_000;
+    last.intervals.truncate(52);
+    record
+}
+
+/// What somebody would write who wants to run script in a reader's browser.
+pub const HOSTILE: &str =
+    "</script><img src=x onerror=alert(1)>\u{202e}{{7*7}}{% raw %}<!--\"'&\u{2028}\x1b]0;x\x07";
+
+/// A record whose every label is hostile.
+pub fn hostile() -> Record {
+    let mut record = study();
+    let bad = || HOSTILE.to_owned();
+    record.id = bad();
+    record.started_utc = bad();
+    record.tool_version = bad();
+    record.command_line = vec![bad(), bad()];
+    record.plan.name = bad();
+    record.plan.command = bad();
+    record.plan.subject = Some(bad());
+    record.plan.driver = Some(bad());
+    record.plan.target.url = bad();
+    record.interrupted = Some(bad());
+    record.environment.kernel = Some(bad());
+    record.environment.cpu_model = Some(bad());
+    record.environment.versions.insert(bad(), bad());
+    record.environment.settings.insert(bad(), bad());
+    record.environment.mitigations.insert(bad(), bad());
+    record.caveats.push(Caveat::Note { text: bad() });
+    for claim in &mut record.claims {
+        claim.id = bad();
+        claim.claim = bad();
+        claim.source = bad();
+        claim.because = bad();
+    }
+    for step in &mut record.steps {
+        step.name = bad();
+        step.target.url = bad();
+        step.target.path = bad();
+        step.target.address = bad();
+        step.load.method = bad();
+        step.load.header_names = vec![bad()];
+        step.driver.name = bad();
+        step.driver.command = Some(bad());
+        step.driver.io = Some(bad());
+        step.driver.throughput_from = bad();
+        step.started_utc = bad();
+        step.counts.failed.insert(bad(), 3);
+        step.counts.anomalies.insert(bad(), 3);
+        if let Some(server) = &mut step.telemetry.server {
+            server.name = bad();
+        }
+        if let Some(link) = &mut step.telemetry.link {
+            link.interface = bad();
+        }
+        if let Some(latency) = &mut step.latency {
+            latency.hdr_v2 = bad();
+            latency.quantiles_ns.insert(bad(), 1);
+        }
+        if let Some(verdict) = &mut step.verdict {
+            verdict.sentence = bad();
+            verdict.detail = Some(bad());
+            verdict.shares.insert(bad(), 0.5);
+            verdict.elasticities.insert(
+                bad(),
+                Elasticity {
+                    value: 1.0,
+                    low: 0.9,
+                    high: 1.1,
+                    rounds: 6,
+                },
+            );
+            for evidence in &mut verdict.evidence {
+                evidence.text = bad();
+                evidence.measure = bad();
+            }
+            for resource in &mut verdict.resources {
+                resource.saturation = Some(bad());
+            }
+        }
+    }
+    record
+}
+
+/// A record without a step.
+pub fn empty() -> Record {
+    let mut record = record("run", "empty", vec![]);
+    record.complete = false;
+    record.environment = Environment::default();
+    record
+}
+
+/// Every sample by name.
+pub fn all() -> Vec<(&'static str, Record)> {
+    vec![
+        ("one", one_step()),
+        ("seven", seven_steps()),
+        ("forty", forty_steps()),
+        ("proved", proved()),
+        ("study", study()),
+        ("open", open_loop()),
+        ("foreign", foreign()),
+        ("interrupted", interrupted()),
+        ("hostile", hostile()),
+        ("empty", empty()),
+    ]
+}
