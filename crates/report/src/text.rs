@@ -180,7 +180,7 @@ fn where_it_is(page: &mut Page, paths: &Paths<'_>) {
                 Line::new()
                     .plain(" ")
                     .dim(label)
-                    .to_column(crate::look::INDENT)
+                    .until_column(crate::look::INDENT)
                     .plain(path),
             );
         }
