@@ -295,3 +295,67 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_feed_is_found_at_every_offset() {
+        for len in 0..40 {
+            for at in 0..=len {
+                let mut bytes = vec![b'\x0b'; len];
+                let expected = bytes.get_mut(at).map(|byte| *byte = b'\n').map(|()| at);
+                for from in 0..=at.min(len) {
+                    assert_eq!(find_line_feed(&bytes, from), expected);
+                }
+            }
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(find_line_feed(&all, 0), Some(10));
+        assert_eq!(find_line_feed(&all, 11), None);
+    }
+
+    #[test]
+    fn the_end_is_found_whatever_the_pieces() {
+        for (head, fields) in [
+            ("a\r\n\r\n", 0),
+            ("a\n\n", 0),
+            ("a\r\nb\r\n\r\n", 1),
+            ("a\n\rb\nc\r\r\n\n", 2),
+            ("a\r\n\r\r\n\r\n", 1),
+            ("\r\n\r\n", 0),
+        ] {
+            let bytes = [head.as_bytes(), b"\n\r\n\r\n"].concat();
+            for size in 1..=bytes.len() {
+                let mut scan = Scan::default();
+                let mut seen = 0;
+                let end = bytes.chunks(size).find_map(|piece| {
+                    let found = scan.advance(piece, 1000, 10);
+                    let before = seen;
+                    seen += piece.len();
+                    match found {
+                        Found::End(count) => Some(before + count),
+                        Found::NeedMore => None,
+                        Found::TooLong => panic!("too long"),
+                    }
+                });
+                assert_eq!((end, scan.fields()), (Some(head.len()), fields), "{head:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_line_may_start_as_the_standard_says() {
+        let line = b"HTTP/1.1 200 OK";
+        for len in 0..line.len() {
+            assert!(may_start(&line[..len]));
+        }
+        for at in 0..STATUS_PREFIX {
+            let mut bad = *line;
+            bad[at] = b'x';
+            assert!(!may_start(&bad), "{at}");
+            assert!(!may_start(&bad[..=at]), "{at}");
+        }
+    }
+}

@@ -258,3 +258,160 @@ pub(super) fn is_control(byte: u8) -> bool {
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(request: &Request) -> String {
+        let encoded = request.encode(false).expect("the request is sound");
+        String::from_utf8(encoded.bytes).expect("the request is text")
+    }
+
+    #[track_caller]
+    fn refused(request: Request, message: &str) {
+        let error = request.encode(false).expect_err("the request is not sound");
+        assert_eq!(error.to_string(), message);
+    }
+
+    #[test]
+    fn defaults_stand_where_the_user_says_nothing() {
+        let version = env!("CARGO_PKG_VERSION");
+        assert_eq!(
+            text_of(&Request::get("h:80", "/a?b=c")),
+            format!(
+                "GET /a?b=c HTTP/1.1\r\nHost: h:80\r\nUser-Agent: wallfinder/{version}\r\n\
+                 Accept: */*\r\n\r\n"
+            )
+        );
+    }
+
+    #[test]
+    fn fields_of_the_user_take_the_place_of_defaults() {
+        let request = Request::get("h", "/")
+            .header("host", "other")
+            .header("USER-AGENT", "me")
+            .header("accept", "")
+            .header("X-Two", " spaced\t")
+            .header("X-Two", "caf\u{e9}");
+        assert_eq!(
+            text_of(&request),
+            "GET / HTTP/1.1\r\nhost: other\r\nUSER-AGENT: me\r\naccept: \r\n\
+             X-Two: spaced\r\nX-Two: caf\u{e9}\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_length_is_announced_where_a_body_is_or_is_expected() {
+        for (method, body, announced) in [
+            ("GET", "", None),
+            ("DELETE", "", None),
+            ("GET", "hi", Some(2)),
+            ("POST", "", Some(0)),
+            ("PUT", "", Some(0)),
+            ("PATCH", "hello", Some(5)),
+        ] {
+            let text = text_of(&Request::new(method, "h", "/").body(body));
+            let line = announced.map(|len: usize| format!("\r\nContent-Length: {len}\r\n"));
+            assert_eq!(text.contains("Content-Length"), line.is_some(), "{method}");
+            assert!(text.contains(&line.unwrap_or_default()));
+            assert!(text.ends_with(&format!("\r\n\r\n{body}")));
+        }
+        let said = Request::new("POST", "h", "/").header("content-length", "2");
+        assert!(text_of(&said.clone().body("hi")).contains("content-length: 2\r\n"));
+        refused(
+            said.body("hello"),
+            "header `Content-Length`: says \"2\", but the body has 5 bytes",
+        );
+    }
+
+    #[test]
+    fn what_would_end_a_line_early_is_refused() {
+        for (value, what) in [
+            ("a\r\nEvil: 1", "a line end"),
+            ("a\nEvil: 1", "a line end"),
+            ("a\r", "a line end"),
+            ("a\0", "a NUL"),
+            ("a\x1b", "a control byte"),
+            ("a\x7f", "a control byte"),
+        ] {
+            let request = Request::get("h", "/").header("X-Key", value);
+            refused(request, &format!("header `X-Key`: its value has {what}"));
+        }
+        for name in ["", "X Key", "X:", "X\r\nEvil", "caf\u{e9}"] {
+            let request = Request::get("h", "/").header(name, "a");
+            let shown = name.escape_debug();
+            refused(
+                request,
+                &format!("header `{shown}`: its name is not a token"),
+            );
+        }
+        for target in ["/a b", "/a\r\nEvil: 1", "/\0", "/caf\u{e9}", "/\t"] {
+            let error = Request::get("h", target).encode(false).unwrap_err();
+            assert_eq!(error.place(), "target");
+        }
+        for authority in ["", "h\r\nEvil: 1", "h h", "u:p@h", "h/a", "h?", "h#"] {
+            let error = Request::get(authority, "/").encode(false).unwrap_err();
+            assert_eq!(error.place(), "authority");
+        }
+    }
+
+    #[test]
+    fn methods_and_targets_that_have_no_meaning_are_refused() {
+        for method in ["", "GE T", "GET\r\n", "G\u{e9}T", "G/T", "CONNECT"] {
+            let error = Request::new(method, "h", "/").encode(false).unwrap_err();
+            assert_eq!(error.place(), "method");
+        }
+        for target in ["", "a", "?a", "*", "/a#b", "ftp://h/"] {
+            let error = Request::get("h", target).encode(false).unwrap_err();
+            assert_eq!(error.place(), "target");
+        }
+        for (method, target) in [
+            ("OPTIONS", "*"),
+            ("GET", "http://h/a"),
+            ("PROPFIND", "/%20"),
+        ] {
+            assert!(Request::new(method, "h", target).encode(false).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_frames_the_request_is_given_once_and_by_us() {
+        refused(
+            Request::get("h", "/").header("transfer-encoding", "chunked"),
+            "header `Transfer-Encoding`: cannot be set: the body is sent whole, with its length",
+        );
+        let twice = Request::get("h", "/")
+            .header("Host", "a")
+            .header("host", "b");
+        refused(twice, "header `Host`: is given more than once");
+    }
+
+    #[test]
+    fn closing_is_asked_for_once() {
+        for (request, asked, closes) in [
+            (Request::get("h", "/"), false, false),
+            (Request::get("h", "/"), true, true),
+            (
+                Request::get("h", "/").header("connection", "x, Close"),
+                false,
+                true,
+            ),
+            (
+                Request::get("h", "/").header("connection", "x, Close"),
+                true,
+                true,
+            ),
+            (
+                Request::get("h", "/").header("Connection", "keep-alive"),
+                false,
+                false,
+            ),
+        ] {
+            let encoded = request.encode(asked).unwrap();
+            assert_eq!(encoded.closes, closes);
+            let text = String::from_utf8(encoded.bytes).unwrap().to_lowercase();
+            assert_eq!(text.matches("close").count(), usize::from(closes));
+        }
+    }
+}

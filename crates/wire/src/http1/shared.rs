@@ -13,8 +13,9 @@ use crate::WireError;
 pub struct Options {
     /// Requests in flight on one connection (the pipeline's depth); at least 1.
     pub in_flight_max: u32,
-    /// One request for each connection: adds `Connection: close`, and no answer is
-    /// reusable. A `Connection: close` among the user's fields does the same.
+    /// One request for each connection: adds `Connection: close`, no answer is reusable,
+    /// and only one request is in flight. A `Connection: close` among the user's fields
+    /// does the same.
     pub connection_per_request: bool,
     /// The longest head, blank line included, in bytes; at least 64.
     pub head_bytes_max: usize,
@@ -69,7 +70,10 @@ impl Shared {
     pub fn new(request: &Request, mut options: Options) -> Result<Shared, BadRequest> {
         check(&options)?;
         let encoded = request.encode(options.connection_per_request)?;
-        options.connection_per_request |= encoded.closes;
+        if encoded.closes {
+            options.connection_per_request = true;
+            options.in_flight_max = 1;
+        }
         let request_len = encoded.bytes.len();
         let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
         let scratch_bytes = options.inflate.map_or(0, |_| SCRATCH_BYTES);

@@ -1,49 +1,348 @@
-//! The plain way: requests out in bursts, answers in.
+//! How a lane uses a connection: issuing, sending in parts, answers that come early,
+//! connections that end.
 
 use wallfinder_wire::http1::{Http1, Options, Request, Shared};
-use wallfinder_wire::{Outcome, Transmit, Wire};
+use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
+fn shared_of(in_flight_max: u32) -> Shared {
+    let options = Options {
+        in_flight_max,
+        ..Options::default()
+    };
+    Shared::new(&Request::get("localhost:8080", "/simple?x=1"), options).unwrap()
+}
+
+fn issue_all(http1: &mut Http1, shared: &Shared) -> Vec<u32> {
+    (0..http1.room(shared))
+        .map(|_| http1.issue(shared))
+        .collect()
+}
+
+/// Sends all there is, at most `count_max` bytes at a time.
+fn send_all(http1: &mut Http1, shared: &Shared, count_max: usize) -> Vec<u8> {
+    let mut sent = Vec::new();
+    while let Transmit::Block { start, len } = http1.poll_transmit(shared) {
+        let count = len.min(count_max);
+        sent.extend_from_slice(&shared.block()[start..start + count]);
+        http1.handle_sent(shared, count);
+    }
+    sent
+}
+
+/// Takes one answer from the start of `bytes`.
+fn answer(http1: &mut Http1, shared: &mut Shared, bytes: &[u8]) -> Answer {
+    let taken = http1.handle_bytes(shared, bytes);
+    match http1.poll_outcome() {
+        Some(Outcome::Answered(answer)) => {
+            assert_eq!(taken as u64, answer.wire_bytes);
+            answer
+        }
+        other => panic!("{other:?}"),
+    }
+}
 
 #[test]
 fn a_burst_is_one_slice_and_its_answers_come_in_order() {
-    let options = Options {
-        in_flight_max: 4,
-        ..Options::default()
-    };
-    let request = Request::get("localhost:8080", "/simple?x=1");
-    let mut shared = Shared::new(&request, options).unwrap();
+    let mut shared = shared_of(4);
     let mut http1 = Http1::open(&shared);
-    for round in 0..3 {
-        let slots: Vec<u32> = (0..4).map(|_| http1.issue(&shared)).collect();
-        assert_eq!(slots, [0, 1, 2, 3]);
+    for _ in 0..3 {
+        assert_eq!(issue_all(&mut http1, &shared), [0, 1, 2, 3]);
         assert_eq!(http1.room(&shared), 0);
         let len = shared.block().len();
-        assert_eq!(
-            http1.poll_transmit(&shared),
-            Transmit::Block { start: 0, len }
-        );
+        assert_eq!(len, 4 * shared.request_bytes());
+        let whole = Transmit::Block { start: 0, len };
+        assert_eq!(http1.poll_transmit(&shared), whole);
+        assert_eq!(http1.poll_transmit(&shared), whole, "until it is sent");
         http1.handle_sent(&shared, len);
         assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
 
         let bytes = ANSWER.repeat(4);
-        let mut rest = &bytes[..];
-        for slot in slots {
-            let taken = http1.handle_bytes(&mut shared, rest);
-            assert_eq!(taken, ANSWER.len(), "round {round}");
-            rest = &rest[taken..];
-            let Some(Outcome::Answered(answer)) = http1.poll_outcome() else {
-                panic!("an answer is whole");
+        for slot in 0..4 {
+            let rest = &bytes[ANSWER.len() * slot as usize..];
+            let expected = Answer {
+                slot,
+                status: 200,
+                wire_bytes: ANSWER.len() as u64,
+                body_bytes: 5,
+                reusable: true,
             };
-            assert_eq!((answer.slot, answer.status), (slot, 200));
-            assert_eq!(answer.wire_bytes, ANSWER.len() as u64);
-            assert_eq!(answer.body_bytes, 5);
-            assert!(answer.reusable);
+            assert_eq!(answer(&mut http1, &mut shared, rest), expected);
         }
     }
+}
+
+#[test]
+fn slots_go_round_while_some_are_in_flight() {
+    let mut shared = shared_of(3);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    for turn in 0..10 {
+        send_all(&mut http1, &shared, usize::MAX);
+        assert_eq!(answer(&mut http1, &mut shared, ANSWER).slot, turn % 3);
+        assert_eq!(http1.room(&shared), 1);
+        assert_eq!(http1.issue(&shared), turn % 3);
+    }
+}
+
+#[test]
+fn partial_sends_at_any_offset_leave_whole_requests_on_the_wire() {
+    for count_max in 1..200 {
+        let mut shared = shared_of(3);
+        let mut http1 = Http1::open(&shared);
+        let mut sent = Vec::new();
+        let mut issued = issue_all(&mut http1, &shared).len();
+        let mut answered = 0;
+        for _ in 0..100 {
+            if let Transmit::Block { start, len } = http1.poll_transmit(&shared) {
+                let count = len.min(count_max);
+                sent.extend_from_slice(&shared.block()[start..start + count]);
+                http1.handle_sent(&shared, count);
+            }
+            if sent.len() >= (answered + 1) * shared.request_bytes() {
+                answer(&mut http1, &mut shared, ANSWER);
+                answered += 1;
+            }
+            issued += issue_all(&mut http1, &shared).len();
+        }
+        sent.extend(send_all(&mut http1, &shared, count_max));
+        let request = &shared.block()[..shared.request_bytes()];
+        assert_eq!(sent, request.repeat(issued), "{count_max} at a time");
+    }
+}
+
+#[test]
+fn the_range_is_as_long_as_the_block_allows() {
+    let shared = shared_of(100_000);
+    let len = shared.block().len();
+    assert!(len <= 64 * 1024 && len > 64 * 1024 - shared.request_bytes());
+    assert_eq!(len % shared.request_bytes(), 0);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
     assert_eq!(
-        std::str::from_utf8(&shared.block()[..shared.request_bytes()]).unwrap(),
-        "GET /simple?x=1 HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: wallfinder/0.1.0\r\n\
-         Accept: */*\r\n\r\n"
+        http1.poll_transmit(&shared),
+        Transmit::Block { start: 0, len }
     );
+    http1.handle_sent(&shared, len - 1);
+    let start = shared.request_bytes() - 1;
+    let len = len - start;
+    assert_eq!(http1.poll_transmit(&shared), Transmit::Block { start, len });
+}
+
+#[test]
+fn a_request_longer_than_the_block_stands_there_once() {
+    let options = Options {
+        in_flight_max: 8,
+        ..Options::default()
+    };
+    let request = Request::new("POST", "localhost", "/").body(vec![b'x'; 100_000]);
+    let shared = Shared::new(&request, options).unwrap();
+    assert_eq!(shared.block().len(), shared.request_bytes());
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    let sent = send_all(&mut http1, &shared, 12_345);
+    assert_eq!(sent, shared.block().repeat(8));
+}
+
+#[test]
+fn an_answer_before_the_request_is_all_sent_counts_and_the_rest_is_still_sent() {
+    let mut shared = shared_of(2);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    http1.poll_transmit(&shared);
+    http1.handle_sent(&shared, 10);
+    assert_eq!(answer(&mut http1, &mut shared, ANSWER).slot, 0);
+    let rest = send_all(&mut http1, &shared, usize::MAX);
+    assert_eq!(rest.len(), 2 * shared.request_bytes() - 10);
+}
+
+#[test]
+fn an_answer_to_a_request_that_was_never_offered_is_unsolicited() {
+    let mut shared = shared_of(2);
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    let unsolicited = Some(Outcome::Broken {
+        slot: None,
+        error: WireError::H1Unsolicited,
+    });
+    http1.handle_bytes(&mut shared, ANSWER);
+    assert_eq!(http1.poll_outcome(), unsolicited);
+    assert_eq!(http1.in_flight(), 1, "nothing became of the request");
+
+    http1.reset(&shared);
+    http1.issue(&shared);
+    http1.poll_transmit(&shared);
+    http1.issue(&shared);
+    assert_eq!(answer(&mut http1, &mut shared, ANSWER).slot, 0);
+    http1.handle_bytes(&mut shared, ANSWER);
+    assert_eq!(
+        http1.poll_outcome(),
+        unsolicited,
+        "the second was not offered"
+    );
+}
+
+#[test]
+fn after_a_last_answer_there_is_no_room_and_nothing_to_send() {
+    let mut shared = shared_of(4);
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    send_all(&mut http1, &shared, usize::MAX);
+    http1.issue(&shared);
+    assert!(!answer(&mut http1, &mut shared, LAST).reusable);
+    assert_eq!(http1.room(&shared), 0);
+    assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
+    assert_eq!(http1.in_flight(), 1, "abandoned with the connection");
+}
+
+#[test]
+fn once_an_answer_says_it_is_the_last_only_its_own_request_is_finished() {
+    let mut shared = shared_of(3);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    http1.poll_transmit(&shared);
+    http1.handle_sent(&shared, 10);
+    http1.handle_bytes(&mut shared, &LAST[..LAST.len() - 1]);
+    assert_eq!(http1.room(&shared), 0);
+    let start = 10;
+    let len = shared.request_bytes() - 10;
+    assert_eq!(http1.poll_transmit(&shared), Transmit::Block { start, len });
+    http1.handle_sent(&shared, len);
+    assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
+    assert!(!answer_end(&mut http1, &mut shared).reusable);
+}
+
+fn answer_end(http1: &mut Http1, shared: &mut Shared) -> Answer {
+    http1.handle_bytes(shared, &LAST[LAST.len() - 1..]);
+    match http1.poll_outcome() {
+        Some(Outcome::Answered(answer)) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_request_for_each_connection_is_never_reusable() {
+    let options = Options {
+        in_flight_max: 8,
+        connection_per_request: true,
+        ..Options::default()
+    };
+    let by_option = Shared::new(&Request::get("localhost", "/"), options).unwrap();
+    let request = Request::get("localhost", "/").header("connection", "Close");
+    let by_header = Shared::new(&request, Options::default()).unwrap();
+    for mut shared in [by_option, by_header] {
+        let text = String::from_utf8(shared.block().to_vec()).unwrap();
+        assert_eq!(text.to_lowercase().matches("connection: close").count(), 1);
+        let mut http1 = Http1::open(&shared);
+        for _ in 0..3 {
+            assert_eq!(http1.room(&shared), 1);
+            http1.issue(&shared);
+            assert_eq!(http1.room(&shared), 0);
+            send_all(&mut http1, &shared, usize::MAX);
+            assert!(!answer(&mut http1, &mut shared, ANSWER).reusable);
+            assert_eq!(http1.room(&shared), 0);
+            http1.reset(&shared);
+        }
+    }
+}
+
+#[test]
+fn persistence_follows_version_and_connection_options() {
+    for (version, connection, reusable) in [
+        ("1.1", None, true),
+        ("1.1", Some("close"), false),
+        ("1.1", Some("CLOSE"), false),
+        ("1.1", Some("foo, Close ,bar"), false),
+        ("1.1", Some("closed"), true),
+        ("1.1", Some("keep-alive"), true),
+        ("1.1", Some("keep-alive, close"), false),
+        ("1.0", None, false),
+        ("1.0", Some("keep-alive"), true),
+        ("1.0", Some("Keep-Alive"), true),
+        ("1.0", Some("keep-alive, close"), false),
+        ("1.0", Some("upgrade"), false),
+    ] {
+        let line = connection.map_or(String::new(), |value| format!("Connection: {value}\r\n"));
+        let script = format!("HTTP/{version} 200 OK\r\n{line}Content-Length: 0\r\n\r\n");
+        let mut shared = shared_of(1);
+        for _ in ["cold", "warm"] {
+            let mut http1 = Http1::open(&shared);
+            http1.issue(&shared);
+            send_all(&mut http1, &shared, usize::MAX);
+            let answer = answer(&mut http1, &mut shared, script.as_bytes());
+            assert_eq!(answer.reusable, reusable, "{script}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_forgets_everything() {
+    let mut shared = shared_of(3);
+    let mut http1 = Http1::open(&shared);
+    for bytes in [
+        &ANSWER[..3],
+        &ANSWER[..40],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe",
+        b"HTTP/1.1 200 OK\r\n\r\nhe",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"garbage",
+        LAST,
+    ] {
+        issue_all(&mut http1, &shared);
+        http1.poll_transmit(&shared);
+        http1.handle_sent(&shared, 7);
+        http1.handle_bytes(&mut shared, bytes);
+        http1.reset(&shared);
+        assert_eq!(http1.poll_outcome(), None);
+        assert_eq!((http1.answering(), http1.room(&shared)), (None, 3));
+        assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
+        assert_eq!(http1.issue(&shared), 0);
+        let request = &shared.block()[..shared.request_bytes()];
+        assert_eq!(send_all(&mut http1, &shared, 1), request);
+        assert!(answer(&mut http1, &mut shared, ANSWER).reusable);
+        http1.reset(&shared);
+    }
+}
+
+#[test]
+fn a_broken_connection_swallows_what_follows() {
+    let mut shared = shared_of(2);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    send_all(&mut http1, &shared, usize::MAX);
+    http1.handle_bytes(&mut shared, b"garbage");
+    assert!(matches!(
+        http1.poll_outcome(),
+        Some(Outcome::Broken { slot: Some(0), .. })
+    ));
+    assert_eq!(http1.handle_bytes(&mut shared, ANSWER), ANSWER.len());
+    http1.handle_eof(&mut shared);
+    assert_eq!(http1.poll_outcome(), None);
+    assert_eq!((http1.answering(), http1.room(&shared)), (None, 0));
+}
+
+#[test]
+#[should_panic(expected = "issued without room")]
+fn issuing_without_room_is_the_lanes_own_bug() {
+    let shared = shared_of(1);
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    http1.issue(&shared);
+}
+
+#[test]
+#[should_panic(expected = "bytes of")]
+fn sending_more_than_was_offered_is_the_lanes_own_bug() {
+    let shared = shared_of(1);
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    http1.poll_transmit(&shared);
+    http1.handle_sent(&shared, shared.block().len() + 1);
+}
+
+#[test]
+fn a_connections_state_is_small() {
+    assert!(size_of::<Http1>() <= 256, "{}", size_of::<Http1>());
 }
