@@ -1,1 +1,29 @@
-//! Lanes: a schedule and a wire driven over sockets, filling histograms.
+//! The load engine: a schedule and a wire driven over sockets, filling histograms.
+//!
+//! What it is: [`lane`] is the one loop that everything runs in; [`run`] starts lanes
+//! together and merges what they publish; [`schedule`] says when requests are due;
+//! [`null_server`] and [`calibrate`] find the most that the lanes can drive. What it is
+//! not: it judges nothing and shows nothing, and nobody's watching changes the path that
+//! measures.
+//!
+//! ```text
+//!             ┌ lane 0: schedule × wire × io ─► report ─┐
+//!  StepSpec ──┤                                          ├─► collector ─► Measured
+//!             └ lane n: …                     ─► report ─┘       └─► Watcher (10 × a second)
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod calibrate;
+pub mod counters;
+pub mod histogram;
+pub mod lane;
+pub mod null_server;
+pub mod precheck;
+pub mod publication;
+pub mod run;
+pub mod schedule;
+
+pub use lane::Signals;
+pub use publication::Edge;
+pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};

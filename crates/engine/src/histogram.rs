@@ -1,0 +1,187 @@
+//! Latencies in HDR histograms: 3 significant digits, 1 ns to an hour, overflow counted.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use wallfinder_model::record;
+
+/// Largest latency that a histogram places: two hours.
+pub const HIGHEST_NS: u64 = 7_200_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Quantiles that tables show.
+pub const QUANTILES: [(&str, f64); 7] = [
+    ("p50", 0.50),
+    ("p75", 0.75),
+    ("p90", 0.90),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// A histogram that counts what is beyond its range instead of dropping it.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    within: Histogram<u64>,
+    beyond: u64,
+}
+
+impl Latencies {
+    /// An empty one, with all of its memory.
+    pub fn new() -> Latencies {
+        Latencies {
+            within: Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
+                .expect("constant bounds are valid"),
+            beyond: 0,
+        }
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        if self.within.record(ns).is_err() {
+            self.beyond += 1;
+        }
+    }
+
+    /// Adds every value of another.
+    pub fn add(&mut self, other: &Latencies) {
+        if !other.within.is_empty() {
+            self.within
+                .add(&other.within)
+                .expect("both have the same bounds");
+        }
+        self.beyond += other.beyond;
+    }
+
+    /// Forgets every value.
+    pub fn clear(&mut self) {
+        self.within.reset();
+        self.beyond = 0;
+    }
+
+    /// Values within the range.
+    pub fn count(&self) -> u64 {
+        self.within.len()
+    }
+
+    /// The value at a quantile, 0..=1; 0 when empty.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        if self.within.is_empty() {
+            return 0;
+        }
+        self.within.value_at_quantile(quantile)
+    }
+
+    /// Mean of the values within the range.
+    pub fn mean_ns(&self) -> f64 {
+        self.within.mean()
+    }
+
+    /// Smallest value within the range; 0 when empty.
+    pub fn min_ns(&self) -> u64 {
+        self.within.min()
+    }
+
+    /// Largest value within the range.
+    pub fn max_ns(&self) -> u64 {
+        self.within.max()
+    }
+
+    /// In the record's shape; `None` when nothing was counted.
+    pub fn to_record(&self) -> Option<record::Histogram> {
+        if self.within.is_empty() && self.beyond == 0 {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(&self.within, &mut bytes)
+            .expect("writing to memory cannot fail");
+        let quantiles_ns: BTreeMap<String, u64> = QUANTILES
+            .iter()
+            .map(|(name, quantile)| ((*name).to_owned(), self.quantile_ns(*quantile)))
+            .collect();
+        Some(record::Histogram {
+            hdr_v2: base64::engine::general_purpose::STANDARD.encode(bytes),
+            count: self.within.len(),
+            beyond: self.beyond,
+            mean_ns: self.within.mean(),
+            stdev_ns: self.within.stdev(),
+            min_ns: self.within.min(),
+            max_ns: self.within.max(),
+            quantiles_ns,
+        })
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The value below or at which at least `quantile` of the sorted values lie.
+    fn exact(sorted: &[u64], quantile: f64) -> u64 {
+        let rank = (quantile * sorted.len() as f64).ceil().max(1.0) as usize;
+        sorted[rank - 1]
+    }
+
+    #[test]
+    fn quantiles_are_within_a_thousandth_of_sorted_samples() {
+        // Log-uniform over seven decades, as latencies of a bad day are.
+        let mut latencies = Latencies::new();
+        let mut values: Vec<u64> = (0..200_000_u64)
+            .map(|n| {
+                let uniform = crate::schedule::mix(n) as f64 / u64::MAX as f64;
+                (1e3 * 10_f64.powf(7.0 * uniform)) as u64
+            })
+            .collect();
+        for value in &values {
+            latencies.record(*value);
+        }
+        values.sort_unstable();
+        for (name, quantile) in QUANTILES {
+            let (got, want) = (latencies.quantile_ns(quantile), exact(&values, quantile));
+            let error = (got as f64 / want as f64 - 1.0).abs();
+            assert!(error <= 0.001, "{name}: {got} for {want}");
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_is_counted() {
+        let mut latencies = Latencies::new();
+        latencies.record(5);
+        latencies.record(HIGHEST_NS * 4);
+        assert_eq!((latencies.count(), latencies.beyond), (1, 1));
+        assert_eq!(latencies.to_record().unwrap().beyond, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn merged_lanes_equal_one_histogram(
+            lanes in proptest::collection::vec(
+                proptest::collection::vec(0_u64..HIGHEST_NS, 0..200), 1..5)
+        ) {
+            let mut merged = Latencies::new();
+            let mut whole = Latencies::new();
+            for values in &lanes {
+                let mut lane = Latencies::new();
+                for value in values {
+                    lane.record(*value);
+                    whole.record(*value);
+                }
+                merged.add(&lane);
+            }
+            prop_assert_eq!(&merged.within, &whole.within);
+            prop_assert_eq!(merged.to_record(), whole.to_record());
+        }
+    }
+}

@@ -1,0 +1,1051 @@
+//! One engine thread: its connections, its loop, its histograms.
+//!
+//! ```text
+//!   ┌─► wait ─► events ─► timers ─► dispatch ─► flush ─► publish ─┐
+//!   └──────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! *Events* feed the wire and turn outcomes into counts. *Timers* end pauses, back-offs
+//! and deadlines. *Dispatch* gives due requests of an open loop to free connections.
+//! *Flush* issues what connections may issue and sends it. *Publish* swaps the report.
+//!
+//! One loop serves every schedule, wire and way of waiting. It shares nothing with other
+//! lanes, takes no lock on the way, and allocates nothing once the schedule has begun.
+//! The identity `scheduled = answered + failed + backlog + in flight` is asserted by
+//! every publication.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use wallfinder_model::{Arrival, Failure, Load};
+use wallfinder_sys::io::{Event, Io, SendState, Span, Wait};
+use wallfinder_sys::net::TcpInfo;
+use wallfinder_sys::{Errno, allocator, clock};
+use wallfinder_wire::{Answer, Outcome, Transmit, Wire};
+
+use crate::counters::{Class, Counters};
+use crate::publication::{Edge, Publication, Report};
+use crate::schedule::{Schedule, mix};
+
+/// Connection attempts of one lane under way at once: more overflow a server's backlog.
+const CONNECTING_MAX: usize = 256;
+/// How often deadlines are looked at.
+const DEADLINE_CHECK_NS: u64 = 50_000_000;
+/// How often a report is published.
+const PUBLISH_NS: u64 = 100_000_000;
+/// First and longest pause before a connection is tried again.
+const BACKOFF_FIRST_NS: u64 = 5_000_000;
+const BACKOFF_LONGEST_NS: u64 = 1_000_000_000;
+/// A connection that was idle for this long and is lost at its next request was lost
+/// while idle.
+const IDLE_RACE_NS: u64 = 1_000_000;
+/// Longest time for a connection to open.
+const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Longest time to wait for answers still in flight when the window is over.
+const DRAIN_NS: u64 = 1_000_000_000;
+/// Batching (see [`Batching`]): when answers queue at least this many times as long as the
+/// quickest took, at most this part of their time is spent waiting for more of them.
+const QUEUEING_TIMES: u64 = 4;
+const BATCH_WAIT_PART: u64 = 20;
+const BATCH_WAIT_MAX_NS: u64 = 100_000;
+const BATCH_MAX: u64 = 32;
+/// Sockets whose state is asked of the kernel at the end.
+const SOCKETS_LOOKED_AT: u32 = 64;
+
+/// What the lanes of one step and their conductor share. Read, not written, on the hot
+/// path.
+#[derive(Debug, Default)]
+pub struct Signals {
+    /// Monotonic instant of the schedule's zero; 0: not yet.
+    pub zero_ns: AtomicU64,
+    /// Lanes whose connections have all been tried.
+    pub ready: AtomicU32,
+    /// End the window now.
+    pub stop: AtomicBool,
+    /// Give up: end without draining.
+    pub abort: AtomicBool,
+}
+
+/// What a lane needs to know of its part of the load.
+#[derive(Debug, Clone)]
+pub struct LanePlan {
+    /// Lane number.
+    pub lane: u32,
+    /// Lanes in all.
+    pub lanes: u32,
+    /// Connections of this lane.
+    pub connections: u32,
+    /// Requests that this lane may make, where the load counts them.
+    pub requests: Option<u64>,
+    /// The whole load.
+    pub load: Load,
+    /// Seed of what is drawn at random.
+    pub seed: u64,
+}
+
+/// What a lane leaves behind beside its reports.
+#[derive(Debug, Default)]
+pub struct LaneEnd {
+    /// What the kernel says of some of its connections.
+    pub sockets: Vec<TcpInfo>,
+    /// Why connections could not be opened, the last one.
+    pub last_connect_failure: Option<(Class, Errno)>,
+    /// Oldest request in flight when the window closed, as its age.
+    pub oldest_in_flight_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waits in `to_connect`, or for a back-off.
+    Closed,
+    Connecting,
+    Open,
+}
+
+#[derive(Debug)]
+struct Connection<W> {
+    wire: W,
+    phase: Phase,
+    /// A send is outstanding: nothing may be issued.
+    sending: bool,
+    /// Stands in `dirty`.
+    dirty: bool,
+    /// Stands in `free`, an open loop's line of connections with room.
+    in_line: bool,
+    /// Requests that a closed loop may issue here.
+    grants: u32,
+    in_flight: u32,
+    /// Since when the first grant has waited: the intended instant of the next request.
+    granted_ns: u64,
+    /// When the last answer ended or the connection opened.
+    last_done_ns: u64,
+    /// When the attempt began.
+    connecting_since_ns: u64,
+    /// Answers on this connection since it opened.
+    answered: u64,
+    /// Attempts in a row that brought no answer.
+    failures_in_a_row: u32,
+    /// Whether the first attempt has ended.
+    tried: bool,
+}
+
+impl<W> Connection<W> {
+    #[inline]
+    fn after_answer(&mut self, now: u64) {
+        self.in_flight -= 1;
+        self.answered += 1;
+        self.last_done_ns = now;
+    }
+
+    /// Leave for `count` more requests; the first that waits sets the intended instant.
+    #[inline]
+    fn grant(&mut self, count: u32, due_ns: u64) {
+        if self.grants == 0 {
+            self.granted_ns = due_ns;
+        }
+        self.grants += count;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// 0: free.
+    sent_ns: u64,
+    due_ns: u64,
+    first_byte_ns: u64,
+}
+
+const FREE: Slot = Slot {
+    sent_ns: 0,
+    due_ns: 0,
+    first_byte_ns: 0,
+};
+
+/// How many completions to wait for together.
+///
+/// Handling answers one by one costs a system call each. Where answers queue at the
+/// server anyway, a closed loop may let a few of them gather: the requests in flight and
+/// the throughput fix the mean latency (N/X), so a short wait here only moves time from
+/// the server's queue to this one. Where nothing queues, waiting would slow the loop
+/// down, so there is none: the quickest answer tells the two apart. An open loop never
+/// waits.
+#[derive(Debug, Clone, Copy)]
+struct Batching {
+    batch: u32,
+    wait_us: u32,
+    quickest_ns: u64,
+}
+
+impl Batching {
+    const ONE_BY_ONE: Batching = Batching {
+        batch: 1,
+        wait_us: 0,
+        quickest_ns: u64::MAX,
+    };
+
+    /// Adapts to what the last report saw.
+    fn adapt(&mut self, report: &Report, in_flight: u64) {
+        let service = &report.service;
+        self.batch = 1;
+        if service.count() == 0 {
+            return;
+        }
+        self.quickest_ns = self.quickest_ns.min(service.min_ns());
+        let median_ns = service.quantile_ns(0.5);
+        if median_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
+            let wait_ns = (median_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS);
+            self.wait_us = (wait_ns / 1000) as u32;
+            self.batch = (in_flight / 8).clamp(1, BATCH_MAX) as u32;
+        }
+    }
+}
+
+/// A lane, from its first connection to its end.
+pub struct Lane<W: Wire, I: Io> {
+    plan: LanePlan,
+    signals: Arc<Signals>,
+    publication: Publication,
+    io: I,
+    shared: W::Shared,
+    connections: Vec<Connection<W>>,
+    slots: Vec<Slot>,
+    depth: u32,
+    dirty: Vec<u32>,
+    to_connect: VecDeque<u32>,
+    connecting: usize,
+    tried: u32,
+    opened_ever: bool,
+    /// Connections to be tried again, by time.
+    retries: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Ends of pauses, in order: the pause is the same for all.
+    pauses: VecDeque<(u64, u32)>,
+    pause_ns: u64,
+    /// Open loop: what is due next, and how much was due by now.
+    schedule: Option<Schedule>,
+    due_count: Option<Schedule>,
+    /// Open loop: connections with room, longest free first.
+    free: VecDeque<u32>,
+    /// Open loop: requests were due when no connection was free.
+    backlogged: bool,
+    /// Closed loop: requests that may still be issued.
+    budget: u64,
+    report: Box<Report>,
+    counters: Counters,
+    area_at_ns: u64,
+    deadline_checked_ns: u64,
+    published_ns: u64,
+    randomness: u64,
+    batching: Batching,
+    /// No more requests: the window is over.
+    closing: bool,
+    end: LaneEnd,
+}
+
+impl<W: Wire, I: Io> Lane<W, I> {
+    /// A lane with everything it needs reserved.
+    pub fn new(
+        plan: LanePlan,
+        signals: Arc<Signals>,
+        publication: Publication,
+        io: I,
+        shared: W::Shared,
+    ) -> Lane<W, I> {
+        let count = plan.connections as usize;
+        let depth = plan.load.in_flight_per_connection;
+        let slots = count * depth as usize;
+        let pause_ns = match plan.load.arrival {
+            Arrival::Closed { think } => think.0,
+            _ => 0,
+        };
+        let schedule = Schedule::new(
+            &plan.load.arrival,
+            plan.lane,
+            plan.lanes,
+            plan.seed,
+            plan.requests,
+        );
+        let closed = schedule.is_none();
+        let connections = (0..count)
+            .map(|_| Connection {
+                wire: W::open(&shared),
+                phase: Phase::Closed,
+                sending: false,
+                dirty: false,
+                in_line: false,
+                grants: if closed { depth } else { 0 },
+                in_flight: 0,
+                granted_ns: 0,
+                last_done_ns: 0,
+                connecting_since_ns: 0,
+                answered: 0,
+                failures_in_a_row: 0,
+                tried: false,
+            })
+            .collect();
+        let mut end = LaneEnd::default();
+        end.sockets.reserve_exact(SOCKETS_LOOKED_AT as usize);
+        Lane {
+            io,
+            shared,
+            connections,
+            slots: vec![FREE; slots],
+            depth,
+            dirty: Vec::with_capacity(count),
+            to_connect: (0..plan.connections).collect(),
+            connecting: 0,
+            tried: 0,
+            opened_ever: false,
+            retries: BinaryHeap::with_capacity(count + 1),
+            pauses: VecDeque::with_capacity(if pause_ns > 0 { slots } else { 0 }),
+            pause_ns,
+            due_count: schedule.clone(),
+            schedule,
+            free: VecDeque::with_capacity(count),
+            backlogged: false,
+            budget: plan.requests.unwrap_or(u64::MAX),
+            report: Report::new(),
+            counters: Counters::default(),
+            area_at_ns: 0,
+            deadline_checked_ns: 0,
+            published_ns: 0,
+            randomness: mix(plan.seed ^ u64::from(plan.lane)),
+            batching: Batching::ONE_BY_ONE,
+            closing: false,
+            end,
+            plan,
+            signals,
+            publication,
+        }
+    }
+
+    /// Runs the lane to its end. An error is the kernel's refusal to wait.
+    pub fn run(mut self) -> Result<(LaneEnd, W::Shared), Errno> {
+        self.report.from_ns = clock::monotonic_ns();
+        let Some(zero_ns) = self.connect_all()? else {
+            return Ok((self.end, self.shared));
+        };
+        {
+            let _promise = allocator::forbid();
+            self.measure(zero_ns)?;
+        }
+        self.drain()?;
+        Ok((self.end, self.shared))
+    }
+
+    /// Tries every connection once, says so, and waits for the schedule's zero. `None`
+    /// when the run is called off.
+    fn connect_all(&mut self) -> Result<Option<u64>, Errno> {
+        let mut said = false;
+        loop {
+            let now = clock::monotonic_ns();
+            self.start_connecting(now);
+            let all_tried = self.tried as usize == self.connections.len();
+            if all_tried && !said {
+                self.signals.ready.fetch_add(1, Ordering::Release);
+                said = true;
+            }
+            if self.signals.abort.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let zero_ns = self.signals.zero_ns.load(Ordering::Acquire);
+            if zero_ns > 0 && now >= zero_ns {
+                return Ok(Some(zero_ns));
+            }
+            let timeout_ns = match zero_ns {
+                0 => 1_000_000,
+                zero => (zero - now).min(1_000_000),
+            };
+            self.wait(Some(timeout_ns))?;
+            self.handle_events();
+            self.retry(clock::monotonic_ns());
+        }
+    }
+
+    fn measure(&mut self, zero_ns: u64) -> Result<(), Errno> {
+        let open_ns = zero_ns + self.plan.load.warmup.0;
+        let close_ns = open_ns + self.plan.load.stop.after.0;
+        let mut opened = false;
+        self.report.from_ns = zero_ns;
+        self.published_ns = zero_ns;
+        self.area_at_ns = zero_ns;
+        self.deadline_checked_ns = zero_ns;
+        for conn in 0..self.connections.len() as u32 {
+            let connection = &mut self.connections[conn as usize];
+            connection.granted_ns = zero_ns;
+            if connection.phase == Phase::Open {
+                connection.last_done_ns = zero_ns;
+                self.offer(conn);
+            }
+        }
+        loop {
+            let now = clock::monotonic_ns();
+            if !opened && now >= open_ns {
+                opened = true;
+                self.publish(now, zero_ns, Some(Edge::Open));
+            }
+            let stop = self.signals.stop.load(Ordering::Relaxed);
+            if opened && (now >= close_ns || stop || self.finished()) {
+                self.closing = true;
+                self.batching = Batching::ONE_BY_ONE;
+                self.end.oldest_in_flight_ns = self.oldest_age_ns(now);
+                self.publish(now, zero_ns, Some(Edge::Close));
+                return Ok(());
+            }
+            if stop && !opened {
+                // Interrupted in the warm-up: an empty window is still a window.
+                opened = true;
+                self.publish(now, zero_ns, Some(Edge::Open));
+                continue;
+            }
+            if now - self.published_ns >= PUBLISH_NS {
+                self.publish(now, zero_ns, None);
+            }
+            self.dispatch(now, zero_ns);
+            self.flush();
+            self.start_connecting(now);
+            let edge = if opened { close_ns } else { open_ns };
+            let timeout_ns = self.time_to_next(now, zero_ns, edge);
+            self.wait(Some(timeout_ns))?;
+            self.handle_events();
+            let now = clock::monotonic_ns();
+            self.end_pauses(now);
+            self.retry(now);
+            if now - self.deadline_checked_ns >= DEADLINE_CHECK_NS {
+                self.check_deadlines(now);
+            }
+        }
+    }
+
+    /// Lets what is in flight end, so that the next load finds an idle server.
+    fn drain(&mut self) -> Result<(), Errno> {
+        let until = clock::monotonic_ns() + DRAIN_NS;
+        self.look_at_sockets();
+        while self.counters.in_flight > 0 && !self.signals.abort.load(Ordering::Relaxed) {
+            let now = clock::monotonic_ns();
+            if now >= until {
+                break;
+            }
+            self.wait(Some((until - now).min(20_000_000)))?;
+            self.handle_events();
+        }
+        for conn in 0..self.connections.len() as u32 {
+            if self.connections[conn as usize].phase != Phase::Closed {
+                self.io.close(conn);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_sockets(&mut self) {
+        for conn in 0..self.connections.len() as u32 {
+            if self.end.sockets.len() == SOCKETS_LOOKED_AT as usize {
+                return;
+            }
+            if let Some(info) = self.io.tcp_info(conn) {
+                self.end.sockets.push(info);
+            }
+        }
+    }
+
+    /// Whether a counted load has had all of its answers.
+    fn finished(&self) -> bool {
+        let over = match &self.schedule {
+            Some(schedule) => schedule.next_due_ns().is_none(),
+            None => self.budget == 0,
+        };
+        over && self.counters.in_flight == 0
+    }
+
+    fn oldest_age_ns(&self, now: u64) -> u64 {
+        let oldest = self.slots.iter().filter(|slot| slot.sent_ns > 0);
+        oldest
+            .map(|slot| now.saturating_sub(slot.due_ns))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn wait(&mut self, timeout_ns: Option<u64>) -> Result<(), Errno> {
+        self.counters.waits += 1;
+        self.io.wait(Wait {
+            timeout_ns,
+            batch: self.batching.batch,
+            batch_wait_us: self.batching.wait_us,
+        })
+    }
+
+    /// How long nothing but an event needs the lane.
+    fn time_to_next(&self, now: u64, zero_ns: u64, edge_ns: u64) -> u64 {
+        let mut until = edge_ns.min(self.published_ns + PUBLISH_NS);
+        until = until.min(self.deadline_checked_ns + DEADLINE_CHECK_NS);
+        if let Some(Reverse((at, _))) = self.retries.peek() {
+            until = until.min(*at);
+        }
+        if let Some((at, _)) = self.pauses.front() {
+            until = until.min(*at);
+        }
+        if let Some(schedule) = &self.schedule
+            && !self.free.is_empty()
+            && let Some(due) = schedule.next_due_ns()
+        {
+            until = until.min(zero_ns + due);
+        }
+        until.saturating_sub(now)
+    }
+
+    fn handle_events(&mut self) {
+        while let Some(event) = self.io.next_event() {
+            self.counters.events += 1;
+            match event {
+                Event::Received { conn, span } => self.received(conn, span),
+                Event::Sent { conn, count } => self.sent(conn, count),
+                Event::Connected { conn } => self.connected(conn),
+                Event::ConnectFailed { conn, errno } => self.connect_failed(conn, errno),
+                Event::Eof { conn } => self.ended(conn),
+                Event::Broken {
+                    conn,
+                    errno,
+                    sending,
+                } => self.broken(conn, errno, sending),
+            }
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, conn: u32, span: Span) {
+        let now = clock::monotonic_ns();
+        self.advance(now);
+        let first_slot = conn as usize * self.depth as usize;
+        let connection = &mut self.connections[conn as usize];
+        let mut bytes = self.io.bytes(span);
+        self.counters.bytes_in += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let taken = connection.wire.handle_bytes(&mut self.shared, bytes);
+            bytes = &bytes[taken..];
+            match connection.wire.poll_outcome() {
+                Some(Outcome::Answered(answer)) => {
+                    let slot = &mut self.slots[first_slot + answer.slot as usize];
+                    let done = std::mem::replace(slot, FREE);
+                    count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
+                    connection.after_answer(now);
+                    if self.pause_ns > 0 {
+                        self.pauses.push_back((now + self.pause_ns, conn));
+                    } else if self.schedule.is_none() {
+                        connection.grant(1, now);
+                    }
+                    if !answer.reusable {
+                        self.lose(conn, now, Class::Other(Failure::Abandoned));
+                        return;
+                    }
+                }
+                Some(Outcome::Broken { slot, error }) => {
+                    self.fail_and_lose(conn, slot, Class::Wire(error), Failure::Abandoned, now);
+                    return;
+                }
+                None => {
+                    if let Some(slot) = connection.wire.answering() {
+                        let slot = &mut self.slots[first_slot + slot as usize];
+                        if slot.first_byte_ns == 0 {
+                            slot.first_byte_ns = now;
+                        }
+                    }
+                    assert!(taken > 0 || bytes.is_empty(), "a wire must take or tell");
+                }
+            }
+        }
+        self.offer(conn);
+    }
+
+    fn sent(&mut self, conn: u32, count: usize) {
+        let connection = &mut self.connections[conn as usize];
+        connection.sending = false;
+        connection.wire.handle_sent(&self.shared, count);
+        self.counters.bytes_out += count as u64;
+        self.offer(conn);
+    }
+
+    fn connected(&mut self, conn: u32) {
+        let now = clock::monotonic_ns();
+        self.counters.connects += 1;
+        self.connecting -= 1;
+        self.opened_ever = true;
+        self.note_tried(conn);
+        let connection = &mut self.connections[conn as usize];
+        connection.phase = Phase::Open;
+        connection.answered = 0;
+        connection.last_done_ns = now;
+        self.offer(conn);
+    }
+
+    fn connect_failed(&mut self, conn: u32, errno: Errno) {
+        self.connecting -= 1;
+        self.io.close(conn);
+        self.could_not_connect(conn, connect_class(errno), errno);
+    }
+
+    fn could_not_connect(&mut self, conn: u32, failure: Failure, errno: Errno) {
+        let class = Class::Other(failure);
+        self.counters.connect_failed[class.index()] += 1;
+        self.end.last_connect_failure = Some((class, errno));
+        self.note_tried(conn);
+        let connection = &mut self.connections[conn as usize];
+        connection.phase = Phase::Closed;
+        connection.failures_in_a_row += 1;
+        self.retry_later(conn, clock::monotonic_ns());
+    }
+
+    fn note_tried(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        if !connection.tried {
+            connection.tried = true;
+            self.tried += 1;
+        }
+    }
+
+    /// The peer has finished writing.
+    fn ended(&mut self, conn: u32) {
+        let now = clock::monotonic_ns();
+        let connection = &mut self.connections[conn as usize];
+        connection.wire.handle_eof(&mut self.shared);
+        match connection.wire.poll_outcome() {
+            Some(Outcome::Answered(answer)) => {
+                self.advance(now);
+                let first_slot = conn as usize * self.depth as usize;
+                let slot = &mut self.slots[first_slot + answer.slot as usize];
+                let done = std::mem::replace(slot, FREE);
+                count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
+                self.connections[conn as usize].after_answer(now);
+                if self.pause_ns > 0 {
+                    self.pauses.push_back((now + self.pause_ns, conn));
+                } else {
+                    self.grant(conn, 1, now);
+                }
+                self.lose(conn, now, Class::Other(Failure::Abandoned));
+            }
+            Some(Outcome::Broken { slot, error }) => {
+                self.fail_and_lose(conn, slot, Class::Wire(error), Failure::Abandoned, now);
+            }
+            None => {
+                let failure = self.waiting_class(conn, Failure::ClosedWait);
+                self.lose(conn, now, Class::Other(failure));
+            }
+        }
+    }
+
+    fn broken(&mut self, conn: u32, errno: Errno, sending: bool) {
+        let now = clock::monotonic_ns();
+        if errno == Errno::NOBUFS || errno == Errno::NOMEM {
+            self.lose(conn, now, Class::Other(Failure::LocalMemory));
+            return;
+        }
+        let answering = self.connections[conn as usize].wire.answering();
+        if answering.is_some() {
+            let class = Class::Other(Failure::ResetBody);
+            self.fail_and_lose(conn, answering, class, Failure::Abandoned, now);
+            return;
+        }
+        let failure = if sending {
+            Failure::ResetSend
+        } else {
+            Failure::ResetWait
+        };
+        let failure = self.waiting_class(conn, failure);
+        self.lose(conn, now, Class::Other(failure));
+    }
+
+    /// The class of requests that lost their connection before their first byte: the
+    /// race with a server that closes idle connections is told apart.
+    fn waiting_class(&self, conn: u32, otherwise: Failure) -> Failure {
+        let connection = &self.connections[conn as usize];
+        let first = conn as usize * self.depth as usize;
+        let slots = &self.slots[first..first + self.depth as usize];
+        let sent_ns = slots.iter().map(|slot| slot.sent_ns).max().unwrap_or(0);
+        let idle = sent_ns.saturating_sub(connection.last_done_ns) >= IDLE_RACE_NS;
+        if connection.answered > 0 && idle {
+            Failure::StaleReuse
+        } else {
+            otherwise
+        }
+    }
+
+    /// One request fails with a class of its own, the others as abandoned.
+    fn fail_and_lose(
+        &mut self,
+        conn: u32,
+        slot: Option<u32>,
+        class: Class,
+        others: Failure,
+        now: u64,
+    ) {
+        self.advance(now);
+        match slot {
+            Some(slot) => {
+                let at = conn as usize * self.depth as usize + slot as usize;
+                assert!(self.slots[at].sent_ns > 0, "a free slot cannot fail");
+                self.slots[at] = FREE;
+                self.counters.failed[class.index()] += 1;
+                self.counters.in_flight -= 1;
+                self.connections[conn as usize].in_flight -= 1;
+                self.grant(conn, 1, now);
+            }
+            // The connection was idle: no request failed, and the oddity still counts.
+            None => self.counters.connect_failed[class.index()] += 1,
+        }
+        self.lose(conn, now, Class::Other(others));
+    }
+
+    /// Ends a connection: what is in flight on it fails, and it is opened again.
+    fn lose(&mut self, conn: u32, now: u64, class: Class) {
+        self.advance(now);
+        let first = conn as usize * self.depth as usize;
+        let mut lost = 0;
+        for slot in &mut self.slots[first..first + self.depth as usize] {
+            if slot.sent_ns > 0 {
+                *slot = FREE;
+                lost += 1;
+            }
+        }
+        let connection = &mut self.connections[conn as usize];
+        assert_eq!(lost, connection.in_flight, "slots and count disagree");
+        self.counters.failed[class.index()] += u64::from(lost);
+        self.counters.in_flight -= u64::from(lost);
+        connection.in_flight = 0;
+        connection.phase = Phase::Closed;
+        connection.sending = false;
+        connection.wire.reset(&self.shared);
+        if connection.answered > 0 {
+            connection.failures_in_a_row = 0;
+        } else {
+            connection.failures_in_a_row += 1;
+        }
+        self.io.close(conn);
+        self.grant(conn, lost, now);
+        if self.closing {
+            return;
+        }
+        if self.connections[conn as usize].failures_in_a_row == 0 {
+            self.to_connect.push_back(conn);
+        } else {
+            self.retry_later(conn, now);
+        }
+    }
+
+    /// Gives a closed loop's connection leave for more requests, due now.
+    fn grant(&mut self, conn: u32, count: u32, due_ns: u64) {
+        if self.schedule.is_none() {
+            self.connections[conn as usize].grant(count, due_ns);
+        }
+    }
+
+    fn retry_later(&mut self, conn: u32, now: u64) {
+        let failures = self.connections[conn as usize].failures_in_a_row;
+        let doubled = BACKOFF_FIRST_NS << (failures.saturating_sub(1)).min(10);
+        let pause = doubled.min(BACKOFF_LONGEST_NS);
+        self.randomness = mix(self.randomness);
+        // Between half and one and a half, so that a thousand do not come back together.
+        let jittered = pause / 2 + self.randomness % pause;
+        self.retries.push(Reverse((now + jittered, conn)));
+    }
+
+    fn retry(&mut self, now: u64) {
+        while let Some(Reverse((at, conn))) = self.retries.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.retries.pop();
+            self.to_connect.push_back(conn);
+        }
+    }
+
+    fn start_connecting(&mut self, now: u64) {
+        while self.connecting < CONNECTING_MAX && !self.closing {
+            let Some(conn) = self.to_connect.pop_front() else {
+                return;
+            };
+            // Opening a connection is the kernel's and the allocator's business.
+            let _permit = allocator::permit();
+            match self.io.connect(conn) {
+                Ok(()) => {
+                    self.connecting += 1;
+                    let connection = &mut self.connections[conn as usize];
+                    connection.phase = Phase::Connecting;
+                    connection.connecting_since_ns = now;
+                }
+                Err(errno) => self.could_not_connect(conn, connect_class(errno), errno),
+            }
+        }
+    }
+
+    fn end_pauses(&mut self, now: u64) {
+        while let Some((at, conn)) = self.pauses.front().copied() {
+            if at > now {
+                return;
+            }
+            self.pauses.pop_front();
+            self.grant(conn, 1, at);
+            self.offer(conn);
+        }
+    }
+
+    /// A connection may have something to send, or room for more.
+    #[inline]
+    fn offer(&mut self, conn: u32) {
+        if self.schedule.is_some() {
+            self.stand_in_line(conn);
+        }
+        let connection = &mut self.connections[conn as usize];
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(conn);
+        }
+    }
+
+    fn stand_in_line(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        let usable = connection.phase == Phase::Open
+            && !connection.sending
+            && connection.wire.room(&self.shared) > 0;
+        if usable && !connection.in_line {
+            connection.in_line = true;
+            self.free.push_back(conn);
+        }
+    }
+
+    /// Open loop: gives each due request to the connection that has been free longest.
+    fn dispatch(&mut self, now: u64, zero_ns: u64) {
+        if self.schedule.is_none() {
+            return;
+        }
+        self.advance(now);
+        let timeout_ns = self.plan.load.timeout.0;
+        while let Some(due) = self.schedule.as_ref().and_then(Schedule::next_due_ns) {
+            let due_ns = zero_ns + due;
+            if due_ns > now {
+                self.backlogged = false;
+                return;
+            }
+            if now - due_ns > timeout_ns {
+                // Its deadline passed before a connection was free.
+                self.take_due();
+                self.counters.failed[Class::Other(Failure::TimeoutTotal).index()] += 1;
+                continue;
+            }
+            let Some(conn) = self.free.pop_front() else {
+                self.backlogged = true;
+                return;
+            };
+            self.connections[conn as usize].in_line = false;
+            let connection = &self.connections[conn as usize];
+            if connection.phase != Phase::Open || connection.sending {
+                continue;
+            }
+            self.take_due();
+            let sent_ns = clock::monotonic_ns();
+            if !self.backlogged {
+                self.report.lateness.record(sent_ns - due_ns);
+            }
+            self.issue(conn, due_ns, sent_ns);
+            self.offer(conn);
+        }
+        self.backlogged = false;
+    }
+
+    fn take_due(&mut self) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.take();
+            self.counters.scheduled = self.counters.scheduled.max(schedule.taken());
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, conn: u32, due_ns: u64, sent_ns: u64) {
+        let connection = &mut self.connections[conn as usize];
+        let slot = connection.wire.issue(&self.shared);
+        let at = conn as usize * self.depth as usize + slot as usize;
+        assert!(self.slots[at].sent_ns == 0, "the slot is taken");
+        self.slots[at] = Slot {
+            sent_ns,
+            due_ns,
+            first_byte_ns: 0,
+        };
+        connection.in_flight += 1;
+        self.counters.issued += 1;
+        self.counters.in_flight += 1;
+    }
+
+    /// Closed loop: issues what was granted. Both: sends what was issued.
+    fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for conn in dirty.drain(..) {
+            self.connections[conn as usize].dirty = false;
+            self.flush_one(conn);
+        }
+        // The vector goes back with its memory; nothing was added meanwhile but by `lose`.
+        std::mem::swap(&mut self.dirty, &mut dirty);
+    }
+
+    #[inline]
+    fn flush_one(&mut self, conn: u32) {
+        let connection = &self.connections[conn as usize];
+        if connection.phase != Phase::Open || connection.sending {
+            return;
+        }
+        if connection.grants > 0 && self.budget > 0 && !self.closing {
+            let room = connection.wire.room(&self.shared);
+            let count = connection.grants.min(room);
+            let count = u64::from(count).min(self.budget) as u32;
+            let due_ns = connection.granted_ns;
+            let now = clock::monotonic_ns();
+            self.advance(now);
+            for _ in 0..count {
+                self.issue(conn, due_ns, now);
+            }
+            self.counters.scheduled += u64::from(count);
+            self.budget -= u64::from(count);
+            self.connections[conn as usize].grants -= count;
+        }
+        loop {
+            let connection = &mut self.connections[conn as usize];
+            let Transmit::Block { start, len } = connection.wire.poll_transmit(&self.shared) else {
+                return;
+            };
+            match self.io.send(conn, start, len) {
+                Ok(SendState::Now(count)) => {
+                    connection.wire.handle_sent(&self.shared, count);
+                    self.counters.bytes_out += count as u64;
+                }
+                Ok(SendState::Later) => {
+                    connection.sending = true;
+                    return;
+                }
+                Err(errno) => {
+                    self.broken(conn, errno, true);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Fails what is older than the total deadline; its connection is not used again.
+    fn check_deadlines(&mut self, now: u64) {
+        self.deadline_checked_ns = now;
+        let timeout_ns = self.plan.load.timeout.0;
+        for conn in 0..self.connections.len() as u32 {
+            let connection = &self.connections[conn as usize];
+            match connection.phase {
+                Phase::Connecting => {
+                    let age = now.saturating_sub(connection.connecting_since_ns);
+                    if age > CONNECT_TIMEOUT_NS {
+                        self.connecting -= 1;
+                        self.io.close(conn);
+                        self.could_not_connect(conn, Failure::TimeoutConnect, Errno::TIMEDOUT);
+                    }
+                }
+                Phase::Open if connection.in_flight > 0 => {
+                    let first = conn as usize * self.depth as usize;
+                    let slots = &self.slots[first..first + self.depth as usize];
+                    let late = slots.iter().position(|slot| {
+                        slot.sent_ns > 0 && now.saturating_sub(slot.due_ns) > timeout_ns
+                    });
+                    if let Some(slot) = late {
+                        let class = Class::Other(Failure::TimeoutTotal);
+                        let slot = Some(slot as u32);
+                        self.fail_and_lose(conn, slot, class, Failure::Abandoned, now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the requests in flight, over the time since they last changed, to the area.
+    #[inline]
+    fn advance(&mut self, now: u64) {
+        let span = now.saturating_sub(self.area_at_ns);
+        if self.area_at_ns > 0 {
+            self.counters.in_flight_area += u128::from(span) * u128::from(self.counters.in_flight);
+            self.area_at_ns = now.max(self.area_at_ns);
+        }
+    }
+
+    fn publish(&mut self, now: u64, zero_ns: u64, edge: Option<Edge>) {
+        self.advance(now);
+        if let Some(count) = &mut self.due_count {
+            let due = count.take_until(now.saturating_sub(zero_ns));
+            self.counters.scheduled = self.counters.scheduled.max(due);
+        }
+        // Asserts the identity: what is not accounted for is the backlog, never negative.
+        let backlog = self.counters.backlog();
+        assert!(
+            self.schedule.is_some() || backlog == 0,
+            "requests were lost"
+        );
+        self.published_ns = now;
+        if self.schedule.is_none() {
+            self.batching.adapt(&self.report, self.counters.in_flight);
+        }
+        self.report.to_ns = now;
+        self.report.totals.clone_from(&self.counters);
+        self.report.cpu_ns = clock::thread_cpu_ns();
+        self.report.edge = edge;
+        if edge.is_some() {
+            self.publication.swap_at_edge(&mut self.report);
+        } else if !self.publication.swap(&mut self.report) {
+            return;
+        }
+        self.report.from_ns = now;
+    }
+}
+
+fn connect_class(errno: Errno) -> Failure {
+    match errno {
+        Errno::CONNREFUSED => Failure::NetRefused,
+        Errno::HOSTUNREACH | Errno::NETUNREACH => Failure::NetUnreachable,
+        Errno::TIMEDOUT => Failure::TimeoutConnect,
+        Errno::CONNRESET => Failure::ResetConnect,
+        Errno::MFILE | Errno::NFILE => Failure::LocalFd,
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Failure::LocalPort,
+        Errno::NOBUFS | Errno::NOMEM => Failure::LocalMemory,
+        _ => Failure::NetOther,
+    }
+}
+
+/// Counts an answer: a good one with its latencies, another by its status.
+#[inline]
+fn count_answer(
+    counters: &mut Counters,
+    report: &mut Report,
+    slot: &Slot,
+    answer: &Answer,
+    now: u64,
+) {
+    assert!(slot.sent_ns > 0, "an answer to no request");
+    counters.in_flight -= 1;
+    let status = usize::from(answer.status);
+    let place = if status < counters.statuses.len() {
+        status
+    } else {
+        0
+    };
+    counters.statuses[place] += 1;
+    let failure = match answer.status {
+        200..=399 => {
+            counters.answered += 1;
+            counters.body_bytes += answer.body_bytes;
+            let first_byte_ns = if slot.first_byte_ns == 0 {
+                now
+            } else {
+                slot.first_byte_ns
+            };
+            report.latency.record(now - slot.due_ns);
+            report.service.record(now - slot.sent_ns);
+            report.first_byte.record(first_byte_ns - slot.sent_ns);
+            return;
+        }
+        400..=499 => Failure::Status4xx,
+        500..=599 => Failure::Status5xx,
+        _ => Failure::StatusOther,
+    };
+    counters.failed[Class::Other(failure).index()] += 1;
+}

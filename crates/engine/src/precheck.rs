@@ -1,0 +1,89 @@
+//! Does the load fit into this machine's limits? Asked before the first packet.
+
+use std::net::SocketAddr;
+
+use wallfinder_model::Load;
+use wallfinder_sys::limits;
+
+/// Descriptors kept for everything that is not a connection: results, probes, logs.
+const DESCRIPTORS_RESERVED: u64 = 256;
+
+/// Why a load does not fit, and the way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoesNotFit(pub String);
+
+impl std::fmt::Display for DoesNotFit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DoesNotFit {}
+
+/// Raises this process's limit of descriptors to what the load needs, and checks it and
+/// the local ports.
+pub fn check(load: &Load, address: &SocketAddr) -> Result<(), DoesNotFit> {
+    let wanted = u64::from(load.connections) + DESCRIPTORS_RESERVED;
+    let allowed = limits::raise_descriptors(wanted);
+    if allowed < wanted {
+        return Err(DoesNotFit(format!(
+            "{} connections need {wanted} open descriptors, and this process may have {allowed}; \
+             raise it with `ulimit -n {wanted}`, or ask for fewer with -c",
+            load.connections
+        )));
+    }
+    check_ports(load, address, limits::local_ports())
+}
+
+fn check_ports(
+    load: &Load,
+    address: &SocketAddr,
+    range: Option<(u16, u16)>,
+) -> Result<(), DoesNotFit> {
+    let Some((first, last)) = range else {
+        return Ok(());
+    };
+    let ports = u32::from(last).saturating_sub(u32::from(first)) + 1;
+    if load.connections > ports {
+        return Err(DoesNotFit(format!(
+            "{} connections to {address} need as many local ports, and there are {ports} \
+             ({first}-{last}); widen net.ipv4.ip_local_port_range, or ask for fewer with -c",
+            load.connections
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wallfinder_model::{Arrival, Nanos, Stop};
+
+    fn load(connections: u32) -> Load {
+        Load {
+            connections,
+            in_flight_per_connection: 1,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: Nanos::SECOND,
+                requests: None,
+            },
+            timeout: Nanos::SECOND,
+            connection_per_request: false,
+            method: "GET".into(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            inflate: false,
+        }
+    }
+
+    #[test]
+    fn more_connections_than_ports_are_refused_with_the_way_out() {
+        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        let error = check_ports(&load(101), &address, Some((1000, 1099))).unwrap_err();
+        assert!(error.0.contains("ip_local_port_range"), "{error}");
+        assert!(check_ports(&load(100), &address, Some((1000, 1099))).is_ok());
+    }
+}

@@ -1,0 +1,627 @@
+//! One step: lanes started together, their reports merged, the window cut out.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use wallfinder_model::record::{Counts, Interval, LaneSummary};
+use wallfinder_model::telemetry::SocketsSummary;
+use wallfinder_model::{Load, record};
+use wallfinder_sys::io::{Epoll, Io, IoConfig, Uring, uring_available};
+use wallfinder_sys::net::TcpInfo;
+use wallfinder_sys::{Errno, clock, process};
+use wallfinder_wire::Wire;
+use wallfinder_wire::http1::{self, Http1};
+
+use crate::counters::{Class, Counters};
+use crate::histogram::Latencies;
+use crate::lane::{Lane, LaneEnd, LanePlan, Signals};
+use crate::publication::{Edge, Publication, Report};
+
+/// How sockets are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IoChoice {
+    /// io_uring where the kernel has it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// Everything the engine needs for one step.
+#[derive(Debug, Clone)]
+pub struct StepSpec {
+    /// The load.
+    pub load: Load,
+    /// Where it goes.
+    pub address: SocketAddr,
+    /// What is asked.
+    pub request: http1::Request,
+    /// Processors for the lanes, in turn; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// How sockets are waited for.
+    pub io: IoChoice,
+    /// Seed of what is drawn at random.
+    pub seed: u64,
+}
+
+/// What happens while a step runs, for whoever watches. Called by the thread that called
+/// [`run`], about ten times a second: never by a lane.
+pub trait Watcher {
+    /// The schedule's zero, in monotonic time, some milliseconds before it comes.
+    fn starts(&mut self, zero_ns: u64) {
+        let _ = zero_ns;
+    }
+
+    /// A slice of the run has ended.
+    fn interval(&mut self, interval: &Interval) {
+        let _ = interval;
+    }
+
+    /// The measured window opened or closed, now.
+    fn edge(&mut self, edge: Edge) {
+        let _ = edge;
+    }
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {}
+
+/// What a step measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Monotonic instant of the schedule's zero.
+    pub zero_ns: u64,
+    /// The window, from zero: the mean over the lanes of when each saw its edges.
+    pub window_from_ns: u64,
+    /// End of the window, from zero.
+    pub window_to_ns: u64,
+    /// Counts of the window.
+    pub counts: Counts,
+    /// Good answers per second.
+    pub throughput: f64,
+    /// Mean requests in flight.
+    pub in_flight_mean: f64,
+    /// From the intended instant to the last byte.
+    pub latency: Option<record::Histogram>,
+    /// From sending to the last byte.
+    pub service: Option<record::Histogram>,
+    /// From sending to the first byte.
+    pub first_byte: Option<record::Histogram>,
+    /// From the intended instant to sending.
+    pub lateness: Option<record::Histogram>,
+    /// Slices of the whole run.
+    pub intervals: Vec<Interval>,
+    /// The lanes.
+    pub lanes: Vec<LaneSummary>,
+    /// The client's sockets at the end of the window.
+    pub sockets: Option<SocketsSummary>,
+    /// `io_uring` or `epoll`.
+    pub io: &'static str,
+    /// Age of the oldest request in flight when the window closed.
+    pub oldest_in_flight_ns: u64,
+}
+
+/// Why a step could not be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineError {
+    /// The request cannot be encoded.
+    BadRequest(String),
+    /// No connection could be opened.
+    NoConnection {
+        /// Where to.
+        address: SocketAddr,
+        /// The class of the last failure.
+        class: &'static str,
+        /// The last error.
+        errno: Errno,
+    },
+    /// The kernel refused what a lane needs.
+    Refused {
+        /// What.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A lane panicked: our own bug.
+    LanePanicked {
+        /// Which.
+        lane: u32,
+        /// Its message.
+        message: String,
+    },
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EngineError::BadRequest(why) => write!(f, "the request cannot be sent: {why}"),
+            EngineError::NoConnection {
+                address,
+                class,
+                errno,
+            } => write!(
+                f,
+                "no connection to {address} could be opened ({class}: {errno}); is the server running there?"
+            ),
+            EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
+            EngineError::LanePanicked { lane, message } => write!(
+                f,
+                "lane {lane} panicked ({message}): a bug of Wallfinder, and the step is void"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Longest time for all connections to be tried before the schedule starts regardless.
+const SETUP_MAX_NS: u64 = 30_000_000_000;
+/// How often reports are collected.
+const COLLECT_EVERY: Duration = Duration::from_millis(20);
+
+/// Runs one step to its end. `signals` lets others end it early.
+pub fn run(
+    spec: &StepSpec,
+    signals: &Arc<Signals>,
+    watcher: &mut dyn Watcher,
+) -> Result<Measured, EngineError> {
+    let options = http1::Options {
+        in_flight_max: spec.load.in_flight_per_connection,
+        connection_per_request: spec.load.connection_per_request,
+        inflate: spec.load.inflate.then_some(INFLATED_BYTES_MAX),
+        ..http1::Options::default()
+    };
+    let shared = || {
+        http1::Shared::new(&spec.request, options.clone())
+            .map_err(|error| EngineError::BadRequest(error.to_string()))
+    };
+    let use_uring = match spec.io {
+        IoChoice::Epoll => false,
+        IoChoice::Auto => uring_available().is_ok(),
+        IoChoice::Uring => match uring_available() {
+            Ok(()) => true,
+            Err(why) => {
+                return Err(EngineError::Refused {
+                    what: "io_uring",
+                    why,
+                });
+            }
+        },
+    };
+    let payload = Arc::clone(shared()?.block());
+    if use_uring {
+        run_with::<Http1, Uring>(spec, signals, watcher, &payload, &shared)
+    } else {
+        run_with::<Http1, Epoll>(spec, signals, watcher, &payload, &shared)
+    }
+}
+
+/// Most bytes that one inflated body may have.
+const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The lanes' anomalies by name, from what their connections shared.
+trait Oddities {
+    fn named(&self) -> Vec<(&'static str, u64)>;
+}
+
+impl Oddities for http1::Shared {
+    fn named(&self) -> Vec<(&'static str, u64)> {
+        self.anomalies().named().to_vec()
+    }
+}
+
+type LaneResult<S> = thread::Result<Result<(LaneEnd, S), Errno>>;
+
+fn run_with<W, I>(
+    spec: &StepSpec,
+    signals: &Arc<Signals>,
+    watcher: &mut dyn Watcher,
+    payload: &Arc<[u8]>,
+    shared: &dyn Fn() -> Result<W::Shared, EngineError>,
+) -> Result<Measured, EngineError>
+where
+    W: Wire,
+    W::Shared: Send + Oddities,
+    I: Io,
+{
+    let plans = lane_plans(spec);
+    let publications: Vec<Publication> = plans.iter().map(|_| Publication::new()).collect();
+    let mut shareds = plans
+        .iter()
+        .map(|_| shared())
+        .collect::<Result<Vec<_>, _>>()?;
+    thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for ((plan, publication), shared) in plans.iter().zip(&publications).zip(shareds.drain(..))
+        {
+            let cpu = cpu_of(spec, plan.lane);
+            let config = IoConfig {
+                connections: plan.connections,
+                address: spec.address,
+                payload: Arc::clone(payload),
+                quiet_sends: plan.load.in_flight_per_connection == 1,
+            };
+            let (plan, shared_signals) = (plan.clone(), Arc::clone(signals));
+            let publication = publication.clone();
+            let name = format!("lane-{}", plan.lane);
+            let lane = thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, move || {
+                    if let Some(cpu) = cpu {
+                        // Not vital: the record shows where the lane really ran.
+                        let _ = process::pin_to(&[cpu]);
+                    }
+                    process::exact_timers();
+                    // Opened here: an io_uring belongs to the thread that submits to it.
+                    let io = I::open(&config)?;
+                    Lane::<W, I>::new(plan, shared_signals, publication, io, shared).run()
+                });
+            match lane {
+                Ok(lane) => lanes.push(lane),
+                Err(error) => {
+                    signals.abort.store(true, Ordering::Relaxed);
+                    return Err(EngineError::Refused {
+                        what: "a thread for a lane",
+                        why: error.to_string(),
+                    });
+                }
+            }
+        }
+        let mut collector = Collector::new(&plans, &publications);
+        let all_ended = || lanes.iter().all(|lane| lane.is_finished());
+        collector.start_when_ready(signals, watcher, &all_ended);
+        while !all_ended() {
+            thread::sleep(COLLECT_EVERY);
+            collector.collect(watcher);
+        }
+        collector.collect(watcher);
+        let results: Vec<LaneResult<W::Shared>> =
+            lanes.into_iter().map(|lane| lane.join()).collect();
+        conclude::<W, I>(spec, collector, results)
+    })
+}
+
+fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
+    let lanes = spec.load.lanes.max(1).min(spec.load.connections);
+    let part = |whole: u64, lane: u32| {
+        let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
+        each + u64::from(u64::from(lane) < rest)
+    };
+    (0..lanes)
+        .map(|lane| LanePlan {
+            lane,
+            lanes,
+            connections: part(u64::from(spec.load.connections), lane) as u32,
+            requests: spec.load.stop.requests.map(|whole| part(whole, lane)),
+            load: spec.load.clone(),
+            seed: spec.seed,
+        })
+        .collect()
+}
+
+fn cpu_of(spec: &StepSpec, lane: u32) -> Option<u32> {
+    if spec.cpus.is_empty() {
+        return None;
+    }
+    Some(spec.cpus[lane as usize % spec.cpus.len()])
+}
+
+/// One lane's window as its two edge reports give it.
+#[derive(Debug, Default, Clone)]
+struct LaneWindow {
+    open: Option<(u64, Counters, u64)>,
+    close: Option<(u64, Counters, u64)>,
+    last_totals: Counters,
+}
+
+/// A slice of time being put together from the lanes' reports.
+#[derive(Debug, Default)]
+struct Slice {
+    interval: Interval,
+    in_flight: u64,
+}
+
+/// Merges the lanes' reports: into slices as they come, into the window at the end.
+struct Collector<'p> {
+    publications: &'p [Publication],
+    plans: &'p [LanePlan],
+    zero_ns: u64,
+    windows: Vec<LaneWindow>,
+    latency: Latencies,
+    service: Latencies,
+    first_byte: Latencies,
+    lateness: Latencies,
+    slice_latency: Latencies,
+    slice: Slice,
+    slice_reports: usize,
+    intervals: Vec<Interval>,
+}
+
+impl<'p> Collector<'p> {
+    fn new(plans: &'p [LanePlan], publications: &'p [Publication]) -> Collector<'p> {
+        Collector {
+            publications,
+            plans,
+            zero_ns: 0,
+            windows: vec![LaneWindow::default(); plans.len()],
+            latency: Latencies::new(),
+            service: Latencies::new(),
+            first_byte: Latencies::new(),
+            lateness: Latencies::new(),
+            slice_latency: Latencies::new(),
+            slice: Slice::default(),
+            slice_reports: 0,
+            intervals: Vec::new(),
+        }
+    }
+
+    /// Gives the signal to start once every lane has tried its connections.
+    fn start_when_ready(
+        &mut self,
+        signals: &Signals,
+        watcher: &mut dyn Watcher,
+        all_ended: &dyn Fn() -> bool,
+    ) {
+        let began_ns = clock::monotonic_ns();
+        while (signals.ready.load(Ordering::Acquire) as usize) < self.plans.len() {
+            let waited_ns = clock::monotonic_ns() - began_ns;
+            if waited_ns > SETUP_MAX_NS || all_ended() {
+                break;
+            }
+            if signals.stop.load(Ordering::Relaxed) {
+                signals.abort.store(true, Ordering::Relaxed);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.zero_ns = clock::monotonic_ns() + 20_000_000;
+        watcher.starts(self.zero_ns);
+        signals.zero_ns.store(self.zero_ns, Ordering::Release);
+    }
+
+    fn collect(&mut self, watcher: &mut dyn Watcher) {
+        // In rounds over the lanes, so that a slice holds one report of each.
+        loop {
+            let mut took = false;
+            for lane in 0..self.publications.len() {
+                if let Some(report) = self.publications[lane].take() {
+                    took = true;
+                    self.merge(lane, &report, watcher);
+                    self.publications[lane].give_back(report);
+                }
+            }
+            if !took {
+                return;
+            }
+        }
+    }
+
+    fn merge(&mut self, lane: usize, report: &Report, watcher: &mut dyn Watcher) {
+        let window = &mut self.windows[lane];
+        let change = report.totals.since(&window.last_totals);
+        window.last_totals.clone_from(&report.totals);
+        let inside = window.open.is_some() && window.close.is_none();
+        if inside {
+            self.latency.add(&report.latency);
+            self.service.add(&report.service);
+            self.first_byte.add(&report.first_byte);
+            self.lateness.add(&report.lateness);
+        }
+        let edge = (report.to_ns, report.totals.clone(), report.cpu_ns);
+        match report.edge {
+            Some(Edge::Open) => window.open = Some(edge),
+            Some(Edge::Close) => window.close = Some(edge),
+            None => {}
+        }
+        if let Some(edge) = report.edge
+            && lane + 1 == self.windows.len()
+        {
+            watcher.edge(edge);
+        }
+        self.slice_latency.add(&report.latency);
+        let interval = &mut self.slice.interval;
+        interval.at_ns = report.to_ns.saturating_sub(self.zero_ns);
+        interval.span_ns = interval.span_ns.max(report.to_ns - report.from_ns);
+        interval.answered += change.answered;
+        interval.failed += change.failed_total();
+        interval.scheduled += change.scheduled;
+        interval.bytes_in += change.bytes_in;
+        self.slice.in_flight += report.totals.in_flight;
+        self.slice_reports += 1;
+        if self.slice_reports == self.publications.len() {
+            self.end_slice(watcher);
+        }
+    }
+
+    fn end_slice(&mut self, watcher: &mut dyn Watcher) {
+        let Slice {
+            mut interval,
+            in_flight,
+        } = std::mem::take(&mut self.slice);
+        interval.in_flight = in_flight;
+        interval.p50_ns = self.slice_latency.quantile_ns(0.5);
+        interval.p99_ns = self.slice_latency.quantile_ns(0.99);
+        interval.max_ns = self.slice_latency.max_ns();
+        self.slice_latency.clear();
+        self.slice_reports = 0;
+        watcher.interval(&interval);
+        self.intervals.push(interval);
+    }
+}
+
+fn conclude<W, I>(
+    spec: &StepSpec,
+    collector: Collector<'_>,
+    results: Vec<LaneResult<W::Shared>>,
+) -> Result<Measured, EngineError>
+where
+    W: Wire,
+    W::Shared: Oddities,
+    I: Io,
+{
+    let mut ends = Vec::new();
+    let mut anomalies = BTreeMap::new();
+    for (lane, result) in results.into_iter().enumerate() {
+        let lane = lane as u32;
+        match result {
+            Err(panic) => {
+                let message = panic
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                    .unwrap_or_else(|| "no message".to_owned());
+                return Err(EngineError::LanePanicked { lane, message });
+            }
+            Ok(Err(errno)) => {
+                return Err(EngineError::Refused {
+                    what: I::NAME,
+                    why: errno.to_string(),
+                });
+            }
+            Ok(Ok((end, shared))) => {
+                for (name, count) in shared.named() {
+                    if count > 0 {
+                        *anomalies.entry(name.to_owned()).or_insert(0) += count;
+                    }
+                }
+                ends.push(end);
+            }
+        }
+    }
+    let connects: u64 = collector
+        .windows
+        .iter()
+        .map(|window| window.last_totals.connects)
+        .sum();
+    let last_failure = ends.iter().find_map(|end| end.last_connect_failure);
+    if connects == 0
+        && let Some((class, errno)) = last_failure
+    {
+        return Err(EngineError::NoConnection {
+            address: spec.address,
+            class: Class::name_at(class.index()),
+            errno,
+        });
+    }
+    Ok(measured::<I>(spec, collector, &ends, anomalies))
+}
+
+fn measured<I: Io>(
+    spec: &StepSpec,
+    collector: Collector<'_>,
+    ends: &[LaneEnd],
+    anomalies: BTreeMap<String, u64>,
+) -> Measured {
+    let zero_ns = collector.zero_ns;
+    let mut change = Counters::default();
+    let (mut in_flight_start, mut in_flight_end) = (0, 0);
+    let (mut backlog_start, mut backlog_end) = (0, 0);
+    let (mut from_sum, mut to_sum, mut counted) = (0_u128, 0_u128, 0_u128);
+    let (mut throughput, mut in_flight_mean) = (0.0, 0.0);
+    let mut lanes = Vec::new();
+    for (plan, window) in collector.plans.iter().zip(&collector.windows) {
+        let (Some((from_ns, open, cpu_open)), Some((to_ns, close, cpu_close))) =
+            (&window.open, &window.close)
+        else {
+            continue;
+        };
+        let lane_change = close.since(open);
+        let span_ns = (to_ns - from_ns).max(1);
+        throughput += lane_change.answered as f64 * 1e9 / span_ns as f64;
+        in_flight_mean += lane_change.in_flight_area as f64 / span_ns as f64;
+        in_flight_start += open.in_flight;
+        in_flight_end += close.in_flight;
+        backlog_start += open.backlog();
+        backlog_end += close.backlog();
+        from_sum += u128::from(from_ns.saturating_sub(zero_ns));
+        to_sum += u128::from(to_ns.saturating_sub(zero_ns));
+        counted += 1;
+        lanes.push(LaneSummary {
+            lane: plan.lane,
+            cpu: cpu_of(spec, plan.lane),
+            connections: plan.connections,
+            answered: lane_change.answered,
+            cpu_ns: cpu_close - cpu_open,
+            busy_share: (cpu_close - cpu_open) as f64 / span_ns as f64,
+            waits: lane_change.waits,
+            events: lane_change.events,
+        });
+        change.add(&lane_change);
+    }
+    let counted = counted.max(1);
+    let statuses = change
+        .statuses
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(status, count)| (status as u16, *count))
+        .collect();
+    let counts = Counts {
+        scheduled: change.scheduled,
+        answered: change.answered,
+        failed: Counters::named(&change.failed),
+        not_sent: backlog_end as i64 - backlog_start as i64,
+        in_flight_start,
+        in_flight_end,
+        statuses,
+        bytes_in: change.bytes_in,
+        bytes_out: change.bytes_out,
+        body_bytes: change.body_bytes,
+        connects: change.connects,
+        connect_failures: Counters::named(&change.connect_failed),
+        anomalies,
+    };
+    assert!(counts.balanced(), "the accounting identity does not hold");
+    Measured {
+        zero_ns,
+        window_from_ns: (from_sum / counted) as u64,
+        window_to_ns: (to_sum / counted) as u64,
+        counts,
+        throughput,
+        in_flight_mean,
+        latency: collector.latency.to_record(),
+        service: collector.service.to_record(),
+        first_byte: collector.first_byte.to_record(),
+        lateness: collector.lateness.to_record(),
+        intervals: collector.intervals,
+        lanes,
+        sockets: sockets_summary(ends),
+        io: I::NAME,
+        oldest_in_flight_ns: ends
+            .iter()
+            .map(|end| end.oldest_in_flight_ns)
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+fn sockets_summary(ends: &[LaneEnd]) -> Option<SocketsSummary> {
+    let sockets: Vec<TcpInfo> = ends.iter().flat_map(|end| end.sockets.clone()).collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&TcpInfo) -> u64| sockets.iter().map(of).sum::<u64>();
+    let busy_us = sum(|info| info.busy_us);
+    let share = |part: u64| part as f64 / busy_us.max(1) as f64;
+    let mut round_trips: Vec<u32> = sockets.iter().map(|info| info.rtt_us).collect();
+    round_trips.sort_unstable();
+    Some(SocketsSummary {
+        sockets: sockets.len() as u32,
+        // The sockets' lifetimes are not known here.
+        busy_share: 0.0,
+        receive_window_limited_share: share(sum(|info| info.receive_window_limited_us)),
+        send_buffer_limited_share: share(sum(|info| info.send_buffer_limited_us)),
+        rtt_p50_us: round_trips[round_trips.len() / 2],
+        retransmits: sum(|info| u64::from(info.retransmits)),
+        receive_queue_bytes_max: 0,
+        send_queue_bytes_max: 0,
+    })
+}

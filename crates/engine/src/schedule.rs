@@ -1,0 +1,251 @@
+//! When requests are due: a pure function of how many were issued.
+//!
+//! What it is: the arrivals of one lane, as offsets from the schedule's zero. What it is
+//! not: it reads no clock and remembers no answers; a closed loop has no schedule, since
+//! its requests are due when answers make room.
+//!
+//! The arrivals of all lanes interleave: arrival `k` of lane `i` among `n` is arrival
+//! `k·n + i` of the load, so that the load is the same whatever the number of lanes.
+
+use wallfinder_model::Arrival;
+
+/// The arrivals of one lane, in order.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    pattern: Pattern,
+    lane: u64,
+    lanes: u64,
+    /// Arrivals taken so far.
+    taken: u64,
+    /// The next arrival, from the schedule's zero; `None` after the last.
+    next_ns: Option<u64>,
+    /// No arrival beyond this many.
+    limit: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Pattern {
+    Constant { gap_ns: f64 },
+    Poisson { mean_gap_ns: f64, seed: u64 },
+    Ramp { from: f64, to: f64, over_s: f64 },
+}
+
+impl Schedule {
+    /// The arrivals of lane `lane` of `lanes`; at most `limit` of them. `None` for a
+    /// closed loop. The seed matters to Poisson arrivals alone.
+    pub fn new(
+        arrival: &Arrival,
+        lane: u32,
+        lanes: u32,
+        seed: u64,
+        limit: Option<u64>,
+    ) -> Option<Schedule> {
+        let pattern = match arrival {
+            Arrival::Closed { .. } => return None,
+            Arrival::Constant { rate } => Pattern::Constant {
+                gap_ns: 1e9 / rate.0,
+            },
+            Arrival::Poisson { rate } => Pattern::Poisson {
+                mean_gap_ns: 1e9 / rate.0 * f64::from(lanes),
+                seed: mix(seed ^ mix(u64::from(lane) + 1)),
+            },
+            Arrival::Ramp { from, to, over } => Pattern::Ramp {
+                from: from.0,
+                to: to.0,
+                over_s: over.as_secs_f64(),
+            },
+        };
+        let mut schedule = Schedule {
+            pattern,
+            lane: u64::from(lane),
+            lanes: u64::from(lanes),
+            taken: 0,
+            next_ns: None,
+            limit: limit.unwrap_or(u64::MAX),
+        };
+        schedule.next_ns = schedule.find_next(0.0);
+        Some(schedule)
+    }
+
+    /// The next arrival, from the schedule's zero.
+    #[inline]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.next_ns
+    }
+
+    /// Arrivals taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Takes the next arrival.
+    #[inline]
+    pub fn take(&mut self) {
+        let Some(at) = self.next_ns else { return };
+        self.taken += 1;
+        self.next_ns = self.find_next(at as f64);
+    }
+
+    /// Takes every arrival due by `elapsed_ns`, and says how many were ever due by then.
+    pub fn take_until(&mut self, elapsed_ns: u64) -> u64 {
+        if let Pattern::Constant { gap_ns } = self.pattern {
+            // In closed form, since a long stall can leave millions behind.
+            let due = if elapsed_ns == 0 {
+                0.0
+            } else {
+                ((elapsed_ns as f64 / gap_ns - self.lane as f64) / self.lanes as f64).floor() - 1.0
+            };
+            self.taken = self.taken.max((due.max(0.0) as u64).min(self.limit));
+            self.next_ns = self.find_next(0.0);
+        }
+        while self.next_ns.is_some_and(|at| at <= elapsed_ns) {
+            self.take();
+        }
+        self.taken
+    }
+
+    fn find_next(&self, previous_ns: f64) -> Option<u64> {
+        if self.taken >= self.limit {
+            return None;
+        }
+        let number = (self.taken * self.lanes + self.lane) as f64;
+        let at = match self.pattern {
+            Pattern::Constant { gap_ns } => number * gap_ns,
+            Pattern::Poisson { mean_gap_ns, seed } => {
+                let bits = mix(seed.wrapping_add(self.taken)) >> 11;
+                let uniform = (bits as f64 + 0.5) / (1_u64 << 53) as f64;
+                previous_ns - uniform.ln() * mean_gap_ns
+            }
+            Pattern::Ramp { from, to, over_s } => 1e9 * ramp_instant(number, from, to, over_s),
+        };
+        Some(at as u64)
+    }
+}
+
+/// When arrival `number` falls, in seconds, where the rate grows linearly from `from` to
+/// `to` over `over_s` seconds and stays there: the inverse of
+/// `from·t + (to - from)·t² / (2·over)`.
+fn ramp_instant(number: f64, from: f64, to: f64, over_s: f64) -> f64 {
+    let within = (from + to) / 2.0 * over_s;
+    if number >= within {
+        return over_s + (number - within) / to;
+    }
+    let slope = (to - from) / over_s;
+    // The root in the form that stays exact when the slope is near zero.
+    2.0 * number / (from + (from * from + 2.0 * slope * number).sqrt())
+}
+
+/// SplitMix64's mixing function: a bijection whose outputs look independent.
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wallfinder_model::{Nanos, Rate};
+
+    fn arrivals(schedule: &mut Schedule, count: usize) -> Vec<u64> {
+        (0..count)
+            .map_while(|_| {
+                let at = schedule.next_due_ns();
+                schedule.take();
+                at
+            })
+            .collect()
+    }
+
+    fn of(arrival: Arrival, lane: u32, lanes: u32) -> Schedule {
+        Schedule::new(&arrival, lane, lanes, 7, None).unwrap()
+    }
+
+    #[test]
+    fn a_constant_rate_is_evenly_spaced_and_never_drifts() {
+        let mut schedule = of(Arrival::Constant { rate: Rate(3000.0) }, 0, 1);
+        let at = arrivals(&mut schedule, 3_000_001);
+        assert_eq!(at[0], 0);
+        assert_eq!(at[3], 1_000_000);
+        assert_eq!(at[3_000_000], 1_000_000_000_000);
+    }
+
+    #[test]
+    fn lanes_share_one_load() {
+        let arrival = Arrival::Constant { rate: Rate(1000.0) };
+        let alone = arrivals(&mut of(arrival, 0, 1), 300);
+        let mut together: Vec<u64> = (0..3)
+            .flat_map(|lane| arrivals(&mut of(arrival, lane, 3), 100))
+            .collect();
+        together.sort_unstable();
+        assert_eq!(alone, together);
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_spread_of_an_exponential() {
+        let mut schedule = of(Arrival::Poisson { rate: Rate(1000.0) }, 0, 1);
+        let at = arrivals(&mut schedule, 100_000);
+        let gaps: Vec<f64> = at.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.02, "mean {mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn a_ramp_integrates_its_rate() {
+        let arrival = Arrival::Ramp {
+            from: Rate(100.0),
+            to: Rate(300.0),
+            over: Nanos::from_secs(10),
+        };
+        let mut schedule = of(arrival, 0, 1);
+        assert_eq!(schedule.take_until(10_000_000_000), 2001);
+        assert_eq!(schedule.take_until(11_000_000_000), 2301);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_arrivals() {
+        let arrival = Arrival::Poisson { rate: Rate(50.0) };
+        assert_eq!(
+            arrivals(&mut of(arrival, 1, 2), 100),
+            arrivals(&mut of(arrival, 1, 2), 100)
+        );
+        assert_ne!(
+            arrivals(&mut of(arrival, 0, 2), 100),
+            arrivals(&mut of(arrival, 1, 2), 100)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn counting_agrees_with_taking_one_by_one(
+            rate in 1.0_f64..100_000.0,
+            lanes in 1_u32..5,
+            lane in 0_u32..5,
+            elapsed in 0_u64..2_000_000_000,
+            limit in proptest::option::of(0_u64..1000),
+        ) {
+            let lane = lane % lanes;
+            for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
+                let mut by_one = Schedule::new(&arrival, lane, lanes, 3, limit).unwrap();
+                let mut at_once = by_one.clone();
+                while by_one.next_due_ns().is_some_and(|at| at <= elapsed) {
+                    by_one.take();
+                }
+                prop_assert_eq!(at_once.take_until(elapsed), by_one.taken());
+                prop_assert_eq!(at_once.next_due_ns(), by_one.next_due_ns());
+            }
+        }
+
+        #[test]
+        fn arrivals_never_go_back(from in 1.0_f64..1e5, to in 1.0_f64..1e5, over in 1_u64..30) {
+            let over = Nanos::from_secs(over);
+            let arrival = Arrival::Ramp { from: Rate(from), to: Rate(to), over };
+            let at = arrivals(&mut of(arrival, 0, 1), 2000);
+            prop_assert!(at.windows(2).all(|w| w[0] <= w[1]));
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The real engine at real servers over real sockets, with both ways of waiting.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use wallfinder_engine::null_server::NullServer;
+use wallfinder_engine::{EngineError, IoChoice, Measured, Signals, StepSpec, Unwatched, run};
+use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_sys::io::uring_available;
+use wallfinder_wire::http1::{Options, Request, Shared};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn spec(address: SocketAddr, connections: u32, depth: u32) -> StepSpec {
+    StepSpec {
+        load: Load {
+            connections,
+            in_flight_per_connection: depth,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos::from_millis(100),
+            stop: Stop {
+                after: Nanos::from_millis(400),
+                requests: None,
+            },
+            timeout: Nanos::from_secs(5),
+            connection_per_request: false,
+            method: "GET".into(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            inflate: false,
+        },
+        address,
+        request: Request::get("test", "/"),
+        cpus: Vec::new(),
+        io: IoChoice::Epoll,
+        seed: 1,
+    }
+}
+
+/// Runs with epoll, and with io_uring where there is one.
+fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
+    for io in [IoChoice::Epoll, IoChoice::Uring] {
+        if io == IoChoice::Uring
+            && let Err(why) = uring_available()
+        {
+            println!("skipped with io_uring: {why}");
+            continue;
+        }
+        spec.io = io;
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+        assert!(measured.counts.balanced());
+        check(&measured);
+    }
+}
+
+fn null_server() -> NullServer {
+    let request = Request::get("test", "/");
+    let bytes = Shared::new(&request, Options::default())
+        .unwrap()
+        .request_bytes();
+    NullServer::start(bytes, ANSWER, None).unwrap()
+}
+
+/// A double of a server: each connection is handed to `serve` with its number.
+fn scripted(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    let number = AtomicU64::new(0);
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let serve = Arc::clone(&serve);
+            let number = number.fetch_add(1, Ordering::Relaxed);
+            thread::spawn(move || serve(number, stream));
+        }
+    });
+    address
+}
+
+/// Reads one request's head; `false` at the end of the stream.
+fn read_request(stream: &mut TcpStream) -> bool {
+    let mut tail = [0; 4];
+    let mut byte = [0];
+    while tail != *b"\r\n\r\n" {
+        match stream.read(&mut byte) {
+            Ok(1) => {}
+            _ => return false,
+        }
+        tail.rotate_left(1);
+        tail[3] = byte[0];
+    }
+    true
+}
+
+#[test]
+fn a_closed_loop_answers_everything_it_asks() {
+    let server = null_server();
+    for depth in [1, 16] {
+        with_both(spec(server.address(), 8, depth), |measured| {
+            let counts = &measured.counts;
+            assert!(counts.answered > 1000, "{counts:?}");
+            assert_eq!(counts.failed_total(), 0, "{counts:?}");
+            assert_eq!(counts.body_bytes, counts.answered * 5);
+            assert!(measured.in_flight_mean <= f64::from(8 * depth));
+            let latency = measured.latency.as_ref().unwrap();
+            assert_eq!(latency.count, counts.answered);
+            // Little's law, which no honest set of numbers breaks: within what the edges
+            // of a short window allow.
+            let service = measured.service.as_ref().unwrap();
+            let inferred = measured.throughput * service.mean_ns / 1e9;
+            let ratio = measured.in_flight_mean / inferred;
+            assert!((0.9..1.1).contains(&ratio), "N / XR = {ratio}");
+        });
+    }
+}
+
+#[test]
+fn lanes_share_the_connections_and_the_work() {
+    let server = null_server();
+    let mut spec = spec(server.address(), 7, 1);
+    spec.load.lanes = 3;
+    with_both(spec, |measured| {
+        let connections: Vec<u32> = measured.lanes.iter().map(|lane| lane.connections).collect();
+        assert_eq!(connections, [3, 2, 2]);
+        let answered: u64 = measured.lanes.iter().map(|lane| lane.answered).sum();
+        assert_eq!(answered, measured.counts.answered);
+    });
+}
+
+#[test]
+fn a_counted_load_makes_exactly_as_many_requests() {
+    let server = null_server();
+    for arrival in [
+        Arrival::Closed { think: Nanos(0) },
+        Arrival::Closed {
+            think: Nanos::from_millis(1),
+        },
+        Arrival::Constant {
+            rate: Rate(20_000.0),
+        },
+    ] {
+        let mut spec = spec(server.address(), 4, 3);
+        spec.load.lanes = 2;
+        spec.load.arrival = arrival;
+        spec.load.warmup = Nanos(0);
+        spec.load.stop = Stop {
+            after: Nanos::from_secs(20),
+            requests: Some(1_001),
+        };
+        with_both(spec, |measured| {
+            let seen: u64 = measured.intervals.iter().map(|slice| slice.answered).sum();
+            assert_eq!(seen, 1_001);
+            assert_eq!(measured.counts.in_flight_end, 0);
+        });
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate() {
+    let server = null_server();
+    for arrival in [
+        Arrival::Constant {
+            rate: Rate(2_000.0),
+        },
+        Arrival::Poisson {
+            rate: Rate(2_000.0),
+        },
+    ] {
+        let mut spec = spec(server.address(), 16, 1);
+        spec.load.arrival = arrival;
+        spec.load.stop.after = Nanos::from_secs(2);
+        with_both(spec, |measured| {
+            let ratio = measured.throughput / 2_000.0;
+            assert!((0.9..1.1).contains(&ratio), "achieved {ratio} of the rate");
+            assert!(measured.lateness.as_ref().unwrap().count > 3_000);
+        });
+    }
+}
+
+#[test]
+fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
+    // One connection, 1000 requests a second, and one stall of 500 ms: 500 requests were
+    // due during it, and half of them waited longer than 250 ms.
+    let address = scripted(|_, mut stream| {
+        let mut served = 0;
+        while read_request(&mut stream) {
+            served += 1;
+            if served == 300 {
+                thread::sleep(Duration::from_millis(500));
+            }
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    let mut spec = spec(address, 1, 1);
+    spec.load.arrival = Arrival::Constant {
+        rate: Rate(1_000.0),
+    };
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.after = Nanos::from_secs(2);
+    with_both(spec, |measured| {
+        let p90_ms = measured.latency.as_ref().unwrap().quantiles_ns["p90"] / 1_000_000;
+        assert!(p90_ms > 150, "p90 from the intended instant is {p90_ms} ms");
+        let service_ms = measured.service.as_ref().unwrap().quantiles_ns["p99"] / 1_000_000;
+        assert!(
+            service_ms < 100,
+            "p99 of the service time is {service_ms} ms"
+        );
+    });
+}
+
+#[test]
+fn a_connection_per_request_is_opened_and_answered() {
+    let address = scripted(|_, mut stream| {
+        read_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end");
+    });
+    let mut spec = spec(address, 2, 1);
+    spec.load.connection_per_request = true;
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert!(counts.answered > 50, "{counts:?}");
+        assert_eq!(counts.failed_total(), 0, "{counts:?}");
+        assert!(counts.connects + 2 >= counts.answered);
+    });
+}
+
+#[test]
+fn nobody_listening_is_one_clear_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for io in [IoChoice::Epoll, IoChoice::Auto] {
+        let mut spec = spec(address, 3, 1);
+        spec.io = io;
+        let error = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                EngineError::NoConnection {
+                    class: "net.refused",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("is the server running"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn broken_answers_are_failures_of_their_class_and_the_run_goes_on() {
+    // Every fifth answer of a connection has a length that is none.
+    let address = scripted(|_, mut stream| {
+        let mut served = 0;
+        while read_request(&mut stream) {
+            served += 1;
+            let answer: &[u8] = if served % 5 != 0 {
+                ANSWER
+            } else {
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\nhello"
+            };
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    });
+    with_both(spec(address, 2, 1), |measured| {
+        let counts = &measured.counts;
+        assert!(
+            counts.failed.get("h1.length").is_some_and(|n| *n > 0),
+            "{counts:?}"
+        );
+        let share = counts.failed["h1.length"] as f64 / counts.answered as f64;
+        assert!((0.2..0.3).contains(&share), "{counts:?}");
+    });
+}
+
+#[test]
+fn a_server_that_hangs_up_is_not_tried_in_a_hot_loop() {
+    let accepted = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&accepted);
+    let address = scripted(move |_, mut stream| {
+        count.fetch_add(1, Ordering::Relaxed);
+        read_request(&mut stream);
+    });
+    let mut spec = spec(address, 4, 1);
+    spec.load.stop.after = Nanos::from_secs(1);
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+    let failed = measured.counts.failed_total();
+    assert!(measured.counts.failed.contains_key("net.closed.wait"));
+    // 4 connections that back off from 5 ms by doubling try some 10 times each in a
+    // second, not thousands of times.
+    assert!(failed < 100, "{failed} failures in a second");
+    assert!(accepted.load(Ordering::Relaxed) < 200);
+}
+
+#[test]
+fn silence_ends_at_the_total_deadline() {
+    let address = scripted(|_, mut stream| {
+        // One byte now and then is progress, and no excuse.
+        while stream.write_all(b"H").is_ok() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let mut spec = spec(address, 2, 1);
+    spec.load.timeout = Nanos::from_millis(200);
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.after = Nanos::from_millis(900);
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert!(counts.failed["timeout.total"] >= 2, "{counts:?}");
+        assert_eq!(counts.answered, 0);
+    });
+}
+
+#[test]
+fn statuses_of_errors_are_failures_not_throughput() {
+    let address = scripted(|_, mut stream| {
+        let mut served = 0;
+        while read_request(&mut stream) {
+            served += 1;
+            let status = if served % 3 == 0 {
+                "503 Busy"
+            } else {
+                "200 OK"
+            };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    with_both(spec(address, 1, 1), |measured| {
+        let counts = &measured.counts;
+        let share = counts.failed["status.5xx"] as f64 / counts.answered as f64;
+        assert!((0.4..0.6).contains(&share), "{counts:?}");
+        assert_eq!(counts.statuses[&503], counts.failed["status.5xx"]);
+    });
+}
+
+#[test]
+fn an_interrupted_step_still_has_its_window() {
+    let server = null_server();
+    let mut spec = spec(server.address(), 2, 1);
+    spec.load.stop.after = Nanos::from_secs(60);
+    let signals = Arc::new(Signals::default());
+    let interrupt = Arc::clone(&signals);
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(400));
+        interrupt.stop.store(true, Ordering::Relaxed);
+    });
+    let measured = run(&spec, &signals, &mut Unwatched).unwrap();
+    let window_ms = (measured.window_to_ns - measured.window_from_ns) / 1_000_000;
+    assert!(window_ms < 5_000, "{window_ms}");
+    assert!(measured.counts.answered > 0);
+}
