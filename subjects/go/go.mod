@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/brianvoe/gofakeit/v7 v7.18.1
 	github.com/gofiber/fiber/v3 v3.1.0
-	github.com/valyala/fasthttp v1.73.0
+	github.com/valyala/fasthttp v1.73.0 // later ones need go-brrr, which proxy.golang.org does not serve
 	golang.org/x/sys v0.49.0
 )
 

@@ -37,7 +37,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	options, err := parseOptions(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stderr, usage)
+		fmt.Fprint(stdout, usage)
 		return exitDone
 	case err != nil:
 		fmt.Fprintf(stderr, "catalogue: %v\nTry 'catalogue --help'.\n", err)
