@@ -165,8 +165,10 @@ impl std::error::Error for EngineError {}
 
 /// Longest time for all connections to be tried before the schedule starts regardless.
 const SETUP_MAX_NS: u64 = 30_000_000_000;
-/// How often reports are collected.
+/// How often reports are collected, and how often about the edges of the window, which
+/// watchers hear of when their reports come.
 const COLLECT_EVERY: Duration = Duration::from_millis(20);
+const COLLECT_AT_EDGES: Duration = Duration::from_millis(1);
 
 /// Runs one step to its end. `signals` lets others end it early.
 pub fn run(
@@ -280,7 +282,7 @@ where
         let all_ended = || lanes.iter().all(|lane| lane.is_finished());
         collector.start_when_ready(signals, watcher, &all_ended);
         while !all_ended() {
-            thread::sleep(COLLECT_EVERY);
+            thread::sleep(collector.time_to_next(&spec.load));
             collector.collect(watcher);
         }
         collector.collect(watcher);
@@ -385,6 +387,20 @@ impl<'p> Collector<'p> {
         self.zero_ns = clock::monotonic_ns() + 20_000_000;
         watcher.starts(self.zero_ns);
         signals.zero_ns.store(self.zero_ns, Ordering::Release);
+    }
+
+    fn time_to_next(&self, load: &Load) -> Duration {
+        let now = clock::monotonic_ns();
+        let open_ns = self.zero_ns + load.warmup.0;
+        let near = |edge_ns: u64| {
+            let margin = COLLECT_EVERY.as_nanos() as u64 + 5_000_000;
+            now + margin > edge_ns && now < edge_ns + margin
+        };
+        if near(open_ns) || near(open_ns + load.stop.after.0) {
+            COLLECT_AT_EDGES
+        } else {
+            COLLECT_EVERY
+        }
     }
 
     fn collect(&mut self, watcher: &mut dyn Watcher) {

@@ -84,6 +84,9 @@ pub struct Step {
     pub ceiling: Option<Ceiling>,
     /// How each lane did.
     pub lanes: Vec<LaneSummary>,
+    /// Doubts that were met while measuring; those of the judge stand in the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caveats: Vec<Caveat>,
     /// The verdict.
     pub verdict: Option<Verdict>,
     /// Telemetry rows: kept in `series.parquet`, not in `record.json`.

@@ -13,5 +13,6 @@ pub mod io;
 pub mod limits;
 pub mod net;
 pub mod process;
+pub mod signal;
 
 pub use rustix::io::Errno;
