@@ -199,9 +199,11 @@ fn after_a_last_answer_there_is_no_room_and_nothing_to_send() {
 
 #[test]
 fn once_an_answer_says_it_is_the_last_only_its_own_request_is_finished() {
-    let mut shared = shared_of(3);
+    let mut shared = shared_of(4);
     let mut http1 = Http1::open(&shared);
-    issue_all(&mut http1, &shared);
+    for _ in 0..3 {
+        http1.issue(&shared);
+    }
     http1.poll_transmit(&shared);
     http1.handle_sent(&shared, 10);
     http1.handle_bytes(&mut shared, &LAST[..LAST.len() - 1]);
@@ -212,6 +214,38 @@ fn once_an_answer_says_it_is_the_last_only_its_own_request_is_finished() {
     http1.handle_sent(&shared, len);
     assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
     assert!(!answer_end(&mut http1, &mut shared).reusable);
+}
+
+#[test]
+fn bytes_that_were_offered_may_be_confirmed_after_the_last_answer_has_begun() {
+    let mut shared = shared_of(3);
+    let mut http1 = Http1::open(&shared);
+    issue_all(&mut http1, &shared);
+    http1.poll_transmit(&shared);
+    http1.handle_bytes(&mut shared, &LAST[..LAST.len() - 1]);
+    http1.poll_transmit(&shared);
+    http1.handle_sent(&shared, shared.block().len());
+    assert_eq!(http1.poll_transmit(&shared), Transmit::Idle);
+    assert!(!answer_end(&mut http1, &mut shared).reusable);
+}
+
+#[test]
+fn a_known_head_inside_of_another_is_not_an_answer() {
+    let mut shared = shared_of(1);
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    send_all(&mut http1, &shared, usize::MAX);
+    answer(&mut http1, &mut shared, ANSWER);
+
+    http1.issue(&shared);
+    send_all(&mut http1, &shared, usize::MAX);
+    let start = b"HTTP/1.1 200 OK\r\nX: ";
+    http1.handle_bytes(&mut shared, start);
+    http1.handle_bytes(&mut shared, ANSWER);
+    let Some(Outcome::Answered(answer)) = http1.poll_outcome() else {
+        panic!("an answer is whole");
+    };
+    assert_eq!(answer.wire_bytes as usize, start.len() + ANSWER.len());
 }
 
 fn answer_end(http1: &mut Http1, shared: &mut Shared) -> Answer {

@@ -1,6 +1,7 @@
 //! HTTP/1 from outside: scripted peers, properties, and how a connection is used.
 
 mod connection;
+mod content;
 mod faults;
 mod peer;
 mod properties;
