@@ -1,0 +1,155 @@
+//! Inside the child, before it becomes the program asked for.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::keeper;
+
+/// Why the child did not become the program.
+#[derive(Debug)]
+pub enum EnterError {
+    /// Called with other words than [`ChildSpec`](super::ChildSpec) writes.
+    BadArgs(String),
+    /// The process that asked for it is gone.
+    ParentGone,
+    /// The kernel refused.
+    Os {
+        /// What.
+        doing: &'static str,
+        /// In its words.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for EnterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnterError::BadArgs(why) => write!(f, "this subcommand is internal: {why}"),
+            EnterError::ParentGone => f.write_str("the process that started this one is gone"),
+            EnterError::Os { doing, error } => write!(f, "could not {doing}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for EnterError {}
+
+/// Arranges the child's end and place, and becomes the program: on success this does not
+/// return, except for the keeper, whose work is done when it does. `args` are those after
+/// [`SUBCOMMAND`](super::SUBCOMMAND).
+pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError> {
+    let args = Args::parse(args)?;
+    if args.keep {
+        keeper::keep();
+        return Ok(());
+    }
+    let os = |doing| {
+        move |errno| EnterError::Os {
+            doing,
+            error: io::Error::from(errno),
+        }
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(os("follow the parent"))?;
+    // A parent that died before the line above sends nothing any more.
+    let parent = getppid().map(|pid| pid.as_raw_pid());
+    if args.parent.is_some() && parent != args.parent {
+        return Err(EnterError::ParentGone);
+    }
+    if !args.cpus.is_empty() {
+        let mut set = CpuSet::new();
+        for cpu in args.cpus {
+            if cpu >= CpuSet::MAX_CPU {
+                return Err(EnterError::BadArgs(format!("there is no processor {cpu}")));
+            }
+            set.set(cpu);
+        }
+        sched_setaffinity(None, &set).map_err(os("run on the processors asked for"))?;
+    }
+    let (program, words) = args
+        .command
+        .split_first()
+        .ok_or_else(|| EnterError::BadArgs("no program".into()))?;
+    let error = Command::new(program).args(words).exec();
+    Err(EnterError::Os {
+        doing: "execute the program",
+        error,
+    })
+}
+
+#[derive(Debug, Default)]
+struct Args {
+    keep: bool,
+    parent: Option<i32>,
+    cpus: Vec<usize>,
+    command: Vec<OsString>,
+}
+
+impl Args {
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Args, EnterError> {
+        let bad = |why: &str| EnterError::BadArgs(why.to_owned());
+        let mut parsed = Args::default();
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            let mut value = || {
+                let value = args.next().and_then(|value| value.into_string().ok());
+                value.ok_or_else(|| bad("a value is missing"))
+            };
+            match arg.to_str() {
+                Some("--keep") => parsed.keep = true,
+                Some("--parent") => {
+                    let pid = value()?.parse().map_err(|_| bad("--parent takes a pid"))?;
+                    parsed.parent = Some(pid);
+                }
+                Some("--cpus") => {
+                    let cpus = value()?;
+                    let cpus: Result<_, _> = cpus.split(',').map(str::parse).collect();
+                    parsed.cpus = cpus.map_err(|_| bad("--cpus takes numbers with commas"))?;
+                }
+                Some("--") => {
+                    parsed.command = args.collect();
+                    return Ok(parsed);
+                }
+                _ => return Err(bad("an unknown argument")),
+            }
+        }
+        if parsed.keep {
+            Ok(parsed)
+        } else {
+            Err(bad("no `--` before the program"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Args, EnterError> {
+        Args::parse(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn arguments_reach_the_program_untouched() {
+        let args = parse(&[
+            "--parent", "7", "--cpus", "0,3", "--", "a", "--", "--cpus", "",
+        ]);
+        let args = args.expect("fine");
+        assert_eq!((args.parent, args.cpus), (Some(7), vec![0, 3]));
+        assert_eq!(args.command, ["a", "--", "--cpus", ""]);
+        for bad in [
+            &["a"][..],
+            &["--cpus", "0"],
+            &["--cpus", "x", "--", "a"],
+            &["--cpus"],
+            &["--parent", "-", "--", "a"],
+            &[],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

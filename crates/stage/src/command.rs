@@ -1,0 +1,363 @@
+//! Command lines as users write them, and the programs that they name.
+//!
+//! Words are split as a POSIX shell splits them (quotes and backslashes; section 2.2 of
+//! the Shell Command Language), and nothing is expanded: no variables, no globs, no
+//! pipes. Whoever needs a shell names one: `sh -c '…'`.
+
+use std::env;
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Names of the subjects that come with the tool.
+pub const BUILT_IN: &[&str] = &["catalogue", "content", "echo", "baremetal", "knownwall"];
+/// Names a folder in which built-in subjects are looked for first.
+pub const SUBJECTS_VARIABLE: &str = "WALLFINDER_SUBJECTS";
+
+/// A command line taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Leading `NAME=value` words.
+    pub env: Vec<(String, String)>,
+    /// The program as written.
+    pub program: String,
+    /// What follows it.
+    pub args: Vec<String>,
+}
+
+/// A command line that cannot be run. The fault is the user's, or something is not built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandError {
+    /// There is no program in it.
+    Empty,
+    /// A quote is opened and not closed.
+    OpenQuote {
+        /// The quote.
+        quote: char,
+        /// Its place, in bytes from the start.
+        at: usize,
+    },
+    /// A word holds a zero byte.
+    ZeroByte,
+    /// A built-in subject is not there.
+    NotBuilt {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        looked_in: Vec<PathBuf>,
+    },
+    /// The program was not found.
+    NotFound {
+        /// As written.
+        program: String,
+    },
+    /// The program's file cannot be executed.
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Empty => f.write_str("the command is empty"),
+            CommandError::OpenQuote { quote, at } => {
+                write!(f, "the {quote} at byte {at} of the command is never closed")
+            }
+            CommandError::ZeroByte => f.write_str("the command holds a zero byte"),
+            CommandError::NotBuilt { name, looked_in } => {
+                write!(f, "the built-in subject `{name}` is not built (looked in ")?;
+                for (nth, path) in looked_in.iter().enumerate() {
+                    let comma = if nth > 0 { ", " } else { "" };
+                    write!(f, "{comma}{}", path.display())?;
+                }
+                write!(
+                    f,
+                    " and on PATH); run `make subjects`, or set {SUBJECTS_VARIABLE}"
+                )
+            }
+            CommandError::NotFound { program } => {
+                write!(
+                    f,
+                    "`{program}` was not found on PATH; install it, or give its path"
+                )
+            }
+            CommandError::NotExecutable { path } => {
+                write!(f, "{} cannot be executed", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// Splits a command into words as a shell does. Nothing is expanded.
+pub fn split(command: &str) -> Result<Vec<String>, CommandError> {
+    if command.contains('\0') {
+        return Err(CommandError::ZeroByte);
+    }
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = command.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            ' ' | '\t' | '\n' | '\r' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        Some((_, '\'')) => break,
+                        Some((_, c)) => word.push(c),
+                        None => return Err(CommandError::OpenQuote { quote: c, at }),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        Some((_, '"')) => break,
+                        Some((_, '\\')) => match chars.next() {
+                            Some((_, '\n')) => {}
+                            Some((_, c @ ('"' | '\\' | '$' | '`'))) => word.push(c),
+                            Some((_, c)) => word.extend(['\\', c]),
+                            None => return Err(CommandError::OpenQuote { quote: c, at }),
+                        },
+                        Some((_, c)) => word.push(c),
+                        None => return Err(CommandError::OpenQuote { quote: c, at }),
+                    }
+                }
+            }
+            '\\' => match chars.next() {
+                Some((_, '\n')) => {}
+                Some((_, c)) => word.get_or_insert_default().push(c),
+                None => word.get_or_insert_default().push('\\'),
+            },
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Words as one line that [`split`] takes apart again.
+pub fn join<W: AsRef<str>>(words: &[W]) -> String {
+    let quoted = |word: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+{}".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.to_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
+    words.join(" ")
+}
+
+impl CommandLine {
+    /// Takes a command apart: assignments, program, arguments.
+    pub fn parse(command: &str) -> Result<CommandLine, CommandError> {
+        let mut words = split(command)?.into_iter().peekable();
+        let mut env = Vec::new();
+        while let Some(assignment) = words.peek().and_then(|word| assignment(word)) {
+            env.push(assignment);
+            words.next();
+        }
+        let program = words
+            .next()
+            .filter(|word| !word.is_empty())
+            .ok_or(CommandError::Empty)?;
+        Ok(CommandLine {
+            env,
+            program,
+            args: words.collect(),
+        })
+    }
+}
+
+/// `NAME=value`, where the name is one that a shell takes.
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let mut chars = name.chars();
+    let starts_well = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let goes_on_well = chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (starts_well && goes_on_well).then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// A program's file, and whether it is a subject of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its name, if it came with the tool.
+    pub built_in: Option<String>,
+}
+
+/// Finds the program of a subject: built-in names first, then PATH.
+pub fn find_subject(program: &str) -> Result<Program, CommandError> {
+    find_subject_in(program, &subject_folders())
+}
+
+fn find_subject_in(program: &str, folders: &[PathBuf]) -> Result<Program, CommandError> {
+    if !BUILT_IN.contains(&program) {
+        return Ok(Program {
+            path: find(program)?,
+            built_in: None,
+        });
+    }
+    let beside = folders.iter().map(|folder| folder.join(program));
+    let found = beside
+        .into_iter()
+        .find(|path| is_executable(path))
+        // `echo` on PATH is a program of the system, and no server.
+        .or_else(|| on_path(program).filter(|_| program != "echo"));
+    match found {
+        Some(path) => Ok(Program {
+            path,
+            built_in: Some(program.to_owned()),
+        }),
+        None => Err(CommandError::NotBuilt {
+            name: program.to_owned(),
+            looked_in: folders.to_vec(),
+        }),
+    }
+}
+
+/// Finds a program as a shell does: by its path if it has a slash, else on PATH.
+pub fn find(program: &str) -> Result<PathBuf, CommandError> {
+    if !program.contains('/') {
+        return on_path(program).ok_or_else(|| CommandError::NotFound {
+            program: program.to_owned(),
+        });
+    }
+    let path = PathBuf::from(program);
+    match path.metadata() {
+        Ok(_) if is_executable(&path) => Ok(path),
+        Ok(_) => Err(CommandError::NotExecutable { path }),
+        Err(_) => Err(CommandError::NotFound {
+            program: program.to_owned(),
+        }),
+    }
+}
+
+/// Where built-in subjects may stand, first come, first served.
+fn subject_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = env::var_os(SUBJECTS_VARIABLE)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+        .into_iter()
+        .collect();
+    let executable = env::current_exe().unwrap_or_default();
+    folders.extend(executable.parent().map(Path::to_owned));
+    // The workspace root is the folder that holds both the subjects and the crates.
+    let roots = executable.ancestors().chain(Some(Path::new(".")));
+    folders.extend(
+        roots
+            .filter(|root| root.join("subjects").is_dir() && root.join("crates").is_dir())
+            .map(|root| root.join("bin")),
+    );
+    folders
+}
+
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|path| is_executable(path))
+}
+
+pub(crate) fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_split_as_in_a_shell() {
+        // Each checked with `sh -c 'for w in …; do printf "[%s]" "$w"; done'`.
+        for (command, words) in [
+            ("", &[][..]),
+            ("  nginx  -c\tbench.conf\n", &["nginx", "-c", "bench.conf"]),
+            (r#"a 'b c' "d e""#, &["a", "b c", "d e"]),
+            (r#"-H'X: 1'"2"3"#, &["-HX: 123"]),
+            (r#"'' "" x"#, &["", "", "x"]),
+            (r"a\ b c\\d", &["a b", r"c\d"]),
+            (
+                r#""a\"b" "c\d" "e\\f" "\$g""#,
+                &["a\"b", r"c\d", r"e\f", "$g"],
+            ),
+            ("'a\\b'", &["a\\b"]),
+            ("a\\\nb", &["ab"]),
+            ("$HOME *.rs ~ a|b;c&d", &["$HOME", "*.rs", "~", "a|b;c&d"]),
+        ] {
+            assert_eq!(
+                split(command).as_deref(),
+                Ok(&words.iter().map(|w| w.to_string()).collect::<Vec<_>>()[..]),
+                "{command}"
+            );
+        }
+        assert_eq!(
+            split("a 'b"),
+            Err(CommandError::OpenQuote { quote: '\'', at: 2 })
+        );
+        assert_eq!(
+            split("a \"b\\"),
+            Err(CommandError::OpenQuote { quote: '"', at: 2 })
+        );
+    }
+
+    #[test]
+    fn assignments_before_the_program_are_its_environment() {
+        let line = CommandLine::parse("GOMAXPROCS=1 A_2='x y' ./server --a=b C=d").expect("fine");
+        assert_eq!(
+            line.env,
+            [
+                ("GOMAXPROCS".into(), "1".into()),
+                ("A_2".into(), "x y".into())
+            ]
+        );
+        assert_eq!(line.program, "./server");
+        assert_eq!(line.args, ["--a=b", "C=d"]);
+        assert_eq!(CommandLine::parse(" A=1 "), Err(CommandError::Empty));
+        assert_eq!(CommandLine::parse("''"), Err(CommandError::Empty));
+    }
+
+    #[test]
+    fn programs_are_found_or_the_way_out_is_named() {
+        assert!(find("sh").expect("a shell").is_absolute());
+        assert!(matches!(
+            find("no-such-program"),
+            Err(CommandError::NotFound { .. })
+        ));
+        assert!(matches!(
+            find("/dev/null"),
+            Err(CommandError::NotExecutable { .. })
+        ));
+        let error = find_subject_in("echo", &["/nowhere".into()]).expect_err("not built");
+        let words = error.to_string();
+        assert!(
+            words.contains("make subjects") && words.contains("/nowhere"),
+            "{words}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn joined_words_split_into_the_same(words in proptest::collection::vec("[^\0]{0,8}", 0..6)) {
+            prop_assert_eq!(split(&join(&words)), Ok(words));
+        }
+
+        #[test]
+        fn no_command_panics(command in ".{0,40}") {
+            let _ = CommandLine::parse(&command);
+        }
+    }
+}
