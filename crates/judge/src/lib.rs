@@ -1,1 +1,31 @@
-//! Estimators and verdicts: functions of a record.
+//! Estimators and verdicts: what a record says.
+//!
+//! Everything here is a function of its arguments. There is no file, socket, thread or
+//! clock, so an old record can be judged again by a newer version, on any machine.
+//!
+//! ```text
+//!            ┌─► identity, little, steady ──► caveats ─┐
+//!  Step ──► ─┼─► cost ────────────────────────────────┼─► observed::verdict
+//!            └─► histogram                             │        │
+//!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘
+//!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
+//! ```
+//!
+//! It is not the prover: walls named here are *observed*, from telemetry, and never said
+//! to be proved.
+//!
+//! Invariants: no record makes it panic, whatever its numbers; a value that is not finite
+//! counts as not known; a doubt is stated, as a caveat or as less confidence.
+
+#![forbid(unsafe_code)]
+
+pub mod caveats;
+pub mod cost;
+#[cfg(test)]
+mod double;
+mod finite;
+pub mod identity;
+pub mod little;
+pub mod observed;
+pub mod steady;
+mod student;

@@ -1,0 +1,224 @@
+//! Doubt about one step, by fixed thresholds.
+//!
+//! A threshold stands where a careful colleague would raise a hand; the report words the
+//! advice. What only the run knows (a gap, a stepped clock, an unread report) is added by
+//! the run, not here.
+
+use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::{Arrival, Caveat, Environment, Step};
+
+use crate::finite::{known, positive, share};
+use crate::{identity, little, steady};
+
+/// Share of stolen processor time that is worth a word.
+pub const STEAL_MAX: f64 = 0.02;
+/// Share of failures that is worth a word.
+pub const ERRORS_MAX: f64 = 0.001;
+/// Lateness of a lane (99.9th percentile) that is worth a word, as a floor; above it, a
+/// tenth of the median latency is allowed.
+pub const LATE_NS_MAX: u64 = 1_000_000;
+/// Fewer answers than this make a poor 99th percentile.
+pub const ANSWERS_MIN: u64 = 1_000;
+/// Cores of a neighbour, per processor of the side, that are worth a word.
+pub const NEIGHBOUR_MAX: f64 = 0.05;
+/// Softirq share of one side's processors that is worth a word.
+pub const SOFTIRQ_MAX: f64 = 0.10;
+/// Share of throttled quota periods that is worth a word.
+pub const THROTTLED_MAX: f64 = 0.01;
+/// Share of the asked rate below which it was missed.
+pub const RATE_MIN: f64 = 0.98;
+/// A window this much shorter than planned was cut.
+const WINDOW_MIN: f64 = 0.95;
+
+/// Every doubt that a step's own numbers raise.
+pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    caveats.extend(failures(step));
+    caveats.extend(little::check(step).and_then(|little| little.caveat()));
+    caveats.extend(steady::change(step).map(|change| change.caveat()));
+    caveats.extend(schedule(step));
+    caveats.extend(samples(step));
+    caveats.extend(machine(step, environment));
+    caveats.extend(odd(step));
+    caveats
+}
+
+/// Mean stolen share of the processors that a side may use; of all, where that is unknown.
+pub(crate) fn steal(step: &Step) -> f64 {
+    let telemetry = &step.telemetry;
+    let used: Vec<u32> = [&telemetry.client, &telemetry.server]
+        .into_iter()
+        .flatten()
+        .flat_map(|family| family.cpus_allowed.iter().copied())
+        .collect();
+    let of = |core: &&wallfinder_model::telemetry::CoreSample| {
+        used.is_empty() || used.contains(&core.cpu)
+    };
+    let shares: Vec<f64> = telemetry
+        .cores
+        .iter()
+        .filter(of)
+        .map(|core| share(f64::from(core.steal)))
+        .collect();
+    crate::finite::mean(&shares).unwrap_or(0.0)
+}
+
+/// The rate asked for over the window, in an open loop.
+pub(crate) fn asked_rate(step: &Step) -> Option<f64> {
+    match step.load.arrival {
+        Arrival::Closed { .. } => None,
+        Arrival::Constant { rate } | Arrival::Poisson { rate } => positive(rate.0),
+        Arrival::Ramp { .. } => {
+            positive(step.counts.scheduled as f64 * 1e9 / step.window_ns as f64)
+        }
+    }
+}
+
+fn failures(step: &Step) -> Option<Caveat> {
+    let share = identity::error_share(&step.counts);
+    (share > ERRORS_MAX).then(|| Caveat::Errors {
+        share,
+        class: identity::worst_class(&step.counts)
+            .unwrap_or("unknown")
+            .to_owned(),
+    })
+}
+
+/// Lateness, the rate missed, the backlog, the cut window.
+fn schedule(step: &Step) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    let late = step.lateness.as_ref().and_then(|h| h.quantile_ns("p99.9"));
+    let median = step.latency.as_ref().and_then(|h| h.quantile_ns("p50"));
+    let allowed = LATE_NS_MAX.max(median.unwrap_or(0) / 10);
+    if let Some(p999_ns) = late.filter(|late| *late > allowed) {
+        caveats.push(Caveat::LanesLate { p999_ns });
+    }
+    if let Some(asked) = asked_rate(step) {
+        let counts = &step.counts;
+        let sent = counts.scheduled as f64 - counts.not_sent.max(0) as f64;
+        let sent = known(sent * 1e9 / step.window_ns as f64);
+        if let Some(sent) = sent.filter(|sent| *sent < RATE_MIN * asked) {
+            caveats.push(Caveat::RateMissed { asked, sent });
+        }
+        let grown = u64::try_from(counts.not_sent).unwrap_or(0);
+        if grown as f64 > (0.01 * counts.scheduled as f64).max(10.0) {
+            caveats.push(Caveat::Backlog { requests: grown });
+        }
+    }
+    // A count of requests may end the window early, as planned.
+    let planned_ns = step.load.stop.after.0;
+    let cut = (step.window_ns as f64) < WINDOW_MIN * planned_ns as f64;
+    if cut && step.load.stop.requests.is_none() && step.window_ns > 0 {
+        caveats.push(Caveat::WindowCut {
+            planned_ns,
+            actual_ns: step.window_ns,
+        });
+    }
+    caveats
+}
+
+fn samples(step: &Step) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    let answers = step.counts.answered;
+    if answers < ANSWERS_MIN {
+        caveats.push(Caveat::FewAnswers { answers });
+    }
+    let beyond = step.latency.as_ref().map_or(0, |h| h.beyond);
+    if beyond > 0 {
+        caveats.push(Caveat::BeyondHistogram { count: beyond });
+    }
+    if step.driver.throughput_from == "wire" {
+        caveats.push(Caveat::DriverReportUnread {
+            why: format!("no figures in the output of {}", step.driver.name),
+        });
+    }
+    caveats
+}
+
+/// Steal, shared processors, neighbours, throttling, receive work on the wrong side.
+fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    let telemetry = &step.telemetry;
+    let stolen = steal(step);
+    if stolen > STEAL_MAX {
+        caveats.push(Caveat::StealAbove { share: stolen });
+    }
+    let sides = [("client", &telemetry.client), ("server", &telemetry.server)];
+    if telemetry.server.is_none() && telemetry.samples > 0 {
+        caveats.push(Caveat::ServerNotSeen {
+            why: "its processes were not found on this machine, or may not be read".to_owned(),
+        });
+    }
+    let shared = shared_cpus(step);
+    let both_here = telemetry.client.is_some() && telemetry.server.is_some();
+    for (side, family) in sides {
+        let Some(family) = family else { continue };
+        let cpus = family.cpus_allowed.len().max(1) as f64;
+        let others = neighbour_cores(family);
+        if others > NEIGHBOUR_MAX * cpus {
+            caveats.push(Caveat::Neighbour {
+                side: side.to_owned(),
+                cores: others,
+            });
+        }
+        let throttled = share(family.throttled_share);
+        if throttled > THROTTLED_MAX {
+            caveats.push(Caveat::Throttled {
+                side: side.to_owned(),
+                share: throttled,
+            });
+        }
+        // On loopback and veth, receive work runs where the sender runs. With sides on
+        // processors of their own it is then charged to the wrong one.
+        let softirq = share(family.cpus_softirq);
+        if softirq > SOFTIRQ_MAX && shared.is_empty() && both_here {
+            caveats.push(Caveat::SoftirqElsewhere {
+                side: side.to_owned(),
+                share: softirq,
+            });
+        }
+    }
+    if !shared.is_empty() {
+        caveats.push(Caveat::SharedProcessors { cpus: shared });
+    }
+    let (lanes, cpus) = (step.lanes.len(), environment.cpus_allowed.len());
+    if cpus > 0 && lanes > cpus {
+        caveats.push(Caveat::Note {
+            text: format!("{lanes} lanes took turns on {cpus} processors"),
+        });
+    }
+    caveats
+}
+
+fn odd(step: &Step) -> impl Iterator<Item = Caveat> + '_ {
+    step.counts
+        .anomalies
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(what, count)| Caveat::Anomaly {
+            what: what.clone(),
+            count: *count,
+        })
+}
+
+/// Processors that both sides may run on. Two families on more processors than they could
+/// fill still meet there, for the scheduler places them where it likes.
+pub(crate) fn shared_cpus(step: &Step) -> Vec<u32> {
+    let (Some(client), Some(server)) = (&step.telemetry.client, &step.telemetry.server) else {
+        return Vec::new();
+    };
+    client
+        .cpus_allowed
+        .iter()
+        .copied()
+        .filter(|cpu| server.cpus_allowed.contains(cpu))
+        .collect()
+}
+
+/// Cores of a side's processors that others used. Software interrupts are nobody's process
+/// and are taken off.
+pub(crate) fn neighbour_cores(family: &FamilySummary) -> f64 {
+    let cpus = family.cpus_allowed.len().max(1) as f64;
+    let softirq = share(family.cpus_softirq) * cpus;
+    (known(family.neighbour_cores).unwrap_or(0.0) - softirq).max(0.0)
+}

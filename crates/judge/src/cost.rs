@@ -1,0 +1,117 @@
+//! What one good answer cost: processor time on each side, bytes and packets on the link.
+//!
+//! Processor time of a process leaves out receive work that ran on another processor for
+//! it (see the softirq caveats); it is the demand D = U·C/X of the operational laws.
+
+use wallfinder_model::Step;
+use wallfinder_model::telemetry::FamilySummary;
+
+use crate::finite::{positive, ratio};
+
+/// Cost of one good answer. `None` where it was not seen; never 0 for not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// Processor time of the driver's processes, nanoseconds.
+    pub client_cpu_ns: Option<f64>,
+    /// Of it, that of the engine's lanes.
+    pub lanes_cpu_ns: Option<f64>,
+    /// Processor time of the server's processes, nanoseconds.
+    pub server_cpu_ns: Option<f64>,
+    /// Of it, in user code, as far as clock ticks tell.
+    pub server_cpu_user_ns: Option<f64>,
+    /// Bytes from server to client, headers of the link included.
+    pub downlink_bytes: Option<f64>,
+    /// Bytes from client to server.
+    pub uplink_bytes: Option<f64>,
+    /// Packets from server to client, as the interface counts them.
+    pub downlink_packets: Option<f64>,
+    /// Packets from client to server.
+    pub uplink_packets: Option<f64>,
+    /// Bytes read from the client's sockets.
+    pub bytes_in: Option<f64>,
+    /// Bytes written to the client's sockets.
+    pub bytes_out: Option<f64>,
+    /// Context switches of the server, both kinds.
+    pub server_switches: Option<f64>,
+    /// Page faults of the server, both kinds.
+    pub server_faults: Option<f64>,
+}
+
+/// The cost of one good answer of a step.
+pub fn per_answer(step: &Step) -> Cost {
+    let Some(answers) = positive(step.counts.answered as f64) else {
+        return Cost::default();
+    };
+    let each = |total: u64| ratio(total as f64, answers);
+    let telemetry = &step.telemetry;
+    let share = window_share(step);
+    let seen = |total: u64| each(total).map(|value| value * share);
+    let family = |family: &Option<FamilySummary>, of: fn(&FamilySummary) -> u64| {
+        family
+            .as_ref()
+            .map(of)
+            .filter(|total| *total > 0)
+            .and_then(seen)
+    };
+    let link = telemetry.link.as_ref().map(|link| link.totals);
+    let lanes_cpu: u64 = step
+        .lanes
+        .iter()
+        .fold(0, |sum, lane| sum.saturating_add(lane.cpu_ns));
+    Cost {
+        client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns),
+        lanes_cpu_ns: Some(lanes_cpu).filter(|total| *total > 0).and_then(each),
+        server_cpu_ns: family(&telemetry.server, |f| f.cpu_ns),
+        server_cpu_user_ns: family(&telemetry.server, |f| f.cpu_user_ns),
+        downlink_bytes: link.and_then(|totals| seen(totals.tx_bytes)),
+        uplink_bytes: link.and_then(|totals| seen(totals.rx_bytes)),
+        downlink_packets: link.and_then(|totals| seen(totals.tx_packets)),
+        uplink_packets: link.and_then(|totals| seen(totals.rx_packets)),
+        bytes_in: Some(step.counts.bytes_in)
+            .filter(|bytes| *bytes > 0)
+            .and_then(each),
+        bytes_out: Some(step.counts.bytes_out)
+            .filter(|bytes| *bytes > 0)
+            .and_then(each),
+        server_switches: family(&telemetry.server, |f| {
+            f.switches_voluntary.saturating_add(f.switches_involuntary)
+        }),
+        server_faults: family(&telemetry.server, |f| {
+            f.faults_minor.saturating_add(f.faults_major)
+        }),
+    }
+}
+
+/// The measured window over the time that samples cover: the samples' ticks need not
+/// begin and end with the window.
+fn window_share(step: &Step) -> f64 {
+    ratio(step.window_ns as f64, step.telemetry.window_ns as f64)
+        .filter(|share| (0.5..=2.0).contains(share))
+        .unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::a_step;
+
+    #[test]
+    fn cost_is_time_over_answers_on_each_side() {
+        let step = a_step()
+            .throughput(10_000.0)
+            .server(1.0, 0.5)
+            .client(1.0, 0.25)
+            .build();
+        let cost = per_answer(&step);
+        assert!((cost.server_cpu_ns.unwrap() - 50_000.0).abs() < 1.0);
+        assert!((cost.client_cpu_ns.unwrap() - 25_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_zero() {
+        let step = a_step().throughput(10_000.0).without_server().build();
+        assert_eq!(per_answer(&step).server_cpu_ns, None);
+        let step = a_step().throughput(0.0).server(1.0, 0.5).build();
+        assert_eq!(per_answer(&step), Cost::default());
+    }
+}

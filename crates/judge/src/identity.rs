@@ -1,0 +1,94 @@
+//! The accounting identity: every request ends in exactly one way.
+
+use wallfinder_model::record::Counts;
+
+/// Both sides of the identity of [`Counts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// In flight when the window opened, and due in it.
+    pub came: i128,
+    /// Answered, failed, grown in the backlog, and in flight when the window closed.
+    pub went: i128,
+}
+
+impl Identity {
+    /// Whether no request is missing and none is counted twice.
+    pub fn holds(&self) -> bool {
+        self.came == self.went
+    }
+
+    /// Requests unaccounted for; negative: counted twice.
+    pub fn missing(&self) -> i128 {
+        self.came - self.went
+    }
+}
+
+/// Adds up both sides. Sums are wide, so no count overflows them.
+pub fn check(counts: &Counts) -> Identity {
+    let failed: i128 = counts.failed.values().map(|n| i128::from(*n)).sum();
+    Identity {
+        came: i128::from(counts.in_flight_start) + i128::from(counts.scheduled),
+        went: i128::from(counts.answered)
+            + failed
+            + i128::from(counts.not_sent)
+            + i128::from(counts.in_flight_end),
+    }
+}
+
+/// Requests that failed, however large the counts.
+pub(crate) fn failed(counts: &Counts) -> u128 {
+    counts.failed.values().map(|n| u128::from(*n)).sum()
+}
+
+/// Failed among answered and failed, 0..1.
+pub fn error_share(counts: &Counts) -> f64 {
+    let failed = failed(counts) as f64;
+    let ended = failed + counts.answered as f64;
+    if ended > 0.0 { failed / ended } else { 0.0 }
+}
+
+/// The class that failed most.
+pub fn worst_class(counts: &Counts) -> Option<&str> {
+    counts
+        .failed
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .max_by_key(|(_, count)| **count)
+        .map(|(class, _)| class.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_request_and_a_doubled_one_are_told_apart() {
+        let mut counts = Counts {
+            scheduled: 10,
+            answered: 9,
+            in_flight_end: 1,
+            ..Counts::default()
+        };
+        assert!(check(&counts).holds());
+        counts.answered = 8;
+        assert_eq!(check(&counts).missing(), 1);
+        counts.answered = 11;
+        assert_eq!(check(&counts).missing(), -2);
+    }
+
+    #[test]
+    fn counts_at_their_limits_do_not_overflow() {
+        let mut counts = Counts {
+            scheduled: u64::MAX,
+            answered: u64::MAX,
+            in_flight_start: u64::MAX,
+            in_flight_end: u64::MAX,
+            not_sent: i64::MIN,
+            ..Counts::default()
+        };
+        counts.failed.insert("a".into(), u64::MAX);
+        counts.failed.insert("b".into(), u64::MAX);
+        assert!(!check(&counts).holds());
+        assert!((error_share(&counts) - 2.0 / 3.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,611 @@
+//! Signs that one resource was full, each from its own rule.
+//!
+//! A rule looks at one resource alone and says how full it was and how surely. It does
+//! not choose between resources: that is [`super::verdict`]'s work. Rules know the ways in
+//! which people are fooled: a mean over cores that hides a full one, a quota that leaves
+//! the host idle, a neighbour on one's processors, lanes that spin, one hot thread on two
+//! processors.
+
+use wallfinder_model::Wall;
+use wallfinder_model::verdict::Evidence;
+
+use super::sight::{FULL, Side, Sight, trimmed};
+use super::words::{percent, rate};
+use crate::finite::share;
+
+/// A resource that was, or may have been, full.
+pub(super) struct Finding {
+    pub(super) wall: Wall,
+    /// How full, 0..1.
+    pub(super) level: f64,
+    /// How surely it was full, 0..1.
+    pub(super) strength: f64,
+    /// What it is made of.
+    pub(super) detail: Option<String>,
+    /// The clause that says so: `its one core was 98 % busy`.
+    pub(super) clause: String,
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// Evidence in one line.
+pub(super) fn evidence(measure: &str, value: f64, text: String) -> Evidence {
+    Evidence {
+        text,
+        measure: measure.to_owned(),
+        value: if value.is_finite() { value } else { 0.0 },
+    }
+}
+
+/// Every resource that shows a sign of being full.
+pub(super) fn all(sight: &Sight) -> Vec<Finding> {
+    let shared = shared_processors(sight);
+    let mut findings: Vec<Finding> = if shared.is_empty() {
+        [client_cpu(sight), server_cpu(sight), server_serial(sight)]
+            .into_iter()
+            .flatten()
+            .collect()
+    } else {
+        shared
+    };
+    findings.extend(link(sight.downlink, Wall::Downlink, "downlink"));
+    findings.extend(link(sight.uplink, Wall::Uplink, "uplink"));
+    findings.retain(|finding| finding.strength > 0.0);
+    findings
+}
+
+/// How surely a resource this busy is full. Queueing fills the last percents only at much
+/// concurrency, and sampling blurs them; below four fifths there is real slack.
+pub(super) fn certainty(level: f64) -> f64 {
+    const POINTS: [(f64, f64); 6] = [
+        (0.80, 0.0),
+        (0.85, 0.25),
+        (0.90, 0.55),
+        (0.95, 0.85),
+        (0.98, 0.95),
+        (1.00, 0.95),
+    ];
+    if level <= POINTS[0].0 {
+        return 0.0;
+    }
+    for pair in POINTS.windows(2) {
+        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        if level <= x1 {
+            return y0 + (y1 - y0) * (level - x0) / (x1 - x0);
+        }
+    }
+    POINTS[POINTS.len() - 1].1
+}
+
+/// What fills a side's processors, its own work aside.
+struct Crowd {
+    level: f64,
+    strength: f64,
+    detail: Option<String>,
+    evidence: Vec<Evidence>,
+}
+
+/// The fullness of a side's processors: its own time, its quota, receive work, neighbours.
+fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
+    let mut evidence_list = vec![evidence(
+        &format!("{label}.utilisation"),
+        side.utilisation,
+        format!(
+            "{whose} used {} of {}",
+            percent(side.utilisation),
+            side.capacity_words()
+        ),
+    )];
+    let mut level = share(side.utilisation);
+    let mut strength = certainty(level);
+    let mut detail = None;
+    if let Some(quota) = side.quota {
+        let throttled = side.throttled;
+        if throttled > 0.0 {
+            evidence_list.push(evidence(
+                &format!("{label}.throttled"),
+                throttled,
+                format!(
+                    "{whose} was throttled in {} of its quota periods",
+                    percent(throttled)
+                ),
+            ));
+        }
+        if level >= 0.85 || throttled >= 0.5 {
+            // Throttled in every other period and more: the quota was used up each time.
+            level = level.max(if throttled >= 0.5 { 0.97 } else { level });
+            strength = certainty(level);
+            detail = Some(format!(
+                "quota of {} cores; its processors had time left",
+                trimmed(quota)
+            ));
+        }
+        return Crowd {
+            level,
+            strength,
+            detail,
+            evidence: evidence_list,
+        };
+    }
+    let waited = side.run_wait / side.available;
+    if waited > 0.05 {
+        evidence_list.push(evidence(
+            &format!("{label}.run_wait"),
+            side.run_wait,
+            format!(
+                "{whose}'s threads waited for {} cores that they could have used",
+                trimmed(side.run_wait)
+            ),
+        ));
+    }
+    // Means over many processors hide unevenly dealt work: tasks that waited, and
+    // processors full on their own, speak for the wall where the mean is only near.
+    if (0.80..FULL).contains(&level) && (waited > 0.25 || side.full_cpus.unwrap_or(0.0) >= 0.5) {
+        strength = (strength + 0.25).min(0.85);
+    }
+    let gap = side.cpus_busy - level;
+    if side.cpus_busy >= 0.90 && gap > 0.05 {
+        let cpus = side.cpus.len().max(1) as f64;
+        let softirq = side.softirq.min(gap);
+        let neighbour = (side.neighbour / cpus).min(gap);
+        level = side.cpus_busy;
+        if softirq >= neighbour && softirq >= 0.3 * gap {
+            strength = 0.9 * certainty(level);
+            detail = Some("softirq: network receive work on its processors".to_owned());
+            evidence_list.push(evidence(
+                &format!("{label}.softirq"),
+                side.softirq,
+                format!(
+                    "network receive work took {} of {whose}'s processors",
+                    percent(side.softirq)
+                ),
+            ));
+        } else {
+            // A neighbour that yields takes only what nobody wants: waiting tells.
+            let wanted = if waited > 0.05 { 0.85 } else { 0.5 };
+            strength = wanted * certainty(level);
+            detail = Some(format!(
+                "neighbour: others used {} of its cores",
+                trimmed(side.neighbour.max(gap * cpus))
+            ));
+            evidence_list.push(evidence(
+                &format!("{label}.neighbour"),
+                side.neighbour,
+                format!(
+                    "others used {} cores of {whose}'s processors",
+                    trimmed(side.neighbour.max(gap * cpus))
+                ),
+            ));
+        }
+        evidence_list.push(evidence(
+            &format!("{label}.cpus_busy"),
+            side.cpus_busy,
+            format!(
+                "{whose}'s processors were {} busy, everybody's work included",
+                percent(side.cpus_busy)
+            ),
+        ));
+    }
+    Crowd {
+        level,
+        strength,
+        detail,
+        evidence: evidence_list,
+    }
+}
+
+fn server_cpu(sight: &Sight) -> Option<Finding> {
+    let side = sight.server.as_ref()?;
+    let crowd = processors(side, "server", "the server");
+    let busy = percent(crowd.level);
+    let clause = match (&crowd.detail, side.quota) {
+        (Some(_), Some(_)) if side.throttled > 0.0 => format!(
+            "it used {} of {} and was throttled in {} of the periods",
+            percent(side.utilisation),
+            side.capacity_words(),
+            percent(side.throttled)
+        ),
+        (_, Some(_)) => format!("it used {busy} of {}", side.capacity_words()),
+        (Some(detail), None) if detail.starts_with("neighbour") => format!(
+            "its processors were {busy} busy, but only {} with its own work",
+            percent(side.utilisation)
+        ),
+        (Some(_), None) => format!(
+            "{} {} {busy} busy, {} of it with network receive work",
+            side.capacity_words(),
+            verb(side),
+            percent(side.softirq)
+        ),
+        (None, None) => format!("{} {} {busy} busy", side.capacity_words(), verb(side)),
+    };
+    Some(Finding {
+        wall: Wall::ServerCpu,
+        level: crowd.level,
+        strength: crowd.strength,
+        detail: crowd.detail,
+        clause,
+        evidence: crowd.evidence,
+    })
+}
+
+/// One full thread, one full core of receive work, or one core's worth of time on more.
+fn server_serial(sight: &Sight) -> Option<Finding> {
+    let side = sight.server.as_ref()?;
+    if side.available < 1.5 || side.utilisation >= 0.9 {
+        return None;
+    }
+    let cores = side.available;
+    let fullest = side.fullest.filter(|core| {
+        let (busy, softirq) = (f64::from(core.busy()), f64::from(core.softirq));
+        busy >= FULL && softirq >= 0.5
+    });
+    if let Some(core) = fullest {
+        let softirq = share(f64::from(core.softirq));
+        return Some(Finding {
+            wall: Wall::ServerSerial,
+            level: share(f64::from(core.busy())),
+            strength: 0.8,
+            detail: Some(format!(
+                "softirq: receive work is not spread beyond processor {}",
+                core.cpu
+            )),
+            clause: format!(
+                "processor {} spent {} of its time on network receive work, and the mean over \
+                 {cores:.0} cores hides it",
+                core.cpu,
+                percent(softirq)
+            ),
+            evidence: vec![evidence(
+                "server.core_softirq",
+                softirq,
+                format!(
+                    "processor {} was full, {} of it with network receive work",
+                    core.cpu,
+                    percent(softirq)
+                ),
+            )],
+        });
+    }
+    let of = format!("{cores:.0} cores it may use");
+    if let Some((name, hottest)) = side.hottest.as_ref().filter(|(_, share)| *share >= 0.90) {
+        let threads = side.plateau().unwrap_or(1);
+        let (detail, clause) = if threads == 1 {
+            (
+                format!("one thread: {name}"),
+                format!(
+                    "its thread `{name}` was {} busy on the {of}",
+                    percent(*hottest)
+                ),
+            )
+        } else {
+            (
+                format!("{threads} threads: {name}"),
+                format!("{threads} threads of `{name}` were full, on the {of}"),
+            )
+        };
+        return Some(Finding {
+            wall: Wall::ServerSerial,
+            level: *hottest,
+            strength: 0.9 * certainty(*hottest),
+            detail: Some(detail),
+            clause,
+            evidence: vec![
+                evidence(
+                    "server.hottest_thread",
+                    *hottest,
+                    format!("thread `{name}` was {} busy", percent(*hottest)),
+                ),
+                evidence(
+                    "server.utilisation",
+                    side.utilisation,
+                    format!("of all the {of}, {} were used", percent(side.utilisation)),
+                ),
+            ],
+        });
+    }
+    // A runtime told to use one processor moves from thread to thread: none is hot, and
+    // together they make one core. By itself this may be chance.
+    let workers = f64::from(side.processes.max(1));
+    let one_at_a_time =
+        side.threads > side.processes && (side.used - workers).abs() < 0.04 * workers;
+    (one_at_a_time && workers < side.available - 0.5).then(|| Finding {
+        wall: Wall::ServerSerial,
+        level: share(side.used / workers),
+        strength: 0.6,
+        detail: Some(
+            "one thread at a time: a runtime limited to one processor, or a lock with work inside"
+                .to_owned(),
+        ),
+        clause: format!(
+            "its {} threads together used {} cores of the {of}, as if one ran at a time",
+            side.threads,
+            trimmed(side.used)
+        ),
+        evidence: vec![evidence(
+            "server.cores_used",
+            side.used,
+            format!(
+                "{} threads in {} process(es) used {} cores",
+                side.threads,
+                side.processes.max(1),
+                trimmed(side.used)
+            ),
+        )],
+    })
+}
+
+fn client_cpu(sight: &Sight) -> Option<Finding> {
+    let crowd = sight
+        .client
+        .as_ref()
+        .map(|side| processors(side, "client", "the load generator"));
+    let mut best = match &sight.lanes {
+        Some(lanes) if lanes.spinning => by_ceiling(sight),
+        Some(_) => by_lanes(sight),
+        None => by_thread(sight),
+    };
+    // The family's processors, its quota and its neighbours; lanes that spin fill them
+    // without meaning it.
+    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    if let (Some(crowd), false, Some(side)) = (crowd, spinning, &sight.client) {
+        let better = best
+            .as_ref()
+            .is_none_or(|finding| crowd.strength > finding.strength);
+        if better && crowd.strength > 0.0 {
+            let clause = match side.quota {
+                Some(_) => format!(
+                    "it used {} of {}",
+                    percent(crowd.level),
+                    side.capacity_words()
+                ),
+                None => format!(
+                    "{} {} {} busy",
+                    side.capacity_words(),
+                    verb(side),
+                    percent(crowd.level)
+                ),
+            };
+            best = Some(Finding {
+                wall: Wall::ClientCpu,
+                level: crowd.level,
+                strength: crowd.strength,
+                detail: crowd.detail,
+                clause,
+                evidence: crowd.evidence,
+            });
+        }
+    }
+    best.map(|finding| beside_ceiling(finding, sight))
+}
+
+/// Lanes share nothing: one that is full holds back its own connections only.
+fn by_lanes(sight: &Sight) -> Option<Finding> {
+    let lanes = sight.lanes.as_ref()?;
+    let one = lanes.count == 1;
+    let full = lanes.full_share;
+    let level = if full >= 0.9 {
+        lanes.busy.max(FULL)
+    } else {
+        lanes.busy
+    };
+    let mut strength = certainty(level);
+    let mut detail = None;
+    if lanes.busiest >= FULL && full < 0.9 {
+        strength = strength.min(0.3).max(0.3 * full);
+        detail = Some("some lanes are full and others not".to_owned());
+    }
+    let clause = if one {
+        format!("its one lane was {} busy", percent(lanes.busy))
+    } else {
+        format!(
+            "its {} lanes were {} busy",
+            lanes.count,
+            percent(lanes.busy)
+        )
+    };
+    Some(Finding {
+        wall: Wall::ClientCpu,
+        level,
+        strength,
+        detail,
+        evidence: vec![evidence(
+            "client.busy",
+            lanes.busy,
+            format!("the load generator: {clause}"),
+        )],
+        clause,
+    })
+}
+
+/// Lanes that poll without sleeping are always busy; only their ceiling tells.
+fn by_ceiling(sight: &Sight) -> Option<Finding> {
+    let share_of = sight.ceiling_share?;
+    let ceiling = sight.step.ceiling.as_ref()?;
+    Some(Finding {
+        wall: Wall::ClientCpu,
+        level: share_of.min(1.0),
+        strength: 0.85 * certainty(share_of.min(1.0) + 0.03),
+        detail: Some("lanes that poll: busy by design".to_owned()),
+        clause: format!(
+            "it drove {} of the {}/s that its lanes can",
+            percent(share_of),
+            rate(ceiling.throughput)
+        ),
+        evidence: vec![evidence(
+            "client.ceiling_share",
+            share_of,
+            format!(
+                "throughput was {} of the engine's own ceiling",
+                percent(share_of)
+            ),
+        )],
+    })
+}
+
+/// A foreign driver: one full thread is a full driver, however many processors it may use.
+fn by_thread(sight: &Sight) -> Option<Finding> {
+    let side = sight.client.as_ref()?;
+    let (name, hottest) = side.hottest.as_ref()?;
+    let threads = side.plateau();
+    let (clause, strength) = match threads {
+        Some(1) => (
+            format!("its one working thread was {} busy", percent(*hottest)),
+            0.95 * certainty(*hottest),
+        ),
+        Some(n) => (
+            format!("its {n} working threads were {} busy", percent(*hottest)),
+            0.95 * certainty(*hottest),
+        ),
+        // Some threads full and others not: it may or may not hold the rest back.
+        None if *hottest >= FULL => (
+            format!("its thread `{name}` was {} busy", percent(*hottest)),
+            0.5,
+        ),
+        None => return None,
+    };
+    Some(Finding {
+        wall: Wall::ClientCpu,
+        level: *hottest,
+        strength,
+        detail: (side.available >= 1.5)
+            .then(|| format!("threads of {} do not spread over its processors", side.name)),
+        evidence: vec![evidence(
+            "client.hottest_thread",
+            *hottest,
+            format!("the load generator: {clause}"),
+        )],
+        clause,
+    })
+}
+
+/// Sets the calibrated ceiling beside busy lanes: agreement strengthens, room weakens.
+fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
+    let polls = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let (Some(share_of), false) = (sight.ceiling_share, polls) else {
+        return finding;
+    };
+    let Some(ceiling) = sight.step.ceiling.as_ref() else {
+        return finding;
+    };
+    if ceiling.lanes_saturated && share_of >= 0.85 && finding.level >= 0.85 {
+        finding.strength = (finding.strength + 0.1).min(0.97);
+    } else if share_of < 0.7 {
+        finding.strength *= 0.85;
+    }
+    finding.evidence.push(evidence(
+        "client.ceiling_share",
+        share_of,
+        format!(
+            "throughput was {} of the {}/s that its lanes drive against a null server",
+            percent(share_of),
+            rate(ceiling.throughput)
+        ),
+    ));
+    finding
+}
+
+/// Both sides on the same full processors: neither has a wall of its own, unless one
+/// thread never rests.
+fn shared_processors(sight: &Sight) -> Vec<Finding> {
+    let (Some(client), Some(server)) = (&sight.client, &sight.server) else {
+        return Vec::new();
+    };
+    if sight.shared_cpus.is_empty() || client.quota.is_some() || server.quota.is_some() {
+        return Vec::new();
+    }
+    let together = server
+        .cpus_busy
+        .max(client.cpus_busy)
+        .max((client.used + server.used) / client.available.max(server.available));
+    let together = share(together);
+    if together < 0.90 {
+        return Vec::new();
+    }
+    let used = client.used + server.used;
+    if used <= 0.0 {
+        return Vec::new();
+    }
+    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let fact = evidence(
+        "shared.cpus_busy",
+        together,
+        format!(
+            "client and server shared {} processor(s), {} busy together",
+            sight.shared_cpus.len(),
+            percent(together)
+        ),
+    );
+    let finding = |wall: Wall, cores: f64, whose: &str| Finding {
+        wall,
+        level: together,
+        // Each is as surely part of the wall as its part of the time.
+        strength: 0.6 * certainty(together) * (0.4 + 0.6 * cores / used),
+        detail: Some("client and server share processors".to_owned()),
+        clause: format!(
+            "the processors it shares with the other side were {} busy, {} of that by {whose}",
+            percent(together),
+            percent(cores / used)
+        ),
+        evidence: vec![
+            fact.clone(),
+            evidence(
+                if wall == Wall::ClientCpu {
+                    "client.cores_used"
+                } else {
+                    "server.cores_used"
+                },
+                cores,
+                format!("{whose} used {} cores of them", trimmed(cores)),
+            ),
+        ],
+    };
+    let mut both = vec![finding(Wall::ServerCpu, server.used, "the server")];
+    if !spinning {
+        both.push(finding(Wall::ClientCpu, client.used, "the load generator"));
+    }
+    // A thread that never rested while the other side's threads did is the wall itself.
+    let hot = |side: &Side| side.hottest.as_ref().is_some_and(|(_, s)| *s >= FULL);
+    let lanes_full = sight.lanes.as_ref().is_some_and(|l| l.full_share >= 0.9);
+    match (
+        hot(client) && !spinning || lanes_full && !spinning,
+        hot(server),
+    ) {
+        (true, false) => both[1].strength = both[1].strength.max(0.6),
+        (false, true) => {
+            both[0].strength = both[0].strength.max(0.6);
+            both[0].wall = Wall::ServerSerial;
+        }
+        _ => {}
+    }
+    both
+}
+
+fn link(use_share: Option<f64>, wall: Wall, name: &str) -> Option<Finding> {
+    let used = use_share?;
+    // Framing that counters leave out takes up to a twentieth of a full link's rate.
+    let strength = match used {
+        used if used > 1.15 => 0.3,
+        used => certainty(used + 0.04),
+    };
+    let detail = (used > 1.15).then(|| "its rate is not what it is said to be".to_owned());
+    Some(Finding {
+        wall,
+        level: share(used + 0.04),
+        strength,
+        detail,
+        clause: format!("it carried {} of its rate", percent(used)),
+        evidence: vec![evidence(
+            &format!("link.{name}"),
+            used,
+            format!("the {name} carried {} of its rate", percent(used)),
+        )],
+    })
+}
+
+/// `was` for one core, `were` for more.
+fn verb(side: &Side) -> &'static str {
+    if side.available == 1.0 || side.quota.is_some() {
+        "was"
+    } else {
+        "were"
+    }
+}

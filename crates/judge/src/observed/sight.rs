@@ -1,0 +1,250 @@
+//! What a step's telemetry shows, made safe and put in one unit: cores, shares, seconds.
+//!
+//! It weighs nothing. A value that a probe did not deliver is `None` here, and a value
+//! that cannot be (NaN, negative) counts as not delivered.
+
+use wallfinder_model::telemetry::{CoreSample, FamilySummary};
+use wallfinder_model::{Environment, Step};
+
+use crate::caveats;
+use crate::finite::{known, positive, ratio, share};
+
+/// A lane this busy was full.
+pub(super) const FULL: f64 = 0.95;
+
+/// A step as the judge sees it.
+pub(super) struct Sight<'s> {
+    pub(super) step: &'s Step,
+    /// Good answers per second.
+    pub(super) throughput: f64,
+    pub(super) client: Option<Side>,
+    pub(super) server: Option<Side>,
+    pub(super) lanes: Option<Lanes>,
+    pub(super) downlink: Option<f64>,
+    pub(super) uplink: Option<f64>,
+    /// Processors that both sides may run on.
+    pub(super) shared_cpus: Vec<u32>,
+    /// Mean stolen share of the processors in use.
+    pub(super) steal: f64,
+    /// Throughput over the engine's calibrated ceiling.
+    pub(super) ceiling_share: Option<f64>,
+    /// Mean time in flight, seconds.
+    pub(super) response_s: Option<f64>,
+}
+
+/// One family of processes and the processors it may use.
+pub(super) struct Side {
+    pub(super) name: String,
+    pub(super) cpus: Vec<u32>,
+    /// Cores it may use: processors, or its quota where that is less.
+    pub(super) available: f64,
+    /// Cores it used.
+    pub(super) used: f64,
+    /// Used over available.
+    pub(super) utilisation: f64,
+    /// Its quota, where that is less than its processors.
+    pub(super) quota: Option<f64>,
+    pub(super) throttled: f64,
+    pub(super) hottest: Option<(String, f64)>,
+    pub(super) threads: u32,
+    pub(super) processes: u32,
+    /// Cores that its threads waited for.
+    pub(super) run_wait: f64,
+    /// Cores of its processors that went to others.
+    pub(super) neighbour: f64,
+    /// Busy share of its processors, everybody's work included.
+    pub(super) cpus_busy: f64,
+    /// Softirq share of its processors.
+    pub(super) softirq: f64,
+    /// The busiest of its processors.
+    pub(super) fullest: Option<CoreSample>,
+    /// Share of its processors that were full on their own.
+    pub(super) full_cpus: Option<f64>,
+}
+
+/// The engine's lanes together.
+pub(super) struct Lanes {
+    pub(super) count: usize,
+    /// Mean busy share, weighted by answers.
+    pub(super) busy: f64,
+    /// The busiest.
+    pub(super) busiest: f64,
+    /// Share of the answers that came through lanes that were full.
+    pub(super) full_share: f64,
+    /// They poll without sleeping, so that being busy says nothing.
+    pub(super) spinning: bool,
+}
+
+impl<'s> Sight<'s> {
+    pub(super) fn of(step: &'s Step, environment: &Environment) -> Sight<'s> {
+        let throughput = known(step.throughput).unwrap_or(0.0);
+        let telemetry = &step.telemetry;
+        let link = telemetry.link.as_ref();
+        let link_share = |stated: Option<f64>, bytes: u64| {
+            let rate = link.and_then(|l| l.rate_bits).map(|bits| bits as f64);
+            let counted = rate.and_then(|rate| {
+                ratio(bytes as f64 * 8e9, telemetry.window_ns as f64).and_then(|b| ratio(b, rate))
+            });
+            stated.and_then(known).or(counted)
+        };
+        Sight {
+            step,
+            throughput,
+            client: telemetry
+                .client
+                .as_ref()
+                .and_then(|family| Side::of(family, step, environment)),
+            server: telemetry
+                .server
+                .as_ref()
+                .and_then(|family| Side::of(family, step, environment)),
+            lanes: Lanes::of(step),
+            downlink: link.and_then(|l| link_share(l.downlink_share, l.totals.tx_bytes)),
+            uplink: link.and_then(|l| link_share(l.uplink_share, l.totals.rx_bytes)),
+            shared_cpus: caveats::shared_cpus(step),
+            steal: caveats::steal(step),
+            ceiling_share: step
+                .ceiling
+                .as_ref()
+                .and_then(|ceiling| ratio(throughput, ceiling.throughput)),
+            response_s: step
+                .service
+                .as_ref()
+                .or(step.latency.as_ref())
+                .and_then(|time| positive(time.mean_ns / 1e9)),
+        }
+    }
+
+    /// How busy the load generator was, by the best measure there is; `None` where being
+    /// busy says nothing.
+    pub(super) fn client_busy(&self) -> Option<f64> {
+        if self.lanes.as_ref().is_some_and(|lanes| lanes.spinning) {
+            return self.ceiling_share.map(|share| share.min(1.0));
+        }
+        let lanes = self.lanes.as_ref().map(|lanes| lanes.busy);
+        let family = self.client.as_ref().map(|side| {
+            let hottest = side.hottest.as_ref().map_or(0.0, |(_, share)| *share);
+            let thread = if side.plateau().is_some() {
+                hottest
+            } else {
+                0.0
+            };
+            side.utilisation.max(thread)
+        });
+        match (lanes, family) {
+            (Some(lanes), Some(family)) => Some(lanes.max(family)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+impl Side {
+    fn of(family: &FamilySummary, step: &Step, environment: &Environment) -> Option<Side> {
+        let window_ns = positive(step.telemetry.window_ns as f64)
+            .or(positive(step.window_ns as f64))
+            .unwrap_or(0.0);
+        let cpus = match family.cpus_allowed.len() {
+            0 => f64::from(environment.cpus).max(1.0),
+            n => n as f64,
+        };
+        let quota = family
+            .quota_cores
+            .and_then(positive)
+            .filter(|quota| *quota < cpus);
+        let available = quota.unwrap_or(cpus);
+        let stated = known(family.utilisation);
+        let counted = ratio(family.cpu_ns as f64, window_ns).filter(|used| *used > 0.0);
+        let used = counted.or(stated.map(|u| u * available))?;
+        let utilisation = stated.filter(|u| *u > 0.0).unwrap_or(used / available);
+        let own: Vec<&CoreSample> = step
+            .telemetry
+            .cores
+            .iter()
+            .filter(|core| family.cpus_allowed.contains(&core.cpu))
+            .collect();
+        let busy = |core: &CoreSample| share(f64::from(core.busy()));
+        let full = own.iter().filter(|core| busy(core) >= FULL).count();
+        Some(Side {
+            name: family.name.clone(),
+            cpus: family.cpus_allowed.clone(),
+            available,
+            used,
+            utilisation: utilisation.min(1.5),
+            quota,
+            throttled: share(family.throttled_share),
+            hottest: family
+                .hottest_thread
+                .as_ref()
+                .map(|thread| (thread.name.clone(), share(thread.share))),
+            threads: family.threads,
+            processes: family.processes,
+            run_wait: known(family.run_wait_cores).unwrap_or(0.0),
+            neighbour: caveats::neighbour_cores(family),
+            cpus_busy: share(family.cpus_busy),
+            softirq: share(family.cpus_softirq),
+            fullest: own
+                .iter()
+                .max_by(|a, b| busy(a).total_cmp(&busy(b)))
+                .map(|core| **core),
+            full_cpus: (!own.is_empty()).then(|| full as f64 / own.len() as f64),
+        })
+    }
+
+    /// Threads that were all full, where the CPU time used is that of a whole number of
+    /// full threads: `node` with one, or four workers of it with four.
+    pub(super) fn plateau(&self) -> Option<u32> {
+        let (_, hottest) = self.hottest.as_ref()?;
+        if *hottest < 0.90 {
+            return None;
+        }
+        let in_threads = self.used / hottest;
+        let threads = in_threads.round().max(1.0);
+        // Helpers beside one hot loop (collector, compiler) take up to a third of a core.
+        let helpers = if threads == 1.0 { 0.35 } else { 0.06 * threads };
+        let full = (threads - 0.06 * threads..=threads + helpers).contains(&in_threads);
+        full.then_some(threads as u32)
+    }
+
+    /// Whole processors, in words: `its one core`, `its 4 cores`, `its quota of 0.5 cores`.
+    pub(super) fn capacity_words(&self) -> String {
+        match (self.quota, self.available) {
+            (Some(quota), _) => format!("its quota of {} cores", trimmed(quota)),
+            (None, 1.0) => "its one core".to_owned(),
+            (None, n) => format!("its {n:.0} cores"),
+        }
+    }
+}
+
+impl Lanes {
+    fn of(step: &Step) -> Option<Lanes> {
+        if step.lanes.is_empty() {
+            return None;
+        }
+        let lanes = &step.lanes;
+        let answers: f64 = lanes.iter().map(|lane| lane.answered as f64).sum();
+        let weight =
+            |answered: u64| ratio(answered as f64, answers).unwrap_or(1.0 / lanes.len() as f64);
+        let busy = |lane: &wallfinder_model::record::LaneSummary| share(lane.busy_share);
+        let waits: f64 = lanes.iter().map(|lane| lane.waits as f64).sum();
+        let events: f64 = lanes.iter().map(|lane| lane.events as f64).sum();
+        let busiest = lanes.iter().map(busy).fold(0.0, f64::max);
+        Some(Lanes {
+            count: lanes.len(),
+            busy: lanes.iter().map(|l| busy(l) * weight(l.answered)).sum(),
+            busiest,
+            full_share: lanes
+                .iter()
+                .filter(|lane| busy(lane) >= FULL)
+                .map(|lane| weight(lane.answered))
+                .sum(),
+            // A lane with work finds events at every wait; one that polls finds none at most.
+            spinning: busiest >= 0.9 && waits > 2.0 * events && waits > 0.0,
+        })
+    }
+}
+
+/// A number with up to two decimals and no trailing zeros.
+pub(super) fn trimmed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

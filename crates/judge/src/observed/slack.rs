@@ -1,0 +1,373 @@
+//! Nothing was full: too little in flight, or a wait inside the server?
+//!
+//! One step alone seldom tells. Work in parallel that merely takes long (a round trip, an
+//! asynchronous sleep) grows with what is in flight; a pool, a limiter or a sleeping lock
+//! does not. Only the neighbouring steps of a ramp decide ([`crate::ramp`]); so the
+//! confidence here is low, unless the time of a request is explained.
+
+use wallfinder_model::verdict::Evidence;
+use wallfinder_model::{Arrival, Wall};
+
+use super::Conclusion;
+use super::finding::{Finding, evidence};
+use super::sight::{Sight, trimmed};
+use super::words::{percent, time};
+use crate::finite::ratio;
+
+/// Use above this, without being full, is neither slack nor a wall.
+const NEITHER: f64 = 0.80;
+
+/// The verdict where no resource was surely full.
+pub(super) fn conclude(sight: &Sight, nearest: Option<&Finding>) -> Conclusion {
+    let mut facts = Vec::new();
+    if let Some(near) = nearest.filter(|finding| finding.level >= NEITHER) {
+        facts.extend(near.evidence.iter().cloned());
+        facts.extend(elsewhere(sight, &[near.wall]));
+        facts.extend(in_flight(sight));
+        let sentence = format!(
+            "Not decided: {} came nearest ({}), but was not surely full; a ramp or a squeeze would tell.",
+            near.wall.words(),
+            near.clause
+        );
+        return Conclusion::inconclusive(sentence, facts);
+    }
+    facts.extend(in_flight(sight));
+    facts.extend(elsewhere(sight, &[]));
+    [
+        accept_queue,
+        think_time,
+        held_back,
+        one_at_a_time,
+        explained,
+        windows,
+        timer,
+    ]
+    .into_iter()
+    .find_map(|rule| rule(sight))
+    .map(|mut conclusion| {
+        conclusion.evidence.extend(facts.clone());
+        conclusion
+    })
+    .unwrap_or_else(|| guess(sight, facts))
+}
+
+/// What was not full, as evidence: the load generator, the server, the link.
+pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
+    let mut facts = Vec::new();
+    if let (false, Some(busy)) = (walls.contains(&Wall::ClientCpu), sight.client_busy()) {
+        facts.push(evidence(
+            "client.busy",
+            busy,
+            format!("the load generator was {} busy", percent(busy)),
+        ));
+        if let Some(share) = sight.ceiling_share {
+            facts.push(evidence(
+                "client.ceiling_share",
+                share,
+                format!(
+                    "throughput was {} of the engine's own ceiling",
+                    percent(share)
+                ),
+            ));
+        }
+    }
+    let server_named = walls.contains(&Wall::ServerCpu) || walls.contains(&Wall::ServerSerial);
+    if let (false, Some(side)) = (server_named, &sight.server) {
+        facts.push(evidence(
+            "server.utilisation",
+            side.utilisation,
+            format!(
+                "the server used {} of {}",
+                percent(side.utilisation),
+                side.capacity_words()
+            ),
+        ));
+    }
+    for (wall, used, name) in [
+        (Wall::Downlink, sight.downlink, "downlink"),
+        (Wall::Uplink, sight.uplink, "uplink"),
+    ] {
+        if let (false, Some(used)) = (walls.contains(&wall), used) {
+            facts.push(evidence(
+                &format!("link.{name}"),
+                used,
+                format!("the {name} carried {} of its rate", percent(used)),
+            ));
+        }
+    }
+    if let Some(tcp) = sight.step.telemetry.tcp {
+        if let Some(share) = ratio(tcp.retransmits as f64, tcp.segments_out as f64) {
+            if share > 0.001 {
+                facts.push(evidence(
+                    "tcp.retransmits",
+                    share,
+                    format!("{} of the segments were sent again", percent(share)),
+                ));
+            }
+        }
+        if tcp.listen_overflows > 0 {
+            facts.push(evidence(
+                "tcp.listen_overflows",
+                tcp.listen_overflows as f64,
+                format!(
+                    "{} connections found the accept queue full",
+                    tcp.listen_overflows
+                ),
+            ));
+        }
+    }
+    facts
+}
+
+/// How much was in flight and how long it took.
+pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
+    let step = sight.step;
+    let mut facts = vec![evidence(
+        "load.in_flight",
+        step.in_flight_mean,
+        format!(
+            "{} requests were in flight on average, {} at the most",
+            trimmed(if step.in_flight_mean.is_finite() {
+                step.in_flight_mean
+            } else {
+                0.0
+            }),
+            step.load.in_flight_max()
+        ),
+    )];
+    if let Some(seconds) = sight.response_s {
+        facts.push(evidence(
+            "load.response_s",
+            seconds,
+            format!("a request took {} on average", time(seconds)),
+        ));
+    }
+    facts
+}
+
+fn accept_queue(sight: &Sight) -> Option<Conclusion> {
+    let tcp = sight.step.telemetry.tcp?;
+    let overflows = tcp.listen_overflows.max(tcp.listen_drops) as f64;
+    let opened = tcp.opens_passive.max(sight.step.counts.connects) as f64;
+    if overflows < 10.0 || overflows < 0.01 * opened {
+        return None;
+    }
+    Some(
+        Conclusion::new(
+            Wall::Wait,
+            0.6,
+            format!(
+                "A wait at the server's door: {overflows:.0} connections found its accept queue full while its CPU idled."
+            ),
+            vec![evidence(
+                "tcp.listen_overflows",
+                overflows,
+                format!("{overflows:.0} connections found the accept queue full"),
+            )],
+        )
+        .with_detail(Some("accept queue".to_owned())),
+    )
+}
+
+fn think_time(sight: &Sight) -> Option<Conclusion> {
+    let Arrival::Closed { think } = sight.step.load.arrival else {
+        return None;
+    };
+    let think_s = think.as_secs_f64();
+    let response = sight.response_s?;
+    let share = ratio(think_s, think_s + response)?;
+    if share < 0.8 {
+        return None;
+    }
+    Some(
+        Conclusion::new(
+            Wall::Concurrency,
+            0.8,
+            format!(
+                "Too little in flight: each connection pauses {} between requests that take {}.",
+                time(think_s),
+                time(response)
+            ),
+            vec![evidence(
+                "load.think_share",
+                share,
+                format!("connections spent {} of their time pausing", percent(share)),
+            )],
+        )
+        .with_detail(Some("think time".to_owned())),
+    )
+}
+
+/// Far less in flight than the load allows: the client's side holds it back.
+fn held_back(sight: &Sight) -> Option<Conclusion> {
+    let step = sight.step;
+    let most = step.load.in_flight_max() as f64;
+    let pausing = matches!(step.load.arrival, Arrival::Closed { think } if think.0 > 0);
+    if step.load.arrival.is_open() || pausing || step.load.connection_per_request {
+        return None;
+    }
+    let share = ratio(step.in_flight_mean, most)?;
+    if share > 0.5 || most < 4.0 || step.in_flight_mean <= 0.0 {
+        return None;
+    }
+    Some(
+        Conclusion::new(
+            Wall::Concurrency,
+            0.6,
+            format!(
+                "Too little in flight: of {most:.0} that the load allows only {} were, while both sides idled.",
+                trimmed(step.in_flight_mean)
+            ),
+            vec![evidence(
+                "load.in_flight_share",
+                share,
+                format!("{} of the allowed requests were in flight", percent(share)),
+            )],
+        )
+        .with_detail(Some("a pool or limit on the client's side".to_owned())),
+    )
+}
+
+fn one_at_a_time(sight: &Sight) -> Option<Conclusion> {
+    (sight.step.load.in_flight_max() <= 1 && !sight.step.load.arrival.is_open()).then(|| {
+        Conclusion::new(
+            Wall::Concurrency,
+            0.75,
+            "Too little in flight: with one request at a time, each side waits for the other."
+                .to_owned(),
+            vec![evidence(
+                "load.in_flight_max",
+                1.0,
+                "one request at a time".to_owned(),
+            )],
+        )
+    })
+}
+
+/// The time of a request is the work of both sides, or the round trip: nothing queues.
+fn explained(sight: &Sight) -> Option<Conclusion> {
+    let response = sight.response_s?;
+    let server = sight.server.as_ref()?;
+    let client = sight.client.as_ref().map_or(0.0, |side| side.used);
+    let work = ratio(server.used + client, sight.throughput)?;
+    let rtt = sight
+        .step
+        .telemetry
+        .server_sockets
+        .as_ref()
+        .map_or(0.0, |sockets| f64::from(sockets.rtt_p50_us) / 1e6);
+    let (seconds, what) = if work / response >= 0.6 {
+        (work, "the work of both sides")
+    } else if rtt >= 0.001 && rtt / response >= 0.7 {
+        (rtt, "the round trip")
+    } else {
+        return None;
+    };
+    let share = (seconds / response).min(1.0);
+    Some(Conclusion::new(
+        Wall::Concurrency,
+        0.7,
+        format!(
+            "Too little in flight: of the {} that a request takes, {what} is {}; nothing queues.",
+            time(response),
+            time(seconds.min(response))
+        ),
+        vec![evidence(
+            "load.explained_share",
+            share,
+            format!("{what} explains {} of a request's time", percent(share)),
+        )],
+    ))
+}
+
+/// Each connection held by its window: more connections would carry more.
+fn windows(sight: &Sight) -> Option<Conclusion> {
+    let sockets = sight.step.telemetry.server_sockets.as_ref()?;
+    if !(sockets.busy_share > 0.5) {
+        return None;
+    }
+    let (limited, what) = if sockets.receive_window_limited_share > 0.3 {
+        (sockets.receive_window_limited_share, "receive window")
+    } else if sockets.send_buffer_limited_share > 0.3 {
+        (sockets.send_buffer_limited_share, "send buffer")
+    } else {
+        return None;
+    };
+    Some(
+        Conclusion::new(
+            Wall::Concurrency,
+            0.55,
+            format!(
+                "Too little in flight on the wire: for {} of its busy time a connection waited for its {what}.",
+                percent(limited)
+            ),
+            vec![evidence(
+                "sockets.limited_share",
+                limited,
+                format!("connections waited for their {what} {} of their busy time", percent(limited)),
+            )],
+        )
+        .with_detail(Some(format!("a limit per connection: {what}"))),
+    )
+}
+
+/// The delayed acknowledgement's 40 ms, in front of every answer.
+fn timer(sight: &Sight) -> Option<Conclusion> {
+    let time_of = sight
+        .step
+        .service
+        .as_ref()
+        .or(sight.step.latency.as_ref())?;
+    let p50_ms = time_of.quantile_ns("p50")? as f64 / 1e6;
+    let mean_ms = time_of.mean_ns / 1e6;
+    let at_timer = |ms: f64| (39.5..46.0).contains(&ms);
+    let quick_rtt = sight
+        .step
+        .telemetry
+        .server_sockets
+        .as_ref()
+        .is_none_or(|sockets| sockets.rtt_p50_us < 20_000 || sockets.rtt_p50_us > 30_000);
+    if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt {
+        return None;
+    }
+    Some(
+        Conclusion::new(
+            Wall::Wait,
+            0.5,
+            format!(
+                "A wait of {p50_ms:.0} ms in every answer while both sides idle: the time of a delayed acknowledgement, as when small writes meet Nagle's algorithm."
+            ),
+            vec![evidence(
+                "load.p50_ms",
+                p50_ms,
+                format!("the median is {p50_ms:.1} ms, and the mean is the same"),
+            )],
+        )
+        .with_detail(Some("timer: delayed acknowledgement".to_owned())),
+    )
+}
+
+/// Nothing decides; the number in flight makes one of the two likelier.
+fn guess(sight: &Sight, facts: Vec<Evidence>) -> Conclusion {
+    let cores = [&sight.client, &sight.server]
+        .into_iter()
+        .flatten()
+        .map(|side| side.available)
+        .sum::<f64>()
+        .max(1.0);
+    let few = sight.step.in_flight_mean <= 8.0 * cores;
+    let (wall, confidence, text) = if few {
+        (
+            Wall::Concurrency,
+            0.4,
+            "Too little in flight, more likely than a wait inside the server: nothing was full. The next step of a ramp would tell.",
+        )
+    } else {
+        (
+            Wall::Wait,
+            0.35,
+            "A wait, more likely than too little in flight: much was in flight and nothing was full. The next step of a ramp would tell.",
+        )
+    };
+    Conclusion::new(wall, confidence, text.to_owned(), facts)
+}

@@ -1,0 +1,65 @@
+//! Numbers as a colleague would say them.
+
+/// `98 %`, `0.4 %`.
+pub(super) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value > 0.0 && value < 1.0 {
+        format!("{value:.1} %")
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
+/// `28,140`, `790`, `3.5`.
+pub(super) fn rate(value: f64) -> String {
+    if !value.is_finite() {
+        return "unknown".to_owned();
+    }
+    if value < 10.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `3.4 ms`, `250 µs`, `1.2 s`.
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.1} s"),
+        s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
+        s => format!("{:.1} µs", s * 1e6),
+    }
+}
+
+/// The first letter in upper case.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_they_are_said() {
+        assert_eq!(percent(0.984), "98 %");
+        assert_eq!(percent(0.004), "0.4 %");
+        assert_eq!(rate(28_140.2), "28,140");
+        assert_eq!(rate(999.6), "1,000");
+        assert_eq!(rate(3.46), "3.5");
+        assert_eq!(rate(f64::NAN), "unknown");
+        assert_eq!(time(0.0034), "3.4 ms");
+        assert_eq!(capital("the server"), "The server");
+    }
+}
