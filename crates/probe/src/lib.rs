@@ -1,1 +1,33 @@
 //! What a host, a process, a link and its sockets do during a step.
+//!
+//! The probe looks and never touches: it reads `/proc`, `/sys`, netlink and control groups, needs no privilege,
+//! sees more with it, and says what it could not see. It does not judge; it fills the shapes of
+//! `wallfinder_model::telemetry` and `wallfinder_model::environment`.
+//!
+//! ```text
+//! discover     who serves an address, with its family of processes        → Family, or why not
+//! environment  the fingerprint of the machine                             → Environment
+//! sample       a thread that reads cumulative counters, tick by tick      → Series → Telemetry, caveats
+//! sockets      sock_diag: the kernel's chronographs of a port's sockets   → SocketsSummary
+//! parse        bytes to numbers; pure
+//! ```
+//!
+//! Invariants: counters are kept cumulative and subtracted only at the end, so that a late tick loses nothing;
+//! everything is bounded (processes, threads, sockets, readings); the instrument reports its own cost.
+
+pub mod discover;
+pub mod environment;
+pub mod parse;
+pub mod sample;
+pub mod sockets;
+
+mod clock;
+mod groups;
+mod link;
+mod netlink;
+mod netns;
+mod procfile;
+
+pub use discover::{Family, NotSeen, family_of, family_of_self, server_of};
+pub use environment::fingerprint;
+pub use sample::{Sampler, Series, Setup};

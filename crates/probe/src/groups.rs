@@ -1,0 +1,306 @@
+//! Control groups of a family: the quota that holds it, and how often it was throttled.
+//!
+//! A group's quota binds all groups below it, so the whole chain from a process's group to the root is read.
+//! Version 1 (`cpu.cfs_quota_us`, `throttled_time`) is used where the `cpu` controller is mounted that way,
+//! version 2 (`cpu.max`, `throttled_usec`) otherwise; hybrids have the controller in one of the two.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::parse::cgroup::{
+    CpuStat, Mount, Quota, cfs_quota, cpu_max, cpu_stat, memberships, mounts,
+};
+use crate::procfile::{Buffer, contents};
+
+/// Groups watched for one family, at the most.
+const GROUPS_MAX: usize = 128;
+/// Groups above a process, at the most.
+const DEPTH_MAX: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Where the `cpu` controller's groups are mounted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hierarchies {
+    one: Option<Mount>,
+    two: Option<Mount>,
+}
+
+impl Hierarchies {
+    /// As this process sees them.
+    pub(crate) fn mounted() -> Hierarchies {
+        Hierarchies::from(mounts(
+            &contents("/proc/self/mountinfo").unwrap_or_default(),
+        ))
+    }
+
+    fn from(mounts: Vec<Mount>) -> Hierarchies {
+        let has_cpu = |mount: &Mount| mount.options.split(',').any(|option| option == "cpu");
+        let find =
+            |wanted: &dyn Fn(&Mount) -> bool| mounts.iter().find(|mount| wanted(mount)).cloned();
+        Hierarchies {
+            one: find(&|mount| mount.kind == "cgroup" && has_cpu(mount)),
+            two: find(&|mount| mount.kind == "cgroup2"),
+        }
+    }
+
+    /// `v1`, `v2`, or `hybrid` when both are mounted.
+    pub(crate) fn version(mounts: &[Mount]) -> Option<&'static str> {
+        let has = |kind: &str| mounts.iter().any(|mount| mount.kind == kind);
+        match (has("cgroup"), has("cgroup2")) {
+            (true, true) => Some("hybrid"),
+            (true, false) => Some("v1"),
+            (false, true) => Some("v2"),
+            (false, false) => None,
+        }
+    }
+
+    /// The folders of the groups that a process is in, its own first, from its `/proc/PID/cgroup`.
+    fn chain(&self, cgroup_file: &[u8]) -> Vec<(Version, PathBuf)> {
+        let groups = memberships(cgroup_file);
+        let one = groups
+            .iter()
+            .find(|group| group.controllers.iter().any(|name| name == "cpu"));
+        let two = groups.iter().find(|group| group.is_unified());
+        let (version, mount, group) = match (&self.one, one, &self.two, two) {
+            (Some(mount), Some(group), _, _) => (Version::One, mount, group),
+            (_, _, Some(mount), Some(group)) => (Version::Two, mount, group),
+            _ => return Vec::new(),
+        };
+        // The mount shows the part of the hierarchy below its root.
+        let Ok(below) = Path::new(&group.path).strip_prefix(&mount.root) else {
+            return Vec::new();
+        };
+        if below.components().any(|part| part.as_os_str() == "..") {
+            return Vec::new();
+        }
+        let leaf = Path::new(&mount.point).join(below);
+        leaf.ancestors()
+            .take_while(|folder| folder.starts_with(&mount.point))
+            .take(DEPTH_MAX)
+            .map(|folder| (version, folder.to_owned()))
+            .collect()
+    }
+}
+
+/// The quota of one process in cores: the least of those above it.
+pub(crate) fn quota_cores_of(hierarchies: &Hierarchies, cgroup_file: &[u8]) -> Option<f64> {
+    let chain = hierarchies.chain(cgroup_file);
+    let quotas = chain
+        .iter()
+        .filter_map(|(version, folder)| quota(*version, folder));
+    quotas.reduce(f64::min)
+}
+
+/// The quota that stands at one group, in cores.
+fn quota(version: Version, folder: &Path) -> Option<f64> {
+    let read = match version {
+        Version::One => cfs_quota(
+            &contents(folder.join("cpu.cfs_quota_us")).ok()?,
+            &contents(folder.join("cpu.cfs_period_us")).ok()?,
+        ),
+        Version::Two => cpu_max(&contents(folder.join("cpu.max")).ok()?),
+    };
+    match read? {
+        Quota::Cores(cores) => Some(cores),
+        Quota::Unlimited => None,
+    }
+}
+
+/// Throttling of a family since it was first looked at, summed over its groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Throttling {
+    pub(crate) periods: u64,
+    pub(crate) throttled_periods: u64,
+    pub(crate) throttled_ns: u64,
+}
+
+/// The groups of a family. Groups stay once they were seen, so that totals never fall.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    hierarchies: Hierarchies,
+    watched: Vec<Group>,
+    /// The folder that holds each process, and whether none does.
+    holding: BTreeSet<PathBuf>,
+    some_unlimited: bool,
+}
+
+#[derive(Debug)]
+struct Group {
+    version: Version,
+    folder: PathBuf,
+    stat: Option<File>,
+    quota_cores: Option<f64>,
+    first: CpuStat,
+    last: CpuStat,
+}
+
+impl Groups {
+    pub(crate) fn new(hierarchies: Hierarchies) -> Groups {
+        Groups {
+            hierarchies,
+            watched: Vec::new(),
+            holding: BTreeSet::new(),
+            some_unlimited: false,
+        }
+    }
+
+    /// Starts a new look at who is in which group: then [`Groups::place`] for each process.
+    pub(crate) fn begin(&mut self) {
+        self.holding.clear();
+        self.some_unlimited = false;
+        for group in &mut self.watched {
+            group.quota_cores = quota(group.version, &group.folder);
+        }
+    }
+
+    /// Says where a process is, from its `/proc/PID/cgroup`.
+    pub(crate) fn place(&mut self, cgroup_file: &[u8], buffer: &mut Buffer) {
+        let chain = self.hierarchies.chain(cgroup_file);
+        let mut least: Option<(f64, PathBuf)> = None;
+        for (version, folder) in chain {
+            let Some(group) = self.watch(version, folder, buffer) else {
+                continue;
+            };
+            if let Some(cores) = group.quota_cores
+                && least.as_ref().is_none_or(|(least, _)| cores < *least)
+            {
+                least = Some((cores, group.folder.clone()));
+            }
+        }
+        match least {
+            Some((_, folder)) => drop(self.holding.insert(folder)),
+            None => self.some_unlimited = true,
+        }
+    }
+
+    fn watch(&mut self, version: Version, folder: PathBuf, buffer: &mut Buffer) -> Option<&Group> {
+        if let Some(at) = self.watched.iter().position(|group| group.folder == folder) {
+            return self.watched.get(at);
+        }
+        if self.watched.len() >= GROUPS_MAX {
+            return None;
+        }
+        let stat = File::open(folder.join("cpu.stat")).ok();
+        let first = stat
+            .as_ref()
+            .and_then(|file| cpu_stat(buffer.read(file).ok()?))
+            .unwrap_or_default();
+        self.watched.push(Group {
+            version,
+            quota_cores: quota(version, &folder),
+            folder,
+            stat,
+            first,
+            last: first,
+        });
+        self.watched.last()
+    }
+
+    /// The family's quota in cores: the sum over the groups that hold its processes; none when a process is
+    /// held by none.
+    pub(crate) fn quota_cores(&self) -> Option<f64> {
+        if self.some_unlimited || self.holding.is_empty() {
+            return None;
+        }
+        let held = self
+            .watched
+            .iter()
+            .filter(|group| self.holding.contains(&group.folder));
+        Some(held.filter_map(|group| group.quota_cores).sum())
+    }
+
+    /// Reads the counters of the groups that have a quota; of all when `thorough`.
+    pub(crate) fn throttling(&mut self, thorough: bool, buffer: &mut Buffer) -> Throttling {
+        let mut total = Throttling::default();
+        for group in &mut self.watched {
+            if (thorough || group.quota_cores.is_some())
+                && let Some(file) = &group.stat
+                && let Ok(bytes) = buffer.read(file)
+                && let Some(read) = cpu_stat(bytes)
+            {
+                group.last = read;
+            }
+            let (last, first) = (group.last, group.first);
+            total.periods += last.periods.saturating_sub(first.periods);
+            total.throttled_periods += last
+                .throttled_periods
+                .saturating_sub(first.throttled_periods);
+            total.throttled_ns += last.throttled_ns.saturating_sub(first.throttled_ns);
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(kind: &str, root: &str, point: &str, options: &str) -> Mount {
+        Mount {
+            root: root.to_owned(),
+            point: point.to_owned(),
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        }
+    }
+
+    fn folders(hierarchies: &Hierarchies, cgroup_file: &str) -> Vec<String> {
+        let chain = hierarchies.chain(cgroup_file.as_bytes());
+        chain
+            .into_iter()
+            .map(|(_, folder)| folder.display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn walks_up_to_the_mount() {
+        let two = Hierarchies::from(vec![mount(
+            "cgroup2",
+            "/",
+            "/sys/fs/cgroup",
+            "rw,nsdelegate",
+        )]);
+        let expected = [
+            "/sys/fs/cgroup/user.slice/a.scope",
+            "/sys/fs/cgroup/user.slice",
+            "/sys/fs/cgroup",
+        ];
+        assert_eq!(folders(&two, "0::/user.slice/a.scope\n"), expected);
+    }
+
+    #[test]
+    fn version_1_wins_where_it_has_the_controller() {
+        let hybrid = Hierarchies::from(vec![
+            mount("cgroup", "/", "/sys/fs/cgroup/cpuset", "rw,cpuset"),
+            mount("cgroup", "/", "/sys/fs/cgroup/cpu", "rw,cpu,cpuacct"),
+            mount("cgroup2", "/", "/sys/fs/cgroup/unified", "rw"),
+        ]);
+        let file = "3:cpuset:/x\n1:cpu,cpuacct:/half\n0::/u\n";
+        assert_eq!(
+            folders(&hybrid, file),
+            ["/sys/fs/cgroup/cpu/half", "/sys/fs/cgroup/cpu"]
+        );
+    }
+
+    #[test]
+    fn a_container_sees_its_part_of_the_hierarchy() {
+        let inside = Hierarchies::from(vec![mount(
+            "cgroup",
+            "/docker/abc",
+            "/sys/fs/cgroup/cpu",
+            "rw,cpu",
+        )]);
+        assert_eq!(
+            folders(&inside, "1:cpu:/docker/abc/w\n"),
+            ["/sys/fs/cgroup/cpu/w", "/sys/fs/cgroup/cpu"]
+        );
+        assert!(folders(&inside, "1:cpu:/docker/other\n").is_empty());
+        assert!(folders(&inside, "1:cpu:/docker/abc/../x\n").is_empty());
+    }
+}

@@ -1,0 +1,345 @@
+//! The sampler: a thread that reads cumulative counters at each tick, and on demand.
+//!
+//! ```text
+//!  thread wf-probe ──tick──► Eye.look() ─► Reading ─► Store ─► stop() ─► Series ─► summarise(), gaps()
+//!  engine ──mark("start")──────┘ (same eye, at once)    └──► latest() for the live view
+//! ```
+//!
+//! Invariants: readings are in the order of their times; a late tick is skipped, never made up for; whoever
+//! asks for a live view reads what was stored, and changes nothing of what is measured.
+//!
+//! Cost: each tick reads `/proc/stat`, three files of the network namespace, and per process `stat` and per
+//! thread `schedstat`; every 500 ms and at marks also `status` of each thread, groups, children and the link's
+//! configuration. The CPU time of all this is in [`wallfinder_model::telemetry::Telemetry::observer_cpu_ns`].
+
+mod family;
+mod host;
+mod reading;
+mod series;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use wallfinder_model::telemetry::{Sample, Telemetry};
+
+use crate::clock;
+use crate::discover::Family;
+use crate::procfile::Buffer;
+use crate::sockets;
+use family::{Depth, FamilyReader};
+use host::{HostReader, NetworkReader};
+use reading::{Detail, Reading};
+pub use series::Series;
+use series::Store;
+
+const DETAIL_EVERY_NS: u64 = 500_000_000;
+const TICK_MIN: Duration = Duration::from_millis(10);
+const TICK_MAX: Duration = Duration::from_secs(1);
+
+/// What to observe.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// `CLOCK_MONOTONIC` at the schedule's zero, in nanoseconds: all times are counted from there.
+    pub zero_ns: u64,
+    /// Time between ticks; 50 to 100 ms is right for steps of seconds. Held between 10 ms and 1 s.
+    pub tick: Duration,
+    /// The driver's processes.
+    pub client: Option<Family>,
+    /// The server's processes.
+    pub server: Option<Family>,
+    /// The interface between them, as the server's namespace names it.
+    pub interface: Option<String>,
+    /// A process in the server's network namespace; by default the server's first, else this process.
+    pub netns_of_pid: Option<u32>,
+    /// The server's port: with it, marks also read the sockets of both sides.
+    pub port: Option<u16>,
+    /// The processor that the sampler's thread is kept on.
+    pub pin: Option<u32>,
+}
+
+/// Why sampling could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// `/proc` does not give what a sampler lives on.
+    #[error("the machine's counters cannot be read: {0}")]
+    NoProc(#[source] io::Error),
+    /// No thread.
+    #[error("the sampler's thread could not be started: {0}")]
+    NoThread(#[source] io::Error),
+}
+
+/// Sampling under way; dropped without [`Sampler::stop`], it ends and forgets.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Held while looking, so that readings are stored in the order of their times.
+    eye: Mutex<Eye>,
+    store: Mutex<Store>,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Sampler {
+    /// Opens everything, takes a first reading and starts the thread.
+    pub fn start(setup: Setup) -> Result<Sampler, StartError> {
+        let tick = setup.tick.clamp(TICK_MIN, TICK_MAX);
+        let pin = setup.pin;
+        let store = Store::new(&setup, tick);
+        let eye = Eye::open(setup).map_err(StartError::NoProc)?;
+        let shared = Arc::new(Shared {
+            eye: Mutex::new(eye),
+            store: Mutex::new(store),
+            stopped: Mutex::new(false),
+            wake: Condvar::new(),
+        });
+        shared.look(Occasion::Tick);
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("wf-probe".to_owned())
+            .spawn(move || of_thread.run(tick, pin))
+            .map_err(StartError::NoThread)?;
+        Ok(Sampler {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Takes an exact and complete reading at once, on the calling thread, and returns its time from the
+    /// schedule's zero: a window between two marks is summarised exactly. Takes a few milliseconds at the most;
+    /// call it between windows, not from a lane. `name` says what for in traces of the series.
+    pub fn mark(&self, name: &str) -> i64 {
+        self.shared.look(Occasion::Mark(name))
+    }
+
+    /// The last tick, for the live view.
+    pub fn latest(&self) -> Option<Sample> {
+        lock(&self.shared.store).latest()
+    }
+
+    /// Summarises a window while sampling goes on; see [`Series::summarise`].
+    pub fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry {
+        lock(&self.shared.store).summarise(from_ns, to_ns)
+    }
+
+    /// Takes a last reading and gives everything that was read.
+    pub fn stop(mut self) -> Series {
+        self.end();
+        self.shared.look(Occasion::Tick);
+        let store = std::mem::take(&mut *lock(&self.shared.store));
+        Series::from(store)
+    }
+
+    fn end(&mut self) {
+        *lock(&self.shared.stopped) = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // The thread does not panic on what it reads; if it ever did, what was stored is still good.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Readings stay good when a thread that held the lock has panicked: they are stored whole or not at all.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn run(&self, tick: Duration, pin: Option<u32>) {
+        pin_to(pin);
+        let started = Instant::now();
+        let mut due = tick;
+        while self.sleep_until(started + due) {
+            self.look(Occasion::Tick);
+            // A tick that was missed is not made up for.
+            let missed = started.elapsed().saturating_sub(due).as_nanos() / tick.as_nanos();
+            due += tick * u32::try_from(missed + 1).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Whether to go on.
+    fn sleep_until(&self, due: Instant) -> bool {
+        let mut stopped = lock(&self.stopped);
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if *stopped {
+                return false;
+            }
+            if left.is_zero() {
+                return true;
+            }
+            let woken = self.wake.wait_timeout(stopped, left);
+            stopped = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn look(&self, occasion: Occasion<'_>) -> i64 {
+        let mut eye = lock(&self.eye);
+        let reading = eye.look(occasion);
+        let at_ns = reading.at_ns;
+        let name = match occasion {
+            Occasion::Tick => None,
+            Occasion::Mark(name) => Some(name),
+        };
+        lock(&self.store).push(reading, name);
+        at_ns
+    }
+}
+
+fn pin_to(cpu: Option<u32>) {
+    let Some(cpu) = cpu.and_then(|cpu| usize::try_from(cpu).ok()) else {
+        return;
+    };
+    if cpu < rustix::thread::CpuSet::MAX_CPU {
+        let mut cpus = rustix::thread::CpuSet::new();
+        cpus.set(cpu);
+        // Where it may not be pinned it samples all the same.
+        let _ = rustix::thread::sched_setaffinity(None, &cpus);
+    }
+}
+
+/// Why a reading is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion<'a> {
+    Tick,
+    Mark(&'a str),
+}
+
+/// Everything that is looked at.
+#[derive(Debug)]
+struct Eye {
+    zero_ns: u64,
+    client: Option<FamilyReader>,
+    server: Option<FamilyReader>,
+    host: HostReader,
+    network: Option<NetworkReader>,
+    port: Option<u16>,
+    server_pid: Option<u32>,
+    client_pid: Option<u32>,
+    buffer: Buffer,
+    tick_before_ns: Option<u64>,
+    detail_before_ns: Option<u64>,
+    cpu_ns: u64,
+}
+
+impl Eye {
+    fn open(setup: Setup) -> io::Result<Eye> {
+        let mut buffer = Buffer::new();
+        let pids = |family: &Option<Family>| -> BTreeSet<u32> {
+            family
+                .iter()
+                .flat_map(|family| family.pids.iter().copied())
+                .collect()
+        };
+        let (clients, servers) = (pids(&setup.client), pids(&setup.server));
+        let server_pid = setup
+            .netns_of_pid
+            .or(setup.server.as_ref().and_then(Family::leader));
+        let client_pid = setup.client.as_ref().and_then(Family::leader);
+        // A process that both sides name, such as a test that serves itself, is looked at twice.
+        let excluded_from_client = &servers - &clients;
+        let excluded_from_server = &clients - &servers;
+        Ok(Eye {
+            zero_ns: setup.zero_ns,
+            client: setup
+                .client
+                .map(|family| FamilyReader::new(family, excluded_from_client, &mut buffer)),
+            server: setup
+                .server
+                .map(|family| FamilyReader::new(family, excluded_from_server, &mut buffer)),
+            host: HostReader::open()?,
+            network: NetworkReader::open(setup.interface, server_pid, client_pid).ok(),
+            port: setup.port,
+            server_pid,
+            client_pid,
+            buffer,
+            tick_before_ns: None,
+            detail_before_ns: None,
+            cpu_ns: 0,
+        })
+    }
+
+    /// One reading. The families come first and right after the clock: they matter most.
+    fn look(&mut self, occasion: Occasion<'_>) -> Reading {
+        let cpu_before_ns = clock::thread_cpu_ns();
+        let now_ns = clock::monotonic_ns();
+        let is_tick = occasion == Occasion::Tick;
+        let in_detail = !is_tick
+            || self
+                .detail_before_ns
+                .is_none_or(|before| now_ns - before >= DETAIL_EVERY_NS);
+        let depth = if in_detail {
+            Depth::Detail
+        } else {
+            Depth::Tick
+        };
+        let span_ns = is_tick.then(|| self.tick_before_ns.map_or(0, |before| now_ns - before));
+        let buffer = &mut self.buffer;
+        let server = self
+            .server
+            .as_mut()
+            .map(|family| family.read(depth, span_ns, buffer));
+        let client = self
+            .client
+            .as_mut()
+            .map(|family| family.read(depth, span_ns, buffer));
+        let (cores, host) = self.host.read(buffer).unwrap_or_default();
+        let network = self.network.as_ref();
+        let mut reading = Reading {
+            at_ns: now_ns as i64 - self.zero_ns as i64,
+            is_tick,
+            suspended_ns: clock::suspended_ns(),
+            wall_offset_ns: clock::wall_offset_ns(),
+            cores,
+            switches: host.switches,
+            runnable: host.runnable,
+            client,
+            server,
+            link: network.and_then(|network| network.link(buffer)),
+            tcp: network.and_then(|network| network.tcp(buffer)),
+            ..Reading::default()
+        };
+        if in_detail {
+            reading.detail = Some(Box::new(self.detail(is_tick)));
+            self.detail_before_ns = Some(now_ns);
+        }
+        if is_tick {
+            self.tick_before_ns = Some(now_ns);
+        }
+        self.cpu_ns += clock::thread_cpu_ns() - cpu_before_ns;
+        reading.observer_cpu_ns = self.cpu_ns;
+        reading
+    }
+
+    fn detail(&mut self, is_tick: bool) -> Detail {
+        let port = self.port.filter(|_| !is_tick);
+        let sockets = |side, pid| port.and_then(|port| sockets::read(side, port, pid).ok());
+        Detail {
+            client: self.client.as_ref().map(FamilyReader::detail),
+            server: self.server.as_ref().map(FamilyReader::detail),
+            link: self
+                .network
+                .as_mut()
+                .map(NetworkReader::detail)
+                .unwrap_or_default(),
+            softirq_threads: self.host.softirq_threads(&mut self.buffer),
+            server_sockets: sockets(sockets::Side::Server, self.server_pid),
+            client_sockets: sockets(sockets::Side::Client, self.client_pid),
+        }
+    }
+}
