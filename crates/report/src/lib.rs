@@ -18,9 +18,11 @@
 
 pub mod csv;
 pub mod figures;
+pub mod html;
 pub mod json;
 pub mod look;
 pub mod number;
+pub mod percentiles;
 pub mod text;
 pub mod words;
 

@@ -6,8 +6,9 @@
 use wallfinder_model::plan::{Arrival, Load};
 use wallfinder_model::record::{Driver, Outcome};
 use wallfinder_model::verdict::{How, Verdict};
-use wallfinder_model::{Caveat, Wall};
+use wallfinder_model::{Caveat, Step, Wall};
 
+use crate::figures::Figures;
 use crate::number;
 
 /// A doubt in words: what is so, and what can be done about it.
@@ -297,6 +298,64 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Contradicted => "contradicted",
         Outcome::Open => "open",
     }
+}
+
+/// What a client wall means for the number.
+pub const CLIENT_WALL: &str =
+    "This throughput is the load generator's own: the server can do at least as much.";
+
+/// The wall after this one: `the server's CPU at 74,000/s (2.63 ×, [2.55, 2.71])`.
+pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
+    let next = verdict.next.as_ref()?;
+    let interval = match (next.low, next.high) {
+        (Some(low), Some(high)) => {
+            format!(", [{}, {}]", number::factor(low), number::factor(high))
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "{} at {}/s ({} ×{interval}); lifting {} alone buys no more than that.",
+        next.wall.words(),
+        number::amount(throughput * next.ratio),
+        number::factor(next.ratio),
+        verdict.wall.words(),
+    ))
+}
+
+/// N/X beside the mean and the median: the check that needs no trust.
+pub fn little(step: &Step, figures: &Figures) -> Option<String> {
+    let n_over_x = figures.n_over_x_ns?;
+    let mut text = format!(
+        "{} in flight / {}/s = {}",
+        number::amount(step.in_flight_mean),
+        number::amount(step.throughput),
+        number::span(n_over_x)
+    );
+    if let Some(mean) = figures.mean_ns {
+        text.push_str(&format!(" beside a mean of {}", number::span(mean)));
+    }
+    if let Some(p50) = figures.p50_ns {
+        text.push_str(&format!(" and a p50 of {}", number::span(p50)));
+    }
+    match figures.little_ratio {
+        Some(ratio) if (ratio - 1.0).abs() <= 0.03 => text.push_str(": they agree"),
+        Some(ratio) => text.push_str(&format!(
+            ": N / (X·R) is {}, and should be 1",
+            number::factor(ratio)
+        )),
+        None => {}
+    }
+    Some(text)
+}
+
+/// The class that failed most, with its count.
+pub fn worst_class(step: &Step) -> Option<String> {
+    step.counts
+        .failed
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .max_by_key(|(_, count)| **count)
+        .map(|(class, count)| format!("{class} {}", number::whole(*count)))
 }
 
 /// A noun with its count: `1 lane`, `4 lanes`.

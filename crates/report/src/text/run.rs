@@ -157,32 +157,10 @@ fn span(ns: Option<f64>) -> String {
     ns.map_or(number::UNKNOWN.to_owned(), number::span)
 }
 
-/// N/X beside the mean and the median: the check that needs no trust.
 fn little(page: &mut Page, step: &Step, figures: &Figures) {
-    let Some(n_over_x) = figures.n_over_x_ns else {
-        return;
-    };
-    let mut text = format!(
-        "{} in flight / {}/s = {}",
-        number::amount(step.in_flight_mean),
-        number::amount(step.throughput),
-        number::span(n_over_x)
-    );
-    if let Some(mean) = figures.mean_ns {
-        text.push_str(&format!(" beside a mean of {}", number::span(mean)));
+    if let Some(text) = words::little(step, figures) {
+        page.entry("N/X", Role::Plain, &text);
     }
-    if let Some(p50) = figures.p50_ns {
-        text.push_str(&format!(" and a p50 of {}", number::span(p50)));
-    }
-    match figures.little_ratio {
-        Some(ratio) if (ratio - 1.0).abs() <= 0.03 => text.push_str(": they agree"),
-        Some(ratio) => text.push_str(&format!(
-            ": N / (X·R) is {}, and should be 1",
-            number::factor(ratio)
-        )),
-        None => {}
-    }
-    page.entry("N/X", Role::Plain, &text);
 }
 
 fn costs(page: &mut Page, step: &Step, figures: &Figures) {

@@ -49,10 +49,7 @@ pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
         page.beside(Role::Dim, &format!("· {}", evidence.text));
     }
     if verdict.wall == Wall::ClientCpu {
-        page.beside(
-            Role::Plain,
-            "This throughput is the load generator's own: the server can do at least as much.",
-        );
+        page.beside(Role::Plain, words::CLIENT_WALL);
     }
 }
 
@@ -105,27 +102,9 @@ pub(crate) fn next(page: &mut Page, step: &Step) {
     let Some(verdict) = &step.verdict else {
         return;
     };
-    let Some(next) = &verdict.next else {
-        if verdict.how >= How::Likely {
-            page.entry("NEXT", Role::Dim, "not known");
-        }
-        return;
-    };
-    let interval = match (next.low, next.high) {
-        (Some(low), Some(high)) => {
-            format!(", [{}, {}]", number::factor(low), number::factor(high))
-        }
-        _ => String::new(),
-    };
-    page.entry(
-        "NEXT",
-        Role::Plain,
-        &format!(
-            "{} at {}/s ({} ×{interval}); lifting {} alone buys no more than that.",
-            next.wall.words(),
-            number::amount(step.throughput * next.ratio),
-            number::factor(next.ratio),
-            verdict.wall.words(),
-        ),
-    );
+    match words::next(verdict, step.throughput) {
+        Some(next) => page.entry("NEXT", Role::Plain, &next),
+        None if verdict.how >= How::Likely => page.entry("NEXT", Role::Dim, "not known"),
+        None => {}
+    }
 }

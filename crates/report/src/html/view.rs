@@ -1,0 +1,276 @@
+//! What the template shows: words and geometry, made from a record and nothing else.
+
+mod environment;
+mod hero;
+mod ramp;
+mod step;
+
+use serde::Serialize;
+use wallfinder_model::Record;
+use wallfinder_model::record::Outcome;
+
+use crate::number;
+use crate::text::judged_step;
+use crate::words::{self, Worded};
+
+/// A name and its value, both in words.
+#[derive(Serialize)]
+pub(super) struct Fact {
+    name: String,
+    value: String,
+}
+
+pub(super) fn fact(name: impl Into<String>, value: impl Into<String>) -> Fact {
+    Fact {
+        name: name.into(),
+        value: value.into(),
+    }
+}
+
+#[derive(Serialize)]
+struct Doubt {
+    fact: String,
+    advice: Option<String>,
+}
+
+impl From<Worded> for Doubt {
+    fn from(worded: Worded) -> Doubt {
+        Doubt {
+            fact: worded.fact,
+            advice: worded.advice,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Claim {
+    outcome: &'static str,
+    claim: String,
+    source: String,
+    because: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct Page {
+    title: String,
+    id: String,
+    started: String,
+    tool_version: String,
+    target: String,
+    about: Vec<Fact>,
+    partial: Option<String>,
+    hero: Option<hero::Hero>,
+    doubts: Vec<Doubt>,
+    ramp: Option<ramp::Ramp>,
+    claims: Vec<Claim>,
+    claims_summary: String,
+    steps: Vec<step::StepView>,
+    environment: Vec<environment::Group>,
+    command_line: String,
+    plan: Vec<Fact>,
+    chosen: usize,
+    has_curves: bool,
+    has_time: bool,
+    has_series: bool,
+}
+
+impl Page {
+    pub(super) fn of(record: &Record) -> Page {
+        let judged = judged_step(record);
+        let chosen = judged
+            .and_then(|judged| record.steps.iter().position(|step| std::ptr::eq(step, judged)))
+            .unwrap_or(0);
+        let shown_target = judged.map_or(&record.plan.target, |step| &step.target);
+        let method = judged.map_or("", |step| step.load.method.as_str());
+        let target = if record.steps.iter().all(|step| step.target == *shown_target) {
+            format!("{method} {}", shown_target.url).trim().to_owned()
+        } else {
+            record.plan.target.url.clone()
+        };
+        let of_steps = record
+            .steps
+            .iter()
+            .filter_map(|step| step.verdict.as_ref())
+            .flat_map(|verdict| &verdict.caveats);
+        Page {
+            title: format!("{}: {}", record.plan.command, record.plan.name),
+            id: record.id.clone(),
+            started: moment(&record.started_utc),
+            tool_version: record.tool_version.clone(),
+            target,
+            about: about(record, judged),
+            partial: partial(record),
+            hero: judged.map(|step| hero::Hero::of(record, step)),
+            doubts: words::distinct(record.caveats.iter().chain(of_steps))
+                .into_iter()
+                .map(Doubt::from)
+                .collect(),
+            ramp: (record.steps.len() > 1).then(|| ramp::Ramp::of(record, chosen)),
+            claims: claims(record),
+            claims_summary: claims_summary(record),
+            steps: record
+                .steps
+                .iter()
+                .enumerate()
+                .map(|(index, step)| step::StepView::of(step, index, index == chosen))
+                .collect(),
+            environment: environment::groups(&record.environment),
+            command_line: shell(&record.command_line),
+            plan: plan(record),
+            chosen,
+            has_curves: record.steps.iter().any(|step| step.latency.is_some()),
+            has_time: record.steps.iter().any(|step| !step.intervals.is_empty()),
+            has_series: record.steps.iter().any(|step| !step.series.is_empty()),
+        }
+    }
+
+    /// Index of the step shown first.
+    pub(super) fn chosen(&self) -> usize {
+        self.chosen
+    }
+}
+
+fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> {
+    let mut about = Vec::new();
+    if let Some(step) = judged {
+        let load = if record.steps.len() > 1 {
+            let mut load = format!(
+                "{} · {} · {} each",
+                words::counted(record.steps.len() as u64, "step"),
+                words::driver(&step.driver, step.load.lanes),
+                number::length(step.load.stop.after.0)
+            );
+            if step.load.warmup.0 > 0 {
+                load.push_str(&format!(
+                    " after {} of warm-up",
+                    number::length(step.load.warmup.0)
+                ));
+            }
+            load
+        } else {
+            format!(
+                "{} · {}",
+                words::load(&step.load),
+                words::driver(&step.driver, step.load.lanes)
+            )
+        };
+        about.push(fact("Load", load));
+    }
+    if let Some(subject) = &record.plan.subject {
+        let pinned = pinned(&record.plan.server_cpus);
+        about.push(fact("Server", format!("{subject}{pinned}")));
+    }
+    let client = pinned(&record.plan.client_cpus);
+    match &record.plan.driver {
+        Some(driver) => about.push(fact("Driver", format!("{driver}{client}"))),
+        None if !client.is_empty() => about.push(fact(
+            "Client",
+            client.trim_start_matches(" · ").to_owned(),
+        )),
+        None => {}
+    }
+    about
+}
+
+fn pinned(cpus: &[u32]) -> String {
+    if cpus.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = cpus.iter().take(16).map(u32::to_string).collect();
+    let more = if cpus.len() > 16 { ", …" } else { "" };
+    format!(" · on cpu {}{more}", shown.join(", "))
+}
+
+fn partial(record: &Record) -> Option<String> {
+    match (&record.interrupted, record.complete) {
+        (Some(why), _) => Some(format!(
+            "The run was interrupted ({why}). What is shown is what it had by then: {} of {} planned steps.",
+            record.steps.len(),
+            record.plan.steps.len().max(record.steps.len())
+        )),
+        (None, false) => Some(
+            "The run did not end as planned. What is shown is what it had by then.".to_owned(),
+        ),
+        (None, true) => None,
+    }
+}
+
+fn claims(record: &Record) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for outcome in [Outcome::Contradicted, Outcome::Confirmed, Outcome::Open] {
+        claims.extend(record.claims.iter().filter(|c| c.outcome == outcome).map(|c| Claim {
+            outcome: words::outcome(c.outcome),
+            claim: c.claim.clone(),
+            source: c.source.clone(),
+            because: c.because.clone(),
+        }));
+    }
+    claims
+}
+
+fn claims_summary(record: &Record) -> String {
+    let count = |outcome| record.claims.iter().filter(|c| c.outcome == outcome).count();
+    format!(
+        "{} confirmed, {} contradicted, {} open",
+        count(Outcome::Confirmed),
+        count(Outcome::Contradicted),
+        count(Outcome::Open)
+    )
+}
+
+fn plan(record: &Record) -> Vec<Fact> {
+    vec![
+        fact("Record", record.id.clone()),
+        fact("Schema", record.schema.clone()),
+        fact("Started", moment(&record.started_utc)),
+        fact("Seed", record.plan.seed.to_string()),
+        fact("Tool", format!("wallfinder {}", record.tool_version)),
+    ]
+}
+
+/// `2026-11-20T14:02:11Z` reads `2026-11-20 14:02:11 UTC`; anything else stays.
+fn moment(utc: &str) -> String {
+    match (utc.split_once('T'), utc.strip_suffix('Z')) {
+        (Some((day, _)), Some(_)) if day.len() == 10 && utc.len() >= 20 && utc.is_ascii() => {
+            format!("{day} {} UTC", &utc[11..19])
+        }
+        _ => utc.to_owned(),
+    }
+}
+
+/// A command line that a shell takes apart again into the same words.
+fn shell(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let quoted: Vec<String> = words
+        .iter()
+        .map(|word| {
+            if !word.is_empty() && word.chars().all(plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect();
+    quoted.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted() {
+        let words = ["wallfinder", "run", "--subject", "nginx -c 'x'", "http://h/"];
+        assert_eq!(
+            shell(&words.map(String::from)),
+            "wallfinder run --subject 'nginx -c '\\''x'\\''' http://h/"
+        );
+    }
+
+    #[test]
+    fn moments_are_read_or_left() {
+        assert_eq!(moment("2026-11-20T14:02:11Z"), "2026-11-20 14:02:11 UTC");
+        assert_eq!(moment("yesterday"), "yesterday");
+        assert_eq!(moment("TZ"), "TZ");
+    }
+}

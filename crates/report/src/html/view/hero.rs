@@ -1,0 +1,299 @@
+//! The answer: the wall, how sure, the figures, what each resource allows, the squeezes.
+
+use serde::Serialize;
+use wallfinder_model::verdict::Verdict;
+use wallfinder_model::{Record, Step, Wall};
+
+use crate::figures::{Figures, quantile};
+use crate::html::kind;
+use crate::{number, words};
+
+#[derive(Serialize)]
+pub(super) struct Hero {
+    wall: String,
+    kind: &'static str,
+    standing: String,
+    sentence: String,
+    detail: Option<String>,
+    evidence: Vec<String>,
+    next: Option<String>,
+    at: String,
+    stats: Vec<Stat>,
+    ceilings: Vec<CeilingRow>,
+    ceilings_mark: f64,
+    squeezes: Vec<SqueezeRow>,
+}
+
+#[derive(Serialize)]
+struct Stat {
+    label: &'static str,
+    value: String,
+    unit: String,
+    note: String,
+}
+
+/// A bar from nothing to a resource's ceiling, in the unit of throughput; positions in
+/// percent of the picture.
+#[derive(Serialize)]
+struct CeilingRow {
+    name: String,
+    kind: &'static str,
+    wall: bool,
+    end: f64,
+    beyond: bool,
+    value: String,
+    headroom: String,
+    utilisation: String,
+    demand: String,
+    saturation: String,
+}
+
+/// A squeeze's elasticity; positions in percent of an axis from -0.5 to 1.5.
+#[derive(Serialize)]
+struct SqueezeRow {
+    name: String,
+    low: f64,
+    high: f64,
+    centre: f64,
+    value: String,
+    interval: String,
+    rounds: u32,
+}
+
+impl Hero {
+    pub(super) fn of(record: &Record, step: &Step) -> Hero {
+        let figures = Figures::of(step);
+        let (ceilings, ceilings_mark) = ceilings(step);
+        let mut hero = Hero {
+            wall: "Not judged".to_owned(),
+            kind: "neutral",
+            standing: String::new(),
+            sentence: String::new(),
+            detail: None,
+            evidence: Vec::new(),
+            next: None,
+            at: at(record, step),
+            stats: stats(step, &figures),
+            ceilings,
+            ceilings_mark,
+            squeezes: Vec::new(),
+        };
+        if let Some(verdict) = &step.verdict {
+            hero.wall = words::capital(verdict.wall.words());
+            hero.kind = kind(verdict.wall);
+            hero.standing = words::standing(verdict);
+            hero.sentence = verdict.sentence.clone();
+            hero.detail = detail(verdict);
+            hero.evidence = verdict.evidence.iter().take(6).map(|e| e.text.clone()).collect();
+            hero.next = words::next(verdict, step.throughput);
+            hero.squeezes = squeezes(verdict);
+        }
+        hero
+    }
+}
+
+/// Which step the answer is about, where there are several.
+fn at(record: &Record, step: &Step) -> String {
+    if record.steps.len() < 2 {
+        return String::new();
+    }
+    let depth = match step.load.in_flight_per_connection {
+        0 | 1 => String::new(),
+        depth => format!(" × {} in flight", number::whole(u64::from(depth))),
+    };
+    let connections = words::counted(u64::from(step.load.connections), "connection");
+    let same = record.steps.iter().all(|other| other.target == step.target);
+    let path = if same {
+        String::new()
+    } else {
+        format!("{} with ", step.target.path)
+    };
+    format!("{path}{connections}{depth}")
+}
+
+fn detail(verdict: &Verdict) -> Option<String> {
+    let mut parts: Vec<String> = verdict.detail.iter().cloned().collect();
+    if !verdict.shares.is_empty() {
+        let shares: Vec<String> = verdict
+            .shares
+            .iter()
+            .map(|(name, share)| format!("{} {}", words::squeeze(name), number::share(*share)))
+            .collect();
+        parts.push(format!("Shares: {}.", shares.join(", ")));
+    }
+    if verdict.wall == Wall::ClientCpu {
+        parts.push(words::CLIENT_WALL.to_owned());
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
+    let stat = |label, shown: String, note: String| {
+        let (value, unit) = match shown.split_once(' ') {
+            Some((value, unit)) => (value.to_owned(), unit.to_owned()),
+            None => (shown, String::new()),
+        };
+        Stat {
+            label,
+            value,
+            unit,
+            note,
+        }
+    };
+    let mut stats = Vec::new();
+    let asked = words::rate_asked(&step.load.arrival)
+        .map(|rate| format!("{} asked for", number::amount(rate)))
+        .or_else(|| words::throughput_from(&step.driver).map(str::to_owned))
+        .or_else(|| figures.ceiling_share.map(|share| {
+            format!("{} of what these lanes can drive", number::share(share))
+        }));
+    stats.push(stat(
+        "Throughput",
+        format!("{} requests/s", number::amount(step.throughput)),
+        asked.unwrap_or_default(),
+    ));
+    let latency = step.latency.as_ref();
+    let span = |ns: Option<f64>| ns.map_or(number::UNKNOWN.to_owned(), number::span);
+    stats.push(stat(
+        "Latency, median",
+        span(quantile(latency, "p50")),
+        figures
+            .n_over_x_ns
+            .zip(figures.mean_ns)
+            .map(|(n_over_x, mean)| {
+                format!("mean {}, N/X {}", number::span(mean), number::span(n_over_x))
+            })
+            .unwrap_or_default(),
+    ));
+    stats.push(stat(
+        "Latency, p99",
+        span(quantile(latency, "p99")),
+        quantile(latency, "p99.9")
+            .map(|ns| format!("p99.9 {}", number::span(ns)))
+            .unwrap_or_default(),
+    ));
+    if let Some(ns) = figures.server_cpu_ns {
+        let note = figures.client_cpu_ns.map(|ns| format!("client {}", number::span(ns)));
+        stats.push(stat("Server CPU per request", number::span(ns), note.unwrap_or_default()));
+    } else if let Some(ns) = figures.client_cpu_ns {
+        stats.push(stat(
+            "Client CPU per request",
+            number::span(ns),
+            "the server's is not known".to_owned(),
+        ));
+    }
+    if let Some(bytes) = figures.bytes_in {
+        let packets = figures.packets_down.map(|packets| {
+            let noun = if packets == 1.0 { "packet" } else { "packets" };
+            format!("in {} {noun}", number::amount(packets))
+        });
+        stats.push(stat("Bytes per answer", number::bytes(bytes), packets.unwrap_or_default()));
+    }
+    let failed = figures.failed_share.unwrap_or(0.0);
+    stats.push(stat(
+        "Failed",
+        number::share(failed),
+        words::worst_class(step).unwrap_or_default(),
+    ));
+    stats
+}
+
+fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
+    let throughput = step.throughput;
+    if !throughput.is_finite() || throughput <= 0.0 {
+        return (Vec::new(), 0.0);
+    }
+    let mut rows: Vec<(f64, CeilingRow)> = Vec::new();
+    let resources = step.verdict.iter().flat_map(|verdict| {
+        let wall = verdict.wall;
+        verdict.resources.iter().map(move |resource| (wall, resource))
+    });
+    for (wall, resource) in resources {
+        let Some(ceiling) = resource.ceiling.filter(|c| c.is_finite() && *c > 0.0) else {
+            continue;
+        };
+        rows.push((
+            ceiling,
+            CeilingRow {
+                name: words::short(resource.wall).to_owned(),
+                kind: kind(resource.wall),
+                wall: resource.wall == wall,
+                utilisation: number::share(resource.utilisation),
+                demand: resource
+                    .demand_s
+                    .map_or(String::new(), |seconds| number::span(seconds * 1e9)),
+                saturation: resource.saturation.clone().unwrap_or_default(),
+                ..CeilingRow::at(ceiling, throughput)
+            },
+        ));
+    }
+    if let Some(ceiling) = step.ceiling.as_ref().map(|c| c.throughput).filter(|c| c.is_finite() && *c > 0.0) {
+        rows.push((
+            ceiling,
+            CeilingRow {
+                name: "lanes, calibrated".to_owned(),
+                kind: "neutral",
+                utilisation: number::share(throughput / ceiling),
+                saturation: "against a server that does nothing".to_owned(),
+                ..CeilingRow::at(ceiling, throughput)
+            },
+        ));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The wall and what comes next matter; what is far away is cut off and says so.
+    let furthest = rows.iter().map(|(c, _)| *c).fold(throughput, f64::max);
+    let full = furthest.min(throughput * 5.0).max(throughput * 1.15);
+    for (ceiling, row) in &mut rows {
+        row.end = (*ceiling / full * 100.0).clamp(0.0, 100.0);
+        row.beyond = *ceiling > full;
+    }
+    (
+        rows.into_iter().map(|(_, row)| row).collect(),
+        (throughput / full * 100.0).clamp(0.0, 100.0),
+    )
+}
+
+impl CeilingRow {
+    fn at(ceiling: f64, throughput: f64) -> CeilingRow {
+        CeilingRow {
+            name: String::new(),
+            kind: "neutral",
+            wall: false,
+            end: 0.0,
+            beyond: false,
+            value: number::amount(ceiling),
+            headroom: format!("{} ×", number::factor(ceiling / throughput)),
+            utilisation: String::new(),
+            demand: String::new(),
+            saturation: String::new(),
+        }
+    }
+}
+
+fn squeezes(verdict: &Verdict) -> Vec<SqueezeRow> {
+    // From -0.5 to 1.5.
+    let place = |value: f64| {
+        if value.is_finite() {
+            ((value + 0.5) / 2.0 * 100.0).clamp(0.0, 100.0)
+        } else {
+            25.0
+        }
+    };
+    let mut rows: Vec<_> = verdict.elasticities.iter().collect();
+    rows.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    rows.into_iter()
+        .map(|(name, elasticity)| SqueezeRow {
+            name: words::squeeze(name),
+            low: place(elasticity.low),
+            high: place(elasticity.high).max(place(elasticity.low)),
+            centre: place(elasticity.value),
+            value: number::elasticity(elasticity.value),
+            interval: format!(
+                "{} to {}",
+                number::elasticity(elasticity.low),
+                number::elasticity(elasticity.high)
+            ),
+            rounds: elasticity.rounds,
+        })
+        .collect()
+}

@@ -1,0 +1,336 @@
+//! One step in full: percentiles on each clock, counts, resources, lanes, sockets.
+
+use serde::Serialize;
+use wallfinder_model::record::Histogram;
+use wallfinder_model::telemetry::{FamilySummary, SocketsSummary};
+use wallfinder_model::Step;
+
+use super::{Fact, fact};
+use crate::figures::{Figures, QUANTILES, quantile};
+use crate::html::kind;
+use crate::{number, words};
+
+#[derive(Serialize)]
+pub(super) struct StepView {
+    index: usize,
+    open: bool,
+    name: String,
+    throughput: String,
+    p50: String,
+    p99: String,
+    wall: String,
+    kind: &'static str,
+    standing: String,
+    sentence: String,
+    evidence: Vec<String>,
+    load: String,
+    heads: Vec<&'static str>,
+    clocks: Vec<Clock>,
+    clock_note: &'static str,
+    little: String,
+    counts: Vec<Fact>,
+    failures: Vec<Fact>,
+    costs: Vec<Fact>,
+    resources: Vec<Resource>,
+    lanes: Vec<Lane>,
+    lanes_more: usize,
+}
+
+/// Percentiles on one clock.
+#[derive(Serialize)]
+struct Clock {
+    name: &'static str,
+    cells: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Resource {
+    name: &'static str,
+    kind: &'static str,
+    wall: bool,
+    utilisation: String,
+    bar: f64,
+    demand: String,
+    ceiling: String,
+    saturation: String,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    lane: u32,
+    cpu: String,
+    connections: String,
+    answered: String,
+    busy: String,
+    bar: f64,
+    per_wait: String,
+}
+
+/// Lanes listed at the most.
+const LANES_MAX: usize = 64;
+
+fn maybe(value: Option<f64>, show: fn(f64) -> String) -> String {
+    value.map_or(number::UNKNOWN.to_owned(), show)
+}
+
+fn bar(share: f64) -> f64 {
+    if share.is_finite() {
+        (share.clamp(0.0, 1.0) * 1000.0).round() / 10.0
+    } else {
+        0.0
+    }
+}
+
+impl StepView {
+    pub(super) fn of(step: &Step, index: usize, open: bool) -> StepView {
+        let figures = Figures::of(step);
+        let verdict = step.verdict.as_ref();
+        StepView {
+            index,
+            open,
+            name: step.name.clone(),
+            throughput: number::amount(step.throughput),
+            p50: maybe(quantile(step.latency.as_ref(), "p50"), number::span),
+            p99: maybe(quantile(step.latency.as_ref(), "p99"), number::span),
+            wall: verdict.map_or("not judged", |v| words::short(v.wall)).to_owned(),
+            kind: verdict.map_or("neutral", |v| kind(v.wall)),
+            standing: verdict.map(words::standing).unwrap_or_default(),
+            sentence: verdict.map(|v| v.sentence.clone()).unwrap_or_default(),
+            evidence: verdict
+                .map(|v| v.evidence.iter().map(|e| e.text.clone()).collect())
+                .unwrap_or_default(),
+            load: words::load(&step.load),
+            heads: QUANTILES.iter().map(|(name, _)| *name).collect(),
+            clocks: clocks(step),
+            clock_note: if step.driver.latency_from_due {
+                "Latency counts from the intended instant, so waiting to be sent is part of it; service time counts from the first byte sent."
+            } else {
+                "This driver counts from the send: a wait before it is not in these numbers."
+            },
+            little: words::little(step, &figures).unwrap_or_default(),
+            counts: counts(step),
+            failures: failures(step),
+            costs: costs(step, &figures),
+            resources: resources(step),
+            lanes: lanes(step),
+            lanes_more: step.lanes.len().saturating_sub(LANES_MAX),
+        }
+    }
+}
+
+fn clocks(step: &Step) -> Vec<Clock> {
+    let clock = |name, histogram: &Option<Histogram>| {
+        let histogram = histogram.as_ref()?;
+        let mut cells: Vec<String> = QUANTILES
+            .iter()
+            .map(|(name, _)| maybe(quantile(Some(histogram), name), number::span))
+            .collect();
+        let some = histogram.count > 0;
+        cells.push(maybe(some.then_some(histogram.max_ns as f64), number::span));
+        cells.push(maybe(some.then_some(histogram.mean_ns), number::span));
+        Some(Clock { name, cells })
+    };
+    [
+        clock("Latency", &step.latency),
+        clock("Service time", &step.service),
+        clock("First byte", &step.first_byte),
+        clock("Lane late", &step.lateness),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn counts(step: &Step) -> Vec<Fact> {
+    let counts = &step.counts;
+    let mut facts = vec![
+        fact("Window", number::length(step.window_ns)),
+        fact("Scheduled", number::whole(counts.scheduled)),
+        fact("Answered", number::whole(counts.answered)),
+    ];
+    if counts.not_sent != 0 {
+        facts.push(fact("Not sent", number::amount(counts.not_sent as f64)));
+    }
+    facts.push(fact(
+        "In flight, start and end",
+        format!(
+            "{} and {}",
+            number::whole(counts.in_flight_start),
+            number::whole(counts.in_flight_end)
+        ),
+    ));
+    if counts.connects > 0 {
+        facts.push(fact("Connections opened", number::whole(counts.connects)));
+    }
+    if !counts.statuses.is_empty() {
+        let shown: Vec<String> = counts
+            .statuses
+            .iter()
+            .take(12)
+            .map(|(status, count)| format!("{status}: {}", number::whole(*count)))
+            .collect();
+        facts.push(fact("Statuses", shown.join(", ")));
+    }
+    facts
+}
+
+fn failures(step: &Step) -> Vec<Fact> {
+    let counts = &step.counts;
+    let mut classes: Vec<(&String, u64)> = counts
+        .failed
+        .iter()
+        .chain(&counts.connect_failures)
+        .chain(&counts.anomalies)
+        .map(|(class, count)| (class, *count))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    classes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    classes
+        .into_iter()
+        .map(|(class, count)| fact(class.clone(), number::whole(count)))
+        .collect()
+}
+
+fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
+    let telemetry = &step.telemetry;
+    let mut facts = Vec::new();
+    let side = |name: &str, cpu: Option<f64>, family: Option<&FamilySummary>| {
+        let mut text = maybe(cpu, number::span);
+        if let Some(family) = family {
+            text.push_str(&format!(
+                " · {} · {}, {}",
+                family.name,
+                words::counted(u64::from(family.processes), "process").replace("processs", "processes"),
+                words::counted(u64::from(family.threads), "thread")
+            ));
+            if let Some(thread) = &family.hottest_thread {
+                text.push_str(&format!(" · busiest thread {}", number::share(thread.share)));
+            }
+        }
+        fact(format!("{name} CPU per request"), text)
+    };
+    facts.push(side("Server", figures.server_cpu_ns, telemetry.server.as_ref()));
+    facts.push(side("Client", figures.client_cpu_ns, telemetry.client.as_ref()));
+    if let Some(bytes) = figures.bytes_in {
+        let mut text = number::bytes(bytes);
+        if let Some(body) = figures.body_bytes {
+            text.push_str(&format!(", {} of it body", number::bytes(body)));
+        }
+        if let Some(packets) = figures.packets_down {
+            text.push_str(&format!(", {} packets", number::amount(packets)));
+        }
+        facts.push(fact("Each answer", text));
+    }
+    if let Some(bytes) = figures.bytes_out {
+        let mut text = number::bytes(bytes);
+        if let Some(packets) = figures.packets_up {
+            text.push_str(&format!(", {} packets", number::amount(packets)));
+        }
+        facts.push(fact("Each request", text));
+    }
+    if let Some(link) = &telemetry.link {
+        let mut text = link.interface.clone();
+        if let Some(bits) = link.rate_bits {
+            text.push_str(&format!(" at {}", number::bits(bits as f64)));
+        }
+        if let Some(mtu) = link.mtu {
+            text.push_str(&format!(", MTU {}", number::whole(u64::from(mtu))));
+        }
+        if let Some(share) = figures.link_share {
+            text.push_str(&format!(", {} used", number::share(share)));
+        }
+        if link.totals.drops > 0 {
+            text.push_str(&format!(", {} dropped", number::whole(link.totals.drops)));
+        }
+        facts.push(fact("Link", text));
+    }
+    if let Some(tcp) = telemetry.tcp.filter(|tcp| tcp.retransmits > 0 || tcp.listen_drops > 0) {
+        facts.push(fact(
+            "TCP",
+            format!(
+                "{} retransmits, {} dropped at listening sockets",
+                number::whole(tcp.retransmits),
+                number::whole(tcp.listen_drops)
+            ),
+        ));
+    }
+    for (name, sockets) in [
+        ("Server's sockets", &telemetry.server_sockets),
+        ("Client's sockets", &telemetry.client_sockets),
+    ] {
+        if let Some(sockets) = sockets {
+            facts.push(fact(name, self::sockets(sockets)));
+        }
+    }
+    if let Some(cores) = figures.observer_cores {
+        facts.push(fact("Observing took", format!("{} of a core", number::share(cores))));
+    }
+    facts
+}
+
+fn sockets(sockets: &SocketsSummary) -> String {
+    let mut text = format!(
+        "{} with data to send {} of the time",
+        number::whole(u64::from(sockets.sockets)),
+        number::share(sockets.busy_share)
+    );
+    for (share, by) in [
+        (sockets.receive_window_limited_share, "the peer's window"),
+        (sockets.send_buffer_limited_share, "the send buffer"),
+    ] {
+        if share > 0.0 {
+            text.push_str(&format!(", {} of it limited by {by}", number::share(share)));
+        }
+    }
+    if sockets.rtt_p50_us > 0 {
+        text.push_str(&format!(
+            ", round trip {}",
+            number::span(f64::from(sockets.rtt_p50_us) * 1e3)
+        ));
+    }
+    text
+}
+
+fn resources(step: &Step) -> Vec<Resource> {
+    let Some(verdict) = &step.verdict else {
+        return Vec::new();
+    };
+    verdict
+        .resources
+        .iter()
+        .map(|resource| Resource {
+            name: words::short(resource.wall),
+            kind: kind(resource.wall),
+            wall: resource.wall == verdict.wall,
+            utilisation: number::share(resource.utilisation),
+            bar: bar(resource.utilisation),
+            demand: resource
+                .demand_s
+                .map_or(number::UNKNOWN.to_owned(), |s| number::span(s * 1e9)),
+            ceiling: resource
+                .ceiling
+                .map_or(number::UNKNOWN.to_owned(), |c| format!("{}/s", number::amount(c))),
+            saturation: resource.saturation.clone().unwrap_or_default(),
+        })
+        .collect()
+}
+
+fn lanes(step: &Step) -> Vec<Lane> {
+    step.lanes
+        .iter()
+        .take(LANES_MAX)
+        .map(|lane| Lane {
+            lane: lane.lane,
+            cpu: lane.cpu.map_or("not pinned".to_owned(), |cpu| format!("cpu {cpu}")),
+            connections: number::whole(u64::from(lane.connections)),
+            answered: number::whole(lane.answered),
+            busy: number::share(lane.busy_share),
+            bar: bar(lane.busy_share),
+            per_wait: if lane.waits > 0 {
+                number::amount(lane.events as f64 / lane.waits as f64)
+            } else {
+                number::UNKNOWN.to_owned()
+            },
+        })
+        .collect()
+}
