@@ -4,6 +4,8 @@
 //! advice. What only the run knows (a gap, a stepped clock, an unread report) is added by
 //! the run, not here.
 
+use std::mem::discriminant;
+
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
@@ -30,7 +32,8 @@ pub const RATE_MIN: f64 = 0.98;
 /// A window this much shorter than planned was cut.
 const WINDOW_MIN: f64 = 0.95;
 
-/// Every doubt that a step's own numbers raise.
+/// Every doubt that a step's own numbers raise. A kind that was already met while
+/// measuring ([`Step::caveats`]) is not raised again.
 pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     caveats.extend(failures(step));
@@ -40,6 +43,11 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats.extend(samples(step));
     caveats.extend(machine(step, environment));
     caveats.extend(odd(step));
+    let kinds: Vec<_> = step.caveats.iter().map(discriminant).collect();
+    caveats.retain(|caveat| {
+        matches!(caveat, Caveat::Anomaly { .. } | Caveat::Note { .. })
+            || !kinds.contains(&discriminant(caveat))
+    });
     caveats
 }
 
@@ -190,11 +198,15 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats
 }
 
-fn odd(step: &Step) -> impl Iterator<Item = Caveat> + '_ {
+fn odd(step: &Step) -> impl Iterator<Item = Caveat> {
+    let met = |what: &str| {
+        let is = |caveat: &Caveat| matches!(caveat, Caveat::Anomaly { what: w, .. } if w == what);
+        step.caveats.iter().any(is)
+    };
     step.counts
         .anomalies
         .iter()
-        .filter(|(_, count)| **count > 0)
+        .filter(move |(what, count)| **count > 0 && !met(what))
         .map(|(what, count)| Caveat::Anomaly {
             what: what.clone(),
             count: *count,

@@ -8,7 +8,7 @@ use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Lan
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
-use wallfinder_model::{Environment, Nanos, Rate};
+use wallfinder_model::{Environment, Nanos, Plan, Rate, Record};
 
 /// Length of the window.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
@@ -337,5 +337,36 @@ impl Noise {
     /// Normal with mean 0 and deviation 1 (Irwin-Hall of twelve).
     pub(crate) fn gauss(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// A complete record of these steps.
+pub(crate) fn a_record(steps: Vec<Step>) -> Record {
+    let target = steps
+        .first()
+        .map_or_else(|| a_step().build().target, |step| step.target.clone());
+    Record {
+        schema: wallfinder_model::record::SCHEMA.to_owned(),
+        id: "double".to_owned(),
+        started_utc: "2026-11-20T14:00:00Z".to_owned(),
+        tool_version: "0".to_owned(),
+        command_line: Vec::new(),
+        plan: Plan {
+            name: "double".to_owned(),
+            command: "ramp".to_owned(),
+            target,
+            steps: Vec::new(),
+            seed: 1,
+            client_cpus: vec![1],
+            server_cpus: vec![0],
+            subject: None,
+            driver: None,
+        },
+        environment: a_machine(),
+        steps,
+        caveats: Vec::new(),
+        complete: true,
+        interrupted: None,
+        claims: Vec::new(),
     }
 }

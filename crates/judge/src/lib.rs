@@ -20,12 +20,17 @@
 #![forbid(unsafe_code)]
 
 pub mod caveats;
+pub mod compare;
 pub mod cost;
 #[cfg(test)]
 mod double;
 mod finite;
+pub mod histogram;
 pub mod identity;
 pub mod little;
 pub mod observed;
+pub mod ramp;
+pub mod require;
 pub mod steady;
 mod student;
+pub mod thresholds;

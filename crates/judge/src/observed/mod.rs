@@ -32,7 +32,7 @@ mod sight;
 mod slack;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 /// Failures above this share leave nothing to be said of walls.
 const ERRORS_TOO_MANY: f64 = 0.10;
@@ -51,6 +51,11 @@ pub fn verdict(step: &Step, environment: &Environment) -> Verdict {
     let caveats = caveats::of_step(step, environment);
     let conclusion = conclude(&sight);
     finish(&sight, conclusion, caveats)
+}
+
+/// Whether nothing can be said of walls, whatever the neighbouring steps show.
+pub(crate) fn gated(step: &Step, environment: &Environment) -> bool {
+    gate(&Sight::of(step, environment)).is_some()
 }
 
 /// What was concluded, before doubt is taken off.

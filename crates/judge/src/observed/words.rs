@@ -1,7 +1,7 @@
 //! Numbers as a colleague would say them.
 
 /// `98 %`, `0.4 %`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value > 0.0 && value < 1.0 {
         format!("{value:.1} %")
@@ -11,7 +11,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `28,140`, `790`, `3.5`.
-pub(super) fn rate(value: f64) -> String {
+pub(crate) fn rate(value: f64) -> String {
     if !value.is_finite() {
         return "unknown".to_owned();
     }
@@ -30,7 +30,7 @@ pub(super) fn rate(value: f64) -> String {
 }
 
 /// `3.4 ms`, `250 µs`, `1.2 s`.
-pub(super) fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.1} s"),
         s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
@@ -39,7 +39,7 @@ pub(super) fn time(seconds: f64) -> String {
 }
 
 /// The first letter in upper case.
-pub(super) fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),

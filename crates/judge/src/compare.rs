@@ -1,0 +1,319 @@
+//! Two records side by side: what differs in the surroundings, and what in the steps.
+//!
+//! Steps are paired by target, driver and load. A ratio is later over earlier; its
+//! interval holds what the slices within the two windows show, and nothing of what
+//! differs from run to run: two runs of the same thing may well differ by more. That is
+//! `ab`'s business.
+
+use std::fmt::Debug;
+
+use wallfinder_model::record::{Record, Step};
+use wallfinder_model::{Environment, Wall};
+
+use crate::finite::{positive, ratio};
+use crate::steady;
+
+/// Two records side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// What differs in the surroundings.
+    pub environment: Vec<Difference>,
+    /// Steps that both records have.
+    pub steps: Vec<StepPair>,
+    /// Names of steps of the earlier record that the later lacks.
+    pub only_before: Vec<String>,
+    /// Names of steps of the later record that the earlier lacks.
+    pub only_after: Vec<String>,
+}
+
+/// One fact that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Which: `kernel`, `versions.server`.
+    pub what: String,
+    /// Value in the earlier record; `unknown` where it was not read.
+    pub before: String,
+    /// Value in the later record.
+    pub after: String,
+}
+
+/// One step of both records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepPair {
+    /// Name in the later record.
+    pub name: String,
+    /// Index into the earlier record's steps.
+    pub before: usize,
+    /// Index into the later record's steps.
+    pub after: usize,
+    /// Throughput, later over earlier.
+    pub throughput: Option<RatioInterval>,
+    /// Median latency, later over earlier.
+    pub p50: Option<f64>,
+    /// 99th percentile, later over earlier.
+    pub p99: Option<f64>,
+    /// The walls, where both have a verdict.
+    pub walls: Option<(Wall, Wall)>,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RatioInterval {
+    /// The ratio.
+    pub value: f64,
+    /// Lower end, where both windows have enough slices.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// Sets the later record beside the earlier.
+pub fn compare(before: &Record, after: &Record) -> Comparison {
+    let mut taken = vec![false; before.steps.len()];
+    let mut steps = Vec::new();
+    let mut only_after = Vec::new();
+    for (j, step) in after.steps.iter().enumerate() {
+        let twin = before
+            .steps
+            .iter()
+            .enumerate()
+            .position(|(i, other)| !taken[i] && alike(other, step));
+        match twin {
+            Some(i) => {
+                taken[i] = true;
+                steps.push(pair((i, &before.steps[i]), (j, step)));
+            }
+            None => only_after.push(step.name.clone()),
+        }
+    }
+    Comparison {
+        environment: environment(&before.environment, &after.environment),
+        steps,
+        only_before: before
+            .steps
+            .iter()
+            .zip(taken)
+            .filter(|(_, taken)| !taken)
+            .map(|(step, _)| step.name.clone())
+            .collect(),
+        only_after,
+    }
+}
+
+/// Whether two steps asked for the same. The length of the window and the address may
+/// differ: they change how well a number is known, and where from, not which it is.
+fn alike(one: &Step, other: &Step) -> bool {
+    let (a, b) = (&one.load, &other.load);
+    one.target.path == other.target.path
+        && one.target.scheme == other.target.scheme
+        && one.driver.name == other.driver.name
+        && a.connections == b.connections
+        && a.in_flight_per_connection == b.in_flight_per_connection
+        && a.arrival == b.arrival
+        && a.connection_per_request == b.connection_per_request
+        && a.method == b.method
+        && a.body_bytes == b.body_bytes
+        && a.inflate == b.inflate
+}
+
+fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
+    let quantile = |name: &str| {
+        let of = |step: &Step| {
+            let ns = step.latency.as_ref()?.quantile_ns(name)?;
+            positive(ns as f64)
+        };
+        ratio(of(after)?, of(before)?)
+    };
+    StepPair {
+        name: after.name.clone(),
+        before: i,
+        after: j,
+        throughput: throughput(before, after),
+        p50: quantile("p50"),
+        p99: quantile("p99"),
+        walls: before
+            .verdict
+            .as_ref()
+            .zip(after.verdict.as_ref())
+            .map(|(a, b)| (a.wall, b.wall)),
+    }
+}
+
+/// The ratio of two means; relative errors add in squares.
+fn throughput(before: &Step, after: &Step) -> Option<RatioInterval> {
+    let value = ratio(after.throughput, positive(before.throughput)?)?;
+    let relative = |step: &Step| {
+        let interval = steady::throughput(step)?;
+        ratio((interval.high - interval.low) / 2.0, interval.mean)
+    };
+    let half = relative(before)
+        .zip(relative(after))
+        .map(|(a, b)| (a * a + b * b).sqrt());
+    Some(RatioInterval {
+        value,
+        low: half.map(|half| value * (-half).exp()),
+        high: half.map(|half| value * half.exp()),
+    })
+}
+
+/// Every fact in which two environments differ.
+pub fn environment(before: &Environment, after: &Environment) -> Vec<Difference> {
+    let mut list = Differences::default();
+    list.option("kernel", &before.kernel, &after.kernel);
+    list.option("os", &before.os, &after.os);
+    list.option("cpu_model", &before.cpu_model, &after.cpu_model);
+    list.value("cpus", &before.cpus, &after.cpus);
+    list.value("cpus_allowed", &before.cpus_allowed, &after.cpus_allowed);
+    list.option("memory_bytes", &before.memory_bytes, &after.memory_bytes);
+    list.option("governor", &before.governor, &after.governor);
+    list.option("smt", &before.smt, &after.smt);
+    list.option(
+        "virtualisation",
+        &before.virtualisation,
+        &after.virtualisation,
+    );
+    list.option(
+        "cgroup_quota_cores",
+        &before.cgroup_quota_cores,
+        &after.cgroup_quota_cores,
+    );
+    list.option(
+        "cgroup_version",
+        &before.cgroup_version,
+        &after.cgroup_version,
+    );
+    list.option("huge_pages", &before.huge_pages, &after.huge_pages);
+    list.option(
+        "congestion_control",
+        &before.congestion_control,
+        &after.congestion_control,
+    );
+    list.option("irqbalance", &before.irqbalance, &after.irqbalance);
+    list.option("rps", &before.rps, &after.rps);
+    list.option(
+        "descriptors_max",
+        &before.descriptors_max,
+        &after.descriptors_max,
+    );
+    list.option("local_ports", &before.local_ports, &after.local_ports);
+    interface(&mut list, before, after);
+    for (name, a, b) in [
+        ("mitigations", &before.mitigations, &after.mitigations),
+        ("versions", &before.versions, &after.versions),
+        ("settings", &before.settings, &after.settings),
+    ] {
+        let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let (a, b) = (a.get(key).cloned(), b.get(key).cloned());
+            list.option(&format!("{name}.{key}"), &a, &b);
+        }
+    }
+    list.found
+}
+
+fn interface(list: &mut Differences, before: &Environment, after: &Environment) {
+    match (&before.interface, &after.interface) {
+        (Some(a), Some(b)) => {
+            list.value("interface.name", &a.name, &b.name);
+            list.option("interface.mtu", &a.mtu, &b.mtu);
+            list.option("interface.speed_bits", &a.speed_bits, &b.speed_bits);
+            list.option("interface.queues", &a.queues, &b.queues);
+            list.value("interface.offloads", &a.offloads, &b.offloads);
+            list.option("interface.qdisc", &a.qdisc, &b.qdisc);
+        }
+        (a, b) => {
+            let name = |i: &Option<wallfinder_model::environment::InterfaceFacts>| {
+                i.as_ref().map(|facts| facts.name.clone())
+            };
+            list.option("interface", &name(a), &name(b));
+        }
+    }
+}
+
+/// Collects differences.
+#[derive(Default)]
+struct Differences {
+    found: Vec<Difference>,
+}
+
+impl Differences {
+    fn value<T: PartialEq + Debug>(&mut self, what: &str, before: &T, after: &T) {
+        if before != after {
+            self.push(what, plain(before), plain(after));
+        }
+    }
+
+    fn option<T: PartialEq + Debug>(&mut self, what: &str, before: &Option<T>, after: &Option<T>) {
+        if before != after {
+            let word = |value: &Option<T>| value.as_ref().map_or("unknown".to_owned(), plain);
+            self.push(what, word(before), word(after));
+        }
+    }
+
+    fn push(&mut self, what: &str, before: String, after: String) {
+        self.found.push(Difference {
+            what: what.to_owned(),
+            before,
+            after,
+        });
+    }
+}
+
+/// A value without the quotes of its debug form.
+fn plain<T: Debug>(value: &T) -> String {
+    format!("{value:?}").replace('"', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::{Noise, a_machine, a_record, a_step};
+
+    fn slices(seed: u64, level: f64) -> Vec<f64> {
+        let mut noise = Noise::new(seed);
+        (0..80)
+            .map(|_| level * (1.0 + 0.02 * noise.gauss()))
+            .collect()
+    }
+
+    #[test]
+    fn alike_records_do_not_differ() {
+        let record = a_record(vec![a_step().slices(&slices(1, 1e4)).build()]);
+        let comparison = compare(&record, &record);
+        assert!(comparison.environment.is_empty());
+        assert_eq!(comparison.steps.len(), 1);
+        let ratio = comparison.steps[0].throughput.unwrap();
+        assert_eq!(ratio.value, 1.0);
+        assert!(ratio.low.unwrap() < 1.0 && ratio.high.unwrap() > 1.0);
+    }
+
+    #[test]
+    fn steps_are_paired_by_what_they_asked_for() {
+        let step = |n: f64, x: f64| a_step().in_flight(n).throughput(x).build();
+        let before = a_record(vec![step(10.0, 1e4), step(20.0, 2e4)]);
+        let after = a_record(vec![step(20.0, 3e4), step(40.0, 3e4)]);
+        let comparison = compare(&before, &after);
+        assert_eq!(comparison.steps.len(), 1);
+        assert_eq!(
+            (comparison.steps[0].before, comparison.steps[0].after),
+            (1, 0)
+        );
+        assert!((comparison.steps[0].throughput.unwrap().value - 1.5).abs() < 1e-9);
+        assert_eq!(comparison.only_before.len(), 1);
+        assert_eq!(comparison.only_after.len(), 1);
+    }
+
+    #[test]
+    fn every_difference_of_the_surroundings_is_named() {
+        let mut other = a_machine();
+        other.kernel = Some("6.18".to_owned());
+        other.versions.insert("server".to_owned(), "2".to_owned());
+        let found = environment(&a_machine(), &other);
+        let named: Vec<&str> = found.iter().map(|d| d.what.as_str()).collect();
+        assert_eq!(named, ["kernel", "versions.server"]);
+        assert_eq!(found[0].before, "unknown");
+        assert_eq!(found[0].after, "6.18");
+    }
+}

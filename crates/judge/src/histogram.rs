@@ -1,0 +1,279 @@
+//! Distributions out of a record: decoded, merged, read at any quantile, with intervals.
+//!
+//! The store is HDR V2 in base64, uncompressed, in nanoseconds. The bytes may come from a
+//! damaged or hostile record: the header is checked against the bytes that are there
+//! before anything is allocated.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use wallfinder_model::record::Histogram;
+
+/// Header of the format: cookie, length, offset, digits, lowest, highest, ratio.
+const HEADER_BYTES: usize = 40;
+/// Longest encoding that is read; a full histogram of three digits is far below.
+const ENCODED_BYTES_MAX: usize = 16 << 20;
+/// Most significant digits that are accepted: five would take 50 MB.
+const DIGITS_MAX: u32 = 4;
+/// First byte of the uncompressed format's cookie, and its last three.
+const COOKIE_V2: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+
+/// Quantiles that tables show.
+pub const NAMED: [(&str, f64); 7] = [
+    ("p50", 0.50),
+    ("p75", 0.75),
+    ("p90", 0.90),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// Why a histogram could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadHistogram {
+    /// A foreign driver gave quantiles only.
+    QuantilesOnly,
+    /// The bytes are not a histogram, or claim more than they hold.
+    Damaged(String),
+}
+
+impl fmt::Display for BadHistogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadHistogram::QuantilesOnly => {
+                f.write_str("the driver reported quantiles, not the whole distribution")
+            }
+            BadHistogram::Damaged(what) => write!(f, "the histogram is damaged: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for BadHistogram {}
+
+/// A whole distribution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distribution {
+    values: Hdr<u64>,
+    beyond: u64,
+}
+
+/// A quantile with the interval that its order statistics give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuantileInterval {
+    /// The quantile, nanoseconds.
+    pub value_ns: u64,
+    /// Lower end of the 95 % interval.
+    pub low_ns: u64,
+    /// Upper end; none where so few values lie above that the data set no bound.
+    pub high_ns: Option<u64>,
+}
+
+/// Reads the whole distribution behind a record's histogram.
+pub fn decode(histogram: &Histogram) -> Result<Distribution, BadHistogram> {
+    if histogram.hdr_v2.is_empty() {
+        return Err(BadHistogram::QuantilesOnly);
+    }
+    let damaged = |what: &str| BadHistogram::Damaged(what.to_owned());
+    if histogram.hdr_v2.len() > ENCODED_BYTES_MAX {
+        return Err(damaged("it is longer than any of ours"));
+    }
+    let bytes = STANDARD
+        .decode(&histogram.hdr_v2)
+        .map_err(|error| BadHistogram::Damaged(error.to_string()))?;
+    if bytes.len() < HEADER_BYTES {
+        return Err(damaged("it ends within its header"));
+    }
+    let word =
+        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    if bytes[..4] != COOKIE_V2 {
+        return Err(damaged("it is not uncompressed HDR V2"));
+    }
+    if word(4) as usize > bytes.len() - HEADER_BYTES {
+        return Err(damaged("it claims more bytes than it has"));
+    }
+    if word(12) > DIGITS_MAX {
+        return Err(damaged("it claims too many digits"));
+    }
+    let values = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| BadHistogram::Damaged(error.to_string()))?;
+    Ok(Distribution {
+        values,
+        beyond: histogram.beyond,
+    })
+}
+
+/// One distribution of all values, count for count.
+pub fn merge<'d>(parts: impl IntoIterator<Item = &'d Distribution>) -> Option<Distribution> {
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next()?.clone();
+    whole.values.auto(true);
+    for part in parts {
+        whole.beyond = whole.beyond.saturating_add(part.beyond);
+        // Resizing was allowed above, so a part always fits.
+        whole.values.add(&part.values).ok()?;
+    }
+    Some(whole)
+}
+
+impl Distribution {
+    /// Values within the range.
+    pub fn count(&self) -> u64 {
+        self.values.len()
+    }
+
+    /// Values beyond the range, in no quantile.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// The mean in nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.values.mean()
+    }
+
+    /// The value below which this share of the values lies; none without values.
+    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        if self.values.is_empty() || !quantile.is_finite() {
+            return None;
+        }
+        Some(self.values.value_at_quantile(quantile.clamp(0.0, 1.0)))
+    }
+
+    /// A quantile and its 95 % interval. The number of values below the true quantile is
+    /// binomial, whatever the distribution; its normal bounds, rounded outwards, pick the
+    /// order statistics. Values of one connection follow each other, so the true interval
+    /// is rather wider.
+    pub fn interval(&self, quantile: f64) -> Option<QuantileInterval> {
+        let value_ns = self.quantile_ns(quantile)?;
+        let n = self.values.len() as f64;
+        let quantile = quantile.clamp(0.0, 1.0);
+        let spread = 1.96 * (n * quantile * (1.0 - quantile)).sqrt();
+        let below = ((n * quantile - spread).floor() - 1.0).max(0.0);
+        let above = (n * quantile + spread).ceil() + 1.0;
+        Some(QuantileInterval {
+            value_ns,
+            low_ns: self.values.value_at_quantile(below / n),
+            high_ns: (above <= n).then(|| self.values.value_at_quantile(above / n)),
+        })
+    }
+
+    /// As a record keeps it.
+    pub fn to_record(&self) -> Histogram {
+        let mut bytes = Vec::new();
+        // Writing to memory cannot fail.
+        let written = V2Serializer::new().serialize(&self.values, &mut bytes);
+        assert!(written.is_ok(), "a histogram in memory can be encoded");
+        let quantiles_ns: BTreeMap<String, u64> = NAMED
+            .into_iter()
+            .filter_map(|(name, q)| Some((name.to_owned(), self.quantile_ns(q)?)))
+            .collect();
+        Histogram {
+            hdr_v2: STANDARD.encode(bytes),
+            count: self.values.len(),
+            beyond: self.beyond,
+            mean_ns: self.values.mean(),
+            stdev_ns: self.values.stdev(),
+            min_ns: if self.values.is_empty() {
+                0
+            } else {
+                self.values.min()
+            },
+            max_ns: self.values.max(),
+            quantiles_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::Noise;
+    use proptest::prelude::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut hdr = Hdr::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+        for value in values {
+            hdr.record(value).unwrap();
+        }
+        Distribution {
+            values: hdr,
+            beyond: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_reads_back_the_same() {
+        let whole = of((1..=10_000).map(|i| i * 1_000));
+        let back = decode(&whole.to_record()).unwrap();
+        assert_eq!(back.values, whole.values);
+        let p99 = back.quantile_ns(0.99).unwrap();
+        assert!((9_890_000..=9_910_000).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn merged_lanes_equal_one_histogram_of_all_values() {
+        let whole = of(1..=20_000);
+        let merged = merge([&of(1..=5_000), &of(5_001..=20_000)]).unwrap();
+        assert_eq!(
+            merged.to_record().quantiles_ns,
+            whole.to_record().quantiles_ns
+        );
+        assert_eq!(merged.count(), whole.count());
+        assert!(merge([]).is_none());
+    }
+
+    #[test]
+    fn the_interval_of_a_quantile_covers_it_about_as_often_as_it_says() {
+        let mut covered = 0;
+        for seed in 0..300 {
+            let mut noise = Noise::new(seed);
+            let sample = of((0..2_000).map(|_| (-(1.0 - noise.uniform()).ln() * 1e6) as u64 + 1));
+            let interval = sample.interval(0.95).unwrap();
+            let truth = (-(0.05f64).ln() * 1e6) as u64;
+            let high = interval.high_ns.unwrap();
+            covered += u32::from(interval.low_ns <= truth && truth <= high);
+        }
+        assert!((276..=300).contains(&covered), "{covered} of 300");
+    }
+
+    #[test]
+    fn a_tail_without_values_above_has_no_upper_end() {
+        let few = of(1..=50);
+        assert_eq!(few.interval(0.99).unwrap().high_ns, None);
+        assert!(of([]).interval(0.5).is_none());
+    }
+
+    #[test]
+    fn a_header_that_claims_too_much_is_refused_before_it_is_believed() {
+        let good = of(1..=100).to_record();
+        let mut bytes = STANDARD.decode(&good.hdr_v2).unwrap();
+        bytes[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        let mut bad = good.clone();
+        bad.hdr_v2 = STANDARD.encode(&bytes);
+        assert!(matches!(decode(&bad), Err(BadHistogram::Damaged(_))));
+        bad.hdr_v2 = "AAAA".to_owned();
+        assert!(matches!(decode(&bad), Err(BadHistogram::Damaged(_))));
+        bad.hdr_v2.clear();
+        assert_eq!(decode(&bad), Err(BadHistogram::QuantilesOnly));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), v2 in any::<bool>()) {
+            if v2 && bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&COOKIE_V2);
+            }
+            let mut histogram = of([]).to_record();
+            histogram.hdr_v2 = STANDARD.encode(&bytes);
+            if let Ok(read) = decode(&histogram) {
+                let _ = (read.interval(0.5), read.to_record());
+            }
+        }
+    }
+}

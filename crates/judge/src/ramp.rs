@@ -1,0 +1,408 @@
+//! A ramp: the ceiling, the knee, what lies past it, and what neighbours say of a step.
+//!
+//! One step shows that nothing was full; its neighbours show why: where throughput grows
+//! with what is in flight, there was too little of it, and where it does not, something
+//! waits. Neighbours also unmask a thread that is busy whatever it has to do.
+//!
+//! The knee is the least in-flight at which throughput reaches 95 % of its maximum, taken
+//! between two steps on a logarithmic scale. In an open loop the rate takes the place of
+//! what is in flight, and verdicts stay as they are.
+
+use wallfinder_model::record::Step;
+use wallfinder_model::verdict::{Evidence, How};
+use wallfinder_model::{Environment, Verdict, Wall};
+
+use crate::finite::{positive, ratio};
+use crate::observed::words::capital;
+use crate::{caveats, observed};
+
+/// Share of the maximum at which the knee lies.
+const KNEE_SHARE: f64 = 0.95;
+/// Steps nearer than this in what is in flight say nothing of each other.
+const NEIGHBOUR_RATIO: f64 = 1.25;
+/// Growth of throughput with what is in flight (d ln X / d ln N): none.
+const FLAT: f64 = 0.10;
+/// The same: it answers.
+const GROWS: f64 = 0.50;
+/// The same: in proportion.
+const PROPORTIONAL: f64 = 0.80;
+/// Use from which a resource is near enough to be the reason that throughput stays flat.
+const NEAR: f64 = 0.85;
+
+/// What the steps of a ramp say together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ramp {
+    /// The step with the most throughput.
+    pub peak: Option<Point>,
+    /// Where throughput stops to grow; none where it still grew at the last step.
+    pub knee: Option<Knee>,
+    /// The last step past the knee, against the knee.
+    pub past_knee: Option<PastKnee>,
+    /// A verdict for each step, in the order given.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A step's place in the ramp.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Index into the steps given.
+    pub position: usize,
+    /// In flight on average (in an open loop: the rate asked for).
+    pub load: f64,
+    /// Good answers per second.
+    pub throughput: f64,
+}
+
+/// Where more in flight stops to help.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Knee {
+    /// In flight (in an open loop: the rate).
+    pub load: f64,
+    /// Whether the first step was already past it, so that it lies at `load` or below.
+    pub at_most: bool,
+    /// The first step at or past it: index into the steps given.
+    pub position: usize,
+}
+
+/// What more in flight brought, past the knee.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastKnee {
+    /// The step: index into the steps given.
+    pub position: usize,
+    /// Its in-flight over that of the first step past the knee.
+    pub load_ratio: f64,
+    /// The same for mean time in flight.
+    pub time_ratio: f64,
+    /// The same for throughput.
+    pub throughput_ratio: f64,
+    /// In words.
+    pub sentence: String,
+}
+
+/// Reads the steps of one ramp: one target, one driver, differing in load alone.
+pub fn read(steps: &[Step], environment: &Environment) -> Ramp {
+    let points = points(steps);
+    let peak = points
+        .iter()
+        .copied()
+        .max_by(|a, b| a.throughput.total_cmp(&b.throughput));
+    let knee = peak.and_then(|peak| knee(&points, peak));
+    Ramp {
+        peak,
+        knee,
+        past_knee: knee.and_then(|knee| past_knee(steps, &points, knee)),
+        verdicts: verdicts(steps, environment),
+    }
+}
+
+/// A verdict for each step of any mixture of ramps: steps of one target, driver and shape
+/// are neighbours of each other.
+pub fn verdicts(steps: &[Step], environment: &Environment) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = steps
+        .iter()
+        .map(|step| observed::verdict(step, environment))
+        .collect();
+    let alone = verdicts.clone();
+    for (i, step) in steps.iter().enumerate() {
+        if step.load.arrival.is_open() || observed::gated(step, environment) {
+            continue;
+        }
+        let kin = |other: &Step| same_ramp(step, other);
+        let below = neighbour(steps, i, |ratio| ratio <= 1.0 / NEIGHBOUR_RATIO, &kin);
+        let above = neighbour(steps, i, |ratio| ratio >= NEIGHBOUR_RATIO, &kin);
+        refine(&mut verdicts[i], step, below, above, &alone, steps);
+    }
+    verdicts
+}
+
+fn same_ramp(one: &Step, other: &Step) -> bool {
+    one.target.url == other.target.url
+        && one.driver.name == other.driver.name
+        && one.load.method == other.load.method
+        && one.load.body_bytes == other.load.body_bytes
+        && one.load.connection_per_request == other.load.connection_per_request
+        && one.load.arrival == other.load.arrival
+        && one.load.inflate == other.load.inflate
+}
+
+/// What was in flight, or the rate asked for.
+fn load(step: &Step) -> Option<f64> {
+    caveats::asked_rate(step)
+        .or_else(|| positive(step.in_flight_mean))
+        .or_else(|| positive(step.load.in_flight_max() as f64))
+}
+
+fn points(steps: &[Step]) -> Vec<Point> {
+    let mut points: Vec<Point> = steps
+        .iter()
+        .enumerate()
+        .filter_map(|(position, step)| {
+            Some(Point {
+                position,
+                load: load(step)?,
+                throughput: positive(step.throughput)?,
+            })
+        })
+        .collect();
+    points.sort_by(|a, b| a.load.total_cmp(&b.load));
+    points
+}
+
+fn knee(points: &[Point], peak: Point) -> Option<Knee> {
+    let goal = KNEE_SHARE * peak.throughput;
+    let at = points.iter().position(|point| point.throughput >= goal)?;
+    let last = points.len() - 1;
+    if at == last && last > 0 {
+        // The last step alone reaches the goal: throughput still grew when the ramp ended.
+        return None;
+    }
+    let first = points[at];
+    let Some(before) = at.checked_sub(1).map(|i| points[i]) else {
+        return Some(Knee {
+            load: first.load,
+            at_most: true,
+            position: first.position,
+        });
+    };
+    let along = (goal / before.throughput).ln() / (first.throughput / before.throughput).ln();
+    let along = if along.is_finite() {
+        along.clamp(0.0, 1.0)
+    } else {
+        1.0
+    };
+    Some(Knee {
+        load: before.load * (first.load / before.load).powf(along),
+        at_most: false,
+        position: first.position,
+    })
+}
+
+fn mean_time(step: &Step) -> Option<f64> {
+    let time = step.service.as_ref().or(step.latency.as_ref())?;
+    positive(time.mean_ns)
+}
+
+fn past_knee(steps: &[Step], points: &[Point], knee: Knee) -> Option<PastKnee> {
+    let first = points
+        .iter()
+        .find(|point| point.position == knee.position)?;
+    let last = points.last()?;
+    let load_ratio = ratio(last.load, first.load)?;
+    if load_ratio < NEIGHBOUR_RATIO {
+        return None;
+    }
+    let throughput_ratio = ratio(last.throughput, first.throughput)?;
+    let time_ratio = ratio(
+        mean_time(&steps[last.position])?,
+        mean_time(&steps[first.position])?,
+    )?;
+    let what = if steps[last.position].load.arrival.is_open() {
+        "rate"
+    } else {
+        "in-flight"
+    };
+    let sentence = match throughput_ratio {
+        t if t < 0.9 => format!(
+            "past the knee: {load_ratio:.1} × the {what} took {time_ratio:.1} × the time and cost throughput, {t:.2} ×"
+        ),
+        t => format!(
+            "past the knee: {load_ratio:.1} × the {what} only took {time_ratio:.1} × the time, throughput {t:.2} ×"
+        ),
+    };
+    Some(PastKnee {
+        position: last.position,
+        load_ratio,
+        time_ratio,
+        throughput_ratio,
+        sentence,
+    })
+}
+
+/// A neighbour in the ramp, and how throughput went between the two.
+#[derive(Clone, Copy)]
+struct Neighbour {
+    position: usize,
+    load_ratio: f64,
+    throughput_ratio: f64,
+    /// d ln X / d ln N.
+    growth: f64,
+}
+
+/// The nearest step on one side.
+fn neighbour(
+    steps: &[Step],
+    i: usize,
+    side: impl Fn(f64) -> bool,
+    kin: &dyn Fn(&Step) -> bool,
+) -> Option<Neighbour> {
+    let own = load(&steps[i])?;
+    let throughput = positive(steps[i].throughput)?;
+    steps
+        .iter()
+        .enumerate()
+        .filter(|(position, other)| *position != i && kin(other))
+        .filter_map(|(position, other)| {
+            let load_ratio = ratio(load(other)?, own)?;
+            let throughput_ratio = ratio(positive(other.throughput)?, throughput)?;
+            let growth = throughput_ratio.ln() / load_ratio.ln();
+            (side(load_ratio) && growth.is_finite()).then_some(Neighbour {
+                position,
+                load_ratio,
+                throughput_ratio,
+                growth,
+            })
+        })
+        .min_by(|a, b| a.load_ratio.ln().abs().total_cmp(&b.load_ratio.ln().abs()))
+}
+
+/// Corrects a step's verdict by how throughput goes on from it, or came to it.
+fn refine(
+    verdict: &mut Verdict,
+    step: &Step,
+    below: Option<Neighbour>,
+    above: Option<Neighbour>,
+    alone: &[Verdict],
+    steps: &[Step],
+) {
+    let slack = matches!(
+        verdict.wall,
+        Wall::Concurrency | Wall::Wait | Wall::Inconclusive
+    );
+    let Some(neighbour) = above.or(below) else {
+        return;
+    };
+    let ahead = above.is_some();
+    let growth = neighbour.growth;
+    if growth >= GROWS && slack {
+        // Growth up to here says less than growth from here on.
+        if ahead || growth >= PROPORTIONAL {
+            grew(verdict, neighbour, if ahead { 0.85 } else { 0.6 });
+        }
+    } else if growth <= FLAT && slack {
+        stayed(verdict, step, neighbour, ahead, &alone[neighbour.position]);
+    } else if !slack && verdict.wall != Wall::OfferedLoad {
+        if ahead && growth >= PROPORTIONAL {
+            unmask(verdict, neighbour, &steps[neighbour.position]);
+        } else if ahead && growth >= GROWS {
+            verdict.confidence *= 0.6;
+            verdict.evidence.push(growth_evidence(neighbour));
+        } else if growth <= FLAT {
+            verdict.confidence = (verdict.confidence + 0.3 * (1.0 - verdict.confidence)).min(0.95);
+            verdict.evidence.push(growth_evidence(neighbour));
+        }
+    }
+}
+
+fn growth_evidence(neighbour: Neighbour) -> Evidence {
+    Evidence {
+        text: format!(
+            "with {:.2} × as much in flight there were {:.2} × as many answers",
+            neighbour.load_ratio, neighbour.throughput_ratio
+        ),
+        measure: "ramp.growth".to_owned(),
+        value: neighbour.growth,
+    }
+}
+
+/// Throughput answers to what is in flight.
+fn grew(verdict: &mut Verdict, neighbour: Neighbour, confidence: f64) {
+    if verdict.wall != Wall::Concurrency {
+        verdict.detail = None;
+    }
+    verdict.wall = Wall::Concurrency;
+    verdict.how = How::Observed;
+    verdict.confidence = confidence;
+    verdict.evidence.insert(0, growth_evidence(neighbour));
+    verdict.sentence = if neighbour.load_ratio > 1.0 {
+        format!(
+            "Too little in flight: the next step has {:.1} × as much and gets {:.1} × the answers.",
+            neighbour.load_ratio, neighbour.throughput_ratio
+        )
+    } else {
+        format!(
+            "Too little in flight: up to here throughput grew in proportion, {:.1} × for {:.1} ×.",
+            1.0 / neighbour.throughput_ratio,
+            1.0 / neighbour.load_ratio
+        )
+    };
+}
+
+/// Throughput does not answer: a resource that came near, or a wait.
+fn stayed(verdict: &mut Verdict, step: &Step, neighbour: Neighbour, ahead: bool, other: &Verdict) {
+    let near = verdict
+        .resources
+        .iter()
+        .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
+        .filter(|view| view.utilisation >= NEAR)
+        .map(|view| (view.wall, view.utilisation));
+    let fact = growth_evidence(neighbour);
+    if let Some((wall, used)) = near {
+        verdict.wall = wall;
+        verdict.how = How::Observed;
+        verdict.confidence = 0.6;
+        verdict.detail = None;
+        verdict.next = None;
+        verdict.sentence = format!(
+            "{}: {:.0} % busy, and more in flight brought no more answers.",
+            capital(wall.words()),
+            used * 100.0
+        );
+        verdict.evidence.insert(0, fact);
+        return;
+    }
+    // A neighbour whose own resources were full is no evidence of a wait here.
+    let other_slack = matches!(
+        other.wall,
+        Wall::Concurrency | Wall::Wait | Wall::Inconclusive
+    ) && other.resources.iter().all(|view| view.utilisation < 0.8);
+    let server_seen = step.telemetry.server.is_some();
+    let idle = verdict.resources.iter().all(|view| view.utilisation < 0.8);
+    // A limit on the client's side stays one, however much is nominally in flight.
+    let on_client = verdict
+        .detail
+        .as_deref()
+        .is_some_and(|detail| detail.contains("client"));
+    if !other_slack || !server_seen || !idle || on_client {
+        return;
+    }
+    if verdict.wall != Wall::Wait {
+        verdict.detail = None;
+    }
+    verdict.wall = Wall::Wait;
+    verdict.how = How::Observed;
+    verdict.confidence = if ahead { 0.7 } else { 0.65 };
+    let (times, than) = if neighbour.load_ratio > 1.0 {
+        (neighbour.load_ratio, "brought no more answers")
+    } else {
+        (
+            1.0 / neighbour.load_ratio,
+            "than the step before brought no more answers",
+        )
+    };
+    let made_of = match &verdict.detail {
+        Some(detail) => format!(" ({detail})"),
+        None => String::new(),
+    };
+    verdict.sentence = format!(
+        "A wait inside the server{made_of}: {times:.1} × as much in flight {than}, while nothing was full."
+    );
+    verdict.evidence.insert(0, fact);
+}
+
+/// A resource that looked full, and yet throughput grew in proportion from here on.
+fn unmask(verdict: &mut Verdict, neighbour: Neighbour, next: &Step) {
+    let was = verdict.wall;
+    verdict.evidence.insert(0, growth_evidence(neighbour));
+    verdict.wall = Wall::Concurrency;
+    verdict.how = How::Observed;
+    verdict.confidence = 0.6;
+    verdict.shares.clear();
+    verdict.next = None;
+    verdict.detail = Some(format!("{} was busy without being the limit", was.words()));
+    verdict.sentence = format!(
+        "Too little in flight: {} looked full, and yet {} in flight got {:.1} × the answers.",
+        was.words(),
+        next.load.in_flight_max(),
+        neighbour.throughput_ratio
+    );
+}

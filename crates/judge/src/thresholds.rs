@@ -1,0 +1,297 @@
+//! Thresholds: `p99<5ms`, `errors<0.1%`, `rps>20k`.
+//!
+//! ```text
+//!  threshold = measure op limit
+//!  measure   = p0..p100 (p99.9) | mean | min | max | errors | rps
+//!  op        = < | <= | > | >=
+//!  limit     = a duration with its unit | a share (0.1% or 0.001) | a rate (20k)
+//! ```
+//!
+//! A threshold without samples fails: what was not measured was not met.
+
+use std::fmt;
+use std::str::FromStr;
+
+use wallfinder_model::{Nanos, Rate, Step};
+
+use crate::finite::known;
+use crate::{histogram, identity};
+
+/// One condition on a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    text: String,
+    measure: Measure,
+    op: Op,
+    /// In the measure's unit: nanoseconds, share, requests per second.
+    limit: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Measure {
+    /// A quantile of latency, 0..1.
+    Quantile(f64),
+    Mean,
+    Min,
+    Max,
+    Errors,
+    Throughput,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Less,
+    LessOrEqual,
+    More,
+    MoreOrEqual,
+}
+
+/// A text that is no threshold; the message says what is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadThreshold(String);
+
+impl fmt::Display for BadThreshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadThreshold {}
+
+/// What became of a threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crossing {
+    /// The threshold as written.
+    pub threshold: String,
+    /// The measured value: nanoseconds, share, or requests per second.
+    pub value: Option<f64>,
+    /// Whether it was kept.
+    pub holds: bool,
+    /// In words, with the value.
+    pub sentence: String,
+}
+
+impl FromStr for Threshold {
+    type Err = BadThreshold;
+
+    fn from_str(text: &str) -> Result<Threshold, BadThreshold> {
+        let bad = |why: &str| {
+            BadThreshold(format!(
+                "`{text}` is not a threshold such as p99<5ms, errors<0.1% or rps>20k: {why}"
+            ))
+        };
+        let at = text
+            .find(['<', '>'])
+            .ok_or_else(|| bad("it has no < or >"))?;
+        let (name, rest) = text.split_at(at);
+        let (op, limit) = match (rest.as_bytes()[0], rest.as_bytes().get(1)) {
+            (b'<', Some(b'=')) => (Op::LessOrEqual, &rest[2..]),
+            (b'<', _) => (Op::Less, &rest[1..]),
+            (_, Some(b'=')) => (Op::MoreOrEqual, &rest[2..]),
+            _ => (Op::More, &rest[1..]),
+        };
+        let measure = Measure::parse(name.trim())
+            .ok_or_else(|| bad("the measure is none of p50, p99.9, mean, min, max, errors, rps"))?;
+        let limit = measure.limit(limit.trim()).map_err(|why| bad(&why))?;
+        Ok(Threshold {
+            text: text.trim().to_owned(),
+            measure,
+            op,
+            limit,
+        })
+    }
+}
+
+impl Measure {
+    fn parse(name: &str) -> Option<Measure> {
+        Some(match name {
+            "mean" | "avg" => Measure::Mean,
+            "med" => Measure::Quantile(0.5),
+            "min" => Measure::Min,
+            "max" => Measure::Max,
+            "errors" => Measure::Errors,
+            "rps" | "throughput" => Measure::Throughput,
+            _ => {
+                let percent: f64 = name
+                    .strip_prefix('p')
+                    .filter(|digits| digits.starts_with(|c: char| c.is_ascii_digit()))?
+                    .parse()
+                    .ok()?;
+                return (0.0..=100.0)
+                    .contains(&percent)
+                    .then_some(Measure::Quantile(percent / 100.0));
+            }
+        })
+    }
+
+    fn limit(self, text: &str) -> Result<f64, String> {
+        match self {
+            Measure::Errors => share(text),
+            Measure::Throughput => match text {
+                "0" => Ok(0.0),
+                text => text.parse::<Rate>().map(|rate| rate.0).map_err(|e| e.0),
+            },
+            _ if text.ends_with(|c: char| c.is_ascii_digit()) => {
+                Err(format!("`{text}` needs a unit, such as ms"))
+            }
+            _ => text.parse::<Nanos>().map(|ns| ns.0 as f64).map_err(|e| e.0),
+        }
+    }
+
+    /// The value in a step; none without samples.
+    fn of(self, step: &Step) -> Option<f64> {
+        let latency = step.latency.as_ref().filter(|latency| latency.count > 0);
+        match self {
+            Measure::Errors => {
+                let ended = step.counts.answered > 0 || identity::failed(&step.counts) > 0;
+                ended.then(|| identity::error_share(&step.counts))
+            }
+            Measure::Throughput => (step.counts.answered > 0)
+                .then_some(step.throughput)
+                .and_then(known),
+            Measure::Mean => latency.and_then(|l| known(l.mean_ns)),
+            Measure::Min => latency.map(|l| l.min_ns as f64),
+            Measure::Max => latency.map(|l| l.max_ns as f64),
+            Measure::Quantile(quantile) => {
+                let latency = latency?;
+                let named = histogram::NAMED
+                    .iter()
+                    .find(|(_, q)| (q - quantile).abs() < 1e-9)
+                    .and_then(|(name, _)| latency.quantile_ns(name));
+                let whole = || histogram::decode(latency).ok()?.quantile_ns(quantile);
+                named.or_else(whole).map(|ns| ns as f64)
+            }
+        }
+    }
+
+    fn words(self, value: f64) -> String {
+        match self {
+            Measure::Errors => format!("{} %", trimmed(value * 100.0)),
+            Measure::Throughput => format!("{value:.0}/s"),
+            _ => Nanos(value as u64).to_string(),
+        }
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let (digits, unit) = match text.strip_suffix('%') {
+        Some(digits) => (digits.trim(), 0.01),
+        None => (text, 1.0),
+    };
+    let plain = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    match digits.parse::<f64>() {
+        Ok(value) if plain && (0.0..=1.0).contains(&(value * unit)) => Ok(value * unit),
+        _ => Err(format!("`{text}` is not a share such as 0.1% or 0.001")),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl Threshold {
+    /// Holds the threshold against a step.
+    pub fn evaluate(&self, step: &Step) -> Crossing {
+        let value = self.measure.of(step);
+        let holds = value.is_some_and(|value| match self.op {
+            Op::Less => value < self.limit,
+            Op::LessOrEqual => value <= self.limit,
+            Op::More => value > self.limit,
+            Op::MoreOrEqual => value >= self.limit,
+        });
+        let sentence = match value {
+            None => format!("{}: failed, there are no samples", self.text),
+            Some(value) => format!(
+                "{}: {}, it was {}",
+                self.text,
+                if holds { "kept" } else { "breached" },
+                self.measure.words(value)
+            ),
+        };
+        Crossing {
+            threshold: self.text.clone(),
+            value,
+            holds,
+            sentence,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::a_step;
+    use proptest::prelude::*;
+
+    fn check(text: &str, step: &Step) -> Crossing {
+        text.parse::<Threshold>().unwrap().evaluate(step)
+    }
+
+    #[test]
+    fn thresholds_read_as_users_write_them() {
+        let step = a_step()
+            .throughput(20_500.0)
+            .latency_ms(3.0, 2.5)
+            .with(|step| {
+                step.counts.failed.insert("status.5xx".into(), 100);
+            })
+            .build();
+        for (text, holds) in [
+            ("p50<3ms", true),
+            ("p99 <= 6ms", true),
+            ("p99<5ms", false),
+            ("mean>=3ms", true),
+            ("max<1s", true),
+            ("rps>20k", true),
+            ("rps > 21k", false),
+            ("errors<0.1%", true),
+            ("errors<0.0001", false),
+        ] {
+            let crossing = check(text, &step);
+            assert_eq!(crossing.holds, holds, "{}", crossing.sentence);
+        }
+        assert_eq!(
+            check("p99<5ms", &step).sentence,
+            "p99<5ms: breached, it was 6 ms"
+        );
+    }
+
+    #[test]
+    fn without_samples_every_threshold_fails() {
+        let step = a_step().throughput(0.0).build();
+        for text in ["p99<1h", "errors<100%", "rps>0", "p37>0ns", "max<1h"] {
+            assert!(!check(text, &step).holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_threshold_is_refused_with_a_reason() {
+        for text in [
+            "",
+            "p99",
+            "p99<",
+            "p99<5",
+            "p101<5ms",
+            "pnan<1ms",
+            "errors<5x",
+            "errors<200%",
+            "rps>nan",
+            "speed>3",
+            "p99=5ms",
+            "errors<-1%",
+            "rps>inf",
+        ] {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(p|rps|errors|mean)?[0-9.]{0,4}[<>]?=?.{0,8}") {
+            if let Ok(threshold) = text.parse::<Threshold>() {
+                prop_assert!(!threshold.evaluate(&a_step().throughput(0.0).build()).holds);
+            }
+        }
+    }
+}
