@@ -234,3 +234,88 @@ pub(crate) fn neighbour_cores(family: &FamilySummary) -> f64 {
     let softirq = share(family.cpus_softirq) * cpus;
     (known(family.neighbour_cores).unwrap_or(0.0) - softirq).max(0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::{DoubleStep, a_machine, a_step, times};
+    use wallfinder_model::Nanos;
+
+    fn kinds(step: DoubleStep) -> Vec<Caveat> {
+        of_step(&step.build(), &a_machine())
+    }
+
+    #[test]
+    fn a_clean_step_raises_no_doubt() {
+        assert_eq!(kinds(a_step().latency_ms(6.4, 6.0)), []);
+    }
+
+    #[test]
+    fn each_threshold_raises_its_own_doubt() {
+        let found = kinds(a_step().throughput(50.0).with(|step| {
+            step.counts.failed.insert("net.refused".into(), 5);
+            step.counts
+                .anomalies
+                .insert("h1.length_and_chunked".into(), 3);
+            step.telemetry.cores[0].steal = 0.05;
+            step.telemetry.cores[1].steal = 0.05;
+            step.lateness = Some(times(1.0, 0.1, 500));
+            if let Some(lateness) = &mut step.lateness {
+                lateness.quantiles_ns.insert("p99.9".into(), 9_000_000);
+            }
+            step.driver.throughput_from = "wire".into();
+            step.window_ns /= 2;
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.neighbour_cores = 0.4;
+            server.throttled_share = 0.2;
+            let client = step.telemetry.client.as_mut().unwrap();
+            client.cpus_softirq = 0.14;
+        }));
+        let has = |wanted: fn(&Caveat) -> bool| assert!(found.iter().any(wanted), "{found:#?}");
+        has(|c| matches!(c, Caveat::Errors { class, .. } if class == "net.refused"));
+        has(|c| matches!(c, Caveat::Anomaly { count: 3, .. }));
+        has(|c| matches!(c, Caveat::StealAbove { share } if (share - 0.05).abs() < 1e-6));
+        has(|c| matches!(c, Caveat::LanesLate { p999_ns: 9_000_000 }));
+        has(|c| matches!(c, Caveat::DriverReportUnread { .. }));
+        has(|c| matches!(c, Caveat::WindowCut { .. }));
+        has(|c| matches!(c, Caveat::FewAnswers { answers: 500 }));
+        has(|c| matches!(c, Caveat::Neighbour { side, .. } if side == "server"));
+        has(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"));
+        has(|c| matches!(c, Caveat::SoftirqElsewhere { side, .. } if side == "client"));
+    }
+
+    #[test]
+    fn a_count_of_requests_ends_the_window_early_as_planned() {
+        let found = kinds(a_step().latency_ms(6.4, 6.0).with(|step| {
+            step.load.stop.requests = Some(1_000);
+            step.window_ns /= 2;
+        }));
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_was_met_while_measuring_is_not_raised_again() {
+        let found = kinds(a_step().with(|step| {
+            step.telemetry.server = None;
+            step.caveats.push(Caveat::ServerNotSeen {
+                why: "another machine".into(),
+            });
+        }));
+        assert!(
+            !found
+                .iter()
+                .any(|c| matches!(c, Caveat::ServerNotSeen { .. }))
+        );
+    }
+
+    #[test]
+    fn a_ramp_of_rates_asks_for_what_became_due() {
+        let mut step = a_step().throughput(1_000.0).build();
+        step.load.arrival = wallfinder_model::Arrival::Ramp {
+            from: wallfinder_model::Rate(1.0),
+            to: wallfinder_model::Rate(2_000.0),
+            over: Nanos::from_secs(10),
+        };
+        assert_eq!(asked_rate(&step), Some(1_000.0));
+    }
+}

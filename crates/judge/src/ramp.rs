@@ -406,3 +406,149 @@ fn unmask(verdict: &mut Verdict, neighbour: Neighbour, next: &Step) {
         neighbour.throughput_ratio
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::{DoubleStep, a_machine, a_step};
+
+    /// A closed loop with N in flight at X per second: mean time N/X, both sides as given.
+    fn at(n: f64, x: f64, server: f64, client: f64) -> DoubleStep {
+        let mean_ms = n / x * 1e3;
+        a_step()
+            .throughput(x)
+            .in_flight(n)
+            .latency_ms(mean_ms, 0.9 * mean_ms)
+            .server(1.0, server)
+            .client(1.0, client)
+    }
+
+    fn walls(steps: &[Step]) -> Vec<Wall> {
+        let ramp = read(steps, &a_machine());
+        ramp.verdicts.iter().map(|verdict| verdict.wall).collect()
+    }
+
+    #[test]
+    fn the_knee_lies_where_throughput_reaches_its_ceiling() {
+        let steps: Vec<Step> = [
+            (1.0, 2_000.0),
+            (10.0, 18_000.0),
+            (32.0, 27_800.0),
+            (100.0, 28_140.0),
+            (500.0, 27_900.0),
+        ]
+        .map(|(n, x)| at(n, x, x / 28_200.0, 0.3).build())
+        .into();
+        let ramp = read(&steps, &a_machine());
+        assert_eq!(ramp.peak.unwrap().position, 3);
+        let knee = ramp.knee.unwrap();
+        assert_eq!(knee.position, 2);
+        assert!((20.0..32.0).contains(&knee.load), "{knee:?}");
+        let past = ramp.past_knee.unwrap();
+        assert!((past.load_ratio - 500.0 / 32.0).abs() < 1e-9);
+        assert!((past.time_ratio - past.load_ratio / past.throughput_ratio).abs() < 0.01);
+        assert!(
+            past.sentence.contains("15.6 × the in-flight"),
+            "{}",
+            past.sentence
+        );
+        assert_eq!(ramp.verdicts[0].wall, Wall::Concurrency);
+        assert_eq!(ramp.verdicts[3].wall, Wall::ServerCpu);
+    }
+
+    #[test]
+    fn a_ramp_that_still_grows_has_no_knee() {
+        let steps = [
+            at(1.0, 1_000.0, 0.1, 0.1).build(),
+            at(10.0, 9_500.0, 0.5, 0.2).build(),
+        ];
+        let ramp = read(&steps, &a_machine());
+        assert_eq!(ramp.knee, None);
+        assert_eq!(ramp.past_knee, None);
+    }
+
+    #[test]
+    fn a_ramp_that_starts_past_its_knee_says_at_most() {
+        let steps = [
+            at(100.0, 9_900.0, 0.99, 0.2).build(),
+            at(500.0, 10_000.0, 0.99, 0.2).build(),
+        ];
+        assert!(read(&steps, &a_machine()).knee.unwrap().at_most);
+    }
+
+    #[test]
+    fn a_sleep_in_parallel_is_too_little_in_flight_and_a_pool_is_a_wait() {
+        // An asynchronous sleep of 5 ms: throughput is N / 5 ms.
+        let sleep = [8.0, 64.0, 256.0].map(|n| at(n, n / 0.005, n / 1_000.0, n / 2_000.0).build());
+        assert_eq!(walls(&sleep), [Wall::Concurrency; 3]);
+        // Four permits of 5 ms: 800/s, however much is in flight.
+        let pool = [8.0, 64.0, 256.0].map(|n| at(n, 800.0, 0.03, 0.02).build());
+        let ramp = read(&pool, &a_machine());
+        assert!(
+            ramp.verdicts.iter().all(|v| v.wall == Wall::Wait),
+            "{ramp:#?}"
+        );
+        assert!(ramp.verdicts.iter().all(|v| v.confidence >= 0.6));
+    }
+
+    #[test]
+    fn a_thread_that_polls_is_unmasked_by_growth() {
+        let steps = [8.0, 16.0, 64.0].map(|n| {
+            at(n, n * 100.0, 0.5, 0.2)
+                .server(2.0, 0.5)
+                .with(|step| step.telemetry.client.as_mut().unwrap().cpus_allowed = vec![2])
+                .hottest_server("poller", 1.0)
+                .build()
+        });
+        assert_eq!(walls(&steps)[0], Wall::Concurrency);
+        assert_eq!(walls(&steps)[1], Wall::Concurrency);
+    }
+
+    #[test]
+    fn a_resource_that_came_near_is_the_wall_where_throughput_stays_flat() {
+        let steps = [
+            at(100.0, 10_000.0, 0.88, 0.2).build(),
+            at(400.0, 10_100.0, 0.88, 0.2).build(),
+        ];
+        assert_eq!(walls(&steps), [Wall::ServerCpu; 2]);
+        let growing = [
+            at(100.0, 10_000.0, 0.83, 0.2).build(),
+            at(200.0, 16_000.0, 0.99, 0.3).build(),
+        ];
+        assert_eq!(walls(&growing), [Wall::Concurrency, Wall::ServerCpu]);
+    }
+
+    #[test]
+    fn flat_throughput_before_an_unseen_server_is_no_wait() {
+        let steps = [64.0, 256.0].map(|n| at(n, 800.0, 0.1, 0.02).without_server().build());
+        assert_eq!(walls(&steps), [Wall::Inconclusive; 2]);
+    }
+
+    #[test]
+    fn steps_of_other_targets_and_drivers_are_no_neighbours() {
+        let mut steps = vec![
+            at(64.0, 800.0, 0.03, 0.02).build(),
+            at(256.0, 800.0, 0.03, 0.02).build(),
+        ];
+        steps[1].target.url = "http://127.0.0.1:8083/compute".to_owned();
+        let alone = crate::observed::verdict(&steps[0], &a_machine());
+        assert_eq!(verdicts(&steps, &a_machine())[0], alone);
+    }
+
+    #[test]
+    fn gated_steps_stay_undecided_whatever_the_neighbours_do() {
+        let failing = at(8.0, 800.0, 0.1, 0.1)
+            .with(|step| {
+                step.counts.failed.insert("status.5xx".into(), 20_000);
+            })
+            .build();
+        let steps = [failing, at(64.0, 6_400.0, 0.2, 0.1).build()];
+        assert_eq!(walls(&steps)[0], Wall::Inconclusive);
+    }
+
+    #[test]
+    fn no_steps_are_no_ramp() {
+        let ramp = read(&[], &a_machine());
+        assert_eq!((ramp.peak, ramp.knee, ramp.past_knee), (None, None, None));
+    }
+}

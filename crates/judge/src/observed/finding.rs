@@ -38,19 +38,20 @@ pub(super) fn evidence(measure: &str, value: f64, text: String) -> Evidence {
 
 /// Every resource that shows a sign of being full.
 pub(super) fn all(sight: &Sight) -> Vec<Finding> {
-    let shared = shared_processors(sight);
-    let mut findings: Vec<Finding> = if shared.is_empty() {
-        [client_cpu(sight), server_cpu(sight), server_serial(sight)]
-            .into_iter()
-            .flatten()
-            .collect()
-    } else {
-        shared
-    };
-    findings.extend(link(sight.downlink, Wall::Downlink, "downlink"));
-    findings.extend(link(sight.uplink, Wall::Uplink, "uplink"));
+    let mut findings: Vec<Finding> = [client_cpu(sight), server_cpu(sight), server_serial(sight)]
+        .into_iter()
+        .flatten()
+        .collect();
+    findings.extend(links(sight));
     findings.retain(|finding| finding.strength > 0.0);
     findings
+}
+
+/// Both ways of the link.
+pub(super) fn links(sight: &Sight) -> Vec<Finding> {
+    let down = link(sight.downlink, Wall::Downlink, "downlink");
+    let up = link(sight.uplink, Wall::Uplink, "uplink");
+    down.into_iter().chain(up).collect()
 }
 
 /// How surely a resource this busy is full. Queueing fills the last percents only at much
@@ -501,82 +502,6 @@ fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
         ),
     ));
     finding
-}
-
-/// Both sides on the same full processors: neither has a wall of its own, unless one
-/// thread never rests.
-fn shared_processors(sight: &Sight) -> Vec<Finding> {
-    let (Some(client), Some(server)) = (&sight.client, &sight.server) else {
-        return Vec::new();
-    };
-    if sight.shared_cpus.is_empty() || client.quota.is_some() || server.quota.is_some() {
-        return Vec::new();
-    }
-    let together = server
-        .cpus_busy
-        .max(client.cpus_busy)
-        .max((client.used + server.used) / client.available.max(server.available));
-    let together = share(together);
-    if together < 0.90 {
-        return Vec::new();
-    }
-    let used = client.used + server.used;
-    if used <= 0.0 {
-        return Vec::new();
-    }
-    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
-    let fact = evidence(
-        "shared.cpus_busy",
-        together,
-        format!(
-            "client and server shared {} processor(s), {} busy together",
-            sight.shared_cpus.len(),
-            percent(together)
-        ),
-    );
-    let finding = |wall: Wall, cores: f64, whose: &str| Finding {
-        wall,
-        level: together,
-        // Each is as surely part of the wall as its part of the time.
-        strength: 0.6 * certainty(together) * (0.4 + 0.6 * cores / used),
-        detail: Some("client and server share processors".to_owned()),
-        clause: format!(
-            "the processors it shares with the other side were {} busy, {} of that by {whose}",
-            percent(together),
-            percent(cores / used)
-        ),
-        evidence: vec![
-            fact.clone(),
-            evidence(
-                if wall == Wall::ClientCpu {
-                    "client.cores_used"
-                } else {
-                    "server.cores_used"
-                },
-                cores,
-                format!("{whose} used {} cores of them", trimmed(cores)),
-            ),
-        ],
-    };
-    let mut both = vec![finding(Wall::ServerCpu, server.used, "the server")];
-    if !spinning {
-        both.push(finding(Wall::ClientCpu, client.used, "the load generator"));
-    }
-    // A thread that never rested while the other side's threads did is the wall itself.
-    let hot = |side: &Side| side.hottest.as_ref().is_some_and(|(_, s)| *s >= FULL);
-    let lanes_full = sight.lanes.as_ref().is_some_and(|l| l.full_share >= 0.9);
-    match (
-        hot(client) && !spinning || lanes_full && !spinning,
-        hot(server),
-    ) {
-        (true, false) => both[1].strength = both[1].strength.max(0.6),
-        (false, true) => {
-            both[0].strength = both[0].strength.max(0.6);
-            both[0].wall = Wall::ServerSerial;
-        }
-        _ => {}
-    }
-    both
 }
 
 fn link(use_share: Option<f64>, wall: Wall, name: &str) -> Option<Finding> {

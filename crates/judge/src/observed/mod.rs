@@ -28,6 +28,7 @@ use words::{capital, percent, rate};
 mod finding;
 mod phases;
 mod resources;
+mod shared;
 mod sight;
 mod slack;
 #[cfg(test)]
@@ -94,6 +95,7 @@ fn conclude(sight: &Sight) -> Conclusion {
     gate(sight)
         .or_else(|| offered_load(sight))
         .or_else(|| alternating(sight))
+        .or_else(|| shared::conclude(sight, &finding::links(sight)))
         .unwrap_or_else(|| by_findings(sight, finding::all(sight)))
 }
 
@@ -279,7 +281,7 @@ fn by_findings(sight: &Sight, mut findings: Vec<Finding>) -> Conclusion {
 
 /// Lanes full beside another full resource: where a null server gets much more out of the
 /// same lanes, they are busy because there is little to wait for, and the other is the wall.
-fn yield_to_room(sight: &Sight, findings: &mut Vec<Finding>) {
+fn yield_to_room(sight: &Sight, findings: &mut [Finding]) {
     let calibrated = sight
         .step
         .ceiling
@@ -335,11 +337,7 @@ fn several(sight: &Sight, one: &Finding, other: &Finding, findings: &[Finding]) 
     let mut facts = fuller.evidence.clone();
     facts.extend(emptier.evidence.iter().cloned());
     facts.extend(slack::elsewhere(sight, &[one.wall, other.wall]));
-    let shared = !sight.shared_cpus.is_empty();
     let apart = fuller.level - emptier.level;
-    if shared {
-        return on_shared(sight, fuller, emptier, facts);
-    }
     if apart >= APART && fuller.strength >= emptier.strength {
         let confidence = fuller.strength * (0.55 + 3.0 * (apart - APART)).min(0.9);
         let text = format!(
@@ -362,29 +360,6 @@ fn several(sight: &Sight, one: &Finding, other: &Finding, findings: &[Finding]) 
     );
     let mut conclusion = Conclusion::new(Wall::CoLimited, 0.6 * emptier.strength, text, facts);
     conclusion.shares = shares(full.iter().map(|f| (f.wall, f.strength)));
-    conclusion
-}
-
-/// Both sides on the same full processors.
-fn on_shared(sight: &Sight, one: &Finding, other: &Finding, facts: Vec<Evidence>) -> Conclusion {
-    let used = |wall: Wall| {
-        let side = if wall == Wall::ClientCpu {
-            &sight.client
-        } else {
-            &sight.server
-        };
-        side.as_ref().map_or(0.0, |side| side.used)
-    };
-    let text = format!(
-        "The processors that client and server share were full: {} used {} cores of them and {} used {}.",
-        one.wall.words(),
-        sight::trimmed(used(one.wall)),
-        other.wall.words(),
-        sight::trimmed(used(other.wall))
-    );
-    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.5, text, facts)
-        .with_detail(Some("client and server share processors".to_owned()));
-    conclusion.shares = shares([(one.wall, used(one.wall)), (other.wall, used(other.wall))]);
     conclusion
 }
 
@@ -495,13 +470,17 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
         ));
     }
     let decided = conclusion.wall != Wall::Inconclusive;
-    let walls: Vec<Wall> = match conclusion.wall {
+    let mut walls: Vec<Wall> = match conclusion.wall {
         Wall::CoLimited => Wall::ALL
             .into_iter()
             .filter(|wall| conclusion.shares.contains_key(wall.label()))
             .collect(),
         wall => vec![wall],
     };
+    if shared::together(sight).is_some() {
+        // On shared processors the two sides' CPU is one resource.
+        walls.extend([Wall::ServerCpu, Wall::ClientCpu]);
+    }
     Verdict {
         wall: conclusion.wall,
         how: if decided {
@@ -548,6 +527,10 @@ fn doubt(sight: &Sight) -> f64 {
     if step.driver.throughput_from == "wire" {
         left *= 0.95;
     }
-    left *= 1.0 - 2.0 * identity::error_share(&step.counts);
+    // Failures of the load generator's own host are the finding, not a doubt about it.
+    let own = identity::worst_class(&step.counts).is_some_and(|class| class.starts_with("local."));
+    if !own {
+        left *= 1.0 - 2.0 * identity::error_share(&step.counts);
+    }
     left * (1.0 - 2.0 * sight.steal)
 }

@@ -6,6 +6,7 @@
 use wallfinder_model::Wall;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
+use super::shared;
 use super::sight::{Side, Sight, trimmed};
 use super::words::percent;
 use crate::finite::{positive, ratio, share};
@@ -69,11 +70,18 @@ fn view(
     saturation: Option<String>,
 ) -> ResourceView {
     let busy = positive(used).filter(|used| *used >= USE_MIN);
+    // On shared processors what the other side takes is not to be had.
+    let full_at = match wall {
+        Wall::ServerCpu | Wall::ClientCpu => shared::together(sight).or(busy),
+        _ => busy,
+    };
     ResourceView {
         wall,
         utilisation: share(used),
         demand_s: positive(used).and_then(|used| ratio(used * capacity, sight.throughput)),
-        ceiling: busy.and_then(|used| ratio(sight.throughput, used)),
+        ceiling: busy
+            .and(full_at)
+            .and_then(|full_at| ratio(sight.throughput, full_at)),
         saturation,
     }
 }

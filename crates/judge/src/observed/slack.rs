@@ -12,7 +12,7 @@ use super::Conclusion;
 use super::finding::{Finding, evidence};
 use super::sight::{Sight, trimmed};
 use super::words::{percent, time};
-use crate::finite::ratio;
+use crate::finite::{ratio, share};
 
 /// Use above this, without being full, is neither slack nor a wall.
 const NEITHER: f64 = 0.80;
@@ -96,14 +96,13 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
         }
     }
     if let Some(tcp) = sight.step.telemetry.tcp {
-        if let Some(share) = ratio(tcp.retransmits as f64, tcp.segments_out as f64) {
-            if share > 0.001 {
-                facts.push(evidence(
-                    "tcp.retransmits",
-                    share,
-                    format!("{} of the segments were sent again", percent(share)),
-                ));
-            }
+        let resent = ratio(tcp.retransmits as f64, tcp.segments_out as f64);
+        if let Some(share) = resent.filter(|share| *share > 0.001) {
+            facts.push(evidence(
+                "tcp.retransmits",
+                share,
+                format!("{} of the segments were sent again", percent(share)),
+            ));
         }
         if tcp.listen_overflows > 0 {
             facts.push(evidence(
@@ -283,7 +282,7 @@ fn explained(sight: &Sight) -> Option<Conclusion> {
 /// Each connection held by its window: more connections would carry more.
 fn windows(sight: &Sight) -> Option<Conclusion> {
     let sockets = sight.step.telemetry.server_sockets.as_ref()?;
-    if !(sockets.busy_share > 0.5) {
+    if share(sockets.busy_share) <= 0.5 {
         return None;
     }
     let (limited, what) = if sockets.receive_window_limited_share > 0.3 {

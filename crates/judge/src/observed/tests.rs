@@ -1,13 +1,795 @@
+//! Synthetic steps with known answers: every wall, and every trap that we know of.
+
+use proptest::prelude::*;
+use wallfinder_model::plan::Arrival;
+use wallfinder_model::record::{LaneSummary, Step};
+use wallfinder_model::telemetry::{
+    CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample,
+};
+use wallfinder_model::{Caveat, Nanos, Wall};
+
 use super::*;
-use crate::double::{a_machine, a_step};
+use crate::double::{DoubleStep, a_machine, a_step};
+
+fn judge(step: DoubleStep) -> Verdict {
+    let verdict = verdict(&step.build(), &a_machine());
+    check_invariants(&verdict);
+    verdict
+}
+
+fn check_invariants(verdict: &Verdict) {
+    assert!((0.0..=1.0).contains(&verdict.confidence), "{verdict:#?}");
+    assert!(!verdict.evidence.is_empty(), "{verdict:#?}");
+    assert!(matches!(verdict.how, How::Observed | How::Inconclusive));
+    assert_eq!(
+        verdict.how == How::Inconclusive,
+        verdict.wall == Wall::Inconclusive
+    );
+    assert!(verdict.sentence.ends_with('.'), "{}", verdict.sentence);
+    for fact in &verdict.evidence {
+        assert!(fact.value.is_finite(), "{fact:?}");
+    }
+    for view in &verdict.resources {
+        assert!((0.0..=1.0).contains(&view.utilisation), "{view:?}");
+        for value in [view.demand_s, view.ceiling].into_iter().flatten() {
+            assert!(value.is_finite() && value >= 0.0, "{view:?}");
+        }
+    }
+    if let Some(next) = verdict.next {
+        assert!(next.ratio.is_finite(), "{next:?}");
+    }
+    if verdict.wall == Wall::CoLimited {
+        let sum: f64 = verdict.shares.values().sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{:?}", verdict.shares);
+    }
+}
+
+/// Asserts a wall, and shows the verdict where it is another.
+#[track_caller]
+fn expect(verdict: &Verdict, wall: Wall) {
+    assert_eq!(verdict.wall, wall, "{verdict:#?}");
+}
+
+mod server {
+    use super::*;
+
+    #[test]
+    fn a_full_core_beside_an_idle_client_is_the_servers_cpu() {
+        let verdict = judge(a_step().server(1.0, 0.98).client(1.0, 0.41));
+        expect(&verdict, Wall::ServerCpu);
+        assert_eq!(
+            verdict.sentence,
+            "The server's CPU: its one core was 98 % busy while the load generator idled at 41 %."
+        );
+        assert!(verdict.confidence > 0.85);
+        let next = verdict.next.unwrap();
+        assert_eq!(next.wall, Wall::ClientCpu);
+        assert!((next.ratio - 1.0 / 0.41).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_quota_is_the_servers_cpu_though_the_host_looks_idle() {
+        let verdict = judge(a_step().server(0.5, 0.99).client(1.0, 0.2).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.throttled_share = 0.97;
+        }));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(verdict.detail.unwrap().contains("quota of 0.5 cores"));
+        assert!(
+            verdict.sentence.contains("throttled in 97 %"),
+            "{}",
+            verdict.sentence
+        );
+        assert!(
+            verdict
+                .caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"))
+        );
+    }
+
+    #[test]
+    fn one_hot_thread_on_two_processors_is_a_serial_section() {
+        let verdict = judge(
+            a_step()
+                .server(2.0, 0.5)
+                .with(|step| {
+                    step.telemetry.client.as_mut().unwrap().cpus_allowed = vec![2];
+                })
+                .hottest_server("loop", 0.99),
+        );
+        expect(&verdict, Wall::ServerSerial);
+        assert!(verdict.sentence.contains("`loop`"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn a_runtime_limited_to_one_processor_is_serial_though_no_thread_is_hot() {
+        let verdict = judge(
+            a_step()
+                .server(2.0, 0.503)
+                .with(|step| {
+                    step.telemetry.client.as_mut().unwrap().cpus_allowed = vec![2];
+                    step.telemetry.server.as_mut().unwrap().threads = 7;
+                })
+                .hottest_server("catalogue", 0.58),
+        );
+        expect(&verdict, Wall::ServerSerial);
+        assert!(verdict.confidence <= 0.6, "it may be chance");
+    }
+
+    #[test]
+    fn a_core_full_of_receive_work_is_found_behind_a_low_mean() {
+        let verdict = judge(a_step().with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.cpus_allowed = vec![0, 2, 3, 4];
+            server.utilisation = 0.3;
+            server.cpu_ns = 12_000_000_000;
+            server.threads = 4;
+            server.cpus_busy = 0.5;
+            server.cpus_softirq = 0.22;
+            step.telemetry.cores = (0..5)
+                .map(|cpu| CoreSample {
+                    cpu,
+                    usr: if cpu == 2 { 0.1 } else { 0.3 },
+                    softirq: if cpu == 2 { 0.89 } else { 0.0 },
+                    ..CoreSample::default()
+                })
+                .collect();
+        }));
+        expect(&verdict, Wall::ServerSerial);
+        assert!(verdict.detail.unwrap().contains("softirq"));
+        assert!(
+            verdict.sentence.contains("processor 2"),
+            "{}",
+            verdict.sentence
+        );
+    }
+
+    #[test]
+    fn receive_work_on_the_servers_only_core_is_its_cpu() {
+        let verdict = judge(a_step().server(1.0, 0.7).client(1.0, 0.5).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.cpus_busy = 0.99;
+            server.cpus_softirq = 0.28;
+            server.neighbour_cores = 0.28;
+        }));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(verdict.detail.unwrap().contains("softirq"));
+        assert!(
+            !verdict
+                .caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::Neighbour { .. })),
+            "interrupts are no neighbour"
+        );
+    }
+
+    #[test]
+    fn a_neighbour_on_the_servers_core_is_named() {
+        let verdict = judge(a_step().server(1.0, 0.5).client(1.0, 0.3).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.cpus_busy = 1.0;
+            server.neighbour_cores = 0.5;
+            server.run_wait_cores = 0.48;
+        }));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(verdict.detail.unwrap().starts_with("neighbour"));
+        assert!(verdict.confidence < 0.9);
+    }
+
+    #[test]
+    fn many_cores_near_full_with_tasks_waiting_are_a_wall() {
+        let many = |run_wait: f64| {
+            a_step().client(1.0, 0.1).with(move |step| {
+                let server = step.telemetry.server.as_mut().unwrap();
+                server.cpus_allowed = (10..138).collect();
+                server.utilisation = 0.88;
+                server.cpu_ns = (0.88 * 128.0 * 1e10) as u64;
+                server.cpus_busy = 0.89;
+                server.run_wait_cores = run_wait;
+                server.threads = 400;
+                server.hottest_thread = None;
+            })
+        };
+        expect(&judge(many(60.0)), Wall::ServerCpu);
+        // Without a queue in front of it, 88 % may as well wait for a slow client.
+        expect(&judge(many(0.0)), Wall::Inconclusive);
+    }
+}
+
+mod client {
+    use super::*;
+
+    #[test]
+    fn full_lanes_beside_an_idle_server_are_the_clients_cpu() {
+        let verdict = judge(
+            a_step()
+                .client(1.0, 0.99)
+                .server(1.0, 0.38)
+                .ceiling(10_400.0),
+        );
+        expect(&verdict, Wall::ClientCpu);
+        assert!(verdict.confidence > 0.9);
+        assert!(
+            verdict
+                .sentence
+                .contains("the number is the load generator's"),
+            "{}",
+            verdict.sentence
+        );
+    }
+
+    #[test]
+    fn a_clients_quota_is_its_cpu() {
+        let verdict = judge(a_step().client(0.3, 0.99).server(1.0, 0.2).with(|step| {
+            step.lanes[0].busy_share = 0.3;
+            step.telemetry.client.as_mut().unwrap().throttled_share = 0.9;
+        }));
+        expect(&verdict, Wall::ClientCpu);
+        assert!(verdict.detail.unwrap().contains("quota"));
+    }
+
+    #[test]
+    fn lanes_that_poll_are_judged_by_their_ceiling() {
+        let polling = |ceiling: f64, server: f64| {
+            a_step()
+                .client(1.0, 1.0)
+                .server(1.0, server)
+                .ceiling(ceiling)
+                .with(|step| {
+                    step.lanes[0].waits = 90_000_000;
+                    step.lanes[0].events = 100_000;
+                })
+        };
+        expect(&judge(polling(50_000.0, 0.98)), Wall::ServerCpu);
+        expect(&judge(polling(10_100.0, 0.5)), Wall::ClientCpu);
+        let idle = judge(polling(50_000.0, 0.3));
+        assert_ne!(idle.wall, Wall::ClientCpu, "{idle:#?}");
+    }
+
+    #[test]
+    fn a_foreign_driver_of_one_thread_is_full_at_one_core_of_two() {
+        let verdict = judge(
+            a_step()
+                .driver("autocannon")
+                .client(2.0, 0.52)
+                .server(1.0, 0.45)
+                .hottest_client("node", 0.97),
+        );
+        expect(&verdict, Wall::ClientCpu);
+        assert!(verdict.confidence >= 0.75, "{}", verdict.confidence);
+    }
+
+    #[test]
+    fn a_foreign_driver_of_one_thread_is_full_on_a_processor_it_shares() {
+        let verdict = judge(
+            a_step()
+                .driver("autocannon")
+                .client(2.0, 0.52)
+                .hottest_client("node", 0.98)
+                .server(1.0, 0.4)
+                .with(|step| {
+                    step.telemetry.client.as_mut().unwrap().cpus_allowed = vec![0, 1];
+                    step.telemetry.client.as_mut().unwrap().cpus_busy = 0.72;
+                    step.telemetry.server.as_mut().unwrap().cpus_allowed = vec![0, 1];
+                    step.telemetry.server.as_mut().unwrap().cpus_busy = 0.72;
+                    step.telemetry.server.as_mut().unwrap().utilisation = 0.2;
+                    step.telemetry.server.as_mut().unwrap().cpu_ns = 4_000_000_000;
+                }),
+        );
+        expect(&verdict, Wall::ClientCpu);
+    }
+
+    #[test]
+    fn one_full_lane_among_idle_ones_does_not_decide() {
+        let verdict = judge(a_step().client(1.0, 0.5).with(|step| {
+            step.lanes = (0..4)
+                .map(|lane| LaneSummary {
+                    lane,
+                    answered: 25_000,
+                    busy_share: if lane == 0 { 1.0 } else { 0.3 },
+                    waits: 10,
+                    events: 100,
+                    ..LaneSummary::default()
+                })
+                .collect();
+        }));
+        assert_ne!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+    }
+
+    #[test]
+    fn full_lanes_with_much_room_beside_a_full_server_leave_the_wall_to_the_server() {
+        let verdict = judge(
+            a_step()
+                .client(1.0, 0.97)
+                .server(1.0, 0.99)
+                .ceiling(30_000.0),
+        );
+        expect(&verdict, Wall::ServerCpu);
+    }
+
+    #[test]
+    fn running_out_of_ports_is_the_clients_side() {
+        let verdict = judge(a_step().with(|step| {
+            step.counts.failed.insert("local.port".into(), 70_000);
+        }));
+        expect(&verdict, Wall::Concurrency);
+        assert!(verdict.sentence.contains("local ports"));
+    }
+}
+
+mod link {
+    use super::*;
+
+    #[test]
+    fn a_full_downlink_and_a_full_uplink_are_told_apart() {
+        let verdict = judge(a_step().link(0.97, 0.05).server(1.0, 0.4).client(1.0, 0.3));
+        expect(&verdict, Wall::Downlink);
+        assert!(verdict.confidence > 0.85);
+        let verdict = judge(a_step().link(0.03, 0.96).server(1.0, 0.4).client(1.0, 0.3));
+        expect(&verdict, Wall::Uplink);
+    }
+
+    #[test]
+    fn a_link_above_its_own_rate_is_not_believed() {
+        let verdict = judge(a_step().link(2.0, 0.05).server(1.0, 0.4).client(1.0, 0.3));
+        assert_ne!(verdict.wall, Wall::Downlink, "{verdict:#?}");
+    }
+
+    #[test]
+    fn a_full_link_and_a_full_server_are_both_named() {
+        let verdict = judge(a_step().link(0.97, 0.05).server(1.0, 0.99).client(1.0, 0.3));
+        expect(&verdict, Wall::CoLimited);
+        assert!(verdict.shares.contains_key("downlink"));
+        assert!(verdict.shares.contains_key("server-cpu"));
+    }
+
+    #[test]
+    fn a_busy_background_thread_beside_a_full_link_is_not_called_the_wall_alone() {
+        let verdict = judge(
+            a_step()
+                .link(0.98, 0.02)
+                .server(2.0, 0.6)
+                .with(|step| step.telemetry.client.as_mut().unwrap().cpus_allowed = vec![2])
+                .hottest_server("burner", 1.0),
+        );
+        assert!(
+            matches!(verdict.wall, Wall::Downlink | Wall::CoLimited),
+            "{verdict:#?}"
+        );
+    }
+}
+
+mod load {
+    use super::*;
+
+    #[test]
+    fn an_open_loop_that_got_its_rate_was_limited_by_asking() {
+        let verdict = judge(a_step().throughput(9_990.0).open(10_000.0).server(1.0, 0.5));
+        expect(&verdict, Wall::OfferedLoad);
+        assert!(verdict.confidence > 0.9);
+        assert_eq!(verdict.next.unwrap().wall, Wall::ServerCpu);
+    }
+
+    #[test]
+    fn an_open_loop_beyond_the_server_is_the_servers_wall_with_a_backlog() {
+        let verdict = judge(
+            a_step()
+                .throughput(10_000.0)
+                .open(12_000.0)
+                .server(1.0, 0.99),
+        );
+        expect(&verdict, Wall::ServerCpu);
+        assert!(
+            verdict
+                .caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::Backlog { .. }))
+        );
+        assert!(
+            verdict
+                .caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::RateMissed { .. }))
+        );
+    }
+
+    #[test]
+    fn one_request_at_a_time_is_too_little_in_flight() {
+        let verdict = judge(a_step().in_flight(1.0).throughput(5_000.0).server(1.0, 0.4));
+        expect(&verdict, Wall::Concurrency);
+    }
+
+    #[test]
+    fn pausing_connections_are_too_little_in_flight() {
+        let verdict = judge(a_step().latency_ms(2.0, 2.0).with(|step| {
+            step.load.arrival = Arrival::Closed {
+                think: Nanos::from_millis(50),
+            };
+        }));
+        expect(&verdict, Wall::Concurrency);
+        assert_eq!(verdict.detail.as_deref(), Some("think time"));
+    }
+
+    #[test]
+    fn a_pool_on_the_clients_side_is_seen_by_what_is_in_flight() {
+        let verdict = judge(
+            a_step()
+                .in_flight(4.0)
+                .with(|step| step.load.connections = 64),
+        );
+        expect(&verdict, Wall::Concurrency);
+        assert!(verdict.detail.unwrap().contains("client"));
+    }
+
+    #[test]
+    fn a_request_that_is_all_work_does_not_queue() {
+        let verdict = judge(
+            a_step()
+                .in_flight(2.0)
+                .throughput(10_000.0)
+                .latency_ms(0.2, 0.2)
+                .server(1.0, 0.7)
+                .client(1.0, 0.6),
+        );
+        expect(&verdict, Wall::Concurrency);
+        assert!(verdict.confidence >= 0.6);
+    }
+
+    #[test]
+    fn a_long_round_trip_is_too_little_in_flight() {
+        let verdict = judge(a_step().latency_ms(20.5, 20.3).with(|step| {
+            step.telemetry.server_sockets = Some(SocketsSummary {
+                sockets: 64,
+                rtt_p50_us: 20_000,
+                ..SocketsSummary::default()
+            });
+        }));
+        expect(&verdict, Wall::Concurrency);
+        assert!(verdict.sentence.contains("the round trip"));
+    }
+}
+
+mod waits {
+    use super::*;
+
+    #[test]
+    fn without_neighbours_confidence_is_low() {
+        let verdict = judge(a_step().latency_ms(80.0, 80.0).throughput(800.0));
+        assert!(matches!(verdict.wall, Wall::Wait | Wall::Concurrency));
+        assert!(verdict.confidence <= 0.4, "{}", verdict.confidence);
+    }
+
+    #[test]
+    fn a_full_accept_queue_is_named() {
+        let verdict = judge(a_step().with(|step| {
+            step.load.connection_per_request = true;
+            step.telemetry.tcp = Some(TcpSample {
+                listen_overflows: 4_000,
+                opens_passive: 100_000,
+                ..TcpSample::default()
+            });
+        }));
+        expect(&verdict, Wall::Wait);
+        assert_eq!(verdict.detail.as_deref(), Some("accept queue"));
+    }
+
+    #[test]
+    fn forty_milliseconds_are_the_delayed_acknowledgement() {
+        let verdict = judge(a_step().throughput(1_560.0).latency_ms(41.1, 41.0));
+        expect(&verdict, Wall::Wait);
+        assert!(verdict.detail.unwrap().contains("delayed acknowledgement"));
+    }
+
+    #[test]
+    fn connections_held_by_their_window_are_named() {
+        let verdict = judge(a_step().latency_ms(9.0, 9.0).with(|step| {
+            step.telemetry.server_sockets = Some(SocketsSummary {
+                sockets: 64,
+                busy_share: 0.95,
+                receive_window_limited_share: 0.8,
+                ..SocketsSummary::default()
+            });
+        }));
+        expect(&verdict, Wall::Concurrency);
+        assert!(verdict.detail.unwrap().contains("receive window"));
+    }
+}
+
+mod shared {
+    use super::*;
+
+    fn together(client: f64, server: f64) -> DoubleStep {
+        a_step().driver("wrk").with(move |step| {
+            for (family, used) in [
+                (&mut step.telemetry.client, client),
+                (&mut step.telemetry.server, server),
+            ] {
+                let family = family.as_mut().unwrap();
+                family.cpus_allowed = vec![0, 1];
+                family.utilisation = used / 2.0;
+                family.cpu_ns = (used * 1e10) as u64;
+                family.cpus_busy = ((client + server) / 2.0).min(1.0);
+                family.hottest_thread = None;
+                family.threads = 4;
+            }
+        })
+    }
+
+    #[test]
+    fn two_sides_on_the_same_full_processors_are_co_limited() {
+        let verdict = judge(together(0.9, 1.09));
+        expect(&verdict, Wall::CoLimited);
+        assert!(verdict.confidence <= 0.5);
+        assert!((verdict.shares["server-cpu"] - 0.548).abs() < 0.01);
+        assert!(
+            verdict
+                .caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::SharedProcessors { .. }))
+        );
+    }
+
+    #[test]
+    fn the_side_with_nearly_all_of_the_time_is_named_with_little_confidence() {
+        let verdict = judge(together(0.2, 1.79));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(verdict.confidence <= 0.6);
+        let verdict = judge(together(1.79, 0.2));
+        expect(&verdict, Wall::ClientCpu);
+        assert!(verdict.confidence <= 0.6);
+    }
+}
+
+mod nulls {
+    use super::*;
+
+    #[test]
+    fn failures_that_dominate_leave_no_wall() {
+        let verdict = judge(a_step().server(1.0, 0.99).with(|step| {
+            step.counts.failed.insert("status.5xx".into(), 50_000);
+        }));
+        expect(&verdict, Wall::Inconclusive);
+        assert!(verdict.sentence.contains("status.5xx"));
+    }
+
+    #[test]
+    fn without_answers_or_telemetry_there_is_no_wall() {
+        expect(&judge(a_step().throughput(0.0)), Wall::Inconclusive);
+        let blind = a_step().with(|step| {
+            step.telemetry = Default::default();
+            step.lanes.clear();
+        });
+        expect(&judge(blind), Wall::Inconclusive);
+    }
+
+    #[test]
+    fn stolen_time_withholds_the_verdict() {
+        let verdict = judge(a_step().server(1.0, 0.98).with(|step| {
+            step.telemetry.cores[0].steal = 0.3;
+        }));
+        expect(&verdict, Wall::Inconclusive);
+    }
+
+    #[test]
+    fn an_unseen_server_leaves_the_clients_side_alone() {
+        let full = judge(a_step().client(1.0, 0.99).without_server());
+        expect(&full, Wall::ClientCpu);
+        let idle = judge(a_step().client(1.0, 0.3).without_server());
+        expect(&idle, Wall::Inconclusive);
+        assert!(
+            idle.sentence.contains("lies beyond it"),
+            "{}",
+            idle.sentence
+        );
+        assert!(
+            idle.caveats
+                .iter()
+                .any(|c| matches!(c, Caveat::ServerNotSeen { .. }))
+        );
+    }
+
+    #[test]
+    fn between_slack_and_full_nothing_is_decided() {
+        expect(&judge(a_step().server(1.0, 0.86)), Wall::Inconclusive);
+    }
+
+    #[test]
+    fn few_answers_lower_the_confidence() {
+        let many = judge(a_step().server(1.0, 0.99));
+        let few = judge(a_step().throughput(5.0).server(1.0, 0.99));
+        assert!(few.confidence < 0.7 * many.confidence);
+    }
+}
 
 #[test]
-fn smoke() {
-    let step = a_step().server(1.0, 0.98).client(1.0, 0.41).build();
-    let v = verdict(&step, &a_machine());
-    assert_eq!(v.wall, Wall::ServerCpu, "{v:#?}");
-    assert_eq!(
-        v.sentence,
-        "The server's CPU: its one core was 98 % busy while the load generator idled at 41 %."
-    );
+fn phases_that_alternate_are_found_behind_their_means() {
+    let verdict = judge(a_step().link(0.5, 0.02).server(1.0, 0.5).with(|step| {
+        step.series = (0..100)
+            .map(|i| {
+                let heavy = (i / 4) % 2 == 0;
+                Sample {
+                    at_ns: 50_000_000 * (i + 1),
+                    span_ns: 50_000_000,
+                    server: Some(FamilySample {
+                        cpu_ns: if heavy { 49_900_000 } else { 5_000_000 },
+                        ..FamilySample::default()
+                    }),
+                    link: Some(LinkSample {
+                        tx_bytes: if heavy { 100_000 } else { 6_200_000 },
+                        ..LinkSample::default()
+                    }),
+                    ..Sample::default()
+                }
+            })
+            .collect();
+    }));
+    expect(&verdict, Wall::CoLimited);
+    assert_eq!(verdict.detail.as_deref(), Some("phases"));
+    assert!((verdict.shares["downlink"] - 0.5).abs() < 0.1);
+}
+
+#[test]
+fn two_full_sides_apart_by_some_percents_name_the_fuller_and_the_next() {
+    let verdict = judge(a_step().server(1.0, 0.99).client(1.0, 0.93));
+    expect(&verdict, Wall::ServerCpu);
+    assert!(verdict.confidence < 0.8);
+    assert_eq!(verdict.next.unwrap().wall, Wall::ClientCpu);
+    let verdict = judge(a_step().server(1.0, 0.985).client(1.0, 0.98));
+    expect(&verdict, Wall::CoLimited);
+}
+
+/// Numbers that telemetry should never hold, and sometimes does.
+fn odd() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(0.0),
+        Just(-0.0),
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+        Just(f64::NEG_INFINITY),
+        Just(f64::MAX),
+        Just(f64::MIN_POSITIVE),
+        -2.0..3.0f64,
+        0.0..1.0f64,
+    ]
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        any::<u64>(),
+        0..2_000_000u64
+    ]
+}
+
+fn spoil(values: &[f64], counts: &[u64], flags: u32) -> Step {
+    let f = |i: usize| values[i % values.len()];
+    let n = |i: usize| counts[i % counts.len()];
+    let flag = |i: u32| flags & (1 << i) != 0;
+    let mut step = a_step()
+        .link(f(0), f(1))
+        .ceiling(f(2))
+        .latency_ms(1.0, 1.0)
+        .build();
+    step.throughput = f(3);
+    step.in_flight_mean = f(4);
+    step.window_ns = n(0);
+    step.counts.answered = n(1);
+    step.counts.scheduled = n(2);
+    step.counts.not_sent = n(3) as i64;
+    if flag(0) {
+        step.counts.failed.insert("net.other".into(), n(4));
+        step.counts.failed.insert("local.fd".into(), n(5));
+    }
+    step.telemetry.window_ns = n(6);
+    for (i, family) in [&mut step.telemetry.client, &mut step.telemetry.server]
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        family.utilisation = f(5 + i);
+        family.cpu_ns = n(7 + i);
+        family.quota_cores = flag(1).then_some(f(7 + i));
+        family.throttled_share = f(9 + i);
+        family.neighbour_cores = f(11 + i);
+        family.run_wait_cores = f(13 + i);
+        family.cpus_busy = f(15 + i);
+        family.cpus_softirq = f(17 + i);
+        family.hottest_thread.as_mut().unwrap().share = f(19 + i);
+        family.threads = n(9) as u32;
+        if flag(2) {
+            family.cpus_allowed.clear();
+        }
+        if flag(3) {
+            family.cpus_allowed = vec![0, 1];
+        }
+    }
+    for lane in &mut step.lanes {
+        lane.busy_share = f(21);
+        lane.waits = n(10);
+        lane.events = n(11);
+    }
+    if flag(4) {
+        step.lanes.clear();
+    }
+    if flag(5) {
+        step.telemetry.server = None;
+    }
+    if flag(6) {
+        step.telemetry.client = None;
+    }
+    if flag(7) {
+        step.load.arrival = Arrival::Constant {
+            rate: wallfinder_model::Rate(f(22)),
+        };
+    }
+    for time in [&mut step.latency, &mut step.service].into_iter().flatten() {
+        time.mean_ns = f(23);
+    }
+    for core in &mut step.telemetry.cores {
+        core.usr = f(24) as f32;
+        core.softirq = f(25) as f32;
+        core.steal = f(26) as f32;
+    }
+    step
+}
+
+proptest! {
+    #[test]
+    fn no_telemetry_panics_or_breaks_the_invariants(
+        values in proptest::collection::vec(odd(), 27),
+        counts in proptest::collection::vec(count(), 12),
+        flags in any::<u32>(),
+    ) {
+        let step = spoil(&values, &counts, flags);
+        check_invariants(&verdict(&step, &a_machine()));
+        let _ = crate::cost::per_answer(&step);
+        let steps = [step.clone(), a_step().build(), step];
+        for verdict in crate::ramp::read(&steps, &a_machine()).verdicts {
+            check_invariants(&verdict);
+        }
+    }
+
+    #[test]
+    fn an_idle_client_is_never_the_wall(
+        busy in 0.0..0.8f64,
+        server in 0.0..1.0f64,
+        downlink in 0.0..1.1f64,
+        ceiling in 5_000.0..1e6f64,
+        answers in 1.0..1e6f64,
+        foreign in any::<bool>(),
+    ) {
+        let mut step = a_step().throughput(answers).client(1.0, busy).server(1.0, server)
+            .link(downlink, 0.1).ceiling(ceiling);
+        if foreign {
+            step = step.driver("wrk");
+        }
+        let verdict = verdict(&step.build(), &a_machine());
+        prop_assert_ne!(verdict.wall, Wall::ClientCpu);
+    }
+
+    #[test]
+    fn an_idle_server_is_never_the_wall_by_its_cpu(
+        busy in 0.0..1.0f64,
+        server in 0.0..0.8f64,
+        downlink in 0.0..1.1f64,
+    ) {
+        let step = a_step().client(1.0, busy).server(1.0, server).link(downlink, 0.1).build();
+        let verdict = verdict(&step, &a_machine());
+        prop_assert!(!matches!(verdict.wall, Wall::ServerCpu | Wall::ServerSerial));
+    }
+
+    #[test]
+    fn confidence_does_not_fall_as_a_lone_resource_fills(
+        low in 0.80..0.99f64,
+        more in 0.001..0.1f64,
+    ) {
+        let at = |share: f64| {
+            let verdict = verdict(&a_step().server(1.0, share.min(1.0)).build(), &a_machine());
+            if verdict.wall == Wall::ServerCpu { verdict.confidence } else { 0.0 }
+        };
+        prop_assert!(at(low + more) >= at(low) - 1e-9);
+    }
 }

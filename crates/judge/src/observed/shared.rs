@@ -1,0 +1,106 @@
+//! Client and server on the same processors, and those full.
+//!
+//! Neither side has a wall of its own then: making either cheaper helps both. One is
+//! named only where it took nearly all of the time, or where it has a thread that never
+//! rested while the other side's did; and never with much confidence.
+
+use wallfinder_model::Wall;
+
+use super::finding::{Finding, certainty, evidence};
+use super::sight::{FULL, Side, Sight, trimmed};
+use super::words::percent;
+use super::{Conclusion, SURE, shares, slack};
+use crate::finite::{ratio, share};
+
+/// Above this share of the time used, a side is named alone.
+const NEARLY_ALL: f64 = 0.75;
+
+/// How full processors are that both sides may run on; none where they keep apart, or
+/// where a quota bounds one of them.
+pub(super) fn together(sight: &Sight) -> Option<f64> {
+    let (client, server) = (sight.client.as_ref()?, sight.server.as_ref()?);
+    if sight.shared_cpus.is_empty() || client.quota.is_some() || server.quota.is_some() {
+        return None;
+    }
+    let used = client.used + server.used;
+    let counted = ratio(used, client.available.max(server.available)).unwrap_or(0.0);
+    Some(share(counted.max(client.cpus_busy).max(server.cpus_busy)))
+}
+
+/// The verdict where shared processors are full.
+pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
+    let full = together(sight).filter(|together| certainty(*together) >= SURE)?;
+    let (client, server) = (sight.client.as_ref()?, sight.server.as_ref()?);
+    let used = client.used + server.used;
+    let client_part = ratio(client.used, used)?;
+    let mut facts = vec![
+        evidence(
+            "shared.cpus_busy",
+            full,
+            format!(
+                "client and server shared {} processor(s), {} busy together",
+                sight.shared_cpus.len(),
+                percent(full)
+            ),
+        ),
+        evidence(
+            "server.cores_used",
+            server.used,
+            format!("the server used {} cores of them", trimmed(server.used)),
+        ),
+        evidence(
+            "client.cores_used",
+            client.used,
+            format!(
+                "the load generator used {} cores of them",
+                trimmed(client.used)
+            ),
+        ),
+    ];
+    facts.extend(slack::elsewhere(sight, &[Wall::ClientCpu, Wall::ServerCpu]));
+    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let restless = |side: &Side| side.hottest.as_ref().is_some_and(|(_, s)| *s >= FULL);
+    let lanes_full = sight.lanes.as_ref().is_some_and(|l| l.full_share >= 0.9);
+    let client_restless = !spinning && (lanes_full || restless(client));
+    let link = links.iter().find(|finding| finding.strength >= 0.8);
+    let one = match (client_restless, restless(server)) {
+        _ if link.is_some() => None,
+        (true, false) => Some(Wall::ClientCpu),
+        (false, true) if server.available >= 1.5 => Some(Wall::ServerSerial),
+        _ if client_part >= NEARLY_ALL && !spinning => Some(Wall::ClientCpu),
+        _ if client_part <= 1.0 - NEARLY_ALL => Some(Wall::ServerCpu),
+        _ => None,
+    };
+    let detail = Some("client and server share processors".to_owned());
+    let told = format!(
+        "the processors that client and server share were {} busy, {} of that with the server and {} with the load generator",
+        percent(full),
+        percent(1.0 - client_part),
+        percent(client_part)
+    );
+    if let Some(wall) = one {
+        let name = super::capital(wall.words());
+        let text = format!("{name}, as far as can be told: {told}.");
+        let conclusion = Conclusion::new(wall, 0.55 * certainty(full), text, facts);
+        return Some(conclusion.with_detail(detail));
+    }
+    let mut parts = vec![
+        (Wall::ServerCpu, server.used),
+        (Wall::ClientCpu, client.used),
+    ];
+    let text = match link {
+        None => format!("More than one resource at once: {told}."),
+        Some(link) => {
+            facts.extend(link.evidence.iter().cloned());
+            parts.push((link.wall, used));
+            format!(
+                "More than one resource at once: {told}; and of {}, {}.",
+                link.wall.words(),
+                link.clause
+            )
+        }
+    };
+    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.5, text, facts).with_detail(detail);
+    conclusion.shares = shares(parts);
+    Some(conclusion)
+}
