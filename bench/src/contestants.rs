@@ -1,0 +1,318 @@
+//! Who races: their commands, whether they are here, and how they are read.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::null_client::{Refill, Way};
+use crate::outputs::{self, Tally, Unreadable};
+use crate::scenario::Scenario;
+
+/// A load generator in one configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contestant {
+    /// The whole tool: `wallfinder run`.
+    Wallfinder,
+    /// Our engine alone, as it chooses to wait (io_uring where there is one).
+    Engine,
+    /// Our engine alone, on epoll.
+    EngineEpoll,
+    /// The client that does nothing.
+    Null {
+        /// How it waits.
+        way: Way,
+        /// For how many completions.
+        batch: u32,
+        /// When it sends again.
+        refill: Refill,
+    },
+    /// wg/wrk.
+    Wrk,
+    /// nghttp2's h2load, speaking HTTP/1.1.
+    H2load,
+    /// hatoo/shb.
+    Shb,
+    /// hatoo/oha.
+    Oha,
+    /// mcollina/autocannon.
+    Autocannon,
+}
+
+const fn null(way: Way, batch: u32, refill: Refill) -> Contestant {
+    Contestant::Null { way, batch, refill }
+}
+
+impl Contestant {
+    /// The null client on epoll.
+    pub const NULL_EPOLL: Contestant = null(Way::Epoll, 1, Refill::Each);
+    /// The null client on io_uring, waiting for each completion.
+    pub const NULL_URING_1: Contestant = null(Way::Uring, 1, Refill::Each);
+    /// The null client on io_uring, waiting for eight.
+    pub const NULL_URING_8: Contestant = null(Way::Uring, 8, Refill::Each);
+    /// The null client on io_uring, waiting for thirty-two.
+    pub const NULL_URING_32: Contestant = null(Way::Uring, 32, Refill::Each);
+    /// On epoll, sending again when all is answered, as wrk does.
+    pub const NULL_EPOLL_ALL: Contestant = null(Way::Epoll, 1, Refill::All);
+    /// On io_uring, the same.
+    pub const NULL_URING_8_ALL: Contestant = null(Way::Uring, 8, Refill::All);
+
+    /// Everyone, in the order of tables.
+    pub const ALL: [Contestant; 14] = [
+        Contestant::Wallfinder,
+        Contestant::Engine,
+        Contestant::EngineEpoll,
+        Contestant::NULL_EPOLL,
+        Contestant::NULL_URING_1,
+        Contestant::NULL_URING_8,
+        Contestant::NULL_URING_32,
+        Contestant::NULL_EPOLL_ALL,
+        Contestant::NULL_URING_8_ALL,
+        Contestant::Wrk,
+        Contestant::H2load,
+        Contestant::Shb,
+        Contestant::Oha,
+        Contestant::Autocannon,
+    ];
+
+    /// Its name on the command line and in tables.
+    pub fn name(self) -> String {
+        match self {
+            Contestant::Wallfinder => "wallfinder".into(),
+            Contestant::Engine => "engine".into(),
+            Contestant::EngineEpoll => "engine-epoll".into(),
+            Contestant::Null { way, batch, refill } => {
+                let way = match way {
+                    Way::Epoll => "epoll".to_owned(),
+                    Way::Uring => format!("uring-{batch}"),
+                };
+                let refill = match refill {
+                    Refill::Each => "",
+                    Refill::All => "-all",
+                };
+                format!("null-{way}{refill}")
+            }
+            Contestant::Wrk => "wrk".into(),
+            Contestant::H2load => "h2load".into(),
+            Contestant::Shb => "shb".into(),
+            Contestant::Oha => "oha".into(),
+            Contestant::Autocannon => "autocannon".into(),
+        }
+    }
+
+    /// Its command for a scenario, or why it does not take part.
+    pub fn command(
+        self,
+        tools: &Tools,
+        scenario: &Scenario,
+        address: SocketAddr,
+        seconds: f64,
+    ) -> Result<Command, String> {
+        let pipelined = scenario.depth > 1;
+        let url = format!("http://{address}{}", scenario.path);
+        let (connections, depth) = (scenario.connections.to_string(), scenario.depth.to_string());
+        // Not every peer takes fractions of a second.
+        let whole = format!("{}", seconds.ceil().max(1.0));
+        let no_pipelining = || Err("it does not pipeline HTTP/1.1".to_owned());
+        let mut command;
+        match self {
+            Contestant::Wallfinder => {
+                command = Command::new(tools.wallfinder()?);
+                command.args(["run", &url, "-c", &connections, "-t", "1"]);
+                command.args(["-d", &format!("{whole}s"), "--pipeline", &depth]);
+                command.args(["--warmup", "0ms", "--no-calibrate", "--format", "json"]);
+                if let Some(cpu) = tools.client_cpu {
+                    command.args(["--client-cpus", &cpu.to_string()]);
+                }
+            }
+            Contestant::Engine | Contestant::EngineEpoll => {
+                command = Command::new(&tools.this);
+                command.args(["engine", &address.to_string(), scenario.path]);
+                command.args(["-c", &connections, "-p", &depth, "-d", &whole]);
+                if self == Contestant::EngineEpoll {
+                    command.args(["--io", "epoll"]);
+                }
+            }
+            Contestant::Null { refill, .. } if refill == Refill::All && !pipelined => {
+                return Err("at depth 1 it is its twin without `-all`".into());
+            }
+            Contestant::Null { way, batch, refill } => {
+                command = Command::new(&tools.this);
+                command.args(["null-client", &address.to_string(), scenario.path]);
+                command.args(["-c", &connections, "-p", &depth, "-d", &whole]);
+                if way == Way::Uring {
+                    command.args(["--io", "uring", "--batch", &batch.to_string()]);
+                }
+                if refill == Refill::All {
+                    command.args(["--refill", "all"]);
+                }
+            }
+            Contestant::Wrk => {
+                command = Command::new(tools.find("wrk")?);
+                command.args(["-t1", "-c", &connections, "-d", &whole]);
+                if pipelined {
+                    command.arg("-s").arg(tools.bench.join("pipeline.lua"));
+                    command.args([&url, "--", &depth]);
+                } else {
+                    command.arg(&url);
+                }
+            }
+            Contestant::H2load => {
+                command = Command::new(tools.find("h2load")?);
+                command.args(["--h1", "-t1", "-c", &connections, "-m", &depth]);
+                command.args(["-D", &whole, &url]);
+            }
+            Contestant::Shb if pipelined => return no_pipelining(),
+            Contestant::Shb => {
+                command = Command::new(tools.find("shb")?);
+                command.args(["--json", "-t1", "-c", &connections]);
+                command.args(["-z", &format!("{whole}s"), &url]);
+            }
+            Contestant::Oha if pipelined => return no_pipelining(),
+            Contestant::Oha => {
+                command = Command::new(tools.find("oha")?);
+                command.args([
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    "--worker-threads",
+                    "1",
+                ]);
+                command.args(["-c", &connections, "-z", &format!("{whole}s"), &url]);
+            }
+            Contestant::Autocannon => {
+                command = Command::new(tools.find("node")?);
+                command.arg(tools.autocannon()?);
+                command.args(["--json", "-c", &connections, "-p", &depth]);
+                command.args(["-d", &whole, &url]);
+            }
+        }
+        Ok(command)
+    }
+
+    /// Reads its standard output.
+    pub fn read(self, stdout: &str) -> Result<Tally, Unreadable> {
+        match self {
+            Contestant::Wallfinder => outputs::wallfinder(stdout),
+            Contestant::Engine | Contestant::EngineEpoll | Contestant::Null { .. } => {
+                outputs::own(stdout)
+            }
+            Contestant::Wrk => outputs::wrk(stdout),
+            Contestant::H2load => outputs::h2load(stdout),
+            Contestant::Shb => outputs::shb(stdout),
+            Contestant::Oha => outputs::oha(stdout),
+            Contestant::Autocannon => outputs::autocannon(stdout),
+        }
+    }
+
+    /// What it says its version is.
+    pub fn version(self, tools: &Tools) -> Option<String> {
+        let mut command = match self {
+            Contestant::Wrk => Command::new(tools.find("wrk").ok()?),
+            Contestant::H2load => Command::new(tools.find("h2load").ok()?),
+            Contestant::Oha => Command::new(tools.find("oha").ok()?),
+            Contestant::Autocannon => {
+                let mut command = Command::new(tools.find("node").ok()?);
+                command.arg(tools.autocannon().ok()?);
+                command
+            }
+            // shb does not tell; install-peers.sh fixes the version.
+            _ => return None,
+        };
+        // wrk answers on either stream, with a failure.
+        let output = command.arg("--version").output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        Some(text.lines().next()?.trim().to_owned())
+    }
+}
+
+/// Where programs are.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    /// This program, which is also the null client and the engine alone.
+    pub this: PathBuf,
+    /// The folder of this crate: our script for wrk, and what `install-peers.sh` installs.
+    pub bench: PathBuf,
+    /// The `wallfinder` binary, if it was named.
+    pub wallfinder: Option<PathBuf>,
+    /// Where clients run.
+    pub client_cpu: Option<u32>,
+}
+
+impl Tools {
+    fn find(&self, name: &str) -> Result<PathBuf, String> {
+        let local = self.bench.join(".peers/bin");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::iter::once(local)
+            .chain(std::env::split_paths(&path))
+            .map(|folder| folder.join(name))
+            .find(|file| is_program(file))
+            .ok_or_else(|| format!("`{name}` is not installed; see bench/install-peers.sh"))
+    }
+
+    fn autocannon(&self) -> Result<PathBuf, String> {
+        let script = self.bench.join("node_modules/autocannon/autocannon.js");
+        match script.exists() {
+            true => Ok(script),
+            false => Err("`autocannon` is not installed; see bench/install-peers.sh".into()),
+        }
+    }
+
+    /// The binary that was named, or the one that stands beside this one, if it can run.
+    fn wallfinder(&self) -> Result<PathBuf, String> {
+        let beside = self.this.with_file_name("wallfinder");
+        let binary = self.wallfinder.clone().unwrap_or(beside);
+        let help = Command::new(&binary).args(["run", "--help"]).output();
+        match help {
+            Ok(output) if output.status.success() && !output.stdout.is_empty() => Ok(binary),
+            _ => Err(format!(
+                "{} cannot `run`; build it with `cargo build --release -p wallfinder`",
+                binary.display()
+            )),
+        }
+    }
+}
+
+fn is_program(file: &Path) -> bool {
+    rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::SCENARIOS;
+
+    #[test]
+    fn everyone_has_a_name_of_their_own() {
+        let mut names: Vec<_> = Contestant::ALL.map(Contestant::name).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Contestant::ALL.len());
+    }
+
+    #[test]
+    fn whoever_is_aimed_at_races() {
+        for aim in SCENARIOS.iter().flat_map(|scenario| scenario.aims) {
+            assert!(Contestant::ALL.contains(&aim.against));
+        }
+    }
+
+    #[test]
+    fn who_is_missing_says_how_to_come() {
+        let tools = Tools {
+            this: "/nowhere/this".into(),
+            bench: "/nowhere".into(),
+            wallfinder: None,
+            client_cpu: None,
+        };
+        let address = "127.0.0.1:80".parse().unwrap();
+        let command = |who: Contestant| who.command(&tools, &SCENARIOS[0], address, 1.0);
+        for who in [Contestant::Autocannon, Contestant::Wallfinder] {
+            if let Err(why) = command(who) {
+                assert!(why.contains("install") || why.contains("build"), "{why}");
+            }
+        }
+        assert!(command(Contestant::NULL_EPOLL).is_ok());
+        assert!(command(Contestant::NULL_EPOLL_ALL).is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! How exact the engine is where it does not saturate: rate, punctuality, memory.
+//!
+//! What they are held to: the achieved rate within 0.5 % of the one asked for and 99.9 %
+//! of the requests sent within 250 µs of their intended instant, at half of the rate that
+//! a closed loop reaches on the same server; and 10,000 connections without a failure,
+//! at no more than 8 KiB of resident memory for each (of the client's process; the
+//! kernel's socket buffers are not its memory).
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Serialize;
+use wallfinder_sys::limits;
+
+use crate::child;
+use crate::contestants::Tools;
+use crate::ours::{self, Done};
+use crate::subject::Subject;
+
+/// How much is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Seconds of the open loop.
+    pub seconds: f64,
+    /// Connections of the check of memory.
+    pub connections: u32,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    /// What is held to what.
+    pub what: String,
+    /// What was measured.
+    pub measured: f64,
+    /// The bound.
+    pub at_most: f64,
+    /// Whether it held.
+    pub holds: bool,
+    /// What else there is to know.
+    pub detail: String,
+}
+
+impl Check {
+    fn new(what: &str, measured: f64, at_most: f64, detail: String) -> Check {
+        Check {
+            what: what.to_owned(),
+            measured,
+            at_most,
+            holds: measured <= at_most,
+            detail,
+        }
+    }
+}
+
+/// Rate and punctuality at half of the ceiling.
+pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>, String> {
+    let flags = ["-c", "100"];
+    let closed = engine(tools, subject, &flags, 2.0)?;
+    let ceiling = closed.answered as f64 / closed.seconds;
+    let asked = (ceiling / 2.0).round();
+    let rate = asked.to_string();
+    let flags = [&flags[..], &["-R", &rate, "--warmup", "0.5"]].concat();
+    let open = engine(tools, subject, &flags, size.seconds)?;
+    let achieved = open.answered as f64 / open.seconds;
+    let (on_time, sent) = open.on_time.unwrap_or((0, 0));
+    // Requests that found no connection free were late as well, and are in `scheduled`.
+    let late_share = 1.0 - on_time as f64 / open.scheduled.max(1) as f64;
+    Ok(vec![
+        Check::new(
+            "open loop: achieved rate off by, in %",
+            (achieved / asked - 1.0).abs() * 100.0,
+            0.5,
+            format!(
+                "asked {asked:.0}/s (half of {ceiling:.0}), achieved {achieved:.1}/s over {:.1} s, {} failed",
+                open.seconds, open.failed
+            ),
+        ),
+        Check::new(
+            "open loop: sent later than 250 µs, in %",
+            late_share.max(0.0) * 100.0,
+            0.1,
+            format!(
+                "{on_time} of {} on time; {sent} found a connection free; 99.9 % of those within {:.0} µs",
+                open.scheduled,
+                open.lateness_p999_us.unwrap_or(f64::NAN)
+            ),
+        ),
+    ])
+}
+
+/// Memory with many connections, against that with few.
+pub fn memory(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>, String> {
+    const FEW: u32 = 10;
+    let connections = size.connections;
+    if limits::raise_descriptors(u64::from(connections) + 512) < u64::from(connections) + 512 {
+        return Err(format!(
+            "{connections} connections need more descriptors than are allowed"
+        ));
+    }
+    let few = engine(tools, subject, &["-c", &FEW.to_string()], 1.0)?;
+    let many = engine(tools, subject, &["-c", &connections.to_string()], 3.0)?;
+    let grown = many.memory_bytes_max.saturating_sub(few.memory_bytes_max);
+    Ok(vec![
+        Check::new(
+            "memory for each connection, in KiB",
+            grown as f64 / f64::from(connections - FEW) / 1024.0,
+            8.0,
+            format!(
+                "{:.1} MiB at {connections} connections, {:.1} MiB at {FEW}",
+                many.memory_bytes_max as f64 / 1048576.0,
+                few.memory_bytes_max as f64 / 1048576.0
+            ),
+        ),
+        Check::new(
+            "failures with many connections",
+            many.failed as f64,
+            0.0,
+            format!(
+                "{connections} connections, {:.0}/s",
+                many.answered as f64 / many.seconds
+            ),
+        ),
+    ])
+}
+
+fn engine(tools: &Tools, subject: &Subject, flags: &[&str], seconds: f64) -> Result<Done, String> {
+    let mut command = Command::new(&tools.this);
+    command
+        .args(["engine", &subject.address.to_string(), "/simple"])
+        .args(flags)
+        .args(["-d", &seconds.to_string()]);
+    let at_most = Duration::from_secs_f64(seconds + 60.0);
+    let ended = child::run_pinned(&mut command, tools.client_cpu, at_most)
+        .map_err(|error| error.to_string())?;
+    if !ended.success {
+        return Err(format!("the engine: {}", ended.last_words()));
+    }
+    serde_json::from_str::<ours::Done>(&ended.stdout).map_err(|error| error.to_string())
+}
