@@ -1,4 +1,5 @@
-//! Watches a process and its descendants for three seconds: `cargo run --example watch -- PID [INTERFACE]`.
+//! Watches a process and its descendants for three seconds: `cargo run --example watch -- PID
+//! [INTERFACE]`.
 
 use std::time::Duration;
 

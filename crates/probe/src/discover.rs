@@ -6,12 +6,12 @@
 //!    family = holders + parents of the same program + descendants  ◄─── holders ◄──┘
 //! ```
 //!
-//! The caller's own network namespace comes first. When the address is not one of its own, or nobody listens
-//! there, the namespaces of all other processes are tried; `/proc/PID/net` shows them without privilege. To
-//! look behind another user's descriptors takes root.
+//! The caller's own network namespace comes first. When the address is not one of its own, or
+//! nobody listens there, the namespaces of all other processes are tried; `/proc/PID/net` shows
+//! them without privilege. To look behind another user's descriptors takes root.
 //!
-//! Not here: processes behind the server (databases, upstreams), which the user names; servers behind a port
-//! forwarder, for which the forwarder is found.
+//! Not here: processes behind the server (databases, upstreams), which the user names; servers
+//! behind a port forwarder, for which the forwarder is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -236,8 +236,8 @@ fn has_address(pid: Option<u32>, ip: IpAddr) -> bool {
     }
 }
 
-/// The listening sockets of one namespace that would take a connection to the address: those bound to it
-/// before those bound to any address, as the kernel prefers them.
+/// The listening sockets of one namespace that would take a connection to the address: those bound
+/// to it before those bound to any address, as the kernel prefers them.
 fn listeners(pid: Option<u32>, address: SocketAddr) -> Vec<TcpRow> {
     let folder = netns::folder(pid);
     let mut rows: Vec<(u8, TcpRow)> = Vec::new();
@@ -271,7 +271,8 @@ fn fit(bound: IpAddr, asked: IpAddr) -> Option<u8> {
     }
 }
 
-/// The processes that hold one of these sockets, and whether some process's descriptors were out of sight.
+/// The processes that hold one of these sockets, and whether some process's descriptors were out of
+/// sight.
 fn holders_of(inodes: &BTreeSet<u64>, table: &Table) -> (BTreeSet<u32>, bool) {
     let mut holders = BTreeSet::new();
     let mut hidden = false;
@@ -303,7 +304,8 @@ fn socket_inode(link: &[u8]) -> Option<u64> {
     crate::parse::decimal(inside)
 }
 
-/// systemd keeps the sockets that it passes on: with it, everything on the machine would be the server.
+/// systemd keeps the sockets that it passes on: with it, everything on the machine would be the
+/// server.
 fn without_socket_activation(holders: BTreeSet<u32>, table: &Table) -> BTreeSet<u32> {
     let is_manager = |pid: &u32| table.get(pid).is_some_and(|row| row.name == "systemd");
     let others: BTreeSet<u32> = holders
@@ -352,7 +354,8 @@ fn with_descendants(mut members: BTreeSet<u32>, table: &Table) -> BTreeSet<u32> 
     }
 }
 
-/// Whether two processes run the same program: the same executable and, for interpreters, the same script.
+/// Whether two processes run the same program: the same executable and, for interpreters, the same
+/// script.
 fn same_program(one: u32, other: u32) -> bool {
     let executable = |pid: u32| {
         let metadata = fs::metadata(format!("/proc/{pid}/exe")).ok()?;

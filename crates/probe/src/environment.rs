@@ -1,7 +1,7 @@
 //! The fingerprint of the machine: what must be alike for two runs to be compared.
 //!
-//! Every fact is read where the kernel keeps it; one that cannot be read is `None` or absent, never a guess.
-//! Facts of the network are those of the calling thread's network namespace.
+//! Every fact is read where the kernel keeps it; one that cannot be read is `None` or absent, never
+//! a guess. Facts of the network are those of the calling thread's network namespace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -215,8 +215,8 @@ fn rps(interface: &str) -> Option<bool> {
     Some(masks.any(|mask| mask.bytes().any(|byte| byte != b'0' && byte != b',')))
 }
 
-/// Without a processor's counting unit among the event sources there are no hardware counters; with one, the
-/// paranoia setting decides, unless this is root.
+/// Without a processor's counting unit among the event sources there are no hardware counters; with
+/// one, the paranoia setting decides, unless this is root.
 fn hardware_counters() -> Option<bool> {
     let sources = fs::read_dir("/sys/bus/event_source/devices").ok()?;
     let has_unit = sources.flatten().any(|source| {

@@ -1,8 +1,9 @@
 //! Control groups of a family: the quota that holds it, and how often it was throttled.
 //!
-//! A group's quota binds all groups below it, so the whole chain from a process's group to the root is read.
-//! Version 1 (`cpu.cfs_quota_us`, `throttled_time`) is used where the `cpu` controller is mounted that way,
-//! version 2 (`cpu.max`, `throttled_usec`) otherwise; hybrids have the controller in one of the two.
+//! A group's quota binds all groups below it, so the whole chain from a process's group to the root
+//! is read. Version 1 (`cpu.cfs_quota_us`, `throttled_time`) is used where the `cpu` controller is
+//! mounted that way, version 2 (`cpu.max`, `throttled_usec`) otherwise; hybrids have the controller
+//! in one of the two.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -202,8 +203,8 @@ impl Groups {
         self.watched.last()
     }
 
-    /// The family's quota in cores: the sum over the groups that hold its processes; none when a process is
-    /// held by none.
+    /// The family's quota in cores: the sum over the groups that hold its processes; none when a
+    /// process is held by none.
     pub(crate) fn quota_cores(&self) -> Option<f64> {
         if self.some_unlimited || self.holding.is_empty() {
             return None;

@@ -1,8 +1,8 @@
 //! What a host, a process, a link and its sockets do during a step.
 //!
-//! The probe looks and never touches: it reads `/proc`, `/sys`, netlink and control groups, needs no privilege,
-//! sees more with it, and says what it could not see. It does not judge; it fills the shapes of
-//! `wallfinder_model::telemetry` and `wallfinder_model::environment`.
+//! The probe looks and never touches: it reads `/proc`, `/sys`, netlink and control groups, needs
+//! no privilege, sees more with it, and says what it could not see. It does not judge; it fills the
+//! shapes of `wallfinder_model::telemetry` and `wallfinder_model::environment`.
 //!
 //! ```text
 //! discover     who serves an address, with its family of processes        → Family, or why not
@@ -12,8 +12,9 @@
 //! parse        bytes to numbers; pure
 //! ```
 //!
-//! Invariants: counters are kept cumulative and subtracted only at the end, so that a late tick loses nothing;
-//! everything is bounded (processes, threads, sockets, readings); the instrument reports its own cost.
+//! Invariants: counters are kept cumulative and subtracted only at the end, so that a late tick
+//! loses nothing; everything is bounded (processes, threads, sockets, readings); the instrument
+//! reports its own cost.
 
 pub mod discover;
 pub mod environment;
@@ -21,7 +22,6 @@ pub mod parse;
 pub mod sample;
 pub mod sockets;
 
-mod clock;
 mod groups;
 mod link;
 mod netlink;

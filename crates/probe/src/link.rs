@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use crate::netlink::{Family, Question, Socket};
-use crate::parse::link::{Link, Route, Shaper, link, route, shaper};
+use crate::parse::link::{Link, Route, Shaper, address, link, route, shaper};
 use crate::{netns, procfile};
 
 const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
 const GET_ROUTE: u16 = 26;
 const GET_QDISC: u16 = 38;
 const GET_CLASS: u16 = 42;
@@ -46,7 +47,28 @@ impl Links {
         self.all().ok()?.into_iter().find(|link| link.name == name)
     }
 
-    /// The interface by which packets leave for an address, as the kernel routes them; `lo` for own addresses.
+    /// The interface that has the address as its own.
+    pub(crate) fn owning(&mut self, wanted: IpAddr) -> Option<Link> {
+        let mut index = None;
+        let question = Question {
+            kind: GET_ADDRESS,
+            dump: true,
+            fixed: &[0; 8],
+            attributes: &[],
+        };
+        let answered = self.0.ask(&question, |message| {
+            if let Some((owner, _)) = address(message).filter(|(_, ip)| *ip == wanted) {
+                index.get_or_insert(owner);
+            }
+            ControlFlow::Continue(())
+        });
+        answered.ok()?;
+        let mut links = self.all().ok()?.into_iter();
+        links.find(|link| Some(link.index) == index)
+    }
+
+    /// The interface by which packets leave for an address, as the kernel routes them; `lo` for own
+    /// addresses.
     pub(crate) fn towards(&mut self, address: IpAddr) -> Option<Link> {
         let (family, octets) = match address {
             IpAddr::V4(v4) => (2u8, v4.octets().to_vec()),
@@ -75,8 +97,8 @@ impl Links {
         }
     }
 
-    /// What shapes all that the interface sends: a `tbf` at the root, or the one root class of an `htb`. `None`
-    /// where nothing does, or several classes share the interface.
+    /// What shapes all that the interface sends: a `tbf` at the root, or the one root class of an
+    /// `htb`. `None` where nothing does, or several classes share the interface.
     pub(crate) fn shaper(&mut self, link: &Link) -> Option<Shaper> {
         let kind = match link.qdisc.as_deref()? {
             "tbf" => GET_QDISC,
@@ -105,8 +127,8 @@ impl Links {
     }
 }
 
-/// The nominal speed in bits per second, where the driver says one; software interfaces claim speeds that mean
-/// nothing. Only for interfaces of the namespace that `/sys` was mounted in.
+/// The nominal speed in bits per second, where the driver says one; software interfaces claim
+/// speeds that mean nothing. Only for interfaces of the namespace that `/sys` was mounted in.
 pub(crate) fn nominal_bits(link: &Link) -> Option<u64> {
     if link.kind.is_some() {
         return None;

@@ -61,8 +61,8 @@ impl Socket {
         })
     }
 
-    /// Asks, and gives each answer to `each` until it breaks off. After breaking off a dump the socket is of no
-    /// more use: the rest of the answer would stand in the next one's way.
+    /// Asks, and gives each answer to `each` until it breaks off. After breaking off a dump the
+    /// socket is of no more use: the rest of the answer would stand in the next one's way.
     pub(crate) fn ask(
         &mut self,
         question: &Question<'_>,

@@ -1,7 +1,8 @@
 //! Network namespaces: telling them apart, and acting inside one.
 //!
-//! Which namespace a process is in can be told without privilege: the files under `/proc/PID/net` have inode
-//! numbers of their own in each. To act inside one (open a netlink socket there) takes `CAP_SYS_ADMIN`.
+//! Which namespace a process is in can be told without privilege: the files under `/proc/PID/net`
+//! have inode numbers of their own in each. To act inside one (open a netlink socket there) takes
+//! `CAP_SYS_ADMIN`.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,8 +25,8 @@ pub(crate) fn folder(pid: Option<u32>) -> PathBuf {
     }
 }
 
-/// Runs `act` in the network namespace of a process, on a thread of its own unless that is where the caller is
-/// already. Sockets that `act` opens stay in that namespace.
+/// Runs `act` in the network namespace of a process, on a thread of its own unless that is where
+/// the caller is already. Sockets that `act` opens stay in that namespace.
 pub(crate) fn inside<T: Send>(
     pid: Option<u32>,
     act: impl FnOnce() -> io::Result<T> + Send,

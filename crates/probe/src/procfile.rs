@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Files are not read beyond this; a `/proc/stat` of a machine with 1,000 cores and 10,000 interrupts fits.
+/// Files are not read beyond this; a `/proc/stat` of a machine with 1,000 cores and 10,000
+/// interrupts fits.
 const FILE_BYTES_MAX: usize = 4 << 20;
 
 /// A buffer that grows to the largest file it met and stays.
@@ -17,7 +18,8 @@ impl Buffer {
         Buffer(vec![0; 16 << 10])
     }
 
-    /// The whole file from its beginning, in one read where it fits: the kernel then takes one consistent look.
+    /// The whole file from its beginning, in one read where it fits: the kernel then takes one
+    /// consistent look.
     pub(crate) fn read(&mut self, file: &File) -> io::Result<&[u8]> {
         loop {
             let length = file.read_at(&mut self.0, 0)?;

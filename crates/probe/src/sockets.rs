@@ -1,8 +1,8 @@
 //! The kernel's view of a port's TCP connections: chronographs, round trips, queues (sock_diag(7)).
 //!
-//! The chronographs run from the start of a connection, so a share of time needs two readings: [`read`] at the
-//! start and at the end of a window, then [`SocketTable::summary`]. At most [`SOCKETS_MAX`] connections are
-//! looked at, those that the kernel lists first.
+//! The chronographs run from the start of a connection, so a share of time needs two readings:
+//! [`read`] at the start and at the end of a window, then [`SocketTable::summary`]. At most
+//! [`SOCKETS_MAX`] connections are looked at, those that the kernel lists first.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use wallfinder_model::telemetry::SocketsSummary;
+use wallfinder_sys::clock::monotonic_ns;
 
 use crate::netlink::{Family, Question, Socket};
 use crate::netns;
@@ -33,8 +34,8 @@ pub struct SocketTable {
     sockets: Vec<sockets::Socket>,
 }
 
-/// Reads the established connections of a port, in the network namespace of a process (`None`: the caller's;
-/// another one takes `CAP_SYS_ADMIN`).
+/// Reads the established connections of a port, in the network namespace of a process (`None`: the
+/// caller's; another one takes `CAP_SYS_ADMIN`).
 pub fn read(side: Side, port: u16, netns_of_pid: Option<u32>) -> io::Result<SocketTable> {
     netns::inside(netns_of_pid, || {
         let mut found = Vec::new();
@@ -79,16 +80,17 @@ fn dump(family: u8, side: Side, port: u16, found: &mut Vec<sockets::Socket>) -> 
 
 /// Looks twice at the server's side of a port of the caller's namespace, `over` apart.
 pub fn summary(port: u16, over: Duration) -> io::Result<SocketsSummary> {
-    let started = crate::clock::monotonic_ns();
+    let started = monotonic_ns();
     let earlier = read(Side::Server, port, None)?;
     std::thread::sleep(over);
     let later = read(Side::Server, port, None)?;
-    Ok(later.summary(&earlier, crate::clock::monotonic_ns() - started))
+    Ok(later.summary(&earlier, monotonic_ns() - started))
 }
 
 impl SocketTable {
-    /// What happened since an earlier reading, `window_ns` before. A connection that was not there yet counts
-    /// from its beginning as if it had lasted the whole window, so that its busy share is at least what is said.
+    /// What happened since an earlier reading, `window_ns` before. A connection that was not there
+    /// yet counts from its beginning as if it had lasted the whole window, so that its busy share
+    /// is at least what is said.
     pub fn summary(&self, earlier: &SocketTable, window_ns: u64) -> SocketsSummary {
         let before: HashMap<u64, &sockets::Socket> = earlier
             .sockets

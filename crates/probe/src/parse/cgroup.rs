@@ -1,4 +1,5 @@
-//! Control groups, both versions (cgroups(7)), and the mounts that lead to them (proc_pid_mountinfo(5)).
+//! Control groups, both versions (cgroups(7)), and the mounts that lead to them
+//! (proc_pid_mountinfo(5)).
 
 use super::{decimal, value_of, words};
 
@@ -79,7 +80,8 @@ impl Membership {
     }
 }
 
-/// Reads `/proc/PID/cgroup`: `4:memory:/path` and, for version 2, `0::/path`. Broken lines are left out.
+/// Reads `/proc/PID/cgroup`: `4:memory:/path` and, for version 2, `0::/path`. Broken lines are left
+/// out.
 pub fn memberships(bytes: &[u8]) -> Vec<Membership> {
     super::lines(bytes)
         .filter_map(|line| {

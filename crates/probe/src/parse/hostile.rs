@@ -36,12 +36,13 @@ fn parse_everything(bytes: &[u8]) {
         let _ = netlink::error_number(message.payload);
         let _ = link::link(&message);
         let _ = link::shaper(&message);
+        let _ = link::address(&message);
         let _ = link::route(&message);
         let _ = sockets::socket(&message);
     }
 }
 
-const REAL: [&[u8]; 17] = [
+const REAL: [&[u8]; 18] = [
     include_bytes!("../../testdata/stat"),
     include_bytes!("../../testdata/pid_stat"),
     include_bytes!("../../testdata/pid_status"),
@@ -56,6 +57,7 @@ const REAL: [&[u8]; 17] = [
     include_bytes!("../../testdata/pid_cgroup_hybrid"),
     include_bytes!("../../testdata/mountinfo_hybrid"),
     include_bytes!("../../testdata/rtnetlink_links"),
+    include_bytes!("../../testdata/rtnetlink_addresses"),
     include_bytes!("../../testdata/rtnetlink_qdiscs"),
     include_bytes!("../../testdata/rtnetlink_classes_htb"),
     include_bytes!("../../testdata/sock_diag_tcp6"),

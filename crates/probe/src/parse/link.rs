@@ -1,9 +1,14 @@
-//! rtnetlink(7): interfaces, queueing disciplines with a rate, and the interface that a route takes.
+//! rtnetlink(7): interfaces, queueing disciplines with a rate, and the interface that a route
+//! takes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::netlink::{Message, attribute, attributes, text, u32_at, u64_at};
 
 /// Kind of a message that describes an interface.
 pub const NEW_LINK: u16 = 16;
+/// Kind of a message that describes an address.
+pub const NEW_ADDRESS: u16 = 20;
 /// Kind of a message that describes a route.
 pub const NEW_ROUTE: u16 = 24;
 /// Kind of a message that describes a queueing discipline.
@@ -12,6 +17,7 @@ pub const NEW_QDISC: u16 = 36;
 pub const NEW_CLASS: u16 = 40;
 
 const LINK_FIXED_BYTES: usize = 16;
+const ADDRESS_FIXED_BYTES: usize = 8;
 const TRAFFIC_FIXED_BYTES: usize = 20;
 const ROUTE_FIXED_BYTES: usize = 12;
 const PARENT_ROOT: u32 = u32::MAX;
@@ -61,6 +67,22 @@ pub fn link(message: &Message<'_>) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
+/// Reads a [`NEW_ADDRESS`] message: the number of an interface and one of its own addresses.
+pub fn address(message: &Message<'_>) -> Option<(u32, IpAddr)> {
+    if message.kind != NEW_ADDRESS {
+        return None;
+    }
+    let parts = message.payload.get(ADDRESS_FIXED_BYTES..)?;
+    // On a point-to-point link the plain address is the peer's, and the local one stands beside it.
+    let octets = attribute(parts, 2).or_else(|| attribute(parts, 1))?;
+    let ip = if let Ok(v4) = <[u8; 4]>::try_from(octets) {
+        IpAddr::V4(Ipv4Addr::from(v4))
+    } else {
+        IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?))
+    };
+    Some((u32_at(message.payload, 4)?, ip))
+}
+
 /// A discipline or class that limits the rate at which an interface sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shaper {
@@ -76,8 +98,8 @@ pub struct Shaper {
     pub drops: Option<u32>,
 }
 
-/// Reads a [`NEW_QDISC`] message of `tbf` (its rate) or a [`NEW_CLASS`] message of `htb` (its ceiling); `None`
-/// for disciplines that limit no rate.
+/// Reads a [`NEW_QDISC`] message of `tbf` (its rate) or a [`NEW_CLASS`] message of `htb` (its
+/// ceiling); `None` for disciplines that limit no rate.
 pub fn shaper(message: &Message<'_>) -> Option<Shaper> {
     let interface = u32_at(message.payload, 4)?;
     let parent = u32_at(message.payload, 12)?;
@@ -150,6 +172,25 @@ mod tests {
         assert_eq!(v0.peer, Some(links[1].index));
         assert!(v0.rx_queues.is_some() && v0.tx_queues.is_some());
         assert_eq!((links[0].mtu, links[0].peer), (Some(65_536), None));
+    }
+
+    #[test]
+    fn reads_own_addresses_of_both_families() {
+        let bytes = include_bytes!("../../testdata/rtnetlink_addresses");
+        let addresses: Vec<_> = messages(bytes)
+            .filter_map(|message| address(&message))
+            .collect();
+        let of = |text: &str| {
+            let wanted: IpAddr = text.parse().unwrap();
+            addresses
+                .iter()
+                .find(|(_, ip)| *ip == wanted)
+                .map(|(index, _)| *index)
+        };
+        assert_eq!(addresses.len(), 4);
+        assert_eq!(of("127.0.0.1"), of("::1"));
+        assert!(of("10.9.0.1").is_some());
+        assert_eq!(of("10.9.0.1"), of("fd00:9::1"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What the kernel writes, turned into numbers.
 //!
-//! Functions of bytes: nothing here opens a file, a socket or a clock, so that everything can be tested with
-//! the bytes of real machines (`testdata/`) and with hostile ones.
+//! Functions of bytes: nothing here opens a file, a socket or a clock, so that everything can be
+//! tested with the bytes of real machines (`testdata/`) and with hostile ones.
 //!
-//! Invariants: no bytes make a parser panic; a field that is missing, negative where it cannot be, or larger
-//! than its type makes the result `None` (or drops that one row of a table), never a number that looks right.
-//! Fields that newer kernels add are ignored; fields that older kernels lack are `Option`s.
+//! Invariants: no bytes make a parser panic; a field that is missing, negative where it cannot be,
+//! or larger than its type makes the result `None` (or drops that one row of a table), never a
+//! number that looks right. Fields that newer kernels add are ignored; fields that older kernels
+//! lack are `Option`s.
 //!
 //! ```text
 //! host       /proc/stat, cpulists

@@ -1,5 +1,5 @@
-//! Netlink framing (RFC 3549, netlink(7)): messages with a 16-byte head, attributes with a 4-byte head, both
-//! padded to four bytes, in the machine's byte order.
+//! Netlink framing (RFC 3549, netlink(7)): messages with a 16-byte head, attributes with a 4-byte
+//! head, both padded to four bytes, in the machine's byte order.
 //!
 //! ```text
 //! | length u32 | kind u16 | flags u16 | sequence u32 | port u32 | payload ... |

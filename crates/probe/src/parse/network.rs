@@ -43,8 +43,9 @@ pub fn dev(bytes: &[u8], interface: &str) -> Option<LinkCounters> {
     })
 }
 
-/// Counters by name from `/proc/net/snmp` or `/proc/net/netstat`: a line of names, then a line of values, both
-/// starting with the same `section` (`Tcp`, `TcpExt`). A name that is not there stays `None`.
+/// Counters by name from `/proc/net/snmp` or `/proc/net/netstat`: a line of names, then a line of
+/// values, both starting with the same `section` (`Tcp`, `TcpExt`). A name that is not there stays
+/// `None`.
 pub fn counters<const N: usize>(bytes: &[u8], section: &str, names: [&str; N]) -> [Option<u64>; N] {
     let mut found = [None; N];
     let mut rows = lines(bytes).filter_map(|line| {

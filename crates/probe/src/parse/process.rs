@@ -1,8 +1,9 @@
-//! A process or thread: `/proc/PID/stat`, `status`, `schedstat` and the same files under `task/TID`.
+//! A process or thread: `/proc/PID/stat`, `status`, `schedstat` and the same files under
+//! `task/TID`.
 //!
-//! `stat` counts CPU in ticks of `USER_HZ` (10 ms) but scales them to the scheduler's exact sum, so that
-//! `utime + stime` is the exact time rounded down twice; only the split between them is sampled by clock tick.
-//! `schedstat` is in nanoseconds, for one thread.
+//! `stat` counts CPU in ticks of `USER_HZ` (10 ms) but scales them to the scheduler's exact sum, so
+//! that `utime + stime` is the exact time rounded down twice; only the split between them is
+//! sampled by clock tick. `schedstat` is in nanoseconds, for one thread.
 
 use super::{decimal, decimal_u32, host::cpulist, lines, value_of, words};
 
@@ -33,7 +34,8 @@ pub struct Stat {
     pub rss_pages: u64,
 }
 
-/// Reads `/proc/PID/stat`. The name stands in parentheses and may itself hold blanks and parentheses.
+/// Reads `/proc/PID/stat`. The name stands in parentheses and may itself hold blanks and
+/// parentheses.
 pub fn stat(bytes: &[u8]) -> Option<Stat> {
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')')?;
@@ -97,7 +99,8 @@ pub struct Status {
     pub user: u32,
 }
 
-/// Reads a `status` file. The first line, the name, is under the process's control and is not looked at.
+/// Reads a `status` file. The first line, the name, is under the process's control and is not
+/// looked at.
 pub fn status(bytes: &[u8]) -> Option<Status> {
     let name_end = bytes.iter().position(|byte| *byte == b'\n')?;
     let rest = bytes.get(name_end + 1..)?;
@@ -129,8 +132,8 @@ pub struct Schedstat {
     pub slices: u64,
 }
 
-/// Reads `/proc/PID/schedstat` or `task/TID/schedstat`; kernels without it print zeros, which is `None` here
-/// only when the line is broken.
+/// Reads `/proc/PID/schedstat` or `task/TID/schedstat`; kernels without it print zeros, which is
+/// `None` here only when the line is broken.
 pub fn schedstat(bytes: &[u8]) -> Option<Schedstat> {
     let mut words = words(lines(bytes).next()?);
     let cpu_ns = decimal(words.next()?)?;

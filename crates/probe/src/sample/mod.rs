@@ -5,17 +5,22 @@
 //!  engine ──mark("start")──────┘ (same eye, at once)    └──► latest() for the live view
 //! ```
 //!
-//! Invariants: readings are in the order of their times; a late tick is skipped, never made up for; whoever
-//! asks for a live view reads what was stored, and changes nothing of what is measured.
+//! Invariants: readings are in the order of their times; a late tick is skipped, never made up for;
+//! whoever asks for a live view reads what was stored, and changes nothing of what is measured.
 //!
-//! Cost: each tick reads `/proc/stat`, three files of the network namespace, and per process `stat` and per
-//! thread `schedstat`; every 500 ms and at marks also `status` of each thread, groups, children and the link's
-//! configuration. The CPU time of all this is in [`wallfinder_model::telemetry::Telemetry::observer_cpu_ns`].
+//! Cost: each tick reads `/proc/stat`, three files of the network namespace, and per process `stat`
+//! and per thread `schedstat`; every 500 ms and at marks also `status` of each thread, groups,
+//! children and the link's configuration. The CPU time of all this is in
+//! [`wallfinder_model::telemetry::Telemetry::observer_cpu_ns`].
 
+mod difference;
 mod family;
 mod host;
+mod member;
+mod network;
 mod reading;
-mod series;
+mod store;
+mod window;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,16 +30,17 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use wallfinder_model::telemetry::{Sample, Telemetry};
+use wallfinder_sys::{clock, process};
 
-use crate::clock;
 use crate::discover::Family;
 use crate::procfile::Buffer;
 use crate::sockets;
 use family::{Depth, FamilyReader};
-use host::{HostReader, NetworkReader};
+use host::HostReader;
+use network::{NetworkReader, Place};
 use reading::{Detail, Reading};
-pub use series::Series;
-use series::Store;
+pub use store::Series;
+use store::Store;
 
 const DETAIL_EVERY_NS: u64 = 500_000_000;
 const TICK_MIN: Duration = Duration::from_millis(10);
@@ -51,9 +57,13 @@ pub struct Setup {
     pub client: Option<Family>,
     /// The server's processes.
     pub server: Option<Family>,
-    /// The interface between them, as the server's namespace names it.
+    /// The interface between them. Where the server has a network namespace of its own, either
+    /// end's name will do: the end in the server's namespace is looked at if it can be told.
+    /// Without a server in sight it is the driver's own interface, and what that receives is the
+    /// downlink.
     pub interface: Option<String>,
-    /// A process in the server's network namespace; by default the server's first, else this process.
+    /// A process in the server's network namespace; by default the server's first, else this
+    /// process.
     pub netns_of_pid: Option<u32>,
     /// The server's port: with it, marks also read the sockets of both sides.
     pub port: Option<u16>,
@@ -93,8 +103,8 @@ impl Sampler {
     pub fn start(setup: Setup) -> Result<Sampler, StartError> {
         let tick = setup.tick.clamp(TICK_MIN, TICK_MAX);
         let pin = setup.pin;
-        let store = Store::new(&setup, tick);
-        let eye = Eye::open(setup).map_err(StartError::NoProc)?;
+        let eye = Eye::open(&setup).map_err(StartError::NoProc)?;
+        let store = Store::new(&setup, tick, eye.interface());
         let shared = Arc::new(Shared {
             eye: Mutex::new(eye),
             store: Mutex::new(store),
@@ -113,9 +123,10 @@ impl Sampler {
         })
     }
 
-    /// Takes an exact and complete reading at once, on the calling thread, and returns its time from the
-    /// schedule's zero: a window between two marks is summarised exactly. Takes a few milliseconds at the most;
-    /// call it between windows, not from a lane. `name` says what for in traces of the series.
+    /// Takes an exact and complete reading at once, on the calling thread, and returns its time
+    /// from the schedule's zero: a window between two marks is summarised exactly. Takes a few
+    /// milliseconds at the most; call it between windows, not from a lane. `name` says what for in
+    /// traces of the series.
     pub fn mark(&self, name: &str) -> i64 {
         self.shared.look(Occasion::Mark(name))
     }
@@ -142,7 +153,8 @@ impl Sampler {
         *lock(&self.shared.stopped) = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic on what it reads; if it ever did, what was stored is still good.
+            // The thread does not panic on what it reads; if it ever did, what was stored is still
+            // good.
             let _ = thread.join();
         }
     }
@@ -154,14 +166,18 @@ impl Drop for Sampler {
     }
 }
 
-/// Readings stay good when a thread that held the lock has panicked: they are stored whole or not at all.
+/// Readings stay good when a thread that held the lock has panicked: they are stored whole or not
+/// at all.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     fn run(&self, tick: Duration, pin: Option<u32>) {
-        pin_to(pin);
+        if let Some(cpu) = pin {
+            // Where it may not be pinned it samples all the same.
+            let _ = process::pin_to(&[cpu]);
+        }
         let started = Instant::now();
         let mut due = tick;
         while self.sleep_until(started + due) {
@@ -201,18 +217,6 @@ impl Shared {
     }
 }
 
-fn pin_to(cpu: Option<u32>) {
-    let Some(cpu) = cpu.and_then(|cpu| usize::try_from(cpu).ok()) else {
-        return;
-    };
-    if cpu < rustix::thread::CpuSet::MAX_CPU {
-        let mut cpus = rustix::thread::CpuSet::new();
-        cpus.set(cpu);
-        // Where it may not be pinned it samples all the same.
-        let _ = rustix::thread::sched_setaffinity(None, &cpus);
-    }
-}
-
 /// Why a reading is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Occasion<'a> {
@@ -238,7 +242,7 @@ struct Eye {
 }
 
 impl Eye {
-    fn open(setup: Setup) -> io::Result<Eye> {
+    fn open(setup: &Setup) -> io::Result<Eye> {
         let mut buffer = Buffer::new();
         let pids = |family: &Option<Family>| -> BTreeSet<u32> {
             family
@@ -247,31 +251,37 @@ impl Eye {
                 .collect()
         };
         let (clients, servers) = (pids(&setup.client), pids(&setup.server));
-        let server_pid = setup
-            .netns_of_pid
-            .or(setup.server.as_ref().and_then(Family::leader));
-        let client_pid = setup.client.as_ref().and_then(Family::leader);
+        let leader = |family: &Option<Family>| family.as_ref().and_then(Family::leader);
+        let place = Place {
+            interface: setup.interface.clone(),
+            server_pid: setup.netns_of_pid.or_else(|| leader(&setup.server)),
+            server_address: setup.server.as_ref().and_then(|family| family.address),
+            client_pid: leader(&setup.client),
+        };
         // A process that both sides name, such as a test that serves itself, is looked at twice.
-        let excluded_from_client = &servers - &clients;
-        let excluded_from_server = &clients - &servers;
+        let mut reader = |family: &Option<Family>, excluded: BTreeSet<u32>| {
+            let family = family.clone()?;
+            Some(FamilyReader::new(family, excluded, &mut buffer))
+        };
         Ok(Eye {
             zero_ns: setup.zero_ns,
-            client: setup
-                .client
-                .map(|family| FamilyReader::new(family, excluded_from_client, &mut buffer)),
-            server: setup
-                .server
-                .map(|family| FamilyReader::new(family, excluded_from_server, &mut buffer)),
+            client: reader(&setup.client, &servers - &clients),
+            server: reader(&setup.server, &clients - &servers),
             host: HostReader::open()?,
-            network: NetworkReader::open(setup.interface, server_pid, client_pid).ok(),
+            server_pid: place.server_pid,
+            client_pid: place.client_pid,
+            network: NetworkReader::open(place).ok(),
             port: setup.port,
-            server_pid,
-            client_pid,
             buffer,
             tick_before_ns: None,
             detail_before_ns: None,
             cpu_ns: 0,
         })
+    }
+
+    /// The interface that was settled on.
+    fn interface(&self) -> Option<String> {
+        self.network.as_ref()?.interface()
     }
 
     /// One reading. The families come first and right after the clock: they matter most.
@@ -298,13 +308,14 @@ impl Eye {
             .client
             .as_mut()
             .map(|family| family.read(depth, span_ns, buffer));
-        let (cores, host) = self.host.read(buffer).unwrap_or_default();
+        let (cores, host) = self.host.read(buffer);
+        let (suspended_ns, wall_offset_ns) = clock_offsets();
         let network = self.network.as_ref();
         let mut reading = Reading {
             at_ns: now_ns as i64 - self.zero_ns as i64,
             is_tick,
-            suspended_ns: clock::suspended_ns(),
-            wall_offset_ns: clock::wall_offset_ns(),
+            suspended_ns,
+            wall_offset_ns,
             cores,
             switches: host.switches,
             runnable: host.runnable,
@@ -342,4 +353,25 @@ impl Eye {
             client_sockets: sockets(sockets::Side::Client, self.client_pid),
         }
     }
+}
+
+/// Boot time and wall clock, each minus monotonic time. Read again when the thread was held up
+/// between.
+fn clock_offsets() -> (i64, i64) {
+    const HELD_UP_NS: u64 = 1_000_000;
+    const TRIES: u32 = 5;
+    let mut offsets = (0, 0);
+    for _ in 0..TRIES {
+        let before_ns = clock::monotonic_ns();
+        let (boottime_ns, wall_ns) = (clock::boottime_ns(), clock::realtime_ns());
+        let after_ns = clock::monotonic_ns();
+        offsets = (
+            boottime_ns as i64 - before_ns as i64,
+            wall_ns as i64 - before_ns as i64,
+        );
+        if after_ns - before_ns < HELD_UP_NS {
+            break;
+        }
+    }
+    offsets
 }

@@ -1,0 +1,321 @@
+//! Reading one process, thread by thread, from descriptors that stay open.
+//!
+//! **Which CPU time.** The sum of `task/*/schedstat` over the threads that live, plus what ended
+//! threads had used: exact to the clock tick of a thread that is running at that instant (4 ms at
+//! 250 Hz), and no error adds up. (`/proc/PID/schedstat` itself is the first thread's alone.) What
+//! a thread used between its last reading and its end is recovered from `/proc/PID/stat`, whose
+//! `utime + stime` is the scheduler's sum too, ended threads included, rounded down to 10 ms twice:
+//! a process whose threads come and go reads at most 40 ms low over any window. Where threads
+//! cannot all be read one by one (too many of them, or no descriptors left), that rounded sum is
+//! used alone, and the time spent waiting to run is that of the threads that are read.
+//!
+//! Interrupts that come while a thread runs are in its time, as the kernel counts it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::parse::process::{Schedstat, Stat, schedstat, stat, status};
+use crate::parse::{decimal_u32, words};
+use crate::procfile::{Buffer, contents, is_gone};
+use crate::sample::family::Totals;
+
+/// When a process came into the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// It ran before sampling began: what it had used by then is not counted.
+    Before,
+    /// It was started under observation: all that it used counts.
+    Now,
+}
+
+/// Units of `/proc`, asked once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Units {
+    tick_ns: u64,
+    page_bytes: u64,
+}
+
+impl Units {
+    pub(crate) fn of_this_kernel() -> Units {
+        Units {
+            tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+            page_bytes: rustix::param::page_size() as u64,
+        }
+    }
+
+    /// How far a sum of two rounded times may be below the truth.
+    pub(crate) fn rounding_ns(self) -> u64 {
+        2 * self.tick_ns
+    }
+}
+
+/// One process.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) pid: u32,
+    pub(crate) cgroup: File,
+    pub(crate) threads: Vec<Thread>,
+    task: PathBuf,
+    stat_file: File,
+    stat: Stat,
+    /// Whether all threads are read one by one.
+    complete: bool,
+    /// CPU of the whole process, as counted here; never falls.
+    cpu_ns: u64,
+    /// Counters of threads that have ended.
+    ended: Schedstat,
+    ended_switches: (u64, u64),
+    /// What `stat` said more (or less) than the threads when sampling began: threads that had ended
+    /// by then.
+    offset_ns: i64,
+}
+
+impl Member {
+    /// `None` when the process is gone already or may not be looked into.
+    pub(crate) fn open(
+        pid: u32,
+        since: Since,
+        threads_left: usize,
+        units: Units,
+        buffer: &mut Buffer,
+    ) -> Option<Member> {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let stat_file = File::open(folder.join("stat")).ok()?;
+        let stat = stat(buffer.read(&stat_file).ok()?)?;
+        let mut member = Member {
+            pid,
+            cgroup: File::open(folder.join("cgroup")).ok()?,
+            threads: Vec::new(),
+            task: folder.join("task"),
+            stat_file,
+            stat,
+            complete: true,
+            cpu_ns: 0,
+            ended: Schedstat::default(),
+            ended_switches: (0, 0),
+            offset_ns: 0,
+        };
+        member.list_threads(threads_left, buffer);
+        if since == Since::Before {
+            member.offset_ns = member.stat_cpu_ns(units) as i64 - member.threads_cpu_ns() as i64;
+        }
+        member.cpu_ns = member.threads_cpu_ns();
+        Some(member)
+    }
+
+    /// Brings all counters up to date and takes its threads from `threads_left`; an error means
+    /// that the process has ended.
+    pub(crate) fn read(
+        &mut self,
+        threads_left: &mut usize,
+        units: Units,
+        buffer: &mut Buffer,
+    ) -> io::Result<()> {
+        let bytes = buffer.read(&self.stat_file)?;
+        self.stat = stat(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        self.read_threads(buffer);
+        if self.threads.len() != self.stat.threads as usize {
+            self.list_threads(*threads_left, buffer);
+        }
+        *threads_left = threads_left.saturating_sub(self.threads.len());
+        self.count_cpu(units);
+        Ok(())
+    }
+
+    /// See the head of this module.
+    fn count_cpu(&mut self, units: Units) {
+        let rounded_ns = (self.stat_cpu_ns(units) as i64 - self.offset_ns).max(0) as u64;
+        if self.complete {
+            let seen_ns = self.threads_cpu_ns();
+            self.ended.cpu_ns += rounded_ns.saturating_sub(seen_ns + units.rounding_ns());
+            self.cpu_ns = self.cpu_ns.max(self.threads_cpu_ns());
+        } else {
+            self.cpu_ns = self.cpu_ns.max(rounded_ns);
+        }
+    }
+
+    fn stat_cpu_ns(&self, units: Units) -> u64 {
+        (self.stat.user_ticks + self.stat.system_ticks) * units.tick_ns
+    }
+
+    fn threads_cpu_ns(&self) -> u64 {
+        let living: u64 = self.threads.iter().map(|thread| thread.last.cpu_ns).sum();
+        self.ended.cpu_ns + living
+    }
+
+    /// Reads the known threads; those that have ended leave their counters behind.
+    fn read_threads(&mut self, buffer: &mut Buffer) {
+        let (ended, switches) = (&mut self.ended, &mut self.ended_switches);
+        self.threads.retain_mut(|thread| match thread.read(buffer) {
+            Err(error) if is_gone(&error) => {
+                ended.cpu_ns += thread.last.cpu_ns;
+                ended.run_wait_ns += thread.last.run_wait_ns;
+                ended.slices += thread.last.slices;
+                switches.0 += thread.switches.0;
+                switches.1 += thread.switches.1;
+                false
+            }
+            Ok(()) | Err(_) => true,
+        });
+    }
+
+    /// Opens threads that are new.
+    fn list_threads(&mut self, threads_max: usize, buffer: &mut Buffer) {
+        let Ok(entries) = fs::read_dir(&self.task) else {
+            self.complete = false;
+            return;
+        };
+        self.complete = true;
+        for entry in entries.flatten() {
+            let Some(tid) = decimal_u32(entry.file_name().as_encoded_bytes()) else {
+                continue;
+            };
+            if self.threads.iter().any(|thread| thread.tid == tid) {
+                continue;
+            }
+            if self.threads.len() >= threads_max {
+                self.complete = false;
+                return;
+            }
+            match Thread::open(tid, &self.task, buffer) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) if is_gone(&error) => {}
+                Err(_) => self.complete = false,
+            }
+        }
+    }
+
+    /// Brings switches, names and processors of the threads up to date.
+    pub(crate) fn read_statuses(&mut self) {
+        for thread in &mut self.threads {
+            thread.read_status(&self.task);
+        }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            cpu_ns: self.cpu_ns,
+            user_ticks: self.stat.user_ticks,
+            system_ticks: self.stat.system_ticks,
+            run_wait_ns: self.ended.run_wait_ns,
+            slices: self.ended.slices,
+            faults_minor: self.stat.faults_minor,
+            faults_major: self.stat.faults_major,
+            switches_voluntary: self.ended_switches.0,
+            switches_involuntary: self.ended_switches.1,
+        };
+        for thread in &self.threads {
+            totals.run_wait_ns += thread.last.run_wait_ns;
+            totals.slices += thread.last.slices;
+            totals.switches_voluntary += thread.switches.0;
+            totals.switches_involuntary += thread.switches.1;
+        }
+        totals
+    }
+
+    /// All CPU time since the process began, also from before it was looked at.
+    pub(crate) fn lifetime_ns(&self) -> u64 {
+        (self.cpu_ns as i64 + self.offset_ns).max(0) as u64
+    }
+
+    /// CPU time of children that were waited for, and theirs.
+    pub(crate) fn reaped_ns(&self, units: Units) -> u64 {
+        self.stat.reaped_ticks * units.tick_ns
+    }
+
+    pub(crate) fn threads(&self) -> u32 {
+        self.stat.threads
+    }
+
+    pub(crate) fn rss_bytes(&self, units: Units) -> u64 {
+        self.stat.rss_pages * units.page_bytes
+    }
+
+    /// Ended, and not waited for yet; a process whose first thread alone has ended lives on.
+    pub(crate) fn is_zombie(&self) -> bool {
+        self.stat.state == b'Z' && self.stat.threads <= 1
+    }
+
+    pub(crate) fn hottest_since_last_tick(&mut self) -> u64 {
+        let used = self.threads.iter_mut().map(Thread::used_since_last_tick);
+        used.max().unwrap_or(0)
+    }
+
+    /// Children that any of the threads started.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let mut children = Vec::new();
+        for thread in &self.threads {
+            let file = self.task.join(thread.tid.to_string()).join("children");
+            let bytes = contents(file).unwrap_or_default();
+            children.extend(words(&bytes).filter_map(decimal_u32));
+        }
+        children
+    }
+}
+
+/// One thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) tid: u32,
+    pub(crate) name: Arc<str>,
+    pub(crate) cpus_allowed: Arc<[u32]>,
+    pub(crate) last: Schedstat,
+    schedstat: File,
+    cpu_ns_at_tick: u64,
+    /// Voluntary and involuntary.
+    switches: (u64, u64),
+}
+
+impl Thread {
+    fn open(tid: u32, task: &Path, buffer: &mut Buffer) -> io::Result<Thread> {
+        let folder = task.join(tid.to_string());
+        let mut thread = Thread {
+            tid,
+            name: Arc::from(""),
+            cpus_allowed: Arc::from([]),
+            last: Schedstat::default(),
+            schedstat: File::open(folder.join("schedstat"))?,
+            cpu_ns_at_tick: 0,
+            switches: (0, 0),
+        };
+        thread.read(buffer)?;
+        thread.cpu_ns_at_tick = thread.last.cpu_ns;
+        thread.read_status(task);
+        Ok(thread)
+    }
+
+    fn read(&mut self, buffer: &mut Buffer) -> io::Result<()> {
+        let bytes = buffer.read(&self.schedstat)?;
+        self.last = schedstat(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(())
+    }
+
+    fn read_status(&mut self, task: &Path) {
+        let folder = task.join(self.tid.to_string());
+        let Some(status) = contents(folder.join("status"))
+            .ok()
+            .and_then(|bytes| status(&bytes))
+        else {
+            return;
+        };
+        self.switches = (status.switches_voluntary, status.switches_involuntary);
+        if *self.cpus_allowed != status.cpus_allowed[..] {
+            self.cpus_allowed = Arc::from(status.cpus_allowed);
+        }
+        // Threads name themselves after they have started, some of them late.
+        if let Ok(bytes) = contents(folder.join("comm")) {
+            let name = String::from_utf8_lossy(bytes.trim_ascii_end());
+            if *self.name != *name {
+                self.name = Arc::from(name);
+            }
+        }
+    }
+
+    fn used_since_last_tick(&mut self) -> u64 {
+        let used = self.last.cpu_ns.saturating_sub(self.cpu_ns_at_tick);
+        self.cpu_ns_at_tick = self.last.cpu_ns;
+        used
+    }
+}
