@@ -1,2 +1,60 @@
-//! The `wallfinder` binary.
-fn main() {}
+//! The `wallfinder` binary: flags, orchestration, exit codes. Everything else is in the
+//! crates beside it.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod exit;
+mod flags;
+mod interrupt;
+mod output;
+mod placement;
+mod present;
+mod session;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::flags::Flags;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().as_deref() == Some(wallfinder_stage::child::SUBCOMMAND.as_ref()) {
+        return become_child(words);
+    }
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) => {
+            // Help and version are no failures, and go to standard output.
+            let code = if error.use_stderr() {
+                exit::BAD_ARGUMENTS
+            } else {
+                0
+            };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match commands::dispatch(flags.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            if !failed.message.is_empty() {
+                eprintln!("wallfinder: {}", failed.message);
+            }
+            ExitCode::from(failed.code)
+        }
+    }
+}
+
+/// Becomes a subject or a driver that ends with the process that started it.
+fn become_child(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
+    match wallfinder_stage::child::enter(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("wallfinder: {error}");
+            ExitCode::from(exit::COULD_NOT_RUN)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+# The habits of the house. `make demo` and `make test` set up what they need.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+CARGO ?= cargo
+WALLFINDER := target/release/wallfinder
+export WALLFINDER_SUBJECTS := $(CURDIR)/bin
+
+.PHONY: help
+help: ## Say what there is.
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools: ## Say what is missing to build, and install what may be installed.
+	@./scripts/need.sh
+
+.PHONY: subjects
+subjects: tools ## Build the servers that studies load.
+	@mkdir -p bin
+	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
+
+.PHONY: build
+build: tools subjects ## Build the tool and the subjects.
+	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder
+
+.PHONY: demo
+demo: build drivers ## Load the catalogue, ramp three routes, name each wall, write the report.
+	@$(WALLFINDER) study run client-ceiling --size demo
+
+.PHONY: drivers
+drivers: ## Foreign load generators that the demo and the benchmarks use, where they can be had.
+	@./scripts/drivers.sh
+
+.PHONY: test
+test: build drivers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
+	@$(MAKE) --no-print-directory check
+	@cd subjects/go && go test -p $(JOBS) ./...
+	@$(CARGO) test --workspace --locked -j $(JOBS)
+
+.PHONY: check
+check: ## Formatting and lints, as errors.
+	@$(CARGO) fmt --all -- --check
+	@$(CARGO) clippy --workspace --all-targets --locked -j $(JOBS) -- -D warnings
+	@unformatted=$$(gofmt -l subjects/go); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	@cd subjects/go && go vet ./...
+
+.PHONY: bench
+bench: build ## Ours beside its peers: client CPU per request as ratios with intervals.
+	@./bench/install-peers.sh
+	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-bench
+
+.PHONY: fuzz
+fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.
+	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-600}; done
+
+.PHONY: clean
+clean: ## Remove what was built.
+	@$(CARGO) clean
+	@rm -rf bin

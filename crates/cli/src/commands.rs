@@ -1,0 +1,27 @@
+//! The commands, one file each.
+
+mod calibrate;
+mod compare;
+mod doctor;
+mod load;
+mod record;
+
+use crate::exit::Failed;
+use crate::flags::{Command, SchemaOf};
+use crate::output;
+
+/// Runs the command asked for.
+pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
+    match command {
+        Command::Run(flags) => load::run(flags),
+        Command::Ramp(flags) => load::ramp(flags),
+        Command::Judge(flags) => record::judge(&flags),
+        Command::Report(flags) => record::report(&flags),
+        Command::Compare(flags) => compare::compare(&flags),
+        Command::Calibrate(flags) => calibrate::calibrate(&flags),
+        Command::Doctor => doctor::doctor(),
+        Command::Schema(flags) => match flags.of {
+            SchemaOf::Record => output::put(&wallfinder_report::json::schema_text(), None),
+        },
+    }
+}

@@ -1,0 +1,80 @@
+//! `calibrate`: the most that this machine's lanes can drive, against a null server.
+
+use std::net::SocketAddr;
+
+use wallfinder_engine::StepSpec;
+use wallfinder_engine::calibrate::calibrate as measure;
+use wallfinder_engine::precheck;
+use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_report::number;
+use wallfinder_wire::http1::Request;
+
+use crate::commands::load::io_choice;
+use crate::exit::Failed;
+use crate::flags::CalibrateFlags;
+use crate::output;
+use crate::placement::Placement;
+
+/// `wallfinder calibrate`.
+pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
+    let client_cpus = flags.client_cpus.clone().map(|list| list.0);
+    let placement = Placement::decide(client_cpus, None, true, None);
+    let load = Load {
+        connections: flags.connections,
+        in_flight_per_connection: flags.pipeline,
+        lanes: placement.lanes(flags.lanes, flags.connections),
+        arrival: Arrival::Closed { think: Nanos(0) },
+        warmup: Nanos(0),
+        stop: Stop {
+            after: flags.duration,
+            requests: None,
+        },
+        timeout: Nanos::from_secs(10),
+        connection_per_request: false,
+        method: "GET".into(),
+        header_names: Vec::new(),
+        body_bytes: 0,
+        inflate: false,
+    };
+    let spec = StepSpec {
+        load,
+        // Replaced by the null server's own.
+        address: SocketAddr::from(([127, 0, 0, 1], 9)),
+        request: Request::get("null", "/"),
+        cpus: placement.client.clone(),
+        io: io_choice(flags.io),
+        seed: 1,
+    };
+    precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;
+    let body_bytes = flags.answer_bytes.0;
+    let ceiling = measure(&spec, body_bytes, placement.null_server_cpu(), flags.duration)
+        .map_err(Failed::run)?;
+    let lanes = spec.load.lanes;
+    let text = format!(
+        " load      {connections} connections x {depth} in flight, answers of {body_bytes} B\n \
+         lanes     {lanes} on {place}\n \
+         driven    {driven} requests/s against a null server\n \
+         ceiling   {throughput} requests/s ({how})\n \
+         cost      {cost} of lane CPU per request\n",
+        connections = flags.connections,
+        depth = flags.pipeline,
+        place = cpus(&placement.client),
+        driven = number::amount(ceiling.driven),
+        throughput = number::amount(ceiling.throughput),
+        how = if ceiling.lanes_saturated {
+            "measured: the lanes were busy"
+        } else {
+            "extrapolated: the null server was busy before the lanes were"
+        },
+        cost = number::span(ceiling.cpu_per_request_ns),
+    );
+    output::put(&text, None)
+}
+
+fn cpus(cpus: &[u32]) -> String {
+    if cpus.is_empty() {
+        return "any processor".to_owned();
+    }
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    format!("cpu {}", list.join(", "))
+}

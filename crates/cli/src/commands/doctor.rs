@@ -1,0 +1,182 @@
+//! `doctor`: what this machine offers, what is missing, and the way out.
+
+use std::fs;
+
+use wallfinder_stage::command;
+use wallfinder_stage::driver;
+use wallfinder_sys::{io, limits, process};
+
+use crate::exit::Failed;
+use crate::output;
+
+/// What one check found.
+struct Finding {
+    good: bool,
+    what: &'static str,
+    found: String,
+    way_out: Option<&'static str>,
+}
+
+fn finding(
+    good: bool,
+    what: &'static str,
+    found: impl Into<String>,
+    way_out: &'static str,
+) -> Finding {
+    Finding {
+        good,
+        what,
+        found: found.into(),
+        way_out: (!good).then_some(way_out),
+    }
+}
+
+/// `wallfinder doctor`.
+pub(crate) fn doctor() -> Result<(), Failed> {
+    let mut findings = vec![
+        processors(),
+        uring(),
+        descriptors(),
+        ports(),
+        privilege(),
+        namespaces(),
+        steal(),
+        governor(),
+    ];
+    findings.push(subject());
+    findings.extend(drivers());
+    let mut text = String::new();
+    for finding in &findings {
+        let mark = if finding.good { "ok  " } else { "look" };
+        text.push_str(&format!(" {mark}  {:14} {}\n", finding.what, finding.found));
+        if let Some(way_out) = finding.way_out {
+            text.push_str(&format!("       {:14} {way_out}\n", ""));
+        }
+    }
+    output::put(&text, None)
+}
+
+fn processors() -> Finding {
+    let cpus = process::allowed_cpus().len();
+    finding(
+        cpus >= 2,
+        "processors",
+        format!("{cpus} may be used"),
+        "with one processor client and server share it: put the server on another machine",
+    )
+}
+
+fn uring() -> Finding {
+    match io::uring_available() {
+        Ok(()) => finding(true, "io_uring", "available", ""),
+        Err(why) => finding(false, "io_uring", why, "lanes use epoll instead: nothing to do"),
+    }
+}
+
+fn descriptors() -> Finding {
+    let allowed = limits::raise_descriptors(20_000);
+    finding(
+        allowed >= 20_000,
+        "descriptors",
+        format!("{allowed} may be open"),
+        "raise it with `ulimit -n 20000` for more connections",
+    )
+}
+
+fn ports() -> Finding {
+    match limits::local_ports() {
+        Some((first, last)) => finding(
+            last - first >= 20_000,
+            "local ports",
+            format!("{first}-{last}"),
+            "widen net.ipv4.ip_local_port_range for many connections",
+        ),
+        None => finding(false, "local ports", "unknown", "is /proc mounted?"),
+    }
+}
+
+fn privilege() -> Finding {
+    let root = rustix::process::geteuid().is_root();
+    finding(
+        root,
+        "privilege",
+        if root { "root" } else { "an ordinary user" },
+        "servers of other users cannot be looked into; run as root to see them",
+    )
+}
+
+fn namespaces() -> Finding {
+    let there = fs::exists("/proc/self/ns/net").unwrap_or(false);
+    finding(
+        there,
+        "namespaces",
+        if there { "the kernel has them" } else { "none" },
+        "servers in other network namespaces cannot be seen",
+    )
+}
+
+/// Steal since boot: a machine that others take time from measures badly.
+fn steal() -> Finding {
+    let share = fs::read_to_string("/proc/stat").ok().and_then(|text| {
+        let line = text.lines().next()?;
+        let ticks: Vec<f64> = line
+            .split_whitespace()
+            .skip(1)
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let busy: f64 = ticks.iter().take(8).sum();
+        Some(ticks.get(7)? / busy.max(1.0))
+    });
+    match share {
+        Some(share) => finding(
+            share < 0.02,
+            "steal",
+            format!("{:.2} % since boot", share * 100.0),
+            "the hypervisor takes processor time away: expect noise",
+        ),
+        None => finding(false, "steal", "unknown", "is /proc mounted?"),
+    }
+}
+
+fn governor() -> Finding {
+    let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let name = text.trim().to_owned();
+            finding(
+                name == "performance",
+                "governor",
+                name,
+                "`cpupower frequency-set -g performance` makes runs more alike",
+            )
+        }
+        Err(_) => finding(true, "governor", "not under this system's control", ""),
+    }
+}
+
+fn subject() -> Finding {
+    match command::find_subject("catalogue") {
+        Ok(program) => finding(true, "catalogue", program.path.display().to_string(), ""),
+        Err(error) => finding(
+            false,
+            "catalogue",
+            error.to_string(),
+            "`make subjects` builds it",
+        ),
+    }
+}
+
+/// Foreign drivers that can be run under observation; none is needed.
+fn drivers() -> Vec<Finding> {
+    let names = ["wrk", "h2load", "autocannon", "oha", "k6"];
+    names
+        .into_iter()
+        .map(|name| {
+            let found = match driver::available(name) {
+                Some(path) => path.display().to_string(),
+                None => "not there, and not needed".to_owned(),
+            };
+            finding(true, name, found, "")
+        })
+        .collect()
+}

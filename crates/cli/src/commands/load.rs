@@ -1,0 +1,388 @@
+//! `run` and `ramp`: flags become loads, loads become steps of one record.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use wallfinder_conduct::{Producer, StepOrder, sight};
+use wallfinder_engine::{IoChoice, precheck};
+use wallfinder_model::plan::StepPlan;
+use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
+use wallfinder_probe::Family;
+use wallfinder_stage::driver::DriverSpec;
+use wallfinder_stage::subject::{Subject, SubjectSpec};
+use wallfinder_sys::process;
+use wallfinder_wire::http1::Request;
+
+use crate::commands::record::{check_conditions, hold, judge_steps};
+use crate::exit::Failed;
+use crate::flags::{IoFlag, RampFlags, RunFlags, TargetFlags};
+use crate::interrupt::Interrupts;
+use crate::placement::Placement;
+use crate::present::Presenter;
+use crate::session::Session;
+use crate::target::{SUBJECT_HOST, Url, redact};
+
+/// How long the engine's own ceiling is measured after a step.
+pub(crate) const CALIBRATE_FOR: Nanos = Nanos::from_millis(600);
+/// How long a subject may take to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `wallfinder run`.
+pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
+    let arrival = match (flags.rate, flags.rate_to, flags.poisson) {
+        (None, _, _) => Arrival::Closed {
+            think: flags.target.think,
+        },
+        (Some(rate), None, true) => Arrival::Poisson { rate },
+        (Some(rate), None, false) => Arrival::Constant { rate },
+        (Some(from), Some(to), _) => Arrival::Ramp {
+            from,
+            to,
+            over: Nanos(flags.target.duration.0 + warmup(&flags.target, flags.requests).0),
+        },
+    };
+    let shape = Shape {
+        connections: flags.connections,
+        arrival,
+        requests: flags.requests,
+    };
+    load("run", &flags.target, &[shape])
+}
+
+/// `wallfinder ramp`.
+pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
+    let most = flags.connections.iter().copied().max().unwrap_or(1);
+    let shapes: Vec<Shape> = if flags.rates.is_empty() {
+        let closed = |connections: &u32| Shape {
+            connections: *connections,
+            arrival: Arrival::Closed {
+                think: flags.target.think,
+            },
+            requests: None,
+        };
+        flags.connections.iter().map(closed).collect()
+    } else {
+        let open = |rate: &Rate| Shape {
+            connections: most,
+            arrival: Arrival::Constant { rate: *rate },
+            requests: None,
+        };
+        flags.rates.iter().map(open).collect()
+    };
+    load("ramp", &flags.target, &shapes)
+}
+
+/// What differs between the steps of one command.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    connections: u32,
+    arrival: Arrival,
+    requests: Option<u64>,
+}
+
+fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
+    let by_duration = Nanos((flags.duration.0 / 10).clamp(300_000_000, 5_000_000_000));
+    // A counted load is counted from its first request.
+    let default = if requests.is_some() {
+        Nanos(0)
+    } else {
+        by_duration
+    };
+    flags.warmup.unwrap_or(default)
+}
+
+/// A server to load: one that was started for the run, or one that is there.
+pub(crate) struct Server {
+    /// Kept for its life: dropping it ends it.
+    pub(crate) subject: Option<Subject>,
+    /// Where the load goes.
+    pub(crate) address: SocketAddr,
+    /// Its processes, where they are seen.
+    pub(crate) family: Option<Family>,
+    /// Why not, where they are not.
+    pub(crate) not_seen: Option<String>,
+}
+
+/// Starts a subject on its processors.
+pub(crate) fn start_subject(
+    command: &str,
+    cpus: &[u32],
+    port: Option<u16>,
+) -> Result<(Subject, SocketAddr), Failed> {
+    let mut spec = SubjectSpec::new(with_port(command, port));
+    spec.cpus = cpus.to_vec();
+    spec.listen_timeout = LISTEN_TIMEOUT;
+    spec.expect_port = port;
+    let subject = Subject::start(spec).map_err(Failed::run)?;
+    let address = subject.address().parse().map_err(|_| {
+        Failed::run(format!(
+            "the subject says that it listens on `{}`, which is no address",
+            subject.address()
+        ))
+    })?;
+    Ok((subject, address))
+}
+
+/// A built-in subject is told the port that the URL names; any other server has it in its
+/// own configuration.
+fn with_port(command: &str, port: Option<u16>) -> String {
+    match port {
+        Some(port) if command.starts_with("catalogue") && !command.contains("--port") => {
+            format!("{command} --port {port}")
+        }
+        _ => command.to_owned(),
+    }
+}
+
+fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Failed> {
+    let url = Url::parse(&flags.url)?;
+    let request = request(flags, &url)?;
+    let driver = flags.driver.as_deref().map(parse_driver).transpose()?;
+    check_conditions(&flags.require, &flags.threshold)?;
+    if flags.subject.is_none() && url.host == SUBJECT_HOST {
+        return Err(Failed::usage(
+            "the host `subject` is the server that --subject starts, and there is no --subject",
+        ));
+    }
+    let client_cpus = flags.client_cpus.clone().map(|list| list.0);
+    let server_cpus = flags.server_cpus.clone().map(|list| list.0);
+    let interrupts = Interrupts::catch();
+    let (server, placement) = match &flags.subject {
+        Some(subject) => {
+            let placement = Placement::decide(client_cpus, server_cpus, true, None);
+            let (subject, address) = start_subject(subject, &placement.server, Some(url.port))?;
+            let address = url.resolve(Some(address), &flags.i_may_load)?;
+            let (family, not_seen) = sight::server(address, flags.server_pid);
+            let server = Server {
+                subject: Some(subject),
+                address,
+                family,
+                not_seen,
+            };
+            (server, placement)
+        }
+        None => {
+            let address = url.resolve(None, &flags.i_may_load)?;
+            let (family, not_seen) = sight::server(address, flags.server_pid);
+            let runs_on = family.as_ref().and_then(sight::cpus_of);
+            let server = Server {
+                subject: None,
+                address,
+                family,
+                not_seen,
+            };
+            (server, Placement::decide(client_cpus, None, false, runs_on))
+        }
+    };
+    if !placement.client.is_empty() {
+        process::pin_to(&placement.client).map_err(Failed::run)?;
+    }
+    let orders = orders(flags, shapes, &url, &request, &server, &placement, driver)?;
+    for order in &orders {
+        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+    }
+    let plan = plan(command, flags, &url, &orders, &placement);
+    let mut environment = wallfinder_probe::fingerprint(Some(server.address));
+    note_versions(&mut environment, server.subject.as_ref());
+    let mut presenter = Presenter::new(flags.output.quiet, flags.output.ascii);
+    let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
+    presenter.sides(&placement.client, &server_cpus.unwrap_or_default());
+    let mut session = Session::begin(plan, environment, &flags.output, interrupts, presenter)?;
+    let mut result = Ok(());
+    for order in &orders {
+        if session.interrupted() {
+            break;
+        }
+        if let Err(failed) = session.step(order) {
+            result = Err(failed);
+            break;
+        }
+    }
+    // Steps side by side tell more of each other than each tells alone.
+    judge_steps(&mut session.record);
+    let record = session.finish(result, &flags.output)?;
+    hold(&record, &flags.require, &flags.threshold)
+}
+
+pub(crate) fn note_versions(
+    environment: &mut wallfinder_model::Environment,
+    subject: Option<&Subject>,
+) {
+    let versions = &mut environment.versions;
+    versions.insert("wallfinder".into(), env!("CARGO_PKG_VERSION").into());
+    if let Some(version) = subject.and_then(Subject::version) {
+        versions.insert("subject".into(), version.to_owned());
+    }
+}
+
+fn parse_driver(command: &str) -> Result<DriverSpec, Failed> {
+    DriverSpec::parse(command).map_err(Failed::usage)
+}
+
+fn orders(
+    flags: &TargetFlags,
+    shapes: &[Shape],
+    url: &Url,
+    request: &Request,
+    server: &Server,
+    placement: &Placement,
+    driver: Option<DriverSpec>,
+) -> Result<Vec<StepOrder>, Failed> {
+    let target = url.target(server.address);
+    let producer = match driver {
+        Some(spec) => Producer::Foreign {
+            spec: Box::new(spec),
+            url: url.with_address(server.address),
+        },
+        None => Producer::Engine(io_choice(flags.io)),
+    };
+    let order = |(index, shape): (usize, &Shape)| {
+        let load = step_load(flags, shape, request, placement);
+        StepOrder {
+            index: index as u32,
+            name: step_name(url.path(), &load),
+            target: target.clone(),
+            address: server.address,
+            load,
+            request: request.clone(),
+            producer: producer.clone(),
+            client_cpus: placement.client.clone(),
+            null_server_cpu: placement.null_server_cpu(),
+            seed: flags.seed,
+            server: server.family.clone(),
+            server_not_seen: server.not_seen.clone(),
+            calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
+        }
+    };
+    Ok(shapes.iter().enumerate().map(order).collect())
+}
+
+pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
+    match io {
+        IoFlag::Auto => IoChoice::Auto,
+        IoFlag::Uring => IoChoice::Uring,
+        IoFlag::Epoll => IoChoice::Epoll,
+    }
+}
+
+fn step_load(
+    flags: &TargetFlags,
+    shape: &Shape,
+    request: &Request,
+    placement: &Placement,
+) -> Load {
+    Load {
+        connections: shape.connections,
+        in_flight_per_connection: flags.pipeline,
+        lanes: placement.lanes(flags.lanes, shape.connections),
+        arrival: shape.arrival,
+        warmup: warmup(flags, shape.requests),
+        stop: Stop {
+            after: flags.duration,
+            requests: shape.requests,
+        },
+        timeout: flags.timeout,
+        connection_per_request: flags.no_keepalive,
+        method: request.method.clone(),
+        header_names: request.headers.iter().map(|(name, _)| name.clone()).collect(),
+        body_bytes: request.body.len() as u64,
+        inflate: flags.inflate,
+    }
+}
+
+/// `/simple c=100`, with the depth and the rate where there is one.
+pub(crate) fn step_name(path: &str, load: &Load) -> String {
+    let depth = match load.in_flight_per_connection {
+        1 => String::new(),
+        depth => format!(" depth={depth}"),
+    };
+    let rate = match load.arrival {
+        Arrival::Closed { .. } => String::new(),
+        Arrival::Constant { rate } | Arrival::Poisson { rate } => format!(" rate={}", rate.0),
+        Arrival::Ramp { from, to, .. } => format!(" rate={}..{}", from.0, to.0),
+    };
+    format!("{path} c={}{depth}{rate}", load.connections)
+}
+
+fn plan(
+    command: &str,
+    flags: &TargetFlags,
+    url: &Url,
+    orders: &[StepOrder],
+    placement: &Placement,
+) -> Plan {
+    let steps = orders.iter().map(|order| StepPlan {
+        name: order.name.clone(),
+        target: order.target.clone(),
+        load: order.load.clone(),
+    });
+    let default_name = || {
+        let path = url.path().trim_matches('/').replace('/', "-");
+        match path.as_str() {
+            "" => command.to_owned(),
+            path => format!("{command}-{path}"),
+        }
+    };
+    Plan {
+        name: flags.output.name.clone().unwrap_or_else(default_name),
+        command: command.to_owned(),
+        target: orders[0].target.clone(),
+        steps: steps.collect(),
+        seed: flags.seed,
+        client_cpus: placement.client.clone(),
+        server_cpus: placement.server.clone(),
+        subject: flags.subject.clone(),
+        driver: flags.driver.as_deref().map(redact),
+    }
+}
+
+fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
+    let mut request = Request::new(
+        flags.method.clone(),
+        url.authority.clone(),
+        url.path_and_query.clone(),
+    );
+    for header in &flags.headers {
+        let (name, value) = header.split_once(':').ok_or_else(|| {
+            Failed::usage(format!(
+                "`{}` is not a header field such as 'Accept: text/html'",
+                redact(header)
+            ))
+        })?;
+        request = request.header(name.trim(), value.trim());
+    }
+    if let Some(user_info) = &url.user_info {
+        let encoded = BASE64.encode(user_info);
+        request = request.header("Authorization", format!("Basic {encoded}"));
+    }
+    if let Some(body) = body(flags)? {
+        request = request.body(body);
+    }
+    // Encoded once here as well, so that a bad field is refused before anything is started.
+    wallfinder_wire::http1::Shared::new(&request, wallfinder_wire::http1::Options::default())
+        .map_err(Failed::usage)?;
+    Ok(request)
+}
+
+fn body(flags: &TargetFlags) -> Result<Option<Vec<u8>>, Failed> {
+    const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+    if let Some(bytes) = flags.body_bytes {
+        if bytes.0 > BODY_BYTES_MAX {
+            return Err(Failed::usage(format!(
+                "--body-bytes is {bytes}; at most 64 MiB are sent with a request"
+            )));
+        }
+        return Ok(Some(vec![b'x'; bytes.0 as usize]));
+    }
+    match &flags.body {
+        None => Ok(None),
+        Some(text) => match text.strip_prefix('@') {
+            None => Ok(Some(text.clone().into_bytes())),
+            Some(file) => std::fs::read(file)
+                .map(Some)
+                .map_err(|error| Failed::usage(format!("the body file {file}: {error}"))),
+        },
+    }
+}

@@ -1,0 +1,118 @@
+//! `judge` and `report`: a record read back, judged again or printed again; and the
+//! conditions that a run may be held to.
+
+use std::path::Path;
+
+use wallfinder_judge::require::{Requirement, require};
+use wallfinder_judge::thresholds::Threshold;
+use wallfinder_judge::ramp;
+use wallfinder_model::{Record, Verdict};
+use wallfinder_report::text::Paths;
+
+use crate::exit::{self, Failed};
+use crate::flags::RecordFlags;
+use crate::output;
+
+/// `wallfinder judge RUN`: verdicts anew, by this version, from what was measured.
+pub(crate) fn judge(flags: &RecordFlags) -> Result<(), Failed> {
+    conditions(&flags.require, &flags.threshold)?;
+    let mut record = open(&flags.run)?;
+    judge_steps(&mut record);
+    print(&record, flags, &Paths::default())?;
+    hold(&record, &flags.require, &flags.threshold)
+}
+
+/// `wallfinder report RUN`: the record as it was judged then, and its page.
+pub(crate) fn report(flags: &RecordFlags) -> Result<(), Failed> {
+    conditions(&flags.require, &flags.threshold)?;
+    let record = open(&flags.run)?;
+    let folder = match flags.run.is_dir() {
+        true => flags.run.as_path(),
+        false => flags.run.parent().unwrap_or(Path::new(".")),
+    };
+    let page = folder.join("report.html");
+    output::put(&wallfinder_report::html::render(&record), Some(&page))?;
+    let (folder, page) = (folder.display().to_string(), page.display().to_string());
+    let paths = Paths {
+        record: Some(&folder),
+        report: Some(&page),
+    };
+    print(&record, flags, &paths)?;
+    hold(&record, &flags.require, &flags.threshold)
+}
+
+/// Reads a run's folder.
+pub(crate) fn open(run: &Path) -> Result<Record, Failed> {
+    wallfinder_store::open(run).map_err(Failed::run)
+}
+
+/// Judges every step anew, with its neighbours where they make a ramp.
+pub(crate) fn judge_steps(record: &mut Record) {
+    let verdicts = ramp::verdicts(&record.steps, &record.environment);
+    for (step, verdict) in record.steps.iter_mut().zip(verdicts) {
+        step.verdict = Some(verdict);
+    }
+}
+
+fn print(record: &Record, flags: &RecordFlags, paths: &Paths<'_>) -> Result<(), Failed> {
+    let file = flags.output.as_deref();
+    output::print(record, paths, flags.format, file, flags.ascii)
+}
+
+/// What a run is held to, read from the command line.
+fn conditions(
+    requirement: &Option<String>,
+    thresholds: &[String],
+) -> Result<(Option<Requirement>, Vec<Threshold>), Failed> {
+    let requirement = requirement
+        .as_deref()
+        .map(|text| text.parse().map_err(Failed::usage))
+        .transpose()?;
+    let thresholds = thresholds
+        .iter()
+        .map(|text| text.parse().map_err(Failed::usage))
+        .collect::<Result<Vec<Threshold>, Failed>>()?;
+    Ok((requirement, thresholds))
+}
+
+/// Refuses conditions that make no sense, before anything is started.
+pub(crate) fn check_conditions(
+    requirement: &Option<String>,
+    thresholds: &[String],
+) -> Result<(), Failed> {
+    conditions(requirement, thresholds).map(|_| ())
+}
+
+/// Holds a record to its conditions. A threshold is of every step; a requirement is of
+/// the ceiling: in a ramp, the step with the most throughput.
+pub(crate) fn hold(
+    record: &Record,
+    requirement: &Option<String>,
+    thresholds: &[String],
+) -> Result<(), Failed> {
+    let (requirement, thresholds) = conditions(requirement, thresholds)?;
+    for threshold in &thresholds {
+        let mut crossings = record.steps.iter().map(|step| threshold.evaluate(step));
+        if record.steps.is_empty() {
+            let message = format!("threshold `{threshold}` has no step to be measured on");
+            return Err(Failed::with_code(exit::THRESHOLD, message));
+        }
+        if let Some(breach) = crossings.find(|crossing| !crossing.holds) {
+            return Err(Failed::with_code(exit::THRESHOLD, breach.sentence));
+        }
+    }
+    let Some(requirement) = requirement else {
+        return Ok(());
+    };
+    let verdicts: Vec<Verdict> = ramp::read(&record.steps, &record.environment)
+        .peak
+        .and_then(|peak| record.steps.get(peak.position)?.verdict.clone())
+        .into_iter()
+        .collect();
+    let answer = require(requirement, &verdicts);
+    if answer.holds {
+        Ok(())
+    } else {
+        Err(Failed::with_code(exit::REQUIREMENT, answer.sentence))
+    }
+}

@@ -1,0 +1,394 @@
+//! Flags as data: parsed before anything is touched. Short names keep the meaning that
+//! most load testers' users have in their fingers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use wallfinder_model::units::{self, Bytes, Nanos, Rate};
+
+/// Load testing that names the wall, and proves it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "wallfinder",
+    version,
+    about,
+    long_about = "Wallfinder drives load at a network service, watches client, server and link, and says \
+                  which one thing keeps throughput from rising.",
+    after_help = "Examples:\n  \
+        wallfinder run http://127.0.0.1:8083/simple -c 100 -d 10s\n  \
+        wallfinder ramp http://127.0.0.1:8083/read --connections 10,100,1000\n  \
+        wallfinder run --subject catalogue http://subject:8083/compute -c 64\n  \
+        wallfinder run --driver 'autocannon -c 100 -p 100 {url}' http://127.0.0.1:8083/simple\n\n\
+        Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 a threshold was breached,\n  \
+        4 --require did not hold, 130/143 interrupted (the partial record is sealed).",
+    disable_help_subcommand = true
+)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Hold one load at a target, and say what was the wall.
+    Run(RunFlags),
+    /// Hold one load after the other, and print one table with its "bound by" column.
+    Ramp(RampFlags),
+    /// Judge a record again.
+    Judge(RecordFlags),
+    /// Print a record again, and write its HTML report.
+    Report(RecordFlags),
+    /// Compare two records step by step, and say where their environments differ.
+    Compare(CompareFlags),
+    /// Find the most that this machine's lanes can drive.
+    Calibrate(CalibrateFlags),
+    /// Say what this machine offers, what is missing, and the way out.
+    Doctor,
+    /// Print the JSON Schema of `--format json`, or of study files.
+    Schema(SchemaFlags),
+}
+
+/// What to load, and how it is shown: shared by `run` and `ramp`.
+#[derive(Debug, Args)]
+pub(crate) struct TargetFlags {
+    /// The URL under load; the host `subject` is the one started by --subject.
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+
+    /// Engine threads; by default one for each processor of the client.
+    #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]
+    pub(crate) lanes: Option<u32>,
+
+    /// Length of the measured window of each step.
+    #[arg(short = 'd', long, default_value = "10s")]
+    pub(crate) duration: Nanos,
+
+    /// Not measured at the start of each step [default: a tenth of the duration, 0.3 s to 5 s].
+    #[arg(long)]
+    pub(crate) warmup: Option<Nanos>,
+
+    /// Requests in flight on each connection (HTTP/1.1 pipelining).
+    #[arg(long = "pipeline", alias = "pipelining", default_value = "1", value_parser = count_u32)]
+    pub(crate) pipeline: u32,
+
+    /// Pause between an answer and the next request of a closed loop.
+    #[arg(long, default_value = "0s")]
+    pub(crate) think: Nanos,
+
+    /// Request method.
+    #[arg(short = 'm', long, default_value = "GET")]
+    pub(crate) method: String,
+
+    /// Header field, such as 'Accept: text/html'; may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+
+    /// Request body; @FILE reads it from a file.
+    #[arg(short = 'b', long, conflicts_with = "body_bytes")]
+    pub(crate) body: Option<String>,
+
+    /// Request body of this many bytes.
+    #[arg(long, value_name = "N")]
+    pub(crate) body_bytes: Option<Bytes>,
+
+    /// Total deadline of a request, from its intended instant.
+    #[arg(long, default_value = "10s")]
+    pub(crate) timeout: Nanos,
+
+    /// Open a connection for each request.
+    #[arg(long)]
+    pub(crate) no_keepalive: bool,
+
+    /// Decode gzip and deflate bodies, as a client that reads them would.
+    #[arg(long)]
+    pub(crate) inflate: bool,
+
+    /// How sockets are waited for.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) io: IoFlag,
+
+    /// Processors for the lanes or the driver, such as 1 or 2-3,6.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    pub(crate) client_cpus: Option<CpuList>,
+
+    /// Processors for the subject.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    pub(crate) server_cpus: Option<CpuList>,
+
+    /// Start this server for the run and stop it afterwards; built-in: 'catalogue [FLAGS]'.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) subject: Option<String>,
+
+    /// Let another load generator produce the load, under the same observation;
+    /// {url} in the command is the target.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) driver: Option<String>,
+
+    /// The server's process, where it cannot be found from the URL.
+    #[arg(long, value_name = "PID")]
+    pub(crate) server_pid: Option<u32>,
+
+    /// Do not measure the engine's own ceiling after each step.
+    #[arg(long)]
+    pub(crate) no_calibrate: bool,
+
+    /// Seed of everything drawn at random.
+    #[arg(long, default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// You may load this host although it is not loopback, private or a lab address.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) i_may_load: Vec<String>,
+
+    /// Fail with exit code 3 unless it holds, such as 'p99<5ms', 'rps>20k', 'errors<0.1%'.
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) threshold: Vec<String>,
+
+    /// Fail with exit code 4 unless the verdict is server-bound, or the wall named.
+    #[arg(long, value_name = "WALL")]
+    pub(crate) require: Option<String>,
+
+    /// Accepted for scripts of other tools: latencies are always printed.
+    #[arg(long)]
+    pub(crate) latency: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+pub(crate) struct OutputFlags {
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+
+    /// Write what is printed to this file instead.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Folder that records are kept in.
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) runs: PathBuf,
+
+    /// Name of the run, part of its folder's name.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+
+    /// No live view and no progress.
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
+
+    /// Keep to ASCII.
+    #[arg(long)]
+    pub(crate) ascii: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags {
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections in all.
+    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    pub(crate) connections: u32,
+
+    /// Open loop: requests per second in all, whatever the answers do.
+    #[arg(short = 'R', long)]
+    pub(crate) rate: Option<Rate>,
+
+    /// Open loop: the rate grows linearly to this one over the run.
+    #[arg(long, requires = "rate", conflicts_with = "poisson")]
+    pub(crate) rate_to: Option<Rate>,
+
+    /// Open loop: exponential gaps between requests instead of even ones.
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+
+    /// Stop after this many requests; -d is then the longest it may take.
+    #[arg(short = 'n', long, value_parser = units::parse_count)]
+    pub(crate) requests: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RampFlags {
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections of each step.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count_u32,
+          default_value = "1,4,16,64,256")]
+    pub(crate) connections: Vec<u32>,
+
+    /// Open loop: one step for each of these rates, at the largest number of connections.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) rates: Vec<Rate>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordFlags {
+    /// The run's folder; `runs/latest` is the last one.
+    pub(crate) run: PathBuf,
+
+    /// Fail with exit code 4 unless the verdict is server-bound, or the wall named.
+    #[arg(long, value_name = "WALL")]
+    pub(crate) require: Option<String>,
+
+    /// Fail with exit code 3 unless it holds.
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) threshold: Vec<String>,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+
+    /// Write what is printed to this file instead.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Keep to ASCII.
+    #[arg(long)]
+    pub(crate) ascii: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareFlags {
+    /// The run to compare with.
+    pub(crate) before: PathBuf,
+    /// The run to compare.
+    pub(crate) after: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateFlags {
+    /// Connections in all.
+    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    pub(crate) connections: u32,
+
+    /// Requests in flight on each connection.
+    #[arg(long = "pipeline", alias = "pipelining", default_value = "1", value_parser = count_u32)]
+    pub(crate) pipeline: u32,
+
+    /// Engine threads; by default one for each processor of the client.
+    #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]
+    pub(crate) lanes: Option<u32>,
+
+    /// Length of each measurement.
+    #[arg(short = 'd', long, default_value = "2s")]
+    pub(crate) duration: Nanos,
+
+    /// Bytes of the answers' bodies.
+    #[arg(long, default_value = "16")]
+    pub(crate) answer_bytes: Bytes,
+
+    /// How sockets are waited for.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) io: IoFlag,
+
+    /// Processors for the lanes.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    pub(crate) client_cpus: Option<CpuList>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaFlags {
+    /// Which schema.
+    #[arg(value_enum, default_value = "record")]
+    pub(crate) of: SchemaOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    Record,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoFlag {
+    Auto,
+    Uring,
+    Epoll,
+}
+
+/// Processors by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let bad = || format!("`{text}` is not a list of processors such as 0 or 2-3,6");
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().map_err(|_| bad())?;
+        let last: u32 = last.trim().parse().map_err(|_| bad())?;
+        if first > last || last > 4095 {
+            return Err(bad());
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    let there = wallfinder_sys::process::allowed_cpus();
+    match cpus.iter().find(|cpu| !there.contains(cpu)) {
+        Some(cpu) => Err(format!(
+            "processor {cpu} is not one that this process may use: {there:?}"
+        )),
+        None => Ok(CpuList(cpus)),
+    }
+}
+
+fn count_u32(text: &str) -> Result<u32, String> {
+    let count = units::parse_count(text).map_err(|error| error.to_string())?;
+    match u32::try_from(count) {
+        Ok(0) => Err("it must be at least 1".into()),
+        Ok(count) if count <= 1_000_000 => Ok(count),
+        _ => Err(format!("`{text}` is more than a million")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_are_well_formed() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn users_fingers_are_understood() {
+        let line = "wallfinder run http://127.0.0.1/ -c 10k -d 30s -t 1 -R 20k -n 1M -m POST \
+                    -b x --latency --timeout 2s --pipeline 100";
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        words.extend(["-H", "Accept: text/html"]);
+        let flags = Flags::try_parse_from(words).unwrap();
+        let Command::Run(run) = flags.command else {
+            panic!("not a run");
+        };
+        assert_eq!(run.connections, 10_000);
+        assert_eq!(run.requests, Some(1_000_000));
+        assert_eq!(run.rate, Some(Rate(20_000.0)));
+        assert_eq!(run.target.pipeline, 100);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "wallfinder run http://127.0.0.1/ -c 0",
+            "wallfinder run http://127.0.0.1/ -d -1s",
+            "wallfinder run http://127.0.0.1/ -R nan",
+            "wallfinder run http://127.0.0.1/ --rate-to 5",
+            "wallfinder run http://127.0.0.1/ --client-cpus 9999",
+            "wallfinder run",
+        ] {
+            assert!(Flags::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+}

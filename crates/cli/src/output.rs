@@ -1,0 +1,72 @@
+//! Where results go and how they look: standard output or a file, text, JSON or CSV.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use wallfinder_model::Record;
+use wallfinder_report::look::Look;
+use wallfinder_report::text::Paths;
+
+use crate::exit::Failed;
+use crate::flags::Format;
+
+/// Prints a record in a format, to a file where one is named.
+pub(crate) fn print(
+    record: &Record,
+    paths: &Paths<'_>,
+    format: Format,
+    file: Option<&Path>,
+    ascii: bool,
+) -> Result<(), Failed> {
+    let text = match format {
+        Format::Text => {
+            let to_terminal = file.is_none() && io::stdout().is_terminal();
+            wallfinder_report::text::record(record, paths, &look(to_terminal, ascii))
+        }
+        Format::Json => wallfinder_report::json::document(record),
+        Format::Csv => wallfinder_report::csv::steps(record),
+    };
+    put(&text, file)
+}
+
+/// Writes text to a file or to standard output. A reader that went away is no error.
+pub(crate) fn put(text: &str, file: Option<&Path>) -> Result<(), Failed> {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    let Some(path) = file else {
+        let mut out = io::stdout().lock();
+        return match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failed::run(format!(
+                "standard output cannot be written: {error}"
+            ))),
+            _ => Ok(()),
+        };
+    };
+    fs::write(path, format!("{text}{newline}"))
+        .map_err(|error| Failed::run(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// What the place of output can show.
+pub(crate) fn look(to_terminal: bool, ascii: bool) -> Look {
+    let colour = to_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    // Pipes and files get UTF-8 as everything else does; a terminal may say that it cannot.
+    let plain = to_terminal
+        && locale.is_some_and(|value| !value.to_ascii_lowercase().contains("utf"));
+    Look {
+        width: if to_terminal { columns() } else { 100 },
+        colour,
+        ascii: ascii || plain,
+    }
+}
+
+fn columns() -> u16 {
+    rustix::termios::tcgetwinsize(io::stdout())
+        .or_else(|_| rustix::termios::tcgetwinsize(io::stderr()))
+        .map(|size| size.ws_col)
+        .ok()
+        .filter(|columns| *columns > 0)
+        .unwrap_or(100)
+}

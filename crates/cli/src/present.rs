@@ -1,0 +1,200 @@
+//! Showing a run while it goes on: a frame on a terminal, a line a second elsewhere.
+//! What is shown are snapshots that the lanes publish anyway.
+
+use std::io::{self, IsTerminal, Write};
+
+use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
+use wallfinder_model::record::Interval;
+use wallfinder_model::{Arrival, Step};
+use wallfinder_report::look::Look;
+use wallfinder_report::text::live::{self, Core, Moment, Phase, Side};
+
+use crate::output;
+
+/// Slices of throughput that the frame's curve shows.
+const HISTORY_MAX: usize = 120;
+/// Slices between two frames, and between two lines.
+const SLICES_PER_FRAME: u64 = 2;
+const SLICES_PER_LINE: u64 = 10;
+
+/// Who shows it, and where.
+#[derive(Debug)]
+pub(crate) struct Presenter {
+    mode: Mode,
+    look: Look,
+    moment: Moment,
+    slices: u64,
+    /// Lines of the frame on the screen.
+    drawn: usize,
+    warmup_ns: u64,
+    client_cpus: Vec<u32>,
+    server_cpus: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Quiet,
+    Lines,
+    Frame,
+}
+
+impl Presenter {
+    /// One for standard error; quiet where that is asked for.
+    pub(crate) fn new(quiet: bool, ascii: bool) -> Presenter {
+        let terminal = io::stderr().is_terminal();
+        let mode = match (quiet, terminal) {
+            (true, _) => Mode::Quiet,
+            (false, true) => Mode::Frame,
+            (false, false) => Mode::Lines,
+        };
+        Presenter {
+            mode,
+            look: output::look(terminal, ascii),
+            moment: Moment::default(),
+            slices: 0,
+            drawn: 0,
+            warmup_ns: 0,
+            client_cpus: Vec::new(),
+            server_cpus: Vec::new(),
+        }
+    }
+
+    /// Something to be told once.
+    pub(crate) fn say(&mut self, text: &str) {
+        if self.mode != Mode::Quiet {
+            self.erase();
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// Whose processors are whose.
+    pub(crate) fn sides(&mut self, client_cpus: &[u32], server_cpus: &[u32]) {
+        self.client_cpus = client_cpus.to_vec();
+        self.server_cpus = server_cpus.to_vec();
+    }
+
+    /// A step begins: number `step` of `steps`, from 1.
+    pub(crate) fn begins(&mut self, step: &Step, number: u32, steps: u32) {
+        let load = &step.load;
+        self.warmup_ns = load.warmup.0;
+        self.slices = 0;
+        self.moment = Moment {
+            title: step.target.url.clone(),
+            step: number,
+            steps,
+            name: step.name.clone(),
+            phase: Phase::WarmUp,
+            planned_ns: load.warmup.0 + load.stop.after.0,
+            asked: match load.arrival {
+                Arrival::Closed { .. } => None,
+                Arrival::Constant { rate } | Arrival::Poisson { rate } => Some(rate.0),
+                Arrival::Ramp { to, .. } => Some(to.0),
+            },
+            ..Moment::default()
+        };
+    }
+
+    /// A slice has ended.
+    pub(crate) fn interval(&mut self, interval: &Interval, sample: Option<&Sample>) {
+        let moment = &mut self.moment;
+        let rate = interval.answered as f64 * 1e9 / interval.span_ns.max(1) as f64;
+        moment.phase = if interval.at_ns < self.warmup_ns {
+            Phase::WarmUp
+        } else {
+            Phase::Measuring
+        };
+        moment.elapsed_ns = interval.at_ns;
+        moment.throughput = rate;
+        if moment.history.len() == HISTORY_MAX {
+            moment.history.remove(0);
+        }
+        moment.history.push(rate);
+        if interval.p50_ns > 0 {
+            moment.p50_ns = interval.p50_ns;
+            moment.p99_ns = interval.p99_ns;
+        }
+        moment.in_flight = interval.in_flight;
+        moment.answered += interval.answered;
+        moment.failed += interval.failed;
+        if let Some(sample) = sample {
+            moment.client = side("client", sample.client.as_ref(), sample, &self.client_cpus);
+            moment.server = side("server", sample.server.as_ref(), sample, &self.server_cpus);
+        }
+        self.slices += 1;
+        self.show();
+    }
+
+    /// The window has closed.
+    pub(crate) fn phase(&mut self, phase: Phase) {
+        self.moment.phase = phase;
+        if self.mode == Mode::Frame {
+            self.draw();
+        }
+    }
+
+    /// A step has ended: its line stays.
+    pub(crate) fn ended(&mut self, step: &Step, steps: u32) {
+        if self.mode == Mode::Quiet {
+            return;
+        }
+        self.erase();
+        let _ = writeln!(io::stderr(), "{}", live::step_line(step, steps, &self.look));
+    }
+
+    fn show(&mut self) {
+        match self.mode {
+            Mode::Quiet => {}
+            Mode::Frame if self.slices.is_multiple_of(SLICES_PER_FRAME) => self.draw(),
+            Mode::Lines if self.slices.is_multiple_of(SLICES_PER_LINE) => {
+                let _ = writeln!(io::stderr(), "{}", live::line(&self.moment, &self.look));
+            }
+            Mode::Frame | Mode::Lines => {}
+        }
+    }
+
+    fn draw(&mut self) {
+        let lines = live::frame(&self.moment, &self.look);
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text.push_str(&format!("\x1b[{}A\x1b[J", self.drawn));
+        }
+        for line in &lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        self.drawn = lines.len();
+        let mut err = io::stderr().lock();
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+
+    fn erase(&mut self) {
+        if self.drawn > 0 {
+            let _ = write!(io::stderr(), "\x1b[{}A\x1b[J", self.drawn);
+            self.drawn = 0;
+        }
+    }
+}
+
+fn side(
+    name: &str,
+    family: Option<&FamilySample>,
+    sample: &Sample,
+    cpus: &[u32],
+) -> Option<Side> {
+    let family = family?;
+    let cores: Vec<Core> = sample
+        .cores
+        .iter()
+        .filter(|core| cpus.is_empty() || cpus.contains(&core.cpu))
+        .map(|core: &CoreSample| Core {
+            cpu: core.cpu,
+            busy: f64::from(core.busy()),
+        })
+        .collect();
+    let available = cores.len().max(1) as f64 * sample.span_ns.max(1) as f64;
+    Some(Side {
+        name: name.to_owned(),
+        utilisation: family.cpu_ns as f64 / available,
+        cores: if cpus.is_empty() { Vec::new() } else { cores },
+    })
+}

@@ -1,0 +1,213 @@
+//! One run from its folder to its seal: steps are conducted, journalled as they go, and
+//! the record is whole or says what is missing.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct};
+use wallfinder_model::record::{Interval, SCHEMA};
+use wallfinder_model::telemetry::Sample;
+use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
+use wallfinder_report::text::Paths;
+use wallfinder_report::text::live::Phase;
+use wallfinder_store::{Journal, RunFolder, StoreError, utc_rfc3339};
+
+use crate::exit::Failed;
+use crate::flags::OutputFlags;
+use crate::interrupt::Interrupts;
+use crate::output;
+use crate::present::Presenter;
+use crate::target::redact;
+
+/// A run under way.
+pub(crate) struct Session {
+    folder: RunFolder,
+    journal: Journal,
+    pub(crate) record: Record,
+    interrupts: Interrupts,
+    pub(crate) presenter: Presenter,
+    /// Steps planned: what progress counts towards.
+    steps: u32,
+}
+
+impl Session {
+    /// Makes the folder and the journal: after this the disk is known to take the record.
+    pub(crate) fn begin(
+        plan: Plan,
+        environment: Environment,
+        output: &OutputFlags,
+        interrupts: Interrupts,
+        presenter: Presenter,
+    ) -> Result<Session, Failed> {
+        let now = SystemTime::now();
+        let folder = RunFolder::create(&output.runs, &plan.name, now).map_err(store)?;
+        let steps = plan.steps.len() as u32;
+        let record = Record {
+            schema: SCHEMA.to_owned(),
+            id: folder.id().to_owned(),
+            started_utc: utc_rfc3339(now),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command_line: redacted_command_line(),
+            plan,
+            environment,
+            steps: Vec::new(),
+            caveats: Vec::new(),
+            complete: false,
+            interrupted: None,
+            claims: Vec::new(),
+        };
+        let journal = folder.begin(&record).map_err(store)?;
+        Ok(Session {
+            folder,
+            journal,
+            record,
+            interrupts,
+            presenter,
+            steps,
+        })
+    }
+
+    /// Whether a signal has ended the run.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.interrupts.came().is_some()
+    }
+
+    /// Runs one step and keeps it.
+    pub(crate) fn step(&mut self, order: &StepOrder) -> Result<&Step, Failed> {
+        let signals = self.interrupts.next_step();
+        let mut live = Live {
+            presenter: &mut self.presenter,
+            journal: &self.journal,
+            interrupts: &self.interrupts,
+            failure: None,
+            index: order.index,
+            steps: self.steps,
+        };
+        let conducted = conduct(order, &self.record.environment, &signals, &mut live);
+        let failure = live.failure;
+        let step = match conducted {
+            Ok(step) => step,
+            Err(error) => {
+                self.record.caveats.push(Caveat::Incomplete {
+                    what: format!("step {} did not run: {error}", order.index + 1),
+                });
+                return Err(conduct_failed(&error));
+            }
+        };
+        if let Some(error) = failure {
+            return Err(store(error));
+        }
+        self.journal.step_ends(&step).map_err(store)?;
+        self.presenter.ended(&step, self.steps);
+        self.record.steps.push(step);
+        Ok(self.record.steps.last().expect("it was just pushed"))
+    }
+
+    /// Seals the record, writes the report beside it, prints the result, and gives the
+    /// record back. `result` is what the steps came to: a failure is reported after what
+    /// there is has been sealed.
+    pub(crate) fn finish(
+        mut self,
+        result: Result<(), Failed>,
+        output: &OutputFlags,
+    ) -> Result<Record, Failed> {
+        if let Some((_, name)) = self.interrupts.came() {
+            self.record.interrupted = Some(name.to_owned());
+        }
+        self.record.complete = result.is_ok() && self.record.interrupted.is_none();
+        if !self.record.complete && self.record.steps.len() < self.steps as usize {
+            self.record.caveats.push(Caveat::Incomplete {
+                what: format!(
+                    "{} of {} steps were measured",
+                    self.record.steps.len(),
+                    self.steps
+                ),
+            });
+        }
+        let sealed = self.folder.seal(&self.journal, &self.record).map_err(store);
+        // What failed first is the cause.
+        result?;
+        sealed?;
+        let page = self.folder.path().join("report.html");
+        output::put(&wallfinder_report::html::render(&self.record), Some(&page))?;
+        let (folder, page) = (shown(self.folder.path()), shown(&page));
+        let paths = Paths {
+            record: Some(&folder),
+            report: Some(&page),
+        };
+        let file = output.output.as_deref();
+        output::print(&self.record, &paths, output.format, file, output.ascii)?;
+        match self.interrupts.came() {
+            Some((code, _)) => Err(Failed::with_code(code, "")),
+            None => Ok(self.record),
+        }
+    }
+}
+
+/// Passes what happens in a step on to the journal and to who watches.
+struct Live<'s> {
+    presenter: &'s mut Presenter,
+    journal: &'s Journal,
+    interrupts: &'s Interrupts,
+    failure: Option<StoreError>,
+    index: u32,
+    steps: u32,
+}
+
+impl Live<'_> {
+    /// A disk that takes no more ends the load.
+    fn note(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result
+            && self.failure.is_none()
+        {
+            self.failure = Some(error);
+            self.interrupts.stop_step();
+        }
+    }
+}
+
+impl Audience for Live<'_> {
+    fn begins(&mut self, step: &Step) {
+        self.presenter.begins(step, self.index + 1, self.steps);
+        let result = self.journal.step_begins(step);
+        self.note(result);
+    }
+
+    fn interval(&mut self, interval: &Interval, sample: Option<&Sample>) {
+        self.presenter.interval(interval, sample);
+        let result = self.journal.interval(self.index, interval);
+        self.note(result);
+        if let Some(sample) = sample {
+            let result = self.journal.samples(self.index, vec![sample.clone()]);
+            self.note(result);
+        }
+    }
+
+    fn calibrating(&mut self) {
+        self.presenter.phase(Phase::Judging);
+    }
+}
+
+fn shown(path: &std::path::Path) -> String {
+    path.display().to_string()
+}
+
+fn store(error: StoreError) -> Failed {
+    Failed::run(error)
+}
+
+fn conduct_failed(error: &ConductError) -> Failed {
+    Failed::run(error)
+}
+
+/// The command line as it may be kept.
+fn redacted_command_line() -> Vec<String> {
+    let mut words: Vec<String> = std::env::args().map(|word| redact(&word)).collect();
+    if let Some(program) = words.first_mut() {
+        let name = PathBuf::from(&*program)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        *program = name.unwrap_or_else(|| "wallfinder".to_owned());
+    }
+    words
+}

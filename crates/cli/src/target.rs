@@ -1,0 +1,272 @@
+//! A URL as the user gives it: taken apart, resolved, and refused where no load may go.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use wallfinder_model::Target;
+
+use crate::exit::Failed;
+
+/// The host name that stands for a subject which Wallfinder started itself.
+pub(crate) const SUBJECT_HOST: &str = "subject";
+
+/// A URL taken apart: what the request needs, and what the record may show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) scheme: String,
+    /// Host as written, brackets of IPv6 taken off.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// `host[:port]` as the Host field wants it.
+    pub(crate) authority: String,
+    /// Path and query, as the request line wants them.
+    pub(crate) path_and_query: String,
+    /// `user:password`, not yet encoded.
+    pub(crate) user_info: Option<String>,
+}
+
+impl Url {
+    /// Parses `http://[user:password@]host[:port][/path][?query]`; a missing scheme is http.
+    pub(crate) fn parse(text: &str) -> Result<Url, Failed> {
+        let bad = |why: &str| Failed::usage(format!("`{}` is not a target: {why}", redact(text)));
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(bad("it has white space or control characters"));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        match scheme {
+            "http" => {}
+            "https" | "grpc" | "grpcs" | "tcp" => {
+                return Err(bad(&format!(
+                    "{scheme}:// is not supported yet; http:// is"
+                )));
+            }
+            _ => return Err(bad("only http:// is supported")),
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (place, path) = rest.split_at(end);
+        let (user_info, place) = match place.rsplit_once('@') {
+            Some((user, place)) => (Some(user.to_owned()), place),
+            None => (None, place),
+        };
+        let (host, port) = split_port(place).ok_or_else(|| bad("the port is not a number"))?;
+        if host.is_empty() {
+            return Err(bad("it has no host, such as http://127.0.0.1:8083/simple"));
+        }
+        let path_and_query = match path.chars().next() {
+            Some('/') => path.to_owned(),
+            _ => format!("/{path}"),
+        };
+        Ok(Url {
+            scheme: scheme.to_owned(),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: port.unwrap_or(80),
+            authority: place.to_owned(),
+            path_and_query,
+            user_info,
+        })
+    }
+
+    /// The path without its query.
+    pub(crate) fn path(&self) -> &str {
+        self.path_and_query.split('?').next().unwrap_or("/")
+    }
+
+    /// The URL as it may be shown: user information and secret-looking values are `***`.
+    pub(crate) fn shown(&self) -> String {
+        let user = if self.user_info.is_some() { "***@" } else { "" };
+        let (path, query) = match self.path_and_query.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (self.path_and_query.as_str(), None),
+        };
+        let query = query
+            .map(|query| format!("?{}", redact_query(query)))
+            .unwrap_or_default();
+        format!("{}://{user}{}{path}{query}", self.scheme, self.authority)
+    }
+
+    /// Finds the address, `subject` being that of the subject's, and refuses what no load
+    /// may be sent to unless the user has named the host.
+    pub(crate) fn resolve(
+        &self,
+        subject: Option<SocketAddr>,
+        allowed_hosts: &[String],
+    ) -> Result<SocketAddr, Failed> {
+        if self.host == SUBJECT_HOST
+            && let Some(address) = subject
+        {
+            return Ok(address);
+        }
+        let mut addresses = (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .map_err(|error| {
+                Failed::run(format!("`{}` has no address (net.name): {error}", self.host))
+            })?;
+        let address = addresses
+            .next()
+            .ok_or_else(|| Failed::run(format!("`{}` has no address (net.name)", self.host)))?;
+        refuse_unless_allowed(&self.host, address, allowed_hosts)?;
+        Ok(address)
+    }
+
+    /// The URL as another program is given it: secrets included, the host as an address.
+    pub(crate) fn with_address(&self, address: SocketAddr) -> String {
+        let user = self
+            .user_info
+            .as_ref()
+            .map(|user| format!("{user}@"))
+            .unwrap_or_default();
+        format!("{}://{user}{address}{}", self.scheme, self.path_and_query)
+    }
+
+    /// What the record keeps.
+    pub(crate) fn target(&self, address: SocketAddr) -> Target {
+        Target {
+            url: self.shown(),
+            scheme: self.scheme.clone(),
+            host: self.host.clone(),
+            port: self.port,
+            path: self.path().to_owned(),
+            address: address.to_string(),
+        }
+    }
+}
+
+fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
+    if let Some(end) = place.find(']') {
+        let (host, rest) = place.split_at(end + 1);
+        return match rest.strip_prefix(':') {
+            Some(port) => Some((host, Some(port.parse().ok()?))),
+            None if rest.is_empty() => Some((host, None)),
+            None => None,
+        };
+    }
+    match place.split_once(':') {
+        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
+        None => Some((place, None)),
+    }
+}
+
+/// Whether a load may go there without more words: loopback, private and unique-local
+/// addresses; never link-local ones, where metadata services live.
+fn refuse_unless_allowed(
+    host: &str,
+    address: SocketAddr,
+    allowed_hosts: &[String],
+) -> Result<(), Failed> {
+    let ip = match address.ip() {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
+        v4 => v4,
+    };
+    let (link_local, private) = match ip {
+        IpAddr::V4(v4) => (v4.is_link_local(), v4.is_loopback() || v4.is_private()),
+        IpAddr::V6(v6) => {
+            let first = v6.segments()[0];
+            let link_local = first & 0xffc0 == 0xfe80 || v6.to_string() == "fd00:ec2::254";
+            (link_local, v6.is_loopback() || first & 0xfe00 == 0xfc00)
+        }
+    };
+    if link_local {
+        return Err(Failed::usage(format!(
+            "{host} is {ip}, a link-local address where metadata services live: never loaded"
+        )));
+    }
+    if private || allowed_hosts.iter().any(|allowed| allowed == host) {
+        return Ok(());
+    }
+    Err(Failed::usage(format!(
+        "{host} is {ip}, which is not loopback, private or a lab address; \
+         if you may load it, say so with --i-may-load {host}"
+    )))
+}
+
+/// Words whose values are nobody's business.
+const SECRET_WORDS: [&str; 8] = [
+    "token", "key", "secret", "password", "passwd", "auth", "session", "signature",
+];
+
+/// Whether a name looks like that of a secret.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word)) || name == "cookie" || name == "pwd"
+}
+
+fn redact_query(query: &str) -> String {
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// A word of the command line as it may be kept: user information of URLs, secret-looking
+/// query values, and values of header fields with such names are `***`.
+pub(crate) fn redact(word: &str) -> String {
+    if let Some((scheme, rest)) = word.split_once("://") {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (place, path) = rest.split_at(end);
+        let place = match place.rsplit_once('@') {
+            Some((_, place)) => format!("***@{place}"),
+            None => place.to_owned(),
+        };
+        let path = match path.split_once('?') {
+            Some((path, query)) => format!("{path}?{}", redact_query(query)),
+            None => path.to_owned(),
+        };
+        return format!("{scheme}://{place}{path}");
+    }
+    match word.split_once(':') {
+        Some((name, _)) if is_secret(name) && !name.contains(char::is_whitespace) => {
+            format!("{name}: ***")
+        }
+        _ => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_comes_apart() {
+        let url = Url::parse("http://127.0.0.1:8083/read?body=full#top").unwrap();
+        assert_eq!((url.host.as_str(), url.port), ("127.0.0.1", 8083));
+        assert_eq!(url.path_and_query, "/read?body=full");
+        assert_eq!(url.path(), "/read");
+        let url = Url::parse("localhost").unwrap();
+        assert_eq!((url.port, url.path_and_query.as_str()), (80, "/"));
+        let url = Url::parse("http://[::1]:80?x=1").unwrap();
+        assert_eq!((url.host.as_str(), url.path_and_query.as_str()), ("::1", "/?x=1"));
+        for text in ["", "http://", "ftp://x", "http://a:b/", "http://a b/", "http://:80/"] {
+            assert!(Url::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = Url::parse("http://me:hush@127.0.0.1/x?api_key=1&page=2").unwrap();
+        assert_eq!(url.shown(), "http://***@127.0.0.1/x?api_key=***&page=2");
+        assert_eq!(redact("Authorization: Bearer x"), "Authorization: ***");
+        assert_eq!(redact("Accept: text/html"), "Accept: text/html");
+        assert_eq!(redact("http://a:b@h/?token=z"), "http://***@h/?token=***");
+        let error = Url::parse("ftp://me:hush@host/").unwrap_err();
+        assert!(!error.message.contains("hush"), "{}", error.message);
+    }
+
+    #[test]
+    fn loads_stay_where_they_may_go() {
+        let refused = |text: &str| {
+            let address: SocketAddr = text.parse().unwrap();
+            refuse_unless_allowed("h", address, &[]).is_err()
+        };
+        for text in ["127.0.0.1:1", "10.1.2.3:1", "[::1]:1", "[fd12::1]:1", "192.168.0.9:1"] {
+            assert!(!refused(text), "{text}");
+        }
+        for text in ["8.8.8.8:1", "169.254.169.254:1", "[2001:db8::1]:1", "[fe80::1]:1", "[::ffff:8.8.8.8]:1"] {
+            assert!(refused(text), "{text}");
+        }
+        let metadata: SocketAddr = "169.254.169.254:80".parse().unwrap();
+        assert!(refuse_unless_allowed("h", metadata, &["h".into()]).is_err());
+        let public: SocketAddr = "8.8.8.8:80".parse().unwrap();
+        assert!(refuse_unless_allowed("h", public, &["h".into()]).is_ok());
+    }
+}

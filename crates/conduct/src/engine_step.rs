@@ -1,0 +1,184 @@
+//! A step driven by our own engine.
+
+use std::sync::Arc;
+
+use wallfinder_engine::{
+    Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
+};
+use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
+use wallfinder_model::telemetry::Telemetry;
+use wallfinder_model::{Caveat, Environment, Step};
+use wallfinder_probe::discover::family_of_self;
+use wallfinder_probe::sample::{Sampler, Series};
+
+use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
+
+/// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
+struct Watch<'w> {
+    order: &'w StepOrder,
+    environment: &'w Environment,
+    audience: &'w mut dyn Audience,
+    blank: Step,
+    sampler: Option<Sampler>,
+    failed: Option<ConductError>,
+    opened_ns: Option<i64>,
+    closed_ns: Option<i64>,
+}
+
+impl Watcher for Watch<'_> {
+    fn starts(&mut self, zero_ns: u64) {
+        self.blank.started_utc = utc_of(zero_ns);
+        match start_sampler(self.order, self.environment, zero_ns, family_of_self()) {
+            Ok(sampler) => self.sampler = Some(sampler),
+            Err(error) => self.failed = Some(error),
+        }
+        self.audience.begins(&self.blank);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let sample = self.sampler.as_ref().and_then(Sampler::latest);
+        self.audience.interval(interval, sample.as_ref());
+    }
+
+    fn edge(&mut self, edge: Edge) {
+        let Some(sampler) = &self.sampler else { return };
+        match edge {
+            Edge::Open => self.opened_ns = Some(sampler.mark("open")),
+            Edge::Close => self.closed_ns = Some(sampler.mark("close")),
+        }
+    }
+}
+
+pub(crate) fn run(
+    order: &StepOrder,
+    io: IoChoice,
+    environment: &Environment,
+    signals: &Arc<Signals>,
+    audience: &mut dyn Audience,
+) -> Result<Step, ConductError> {
+    let spec = StepSpec {
+        load: order.load.clone(),
+        address: order.address,
+        request: order.request.clone(),
+        cpus: order.client_cpus.clone(),
+        io,
+        seed: order.seed,
+    };
+    let mut watch = Watch {
+        order,
+        environment,
+        audience,
+        blank: blank(order),
+        sampler: None,
+        failed: None,
+        opened_ns: None,
+        closed_ns: None,
+    };
+    let measured = drive(&spec, signals, &mut watch)?;
+    let Watch {
+        mut blank,
+        sampler,
+        failed,
+        opened_ns,
+        closed_ns,
+        audience,
+        ..
+    } = watch;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let series = sampler.map(Sampler::stop);
+    let telemetry = match (&series, opened_ns, closed_ns) {
+        (Some(series), Some(from), Some(to)) => series.summarise(from, to),
+        _ => Telemetry::default(),
+    };
+    let ceiling = ceiling(order, &spec, &measured, signals, audience);
+    fill(&mut blank, measured, telemetry, series, ceiling);
+    Ok(blank)
+}
+
+/// The step as far as it is known before it runs.
+pub(crate) fn blank(order: &StepOrder) -> Step {
+    Step {
+        index: order.index,
+        name: order.name.clone(),
+        target: order.target.clone(),
+        load: order.load.clone(),
+        driver: Driver {
+            name: "wallfinder".into(),
+            command: None,
+            io: None,
+            throughput_from: "engine".into(),
+            latency_from_due: true,
+        },
+        started_utc: String::new(),
+        window_ns: 0,
+        counts: Counts::default(),
+        throughput: 0.0,
+        in_flight_mean: 0.0,
+        latency: None,
+        service: None,
+        first_byte: None,
+        lateness: None,
+        intervals: Vec::new(),
+        telemetry: Telemetry::default(),
+        ceiling: None,
+        lanes: Vec::new(),
+        caveats: order
+            .server_not_seen
+            .iter()
+            .map(|why| Caveat::ServerNotSeen { why: why.clone() })
+            .collect(),
+        verdict: None,
+        series: Vec::new(),
+    }
+}
+
+/// The most the lanes could drive for such a load; nothing when the run is being stopped
+/// or nothing was answered.
+fn ceiling(
+    order: &StepOrder,
+    spec: &StepSpec,
+    measured: &Measured,
+    signals: &Signals,
+    audience: &mut dyn Audience,
+) -> Option<Ceiling> {
+    let long = order.calibrate?;
+    let stopped = signals.stop.load(std::sync::atomic::Ordering::Relaxed);
+    if stopped || measured.counts.answered == 0 {
+        return None;
+    }
+    audience.calibrating();
+    let body_bytes = measured.counts.body_bytes / measured.counts.answered;
+    // Without a ceiling the result stands; the report shows that there is none.
+    calibrate(spec, body_bytes, order.null_server_cpu, long).ok()
+}
+
+fn fill(
+    step: &mut Step,
+    measured: Measured,
+    mut telemetry: Telemetry,
+    series: Option<Series>,
+    ceiling: Option<Ceiling>,
+) {
+    if let Some(series) = series {
+        step.caveats.extend(series.gaps());
+        step.series = series.samples;
+    }
+    if telemetry.client_sockets.is_none() {
+        telemetry.client_sockets = measured.sockets;
+    }
+    step.driver.io = Some(measured.io.into());
+    step.window_ns = measured.window_to_ns - measured.window_from_ns;
+    step.counts = measured.counts;
+    step.throughput = measured.throughput;
+    step.in_flight_mean = measured.in_flight_mean;
+    step.latency = measured.latency;
+    step.service = measured.service;
+    step.first_byte = measured.first_byte;
+    step.lateness = measured.lateness;
+    step.intervals = measured.intervals;
+    step.lanes = measured.lanes;
+    step.telemetry = telemetry;
+    step.ceiling = ceiling;
+}

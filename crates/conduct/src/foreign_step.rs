@@ -1,0 +1,270 @@
+//! A step driven by somebody else's load generator, observed in the same way.
+//!
+//! The driver is a child process; the probes watch it as they watch our lanes. When its
+//! load begins and ends is read off the link, since a driver takes its time to start and
+//! to report. Throughput is the driver's own word where its report is understood; else it
+//! is counted on the wire: bytes of payload over the bytes of one exchange, which a few
+//! requests of our own have measured before.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run as drive};
+use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
+use wallfinder_model::telemetry::Sample;
+use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
+use wallfinder_probe::discover::family_of;
+use wallfinder_probe::sample::Series;
+use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverSpec};
+use wallfinder_stage::report::{DriverReport, Latency};
+use wallfinder_sys::clock;
+
+use crate::engine_step::blank;
+use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
+
+/// How often a driver is looked at, and a slice is shown.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Requests of our own that measure one exchange.
+const EXCHANGES: u64 = 16;
+/// Bytes of Ethernet, IPv4 and TCP (with timestamps) in front of each segment's payload.
+const HEADER_BYTES: u64 = 66;
+/// A tick with at least this part of the busy ticks' packets belongs to the load.
+const LOAD_PART: f64 = 0.25;
+/// Part of the load left out at its start: connecting, and the driver's own warm-up.
+const RISE_PART: f64 = 0.1;
+
+/// What one request and its answer weigh, in bytes of TCP payload.
+#[derive(Debug, Clone, Copy)]
+struct Exchange {
+    payload_bytes: f64,
+    answer_bytes: f64,
+}
+
+pub(crate) fn run(
+    order: &StepOrder,
+    spec: &DriverSpec,
+    url: &str,
+    environment: &Environment,
+    signals: &Arc<Signals>,
+    audience: &mut dyn Audience,
+) -> Result<Step, ConductError> {
+    let exchange = weigh(order)?;
+    let mut step = blank(order);
+    step.load = spec.load();
+    step.load.timeout = Nanos(step.load.timeout.0.max(1));
+    step.driver = Driver {
+        name: spec.kind().name().to_owned(),
+        command: Some(spec.command()),
+        io: None,
+        throughput_from: "report".to_owned(),
+        latency_from_due: false,
+    };
+    let mut options = DriveOptions::new(url, spec);
+    options.cpus = order.client_cpus.clone();
+    let zero_ns = clock::monotonic_ns();
+    let mut driver = Foreign::start(spec, options)
+        .map_err(|error| ConductError::Driver(error.to_string()))?;
+    step.started_utc = utc_of(zero_ns);
+    let mut family = family_of(driver.pid())
+        .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
+    family.follows_children = true;
+    let sampler = start_sampler(order, environment, zero_ns, family)?;
+    audience.begins(&step);
+    while driver.poll() {
+        std::thread::sleep(LOOK_EVERY);
+        if signals.stop.load(Ordering::Relaxed) {
+            driver.interrupt();
+        }
+        if let Some(sample) = sampler.latest() {
+            let slice = slice(&sample, order, exchange);
+            audience.interval(&slice, Some(&sample));
+        }
+    }
+    let series = sampler.stop();
+    let outcome = driver.finish();
+    let report = match outcome.report {
+        Ok(report) => Some(report),
+        Err(unread) => {
+            step.caveats
+                .push(Caveat::DriverReportUnread { why: unread.why });
+            None
+        }
+    };
+    fill(&mut step, order, series, exchange);
+    match report {
+        Some(report) => take_word(&mut step, &report),
+        None if step.throughput <= 0.0 => {
+            return Err(ConductError::Driver(format!(
+                "the driver `{}` made no load that reached {} ({:?}). It said:\n{}",
+                spec.command(),
+                order.address,
+                outcome.ended,
+                outcome.stderr.trim_end()
+            )));
+        }
+        None => {}
+    }
+    step.in_flight_mean = step.load.in_flight_max() as f64;
+    Ok(step)
+}
+
+/// Measures one exchange with a few requests of our own.
+fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
+    let mut load = order.load.clone();
+    load.connections = 1;
+    load.lanes = 1;
+    load.in_flight_per_connection = 1;
+    load.arrival = Arrival::Closed { think: Nanos(0) };
+    load.warmup = Nanos(0);
+    load.stop = Stop {
+        after: Nanos::from_secs(10),
+        requests: Some(EXCHANGES),
+    };
+    let spec = StepSpec {
+        load,
+        address: order.address,
+        request: order.request.clone(),
+        cpus: order.client_cpus.clone(),
+        io: IoChoice::Epoll,
+        seed: order.seed,
+    };
+    let measured = drive(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
+    let answered = measured.counts.answered.max(1) as f64;
+    let answer_bytes = measured.counts.bytes_in as f64 / answered;
+    Ok(Exchange {
+        payload_bytes: answer_bytes + measured.counts.bytes_out as f64 / answered,
+        answer_bytes,
+    })
+}
+
+/// Payload bytes of both directions. Loopback counts each packet as sent and as received.
+fn payload_bytes(sample: &Sample, order: &StepOrder) -> f64 {
+    let Some(link) = &sample.link else { return 0.0 };
+    let (bytes, packets) = if order.address.ip().is_loopback() {
+        (link.tx_bytes, link.tx_packets)
+    } else {
+        (
+            link.tx_bytes + link.rx_bytes,
+            link.tx_packets + link.rx_packets,
+        )
+    };
+    bytes.saturating_sub(packets * HEADER_BYTES) as f64
+}
+
+/// A tick as a slice, with answers counted on the wire.
+fn slice(sample: &Sample, order: &StepOrder, exchange: Exchange) -> Interval {
+    let answers = payload_bytes(sample, order) / exchange.payload_bytes.max(1.0);
+    Interval {
+        at_ns: sample.at_ns.max(0) as u64,
+        span_ns: sample.span_ns,
+        answered: answers.round() as u64,
+        scheduled: answers.round() as u64,
+        bytes_in: (answers * exchange.answer_bytes) as u64,
+        ..Interval::default()
+    }
+}
+
+/// When the load was on: between the first and the last tick that carries a good part of
+/// what the busy ticks carry. From the schedule's zero; `None` when nothing was carried.
+fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
+    let mut carried: Vec<f64> = samples
+        .iter()
+        .map(|sample| payload_bytes(sample, order) / sample.span_ns.max(1) as f64)
+        .collect();
+    let rates = carried.clone();
+    carried.sort_by(f64::total_cmp);
+    let busy = *carried.get(carried.len().checked_sub(1)? * 9 / 10)?;
+    if busy <= 0.0 {
+        return None;
+    }
+    let on = |rate: &f64| *rate >= busy * LOAD_PART;
+    let first = rates.iter().position(on)?;
+    let last = rates.iter().rposition(on)?;
+    // The edge ticks are partly outside.
+    let from = samples[first].at_ns;
+    let to = samples[last].at_ns - samples[last].span_ns as i64;
+    (to > from).then_some((from, to))
+}
+
+fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) {
+    step.caveats.extend(series.gaps());
+    if let Some((on, to)) = load_span(&series.samples, order) {
+        let from = on + ((to - on) as f64 * RISE_PART) as i64;
+        step.telemetry = series.summarise(from, to);
+        step.window_ns = (to - from) as u64;
+        // So that slices before the window count as warm-up, as those of our lanes do.
+        step.load.warmup = Nanos(from.max(0) as u64);
+        step.load.stop.after = Nanos(step.window_ns);
+        step.intervals = series
+            .samples
+            .iter()
+            .filter(|sample| sample.at_ns <= to)
+            .map(|sample| slice(sample, order, exchange))
+            .collect();
+        let inside = step.intervals.iter().filter(|slice| slice.at_ns > from as u64);
+        let answered: u64 = inside.map(|slice| slice.answered).sum();
+        step.counts.answered = answered;
+        step.counts.scheduled = answered;
+        step.counts.bytes_in = (answered as f64 * exchange.answer_bytes) as u64;
+        step.throughput = answered as f64 * 1e9 / step.window_ns as f64;
+        step.driver.throughput_from = "wire".to_owned();
+    }
+    step.series = series.samples;
+}
+
+/// Takes the driver's word for what it alone knows.
+fn take_word(step: &mut Step, report: &DriverReport) {
+    step.driver.throughput_from = "report".to_owned();
+    step.throughput = report.throughput;
+    if let Some(connections) = report.connections {
+        step.load.connections = connections;
+    }
+    if let Some(depth) = report.in_flight_per_connection {
+        step.load.in_flight_per_connection = depth;
+    }
+    // Of the window that telemetry covers, at the rate that the driver reports: costs per
+    // answer are then of one and the same window.
+    let seconds = step.window_ns as f64 / 1e9;
+    let answered = (report.throughput * seconds).round() as u64;
+    let failed_share = |count: u64| {
+        let share = count as f64 / report.requests.max(1) as f64;
+        (share * answered as f64).round() as u64
+    };
+    step.counts = Counts {
+        answered,
+        failed: report
+            .errors
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(class, count)| (class.clone(), failed_share(*count).max(1)))
+            .collect(),
+        bytes_in: step.counts.bytes_in,
+        ..Counts::default()
+    };
+    step.counts.scheduled = answered + step.counts.failed_total();
+    if let Some(latency) = &report.latency {
+        step.driver.latency_from_due = latency.from_due;
+        let histogram = quantiles_only(latency, report.requests);
+        if latency.from_due {
+            step.latency = Some(histogram);
+        } else {
+            // Counted from sending: a service time, shown as latency where there is none.
+            step.service = Some(histogram.clone());
+            step.latency = Some(histogram);
+        }
+    }
+}
+
+fn quantiles_only(latency: &Latency, count: u64) -> Histogram {
+    Histogram {
+        hdr_v2: String::new(),
+        count,
+        beyond: 0,
+        mean_ns: latency.mean_ns.unwrap_or(0.0),
+        stdev_ns: latency.stdev_ns.unwrap_or(0.0),
+        min_ns: latency.min_ns.unwrap_or(0),
+        max_ns: latency.max_ns.unwrap_or(0),
+        quantiles_ns: latency.quantiles_ns.clone(),
+    }
+}

@@ -1,0 +1,178 @@
+//! One step, conducted: the load is driven, both ends are watched, and what came of it is
+//! judged.
+//!
+//! What it is: the place where engine (or foreign driver), probes and judge meet, for
+//! `run`, `ramp` and studies alike. What it is not: it starts no subject (that is the
+//! stage's), keeps nothing on disk (the store's) and prints nothing (the report's).
+//!
+//! ```text
+//!                    ┌─ sight: who serves the address ─┐
+//!  StepOrder ─► conduct ─► sampler ───────────────────────► Telemetry ┐
+//!                    └─► engine │ foreign driver ──► Measured ────────┴─► Step ─► verdict
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod engine_step;
+mod foreign_step;
+pub mod sight;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use wallfinder_engine::{EngineError, IoChoice, Signals};
+use wallfinder_model::record::Interval;
+use wallfinder_model::telemetry::Sample;
+use wallfinder_model::{Environment, Load, Nanos, Step, Target};
+use wallfinder_probe::discover::Family;
+use wallfinder_probe::sample::{Sampler, Setup};
+use wallfinder_stage::driver::DriverSpec;
+use wallfinder_wire::http1::Request;
+
+/// Time between two samples of telemetry.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Everything that one step needs.
+#[derive(Debug, Clone)]
+pub struct StepOrder {
+    /// Position in the run, from 0.
+    pub index: u32,
+    /// Name in tables.
+    pub name: String,
+    /// The URL, as it may be shown.
+    pub target: Target,
+    /// Where the load goes.
+    pub address: SocketAddr,
+    /// The load.
+    pub load: Load,
+    /// What is asked.
+    pub request: Request,
+    /// What produces the load.
+    pub producer: Producer,
+    /// Processors of the client; empty: not pinned.
+    pub client_cpus: Vec<u32>,
+    /// A processor for the null server of calibration, away from the lanes.
+    pub null_server_cpu: Option<u32>,
+    /// Seed of what is drawn at random.
+    pub seed: u64,
+    /// The server's processes, where they are seen.
+    pub server: Option<Family>,
+    /// Why they are not, where they are not.
+    pub server_not_seen: Option<String>,
+    /// How long to measure the engine's own ceiling afterwards, if at all.
+    pub calibrate: Option<Nanos>,
+}
+
+/// What produces the load.
+#[derive(Debug, Clone)]
+pub enum Producer {
+    /// Our engine.
+    Engine(IoChoice),
+    /// Another load generator, with the URL that it is given.
+    Foreign {
+        /// Its command.
+        spec: Box<DriverSpec>,
+        /// The URL, secrets included.
+        url: String,
+    },
+}
+
+/// Who hears how a step goes: about ten times a second, never from a lane.
+pub trait Audience {
+    /// The step begins; `step` holds what is known of it already.
+    fn begins(&mut self, step: &Step) {
+        let _ = step;
+    }
+
+    /// A slice has ended; `sample` is the last of telemetry.
+    fn interval(&mut self, interval: &Interval, sample: Option<&Sample>) {
+        let _ = (interval, sample);
+    }
+
+    /// The measured window has closed, and the engine's own ceiling is being measured.
+    fn calibrating(&mut self) {}
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
+
+impl Audience for Nobody {}
+
+/// Why a step could not be run.
+#[derive(Debug)]
+pub enum ConductError {
+    /// The engine could not.
+    Engine(EngineError),
+    /// The probes could not.
+    Probe(String),
+    /// The foreign driver could not.
+    Driver(String),
+}
+
+impl std::fmt::Display for ConductError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConductError::Engine(error) => error.fmt(f),
+            ConductError::Probe(why) | ConductError::Driver(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ConductError {}
+
+impl From<EngineError> for ConductError {
+    fn from(error: EngineError) -> ConductError {
+        ConductError::Engine(error)
+    }
+}
+
+/// Runs a step to its end and judges it by itself. `signals` end it early.
+pub fn conduct(
+    order: &StepOrder,
+    environment: &Environment,
+    signals: &Arc<Signals>,
+    audience: &mut dyn Audience,
+) -> Result<Step, ConductError> {
+    let mut step = match &order.producer {
+        Producer::Engine(io) => engine_step::run(order, *io, environment, signals, audience)?,
+        Producer::Foreign { spec, url } => {
+            foreign_step::run(order, spec, url, environment, signals, audience)?
+        }
+    };
+    step.verdict = Some(wallfinder_judge::observed::verdict(&step, environment));
+    Ok(step)
+}
+
+fn start_sampler(
+    order: &StepOrder,
+    environment: &Environment,
+    zero_ns: u64,
+    client: Family,
+) -> Result<Sampler, ConductError> {
+    Sampler::start(Setup {
+        zero_ns,
+        tick: TICK,
+        client: Some(client),
+        server: order.server.clone(),
+        interface: environment
+            .interface
+            .as_ref()
+            .map(|interface| interface.name.clone()),
+        netns_of_pid: order.server.as_ref().and_then(Family::leader),
+        port: Some(order.address.port()),
+        pin: order.client_cpus.first().copied(),
+    })
+    .map_err(|error| ConductError::Probe(error.to_string()))
+}
+
+/// The wall-clock instant of a monotonic one, as RFC 3339 in UTC.
+fn utc_of(monotonic_ns: u64) -> String {
+    let now = wallfinder_sys::clock::monotonic_ns();
+    let at = match monotonic_ns.checked_sub(now) {
+        Some(ahead) => SystemTime::now() + Duration::from_nanos(ahead),
+        None => SystemTime::now() - Duration::from_nanos(now - monotonic_ns),
+    };
+    wallfinder_store::utc_rfc3339(at)
+}
