@@ -20,6 +20,9 @@
 
 pub mod child;
 pub mod command;
+pub mod driver;
+pub mod report;
 pub mod subject;
 
+pub use driver::{Driver, DriverKind, DriverSpec};
 pub use subject::{Subject, SubjectSpec};

@@ -188,20 +188,32 @@ impl Child {
         })
     }
 
+    /// Asks the group to end as Ctrl-C does, and waits for its leader.
+    pub(crate) fn interrupt(&mut self, grace: Duration) {
+        if self.ended.is_none() {
+            self.ask(Signal::INT, grace);
+        }
+    }
+
+    fn ask(&self, signal: Signal, grace: Duration) {
+        if self.exited().is_some() {
+            return;
+        }
+        let _ = kill_process_group(self.group, signal);
+        // A stopped process takes the request when it goes on.
+        let _ = kill_process_group(self.group, Signal::CONT);
+        let asked = Instant::now();
+        while self.exited().is_none() && asked.elapsed() < grace {
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Asks the group to end, kills what is left after `grace`, and waits until nothing is.
     pub(crate) fn stop(&mut self, grace: Duration) -> Ended {
         if let Some(ended) = self.ended {
             return ended;
         }
-        if self.exited().is_none() {
-            let _ = kill_process_group(self.group, Signal::TERM);
-            // A stopped process takes the request when it goes on.
-            let _ = kill_process_group(self.group, Signal::CONT);
-            let asked = Instant::now();
-            while self.exited().is_none() && asked.elapsed() < grace {
-                std::thread::sleep(POLL);
-            }
-        }
+        self.ask(Signal::TERM, grace);
         // The leader is alive or a zombie: its id cannot belong to anybody else yet.
         let _ = kill_process_group(self.group, Signal::KILL);
         let ended = self.inner.wait().map_or(Ended::Signal(9), Ended::of);

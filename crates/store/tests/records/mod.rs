@@ -123,6 +123,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         intervals: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
+        caveats: vec![],
         lanes: vec![],
         verdict: None,
         series: vec![],

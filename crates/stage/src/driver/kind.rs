@@ -1,0 +1,144 @@
+//! Which foreign load generators are known, and where they are found.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::command;
+
+/// A load generator, told by its program's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DriverKind {
+    /// <https://github.com/mcollina/autocannon>
+    Autocannon,
+    /// <https://github.com/wg/wrk>
+    Wrk,
+    /// <https://github.com/giltene/wrk2>
+    Wrk2,
+    /// <https://github.com/hatoo/oha>
+    Oha,
+    /// <https://nghttp2.org>
+    H2load,
+    /// <https://k6.io>
+    K6,
+    /// <https://ghz.sh>
+    Ghz,
+    /// <https://httpd.apache.org/docs/2.4/programs/ab.html>
+    Ab,
+    /// <https://github.com/rakyll/hey>
+    Hey,
+    /// <https://github.com/codesenberg/bombardier>
+    Bombardier,
+    /// <https://github.com/tsenart/vegeta>
+    Vegeta,
+    /// Any other command: observed, and its output not understood.
+    Other,
+}
+
+impl DriverKind {
+    /// Those whose reports are understood.
+    pub const KNOWN: [DriverKind; 11] = [
+        DriverKind::Autocannon,
+        DriverKind::Wrk,
+        DriverKind::Wrk2,
+        DriverKind::Oha,
+        DriverKind::H2load,
+        DriverKind::K6,
+        DriverKind::Ghz,
+        DriverKind::Ab,
+        DriverKind::Hey,
+        DriverKind::Bombardier,
+        DriverKind::Vegeta,
+    ];
+
+    /// Its name, as its program is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DriverKind::Autocannon => "autocannon",
+            DriverKind::Wrk => "wrk",
+            DriverKind::Wrk2 => "wrk2",
+            DriverKind::Oha => "oha",
+            DriverKind::H2load => "h2load",
+            DriverKind::K6 => "k6",
+            DriverKind::Ghz => "ghz",
+            DriverKind::Ab => "ab",
+            DriverKind::Hey => "hey",
+            DriverKind::Bombardier => "bombardier",
+            DriverKind::Vegeta => "vegeta",
+            DriverKind::Other => "other",
+        }
+    }
+
+    /// The kind of a program, by the last part of its path.
+    pub fn of_program(program: &str) -> DriverKind {
+        let file = program.rsplit('/').next().unwrap_or_default();
+        let name = file.strip_suffix(".js").unwrap_or(file);
+        let found = DriverKind::KNOWN.into_iter().find(|k| k.name() == name);
+        found.unwrap_or(DriverKind::Other)
+    }
+
+    /// What asks it for its version.
+    pub(super) const fn version_args(self) -> &'static [&'static str] {
+        match self {
+            DriverKind::Wrk | DriverKind::Wrk2 => &["-v"],
+            DriverKind::K6 => &["version"],
+            DriverKind::Ab => &["-V"],
+            // hey and unknown programs have no such flag, and might start.
+            DriverKind::Hey | DriverKind::Other => &[],
+            _ => &["--version"],
+        }
+    }
+
+    /// The subcommand between its name and its flags.
+    pub(super) const fn subcommand(self) -> Option<&'static str> {
+        match self {
+            DriverKind::K6 => Some("run"),
+            DriverKind::Vegeta => Some("attack"),
+            _ => None,
+        }
+    }
+}
+
+/// Finds a load generator by name: on PATH, then among the Node programs of this folder
+/// and of the workspace's `bench/`.
+pub fn available(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return command::find(name).ok();
+    }
+    command::on_path(name).or_else(|| {
+        let executable = env::current_exe().unwrap_or_default();
+        let bench = executable.ancestors().map(|root| root.join("bench"));
+        [PathBuf::new(), PathBuf::from("bench")]
+            .into_iter()
+            .chain(bench)
+            .map(|folder| folder.join("node_modules/.bin").join(name))
+            .find(|path| command::is_executable(path))
+            .map(|path| absolute(&path))
+    })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_by_their_names() {
+        for (program, kind) in [
+            ("wrk", DriverKind::Wrk),
+            ("/usr/bin/wrk2", DriverKind::Wrk2),
+            (
+                "./node_modules/autocannon/autocannon.js",
+                DriverKind::Autocannon,
+            ),
+            ("curl", DriverKind::Other),
+            ("", DriverKind::Other),
+        ] {
+            assert_eq!(DriverKind::of_program(program), kind, "{program}");
+        }
+        assert!(available("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(available("no-such-generator"), None);
+    }
+}

@@ -1,0 +1,355 @@
+//! Foreign load generators, run as children that can be watched like any other process.
+//!
+//! ```text
+//!  DriverSpec::parse("wrk -c 100") ─► Driver::start ─► poll, poll, … ─► finish
+//!                  │                        │                             │
+//!                  └─ shape: the load       └─ pid, for the probes        └─ report
+//! ```
+//!
+//! It adds the URL and a flag for a readable report where they lack, pins, limits the
+//! time, and reads what was reported. It does not believe it: throughput and CPU are
+//! observed from outside as well.
+
+mod flags;
+mod kind;
+mod shape;
+mod spec;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub use kind::{DriverKind, available};
+pub use shape::Shape;
+pub use spec::DriverSpec;
+
+use crate::child::{self, Child, ChildSpec, Ended, Keep, Shim, SpawnError};
+use crate::command::CommandError;
+use crate::report::{self, DriverReport, Unread};
+
+/// The longest report that is read: ghz tells of each single request.
+const REPORT_BYTES_MAX: usize = 256 << 20;
+/// How much of standard error is kept.
+const STDERR_BYTES_MAX: usize = 64 << 10;
+/// How long a tool may take to say its version, and to turn results into a report.
+const HELPER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long an interrupted tool may take to report what it has.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(3);
+/// How long an ended one may take until it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+/// How often a running driver is looked at while it is waited for.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How to run a driver.
+#[derive(Debug, Clone)]
+pub struct DriveOptions {
+    /// The URL under load.
+    pub url: String,
+    /// Processors it may run on; empty: those of this process.
+    pub cpus: Vec<u32>,
+    /// More of its environment.
+    pub env: Vec<(String, String)>,
+    /// When it counts as hung.
+    pub time_limit: Duration,
+    /// What turns itself into the child.
+    pub shim: Shim,
+}
+
+impl DriveOptions {
+    /// For a URL, unpinned, with the time limit that fits the command.
+    pub fn new(url: impl Into<String>, spec: &DriverSpec) -> DriveOptions {
+        DriveOptions {
+            url: url.into(),
+            cpus: Vec::new(),
+            env: Vec::new(),
+            time_limit: spec.time_limit(),
+            shim: Shim::of_this_process(),
+        }
+    }
+}
+
+/// Why a driver did not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriverError {
+    /// The command cannot be run.
+    Command(CommandError),
+    /// The system would not start it.
+    Spawn(SpawnError),
+    /// There is no place for its report.
+    NoScratch {
+        /// The folder.
+        path: PathBuf,
+        /// In the system's words.
+        why: String,
+    },
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DriverError::Command(error) => error.fmt(f),
+            DriverError::Spawn(error) => error.fmt(f),
+            DriverError::NoScratch { path, why } => {
+                write!(
+                    f,
+                    "could not create {} for the driver's report: {why}",
+                    path.display()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+/// A driver at work. Dropping it ends its whole process group.
+#[derive(Debug)]
+pub struct Driver {
+    child: Child,
+    spec: DriverSpec,
+    invocation: spec::Invocation,
+    options: DriveOptions,
+    version: Option<String>,
+    started: Instant,
+    stopped: Option<Stopped>,
+    /// Holds its files until it is dropped.
+    _scratch: Scratch,
+}
+
+/// Why a driver did not end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// It ran longer than its limit.
+    TimeLimit,
+    /// It was interrupted on request.
+    OnRequest,
+}
+
+/// What became of a driver.
+#[derive(Debug, Clone)]
+pub struct DriverOutcome {
+    /// How its process ended.
+    pub ended: Ended,
+    /// Why it was stopped, if it did not end by itself.
+    pub stopped: Option<Stopped>,
+    /// From its start until it was gone.
+    pub elapsed: Duration,
+    /// Its version, where it is known.
+    pub version: Option<String>,
+    /// Its command line as it ran.
+    pub command: Vec<String>,
+    /// Its report, or why there is none.
+    pub report: Result<DriverReport, Unread>,
+    /// What it reported, as it is: for the record's folder.
+    pub raw_report: Vec<u8>,
+    /// The end of what it said on standard error.
+    pub stderr: String,
+}
+
+impl Driver {
+    /// Starts a driver. It loads as soon as it gets to it.
+    pub fn start(spec: &DriverSpec, options: DriveOptions) -> Result<Driver, DriverError> {
+        let program = spec.program().map_err(DriverError::Command)?;
+        let version = spec
+            .version_args()
+            .and_then(|args| child::version(&options.shim, &program, &args, &[], HELPER_WAIT_MAX));
+        let scratch = Scratch::new()?;
+        let invocation = spec
+            .invocation(&options.url, version.as_deref(), &scratch.path)
+            .map_err(DriverError::Command)?;
+        let mut env = invocation.env.clone();
+        env.extend(options.env.iter().cloned());
+        let child = Child::start(ChildSpec {
+            shim: &options.shim,
+            program: &invocation.program,
+            args: &invocation.args,
+            env: &env,
+            cpus: &options.cpus,
+            stdin: invocation.stdin.clone(),
+            stdout: Keep::Head(REPORT_BYTES_MAX),
+            stderr: Keep::Tail(STDERR_BYTES_MAX),
+        })
+        .map_err(DriverError::Spawn)?;
+        Ok(Driver {
+            child,
+            spec: spec.clone(),
+            invocation,
+            options,
+            version,
+            started: Instant::now(),
+            stopped: None,
+            _scratch: scratch,
+        })
+    }
+
+    /// Its process; its group has the same id.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Since when it runs.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Its version in one line, where it is known.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Whether it still runs. One beyond its limit is stopped here.
+    pub fn poll(&mut self) -> bool {
+        if self.child.exited().is_some() {
+            return false;
+        }
+        if self.started.elapsed() < self.options.time_limit {
+            return true;
+        }
+        self.stopped.get_or_insert(Stopped::TimeLimit);
+        self.child.stop(STOP_GRACE);
+        false
+    }
+
+    /// Ends it on request: as Ctrl-C would, so that it reports what it has.
+    pub fn interrupt(&mut self) {
+        if self.child.exited().is_none() {
+            self.stopped.get_or_insert(Stopped::OnRequest);
+            self.child.interrupt(INTERRUPT_GRACE);
+        }
+    }
+
+    /// Waits until it ends or its limit is over, and reads its report.
+    pub fn wait(mut self) -> DriverOutcome {
+        while self.poll() {
+            std::thread::sleep(POLL);
+        }
+        self.finish()
+    }
+
+    /// Ends it if it still runs, and reads its report.
+    pub fn finish(mut self) -> DriverOutcome {
+        self.interrupt();
+        let ended = self.child.stop(STOP_GRACE);
+        let elapsed = self.started.elapsed();
+        let (raw_report, complete) = self.raw_report();
+        let stderr = self.child.stderr.bytes();
+        let report = match self.stopped {
+            _ if !complete => Err(Unread {
+                why: format!("its report is longer than {REPORT_BYTES_MAX} bytes"),
+            }),
+            Some(Stopped::TimeLimit) => Err(Unread {
+                why: format!(
+                    "it ran longer than its limit of {:.0} s and was stopped",
+                    self.options.time_limit.as_secs_f64()
+                ),
+            }),
+            _ => report::parse(self.spec.kind(), &raw_report, &stderr),
+        };
+        let report = report.map_err(|mut unread| {
+            if !ended.is_success() && self.stopped.is_none() {
+                unread.why = format!("it ended with {ended}: {}", unread.why);
+            }
+            unread
+        });
+        let program = self.invocation.program.to_string_lossy().into_owned();
+        DriverOutcome {
+            ended,
+            stopped: self.stopped,
+            elapsed,
+            version: self.version.clone(),
+            command: [vec![program], self.invocation.args.clone()].concat(),
+            report,
+            raw_report,
+            stderr: self.child.stderr.text(),
+        }
+    }
+
+    /// Its report from wherever it writes it, and whether that is all of it.
+    fn raw_report(&self) -> (Vec<u8>, bool) {
+        let stdout = || {
+            (
+                self.child.stdout.bytes(),
+                self.child.stdout.left_out_bytes() == 0,
+            )
+        };
+        let Some(path) = &self.invocation.report else {
+            return stdout();
+        };
+        if let Some(args) = &self.invocation.afterwards {
+            return self.turned_into_report(args).unwrap_or_default();
+        }
+        let size = fs::metadata(path).map_or(0, |m| m.len());
+        if size > REPORT_BYTES_MAX as u64 {
+            return (Vec::new(), false);
+        }
+        (fs::read(path).unwrap_or_default(), true)
+    }
+
+    /// Runs the same program once more, over its own results.
+    fn turned_into_report(&self, args: &[String]) -> Option<(Vec<u8>, bool)> {
+        let mut child = Child::start(ChildSpec {
+            shim: &self.options.shim,
+            program: &self.invocation.program,
+            args,
+            env: &self.invocation.env,
+            cpus: &[],
+            stdin: None,
+            stdout: Keep::Head(REPORT_BYTES_MAX),
+            stderr: Keep::Tail(STDERR_BYTES_MAX),
+        })
+        .ok()?;
+        let since = Instant::now();
+        while child.exited().is_none() && since.elapsed() < HELPER_WAIT_MAX {
+            std::thread::sleep(POLL);
+        }
+        child.stop(Duration::ZERO);
+        Some((child.stdout.bytes(), child.stdout.left_out_bytes() == 0))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.child.stop(STOP_GRACE);
+    }
+}
+
+/// A folder for one driver's files; removed with it.
+#[derive(Debug)]
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch, DriverError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let parent = std::env::temp_dir();
+        loop {
+            let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("wallfinder-driver-{}-{nth}", std::process::id()));
+            match private_folder(&path) {
+                Ok(()) => return Ok(Scratch { path }),
+                // Left behind by a process that had our id.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && nth < 1000 => {}
+                Err(e) => {
+                    return Err(DriverError::NoScratch {
+                        path,
+                        why: e.to_string(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().mode(0o700).create(path)
+}

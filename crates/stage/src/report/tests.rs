@@ -1,0 +1,243 @@
+//! Reports of the tools themselves, from `testdata/reports/`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = format!("{}/testdata/reports/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(path).expect(name)
+}
+
+fn kind_of(name: &str) -> DriverKind {
+    DriverKind::of_program(name.split('-').next().unwrap_or_default())
+}
+
+fn report(name: &str) -> DriverReport {
+    parse(kind_of(name), &fixture(name), b"").expect(name)
+}
+
+fn every_fixture() -> Vec<String> {
+    let folder = format!("{}/testdata/reports", env!("CARGO_MANIFEST_DIR"));
+    let entries = std::fs::read_dir(folder).expect("fixtures");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    names
+        .map(|name| name.into_string().expect("text"))
+        .collect()
+}
+
+/// Answers, failures, and good answers per second to a whole number.
+fn essence(name: &str) -> (u64, Vec<(String, u64)>, u64) {
+    let report = report(name);
+    let errors = report.errors.clone().into_iter().collect();
+    (report.requests, errors, report.throughput.round() as u64)
+}
+
+#[test]
+fn runs_without_failures_are_read() {
+    for (name, requests, throughput) in [
+        ("autocannon-ok", 50_967, 25_488),
+        ("autocannon-w", 62_269, 31_132),
+        ("wrk-ok", 101_164, 50_490),
+        ("wrk2-ok", 7_946, 1_986),
+        ("h2load-h1", 92_893, 46_447),
+        ("h2load-h2", 72_248, 36_124),
+        ("h2load-n", 2_000, 10_703),
+        ("h2load-1.69-from-source", 92_893, 46_447),
+        ("oha-ok", 54_969, 27_451),
+        ("k6-ok", 21_320, 10_642),
+        ("ab-ok", 2_000, 5_829),
+        ("ab-t", 10_505, 10_462),
+        ("hey-ok", 2_000, 12_963),
+        ("hey-z", 500, 495),
+        ("bombardier-ok", 70_919, 35_455),
+        ("vegeta-ok", 1_000, 500),
+    ] {
+        assert_eq!(essence(name), (requests, vec![], throughput), "{name}");
+    }
+}
+
+#[test]
+fn failures_are_told_by_class_and_are_no_throughput() {
+    for (name, requests, errors, throughput) in [
+        ("autocannon-404", 28_386, &[("status.4xx", 28_386)][..], 0),
+        ("autocannon-refused", 0, &[("net.other", 13_845)], 0),
+        ("autocannon-timeout", 0, &[("timeout.total", 14)], 0),
+        ("autocannon-reset", 10_715, &[("unanswered", 1_195)], 10_716),
+        ("wrk-half", 49_803, &[("status.4xx_or_5xx", 24_988)], 22_562),
+        ("wrk-reset", 31_359, &[("net.reset.wait", 3_492)], 31_296),
+        ("wrk-timeout", 10, &[("timeout.total", 10)], 3),
+        ("wrk2-plain", 993, &[("status.4xx_or_5xx", 492)], 250),
+        ("h2load-404", 500, &[("status.4xx", 500)], 0),
+        ("h2load-refused", 0, &[("net.other", 50)], 0),
+        ("oha-half", 500, &[("status.5xx", 237)], 33_495),
+        ("oha-reset", 453, &[("net.closed.wait", 47)], 14_005),
+        ("oha-refused", 0, &[("net.refused", 50)], 0),
+        ("k6-half", 16_389, &[("status.unclassified", 8_266)], 8_120),
+        ("k6-refused", 20, &[("status.unclassified", 20)], 0),
+        ("ghz-ok", 49_082, &[("status.Unavailable", 1)], 24_525),
+        ("ghz-err", 50, &[("status.NotFound", 50)], 0),
+        ("ab-404", 200, &[("status.not_2xx", 200)], 0),
+        ("ab-half", 200, &[("status.not_2xx", 101)], 3_925),
+        ("hey-half", 200, &[("status.5xx", 99)], 15_495),
+        ("hey-refused", 0, &[("net.refused", 20)], 0),
+        ("bombardier-half", 500, &[("status.5xx", 243)], 19_102),
+        ("bombardier-refused", 0, &[("net.refused", 50)], 0),
+        ("bombardier-timeout", 0, &[("timeout.total", 10)], 0),
+        ("vegeta-half", 500, &[("status.5xx", 245)], 255),
+        ("vegeta-refused", 0, &[("net.refused", 50)], 0),
+    ] {
+        let errors: Vec<_> = errors
+            .iter()
+            .map(|(class, n)| (class.to_string(), *n))
+            .collect();
+        assert_eq!(essence(name), (requests, errors, throughput), "{name}");
+    }
+}
+
+#[test]
+fn latencies_come_in_nanoseconds_under_one_set_of_names() {
+    for (name, p50, p99, max) in [
+        ("autocannon-ok", None, Some(12_000_000), 35_000_000),
+        ("wrk-ok", Some(172_000), Some(3_660_000), 6_300_000),
+        ("wrk-plain", None, None, 5_360_000),
+        ("wrk2-ok", Some(1_180_000), Some(35_100_000), 43_580_000),
+        ("h2load-h1", None, None, 16_340_000),
+        (
+            "h2load-1.69-from-source",
+            Some(700_000),
+            Some(5_050_000),
+            16_340_000,
+        ),
+        ("oha-ok", Some(118_287), Some(4_512_320), 12_577_580),
+        ("k6-ok", Some(131_041), Some(6_579_108), 12_841_373),
+        ("ghz-ok", Some(293_908), Some(3_730_955), 18_713_070),
+        ("ab-ok", Some(1_000_000), Some(9_000_000), 11_000_000),
+        ("hey-ok", Some(600_000), Some(7_300_000), 16_600_000),
+        ("bombardier-ok", Some(223_000), Some(2_702_000), 17_549_000),
+        ("vegeta-ok", Some(206_305), Some(4_316_017), 11_978_886),
+    ] {
+        let latency = report(name).latency.expect(name);
+        let quantile = |name: &str| latency.quantiles_ns.get(name).copied();
+        assert_eq!((quantile("p50"), quantile("p99")), (p50, p99), "{name}");
+        assert_eq!(latency.max_ns, Some(max), "{name}");
+        assert!(latency.mean_ns.is_some_and(|mean| mean > 0.0), "{name}");
+        assert_eq!(latency.from_due, name == "wrk2-ok", "{name}");
+    }
+    let latency = report("wrk2-ok").latency.expect("there");
+    assert_eq!(latency.quantiles_ns["p99.9"], 42_270_000);
+    assert_eq!(latency.quantiles_ns.len(), 7, "{:?}", latency.quantiles_ns);
+    assert_eq!(
+        report("oha-ok").latency.expect("there").quantiles_ns["p99.99"],
+        12_448_126
+    );
+    assert_eq!(report("wrk-timeout").latency, None, "nothing was measured");
+    let histogram = report("wrk-ok").histogram().expect("there");
+    assert_eq!(
+        (histogram.count, histogram.quantile_ns("p90")),
+        (101_164, Some(1_280_000))
+    );
+}
+
+#[test]
+fn the_rest_of_a_report_is_read_where_it_is_told() {
+    let r = report("autocannon-ok");
+    assert_eq!(
+        (r.connections, r.in_flight_per_connection),
+        (Some(10), Some(4))
+    );
+    assert_eq!(
+        (r.duration_ns, r.bytes_in),
+        (Some(2_030_000_000), Some(12_028_212))
+    );
+    let r = report("wrk-ok");
+    assert_eq!(
+        (r.connections, r.duration_ns),
+        (Some(10), Some(2_000_000_000))
+    );
+    assert_eq!(r.bytes_in, Some((22.77 * 1_048_576.0) as u64));
+    let r = report("h2load-h2");
+    assert_eq!(r.duration_ns, Some(2_000_000_000), "without the warm-up");
+    assert_eq!((r.connections, r.bytes_in), (Some(10), Some(6_573_716)));
+    let r = report("ghz-ok");
+    assert_eq!(
+        (r.connections, r.in_flight_per_connection),
+        (Some(2), Some(5))
+    );
+    let r = report("oha-refused");
+    assert_eq!(
+        r.headline.map(f64::round),
+        Some(8534.0),
+        "what oha calls requests per second"
+    );
+    assert_eq!(report("ab-ok").version.as_deref(), Some("ApacheBench 2.3"));
+}
+
+#[test]
+fn what_is_not_understood_is_said_with_the_tools_own_words() {
+    let unread = parse(
+        DriverKind::Ab,
+        &fixture("ab-refused"),
+        b"apr_socket_recv: refused (111)\n",
+    );
+    let why = unread.expect_err("no numbers in it").why;
+    assert!(
+        why.contains("Complete requests") && why.contains("apr_socket_recv"),
+        "{why}"
+    );
+    for kind in DriverKind::KNOWN {
+        assert!(parse(kind, b"", b"").is_err(), "{kind:?}");
+        assert!(parse(kind, b"{}", b"").is_err(), "{kind:?}");
+        // What oha prints for people is a close copy of what hey does.
+        let of_oha = parse(kind, &fixture("oha-text"), b"");
+        assert!(of_oha.is_err() || kind == DriverKind::Hey, "{kind:?}");
+    }
+    assert!(parse(DriverKind::Other, b"100 requests/s", b"").is_err());
+}
+
+#[test]
+fn every_truncation_is_an_error_or_a_report() {
+    for name in every_fixture() {
+        let whole = fixture(&name);
+        for end in 0..whole.len() {
+            let _ = parse(kind_of(&name), &whole[..end], b"");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(
+        name in prop::sample::select(every_fixture()),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+    ) {
+        let mut bytes = fixture(&name);
+        for (at, byte) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok(report) = parse(kind_of(&name), &bytes, &bytes[..bytes.len().min(300)]) {
+            let _ = (report.good(), report.histogram());
+        }
+    }
+
+    #[test]
+    fn no_numbers_panic(
+        name in prop::sample::select(every_fixture()),
+        number in prop::sample::select(&["-1", "18446744073709551615", "1e308", "99999999999999999999", "NaN"][..]),
+        nth in any::<prop::sample::Index>(),
+    ) {
+        let text = String::from_utf8_lossy(&fixture(&name)).into_owned();
+        let starts: Vec<usize> = text
+            .char_indices()
+            .filter(|(at, c)| c.is_ascii_digit() && !text[..*at].ends_with(|c: char| c.is_ascii_digit()))
+            .map(|(at, _)| at)
+            .collect();
+        let at = starts[nth.index(starts.len())];
+        let rest = text[at..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let text = format!("{}{number}{rest}", &text[..at]);
+        if let Ok(report) = parse(kind_of(&name), text.as_bytes(), b"") {
+            let _ = (report.good(), report.histogram());
+        }
+    }
+}
