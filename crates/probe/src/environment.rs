@@ -154,6 +154,11 @@ fn virtualisation(cpuinfo: &[u8]) -> Option<String> {
 }
 
 fn container() -> Option<String> {
+    // Images leave their marks on machines that were made of them: where the kernel's own threads
+    // are in sight, this is no container.
+    if sees_kernel_threads() {
+        return None;
+    }
     if fs::exists("/.dockerenv").unwrap_or(false) {
         return Some("docker".to_owned());
     }
@@ -200,8 +205,11 @@ fn irqbalance() -> Option<bool> {
         return Some(true);
     }
     // Inside a process namespace of its own, the host's daemons are hidden.
-    let sees_kernel_threads = line("/proc/2/comm").as_deref() == Some("kthreadd");
-    sees_kernel_threads.then_some(false)
+    sees_kernel_threads().then_some(false)
+}
+
+fn sees_kernel_threads() -> bool {
+    line("/proc/2/comm").as_deref() == Some("kthreadd")
 }
 
 /// Whether any receive queue spreads its packets over processors.

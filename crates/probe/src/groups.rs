@@ -304,4 +304,81 @@ mod tests {
         assert!(folders(&inside, "1:cpu:/docker/other\n").is_empty());
         assert!(folders(&inside, "1:cpu:/docker/abc/../x\n").is_empty());
     }
+
+    /// Both versions, in a folder that stands for the mount: this machine need not have them.
+    #[test]
+    fn reads_quotas_and_throttling_of_the_whole_chain() {
+        let cases = [
+            (
+                "cgroup2",
+                "rw",
+                "0::/outer/inner\n",
+                "cpu.max",
+                "throttled_usec 3000",
+            ),
+            (
+                "cgroup",
+                "rw,cpu",
+                "4:cpu:/outer/inner\n",
+                "cpu.cfs_quota_us",
+                "throttled_time 3000000",
+            ),
+        ];
+        for (kind, options, cgroup_file, quota_file, throttled) in cases {
+            let root = std::env::temp_dir().join(format!("wf-test-{kind}-{}", std::process::id()));
+            let inner = root.join("outer/inner");
+            std::fs::create_dir_all(&inner).unwrap();
+            let write = |folder: &Path, file: &str, text: &str| {
+                std::fs::write(folder.join(file), text).unwrap()
+            };
+            let set_quota = |folder: &Path, quota: &str| match kind {
+                "cgroup2" => write(folder, quota_file, &format!("{quota} 10000\n")),
+                _ => {
+                    write(folder, quota_file, &quota.replace("max", "-1"));
+                    write(folder, "cpu.cfs_period_us", "10000\n");
+                }
+            };
+            let stat = |counts: &str| format!("{counts}\n{throttled}\n");
+            set_quota(&inner, "max");
+            set_quota(&root.join("outer"), "5000");
+            write(&inner, "cpu.stat", &stat("nr_periods 0\nnr_throttled 0"));
+            write(
+                &root.join("outer"),
+                "cpu.stat",
+                &stat("nr_periods 10\nnr_throttled 5"),
+            );
+
+            let point = root.to_str().unwrap();
+            let mut groups = Groups::new(Hierarchies::from(vec![mount(kind, "/", point, options)]));
+            let mut buffer = Buffer::new();
+            groups.begin();
+            groups.place(cgroup_file.as_bytes(), &mut buffer);
+            assert_eq!(groups.quota_cores(), Some(0.5), "the one above holds it");
+            assert_eq!(
+                groups.throttling(true, &mut buffer),
+                Throttling::default(),
+                "counted from here on"
+            );
+            write(
+                &root.join("outer"),
+                "cpu.stat",
+                &stat("nr_periods 30\nnr_throttled 20"),
+            );
+            let since = groups.throttling(false, &mut buffer);
+            assert_eq!((since.periods, since.throttled_periods), (20, 15));
+
+            set_quota(&inner, "2500");
+            groups.begin();
+            groups.place(cgroup_file.as_bytes(), &mut buffer);
+            groups.place(cgroup_file.as_bytes(), &mut buffer);
+            assert_eq!(
+                groups.quota_cores(),
+                Some(0.25),
+                "the least, once for both processes"
+            );
+            groups.place(b"", &mut buffer);
+            assert_eq!(groups.quota_cores(), None, "a process that nothing holds");
+            std::fs::remove_dir_all(&root).unwrap();
+        }
+    }
 }
