@@ -1,0 +1,193 @@
+//! The rules of the house that a compiler does not check: who may depend on whom, where
+//! `unsafe` may stand, and that links in the documentation lead somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace is above this crate")
+        .to_owned()
+}
+
+/// What each crate may depend on, of ours. `dev-dependencies` count as well: a test that
+/// reaches across is an edge too.
+fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
+    BTreeMap::from([
+        ("model", &[][..]),
+        ("wire", &[]),
+        ("sys", &[]),
+        ("engine", &["wire", "sys", "model"]),
+        ("probe", &["sys", "model"]),
+        ("stage", &["sys", "probe", "model"]),
+        ("store", &["model"]),
+        ("judge", &["model"]),
+        ("report", &["judge", "model"]),
+        ("study", &["judge", "model"]),
+        (
+            "conduct",
+            &[
+                "engine", "probe", "stage", "store", "judge", "wire", "sys", "model",
+            ],
+        ),
+    ])
+}
+
+fn dependencies(manifest: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(manifest).unwrap();
+    let manifest: toml::Table = toml::from_str(&text).unwrap();
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|section| manifest.get(*section)?.as_table())
+        .flat_map(|table| table.keys())
+        .filter_map(|name| name.strip_prefix("wallfinder-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_on_what_they_may() {
+    let allowed = allowed();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        // The binary glues everything together.
+        if name == "cli" {
+            continue;
+        }
+        let may = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("crate `{name}` has no line in this test"));
+        for dependency in dependencies(&path.join("Cargo.toml")) {
+            assert!(
+                may.contains(&dependency.as_str()),
+                "`{name}` must not depend on `{dependency}`"
+            );
+        }
+    }
+}
+
+/// Files with one of these endings below a folder, without what was built or fetched.
+fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap_or_default();
+            let skipped = ["target", "node_modules", "runs", "bin", ".git"];
+            if path.is_dir() && !skipped.contains(&name) && !path.is_symlink() {
+                folders.push(path);
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn unsafe_stands_in_sys_alone() {
+    for path in files(&root().join("crates"), &[".rs"]) {
+        if path.starts_with(root().join("crates/sys")) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let word = code
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .any(|word| word == "unsafe");
+            assert!(!word, "{}:{}: unsafe code", path.display(), number + 1);
+        }
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("unsafe_code = \"forbid\""));
+}
+
+#[test]
+fn sans_io_crates_touch_no_socket_file_thread_or_clock() {
+    let forbidden = [
+        "std::net",
+        "std::fs",
+        "std::thread",
+        "std::time::Instant",
+        "std::time::SystemTime",
+        "Instant::now",
+        "SystemTime::now",
+        "std::process",
+        "std::env",
+    ];
+    for folder in [
+        "crates/model/src",
+        "crates/wire/src",
+        "crates/judge/src",
+        "crates/probe/src/parse",
+    ] {
+        for path in files(&root().join(folder), &[".rs"]) {
+            let text = fs::read_to_string(&path).unwrap();
+            let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (number, line) in shipped.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                for word in forbidden {
+                    // An address is a value; a socket is not.
+                    let value = word == "std::net" && !code.contains("Tcp") && !code.contains("Udp");
+                    assert!(
+                        value || !code.contains(word),
+                        "{}:{}: {word} in a crate without I/O",
+                        path.display(),
+                        number + 1
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_module_is_a_drawer_for_odds_and_ends() {
+    for path in files(&root().join("crates"), &[".rs"]) {
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            !["common", "util", "utils", "helpers", "shared_util", "misc"].contains(&stem),
+            "{}: name it by what it holds",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    for path in files(&root().join("crates"), &[".rs"]) {
+        if !path.components().any(|part| part.as_os_str() == "src") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            text.starts_with("//!"),
+            "{}: begin with what this module is",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn links_in_the_documentation_lead_somewhere() {
+    for path in files(&root(), &[".md"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let folder = path.parent().unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            assert!(
+                folder.join(file).exists(),
+                "{}: the link to {target} leads nowhere",
+                path.display()
+            );
+        }
+    }
+}
