@@ -93,7 +93,7 @@ pub(crate) fn run(
     };
     fill(&mut step, order, series, exchange);
     match report {
-        Some(report) => take_word(&mut step, &report),
+        Some(report) => take_word(&mut step, &report, exchange),
         None if step.throughput <= 0.0 => {
             return Err(ConductError::Driver(format!(
                 "the driver `{}` made no load that reached {} ({:?}). It said:\n{}",
@@ -214,7 +214,7 @@ fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) 
 }
 
 /// Takes the driver's word for what it alone knows.
-fn take_word(step: &mut Step, report: &DriverReport) {
+fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
     step.driver.throughput_from = "report".to_owned();
     step.throughput = report.throughput;
     if let Some(connections) = report.connections {
@@ -239,7 +239,8 @@ fn take_word(step: &mut Step, report: &DriverReport) {
             .filter(|(_, count)| **count > 0)
             .map(|(class, count)| (class.clone(), failed_share(*count).max(1)))
             .collect(),
-        bytes_in: step.counts.bytes_in,
+        bytes_in: (answered as f64 * exchange.answer_bytes) as u64,
+        bytes_out: (answered as f64 * (exchange.payload_bytes - exchange.answer_bytes)) as u64,
         ..Counts::default()
     };
     step.counts.scheduled = answered + step.counts.failed_total();

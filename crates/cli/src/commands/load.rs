@@ -148,7 +148,6 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     }
     let client_cpus = flags.client_cpus.clone().map(|list| list.0);
     let server_cpus = flags.server_cpus.clone().map(|list| list.0);
-    let interrupts = Interrupts::catch();
     let (server, placement) = match &flags.subject {
         Some(subject) => {
             let placement = Placement::decide(client_cpus, server_cpus, true, None);
@@ -179,6 +178,8 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     if !placement.client.is_empty() {
         process::pin_to(&placement.client).map_err(Failed::run)?;
     }
+    // After pinning: threads started from here on inherit it.
+    let interrupts = Interrupts::catch();
     let orders = orders(flags, shapes, &url, &request, &server, &placement, driver)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;

@@ -94,7 +94,7 @@ pub(crate) fn hold(
     for threshold in &thresholds {
         let mut crossings = record.steps.iter().map(|step| threshold.evaluate(step));
         if record.steps.is_empty() {
-            let message = format!("threshold `{threshold}` has no step to be measured on");
+            let message = "there is no step that a threshold could be measured on";
             return Err(Failed::with_code(exit::THRESHOLD, message));
         }
         if let Some(breach) = crossings.find(|crossing| !crossing.holds) {
