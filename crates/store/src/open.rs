@@ -69,18 +69,22 @@ fn recover_from(folder: &Path) -> Result<Record, StoreError> {
 }
 
 fn read_record(path: &Path) -> Result<Record, StoreError> {
-    let mut bytes = Vec::new();
-    open_regular(path)?
-        .take(RECORD_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| StoreError::io("read", path, &e))?;
-    if bytes.len() as u64 > RECORD_BYTES_MAX {
+    let file = open_regular(path)?;
+    let size = file
+        .metadata()
+        .map_err(|e| StoreError::io("read", path, &e))?
+        .len();
+    if size > RECORD_BYTES_MAX {
         return Err(StoreError::TooLarge {
             path: path.to_owned(),
-            bytes: bytes.len() as u64,
+            bytes: size,
             bytes_max: RECORD_BYTES_MAX,
         });
     }
+    let mut bytes = Vec::new();
+    file.take(RECORD_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|e| StoreError::io("read", path, &e))?;
     let bad = |e: serde_json::Error| StoreError::BadRecord {
         path: path.to_owned(),
         why: e.to_string(),

@@ -46,3 +46,215 @@ fn a_sealed_run_reads_back_as_it_was() {
         "the run is over"
     );
 }
+
+mod any {
+    //! Records of any numbers and texts.
+
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use wallfinder_model::record::{
+        Ceiling, ClaimOutcome, Counts, Histogram, Interval, LaneSummary, Outcome, Record, Step,
+    };
+    use wallfinder_model::telemetry::{
+        CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
+    };
+    use wallfinder_model::{Caveat, Verdict, Wall};
+
+    use crate::records;
+
+    fn float() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            any::<f64>().prop_filter("finite", |f| f.is_finite()),
+            Just(0.1 + 0.2)
+        ]
+    }
+
+    fn share() -> impl Strategy<Value = f32> {
+        any::<f32>().prop_filter("finite", |f| f.is_finite())
+    }
+
+    fn counts_by_class() -> impl Strategy<Value = BTreeMap<String, u64>> {
+        prop::collection::btree_map(".{0,6}", any::<u64>(), 0..3)
+    }
+
+    prop_compose! {
+        fn histogram()(
+            hdr_v2 in "[A-Za-z0-9+/=]{0,20}", count: u64, beyond: u64, mean_ns in float(),
+            stdev_ns in float(), min_ns: u64, max_ns: u64, quantiles_ns in counts_by_class(),
+        ) -> Histogram {
+            Histogram { hdr_v2, count, beyond, mean_ns, stdev_ns, min_ns, max_ns, quantiles_ns }
+        }
+    }
+
+    prop_compose! {
+        fn family()(
+            n in any::<[u64; 10]>(), processes: u32, threads: u32, hottest_thread_share in share(),
+        ) -> FamilySample {
+            FamilySample {
+                processes, threads, cpu_ns: n[0], cpu_user_ns: n[1], run_wait_ns: n[2],
+                switches_voluntary: n[3], switches_involuntary: n[4], faults_minor: n[5],
+                faults_major: n[6], rss_bytes: n[7], throttled_ns: n[8],
+                throttled_periods: n[9], hottest_thread_share,
+            }
+        }
+    }
+
+    fn cores() -> impl Strategy<Value = Vec<CoreSample>> {
+        let core = prop::collection::vec(share(), 6);
+        prop::collection::btree_map(0..300_u32, core, 0..4).prop_map(|cores| {
+            let core = |(cpu, f): (u32, Vec<f32>)| CoreSample {
+                cpu,
+                usr: f[0],
+                sys: f[1],
+                irq: f[2],
+                softirq: f[3],
+                steal: f[4],
+                idle: f[5],
+            };
+            cores.into_iter().map(core).collect()
+        })
+    }
+
+    prop_compose! {
+        fn sample()(
+            at_ns: i64, span_ns: u64, cores in cores(),
+            client in prop::option::of(family()), server in prop::option::of(family()),
+            link in prop::option::of(any::<[u64; 5]>()),
+            tcp in prop::option::of(any::<[u64; 8]>()), switches: u64, runnable: u32,
+        ) -> Sample {
+            Sample {
+                at_ns, span_ns, cores, client, server, switches, runnable,
+                link: link.map(|n| LinkSample {
+                    rx_bytes: n[0], rx_packets: n[1], tx_bytes: n[2], tx_packets: n[3], drops: n[4],
+                }),
+                tcp: tcp.map(|n| TcpSample {
+                    segments_in: n[0], segments_out: n[1], retransmits: n[2],
+                    listen_overflows: n[3], listen_drops: n[4], opens_active: n[5],
+                    opens_passive: n[6], resets_out: n[7],
+                }),
+            }
+        }
+    }
+
+    prop_compose! {
+        fn interval()(n in any::<[u64; 10]>()) -> Interval {
+            Interval {
+                at_ns: n[0], span_ns: n[1], answered: n[2], failed: n[3], scheduled: n[4],
+                bytes_in: n[5], in_flight: n[6], p50_ns: n[7], p99_ns: n[8], max_ns: n[9],
+            }
+        }
+    }
+
+    prop_compose! {
+        fn counts()(
+            n in any::<[u64; 9]>(), not_sent: i64, failed in counts_by_class(),
+            statuses in prop::collection::btree_map(any::<u16>(), any::<u64>(), 0..3),
+            connect_failures in counts_by_class(), anomalies in counts_by_class(),
+        ) -> Counts {
+            Counts {
+                scheduled: n[0], answered: n[1], failed, not_sent, in_flight_start: n[2],
+                in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
+                body_bytes: n[6], connects: n[7], connect_failures, anomalies,
+            }
+        }
+    }
+
+    fn caveat() -> impl Strategy<Value = Caveat> {
+        prop_oneof![
+            ".*".prop_map(|text| Caveat::Note { text }),
+            float().prop_map(|share| Caveat::StealAbove { share }),
+            any::<i64>().prop_map(|by_ns| Caveat::ClockStepped { by_ns }),
+            Just(Caveat::CountersUnavailable),
+            any::<Vec<u32>>().prop_map(|cpus| Caveat::SharedProcessors { cpus }),
+        ]
+    }
+
+    prop_compose! {
+        fn verdict()(
+            wall in prop::sample::select(&Wall::ALL[..]), confidence in float(), sentence: String,
+            shares in prop::collection::btree_map(".{0,4}", float(), 0..3),
+            caveats in prop::collection::vec(caveat(), 0..2),
+        ) -> Verdict {
+            Verdict {
+                wall, how: wallfinder_model::verdict::How::Observed, confidence, sentence,
+                detail: None, evidence: vec![], resources: vec![], shares,
+                elasticities: BTreeMap::new(), next: None, caveats,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn step(index: u32)(
+            name: String, counts in counts(), throughput in float(), in_flight_mean in float(),
+            latency in prop::option::of(histogram()), service in prop::option::of(histogram()),
+            intervals in prop::collection::vec(interval(), 0..5),
+            series in prop::collection::vec(sample(), 0..8),
+            cpu in prop::option::of(any::<u32>()), busy_share in float(),
+            verdict in prop::option::of(verdict()), cpus_busy in float(),
+            caveats in prop::collection::vec(caveat(), 0..3),
+        ) -> Step {
+            let mut step = records::step_begun(index);
+            step.lanes.push(LaneSummary { cpu, busy_share, ..LaneSummary::default() });
+            step.telemetry.server = Some(FamilySummary { cpus_busy, ..FamilySummary::default() });
+            step.ceiling = Some(Ceiling {
+                throughput, lanes_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy,
+            });
+            Step {
+                name, counts, throughput, in_flight_mean, latency, service, intervals, series,
+                verdict, caveats, ..step
+            }
+        }
+    }
+
+    prop_compose! {
+        pub(crate) fn record()(
+            steps in (0..4_u32).prop_flat_map(|n| (0..n).map(step).collect::<Vec<_>>()),
+            caveats in prop::collection::vec(caveat(), 0..3), complete: bool,
+            interrupted in prop::option::of(".*"), claim: String, words in any::<Vec<String>>(),
+        ) -> Record {
+            let mut record = records::record("any", steps.len() as u32);
+            record.command_line = words;
+            record.claims.push(ClaimOutcome {
+                id: "c".into(), claim, source: "s".into(), outcome: Outcome::Open,
+                because: "b".into(),
+            });
+            Record { steps, caveats, complete, interrupted, ..record }
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_record_reads_back_as_it_was(record in any::record()) {
+        let scratch = Scratch::new();
+        let folder = RunFolder::create(&scratch.0, "any", UNIX_EPOCH).expect("a new folder");
+        let journal = folder.begin(&record).expect("a journal");
+        for step in &record.steps {
+            journal.step_begins(step).expect("noted");
+            journal.step_ends(step).expect("noted");
+        }
+        folder.seal(&journal, &record).expect("sealed");
+        proptest::prop_assert_eq!(open(folder.path()).expect("readable"), record);
+    }
+
+    #[test]
+    fn any_steps_that_ended_are_recovered_as_they_were(record in any::record()) {
+        let scratch = Scratch::new();
+        let folder = RunFolder::create(&scratch.0, "any", UNIX_EPOCH).expect("a new folder");
+        let journal = folder.begin(&record).expect("a journal");
+        for step in &record.steps {
+            journal.step_ends(step).expect("noted");
+        }
+        // A record that cannot be sealed ends the journal all the same.
+        let mut unsealable = record.clone();
+        unsealable.plan.name = "x".into();
+        unsealable.steps.truncate(0);
+        std::fs::create_dir(folder.path().join("record.json")).expect("in the way");
+        folder.seal(&journal, &unsealable).expect_err("in the way");
+        std::fs::remove_dir(folder.path().join("record.json")).expect("removed");
+        proptest::prop_assert_eq!(open(folder.path()).expect("recovered").steps, record.steps);
+    }
+}

@@ -271,3 +271,6 @@ fn without_steps(record: &Record) -> Record {
         claims: record.claims.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

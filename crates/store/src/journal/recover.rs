@@ -212,19 +212,21 @@ impl StepSoFar {
         };
         let name = begun.name.clone();
         let rebuilt = rebuild(begun, self.intervals, self.samples);
-        missing.push(match &rebuilt {
-            Some(step) => format!(
-                "step {number} of {planned} (`{name}`) was cut off after {:.1} s of its window and \
-                 is rebuilt from its intervals: failures without classes, in flight as at their \
-                 ends, no latency distribution, no bytes sent",
-                step.window_ns as f64 / 1e9
-            ),
-            None => format!(
+        let Some(mut step) = rebuilt else {
+            missing.push(format!(
                 "step {number} of {planned} (`{name}`) was cut off before its window had an \
                  interval, and is left out"
-            ),
-        });
-        rebuilt
+            ));
+            return None;
+        };
+        let what = format!(
+            "cut off after {:.1} s of its window and rebuilt from its intervals: failures without \
+             classes, in flight as at their ends, no latency distribution, no bytes sent",
+            step.window_ns as f64 / 1e9
+        );
+        missing.push(format!("step {number} of {planned} (`{name}`) was {what}"));
+        step.caveats.push(Caveat::Incomplete { what });
+        Some(step)
     }
 }
 
