@@ -193,9 +193,11 @@ impl Batching {
             return;
         }
         self.quickest_ns = self.quickest_ns.min(service.min_ns());
-        let median_ns = service.quantile_ns(0.5);
-        if median_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
-            let wait_ns = (median_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS);
+        // The mean, not the median: a server that favours some connections answers half of
+        // the requests at once while the queue, which is N/X long, stands behind the others.
+        let mean_ns = service.mean_ns() as u64;
+        if mean_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
+            let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS);
             self.wait_us = (wait_ns / 1000) as u32;
             self.batch = (in_flight / 8).clamp(1, BATCH_MAX) as u32;
         }
