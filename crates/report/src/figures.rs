@@ -1,21 +1,14 @@
 //! What follows from a step by a division: N/X, cost per answer, shares of ceilings.
 //!
-//! `None` is not known, and never 0. No judgement: that is the judge's.
+//! The judge's estimators, side by side with shares and rates that need no judgement.
+//! `None` is not known, and never 0.
 
+use wallfinder_judge::{cost, little, steady};
 use wallfinder_model::Step;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::FamilySummary;
 
-/// Quantiles in the order of tables.
-pub const QUANTILES: [(&str, f64); 7] = [
-    ("p50", 0.5),
-    ("p75", 0.75),
-    ("p90", 0.9),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99.9", 0.999),
-    ("p99.99", 0.9999),
-];
+pub use wallfinder_judge::histogram::NAMED as QUANTILES;
 
 /// A quotient, where it is a number.
 fn per(value: f64, by: f64) -> Option<f64> {
@@ -32,8 +25,10 @@ pub struct Figures {
     pub mean_ns: Option<f64>,
     /// Its median.
     pub p50_ns: Option<f64>,
-    /// `n_over_x_ns / mean_ns`.
-    pub little_ratio: Option<f64>,
+    /// Little's law, where N, X and R are all known.
+    pub little: Option<little::Little>,
+    /// The 95 % interval of throughput, from the slices within the window.
+    pub throughput_interval: Option<(f64, f64)>,
     /// CPU time of the server's processes per good answer.
     pub server_cpu_ns: Option<f64>,
     /// CPU time of the driver per good answer.
@@ -73,45 +68,35 @@ impl Figures {
         let answered = counts.answered as f64;
         let seconds = step.window_ns as f64 / 1e9;
         let telemetry = &step.telemetry;
+        let little = little::check(step);
+        let cost = cost::per_answer(step);
         let timed = step.service.as_ref().or(step.latency.as_ref());
-        let mean_ns = timed
-            .filter(|histogram| histogram.count > 0)
-            .map(|histogram| histogram.mean_ns)
-            .filter(|mean| mean.is_finite() && *mean > 0.0);
-        let n_over_x_ns =
-            per(step.in_flight_mean * 1e9, step.throughput).filter(|_| step.in_flight_mean > 0.0);
-        let lane_cpu: u64 = step
-            .lanes
-            .iter()
-            .fold(0, |sum: u64, lane| sum.saturating_add(lane.cpu_ns));
-        let client_cpu = match &telemetry.client {
-            Some(client) => Some(client.cpu_ns),
-            None => (lane_cpu > 0).then_some(lane_cpu),
-        };
         let link = telemetry.link.as_ref();
         let failed = counts
             .failed
             .values()
             .fold(0.0, |sum, count| sum + *count as f64);
         Figures {
-            n_over_x_ns,
-            mean_ns,
+            n_over_x_ns: little.map(|little| little.n_over_x_s * 1e9),
+            mean_ns: little.map(|little| little.mean_s * 1e9).or_else(|| {
+                timed
+                    .filter(|histogram| histogram.count > 0 && histogram.mean_ns.is_finite())
+                    .map(|histogram| histogram.mean_ns)
+            }),
             p50_ns: timed
                 .and_then(|histogram| histogram.quantile_ns("p50"))
                 .map(|ns| ns as f64),
-            little_ratio: n_over_x_ns
-                .zip(mean_ns)
-                .and_then(|(n_over_x, mean)| per(n_over_x, mean)),
-            server_cpu_ns: telemetry
-                .server
-                .as_ref()
-                .and_then(|server| per(server.cpu_ns as f64, answered)),
-            client_cpu_ns: client_cpu.and_then(|cpu| per(cpu as f64, answered)),
-            bytes_in: known(counts.bytes_in).and_then(|bytes| per(bytes, answered)),
-            bytes_out: known(counts.bytes_out).and_then(|bytes| per(bytes, answered)),
+            little,
+            throughput_interval: steady::throughput(step)
+                .map(|mean| (mean.low, mean.high))
+                .filter(|(low, high)| low.is_finite() && high.is_finite()),
+            server_cpu_ns: cost.server_cpu_ns,
+            client_cpu_ns: cost.client_cpu_ns.or(cost.lanes_cpu_ns),
+            bytes_in: cost.bytes_in,
+            bytes_out: cost.bytes_out,
             body_bytes: known(counts.body_bytes).and_then(|bytes| per(bytes, answered)),
-            packets_down: link.and_then(|link| per(link.totals.tx_packets as f64, answered)),
-            packets_up: link.and_then(|link| per(link.totals.rx_packets as f64, answered)),
+            packets_down: cost.downlink_packets,
+            packets_up: cost.uplink_packets,
             ceiling_share: step
                 .ceiling
                 .as_ref()

@@ -49,8 +49,8 @@ pub fn render(record: &Record) -> String {
             data => Value::from_safe_string(for_script_element(&data)),
             script => Value::from_safe_string(SCRIPT.to_owned()),
             style => Value::from_safe_string(STYLE.to_owned()),
-            script_hash => hash("script"),
-            style_hash => hash("style"),
+            script_hash => Value::from_safe_string(hash("script").to_owned()),
+            style_hash => Value::from_safe_string(hash("style").to_owned()),
         },
     );
     match rendered {

@@ -5,11 +5,13 @@
 
 mod claims;
 mod columns;
+mod comparison;
 pub mod live;
 mod ramp;
 mod run;
 mod verdict;
 
+use wallfinder_judge::compare::Comparison;
 use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
@@ -47,6 +49,7 @@ pub fn run(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         run::target(&mut page, record, step);
         page.gap();
         verdict::wall(&mut page, step.verdict.as_ref());
+        verdict::next(&mut page, step);
         page.gap();
         run::result(&mut page, step);
     }
@@ -67,6 +70,7 @@ pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         ramp::target(&mut page, record, step);
         page.gap();
         ramp::best(&mut page, record);
+        ramp::best_wall(&mut page, record);
         page.gap();
         ramp::table(&mut page, record);
     }
@@ -100,6 +104,13 @@ pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
 pub fn claims(outcomes: &[ClaimOutcome], look: &Look) -> String {
     let mut page = Page::new(look);
     claims::list(&mut page, outcomes);
+    page.finish()
+}
+
+/// Two records side by side, the later over the earlier.
+pub fn comparison(comparison: &Comparison, look: &Look) -> String {
+    let mut page = Page::new(look);
+    comparison::write(&mut page, comparison);
     page.finish()
 }
 

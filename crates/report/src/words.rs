@@ -3,10 +3,11 @@
 //! The judge types a doubt ([`Caveat`]); here it is worded. Every renderer uses these
 //! words, so that the terminal and the page never disagree.
 
+use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::plan::{Arrival, Load};
 use wallfinder_model::record::{Driver, Outcome};
 use wallfinder_model::verdict::{How, Verdict};
-use wallfinder_model::{Caveat, Step, Wall};
+use wallfinder_model::{Caveat, Record, Step, Wall};
 
 use crate::figures::Figures;
 use crate::number;
@@ -322,28 +323,34 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
     ))
 }
 
+/// Half the interval of throughput within the window: `0.4 %`.
+pub fn interval(figures: &Figures) -> Option<String> {
+    let (low, high) = figures.throughput_interval?;
+    let middle = (high + low) / 2.0;
+    let half = (high - low) / 2.0 / middle;
+    (half.is_finite() && half > 0.0 && half < 1.0).then(|| number::share(half))
+}
+
 /// N/X beside the mean and the median: the check that needs no trust.
-pub fn little(step: &Step, figures: &Figures) -> Option<String> {
-    let n_over_x = figures.n_over_x_ns?;
+pub fn little(figures: &Figures) -> Option<String> {
+    let little = figures.little?;
     let mut text = format!(
-        "{} in flight / {}/s = {}",
-        number::amount(step.in_flight_mean),
-        number::amount(step.throughput),
-        number::span(n_over_x)
+        "{} in flight / {}/s = {}; mean {}",
+        number::amount(little.in_flight),
+        number::amount(little.throughput),
+        number::span(little.n_over_x_s * 1e9),
+        number::span(little.mean_s * 1e9)
     );
-    if let Some(mean) = figures.mean_ns {
-        text.push_str(&format!(" beside a mean of {}", number::span(mean)));
+    if let Some(p50) = little.p50_s {
+        text.push_str(&format!(", p50 {}", number::span(p50 * 1e9)));
     }
-    if let Some(p50) = figures.p50_ns {
-        text.push_str(&format!(" and a p50 of {}", number::span(p50)));
-    }
-    match figures.little_ratio {
-        Some(ratio) if (ratio - 1.0).abs() <= 0.03 => text.push_str(": they agree"),
-        Some(ratio) => text.push_str(&format!(
+    if little.holds() {
+        text.push_str(": they agree");
+    } else {
+        text.push_str(&format!(
             ": N / (X·R) is {}, and should be 1",
-            number::factor(ratio)
-        )),
-        None => {}
+            number::factor(little.ratio)
+        ));
     }
     Some(text)
 }
@@ -358,10 +365,47 @@ pub fn worst_class(step: &Step) -> Option<String> {
         .map(|(class, count)| format!("{class} {}", number::whole(*count)))
 }
 
+/// Steps that differ in nothing but load, read as one ramp.
+pub fn one_ramp(record: &Record) -> Option<Ramp> {
+    let first = record.steps.first()?;
+    let alike = |step: &Step| {
+        step.target == first.target
+            && step.driver.name == first.driver.name
+            && step.load.method == first.load.method
+            && step.load.body_bytes == first.load.body_bytes
+            && step.load.arrival.is_open() == first.load.arrival.is_open()
+    };
+    (record.steps.len() > 1 && record.steps.iter().all(alike))
+        .then(|| ramp::read(&record.steps, &record.environment))
+}
+
+/// Where more stops to help: `knee at 32 in flight`.
+pub fn knee(knee: &Knee, by_rate: bool) -> String {
+    let where_it_is = if knee.at_most {
+        "knee at or below"
+    } else {
+        "knee at"
+    };
+    let unit = if by_rate { "/s" } else { " in flight" };
+    format!("{where_it_is} {}{unit}", number::amount(knee.load))
+}
+
+/// A capital at the start, a full stop at the end.
+pub(crate) fn capital_sentence(text: &str) -> String {
+    sentence(&capital(text))
+}
+
 /// A noun with its count: `1 lane`, `4 lanes`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", number::whole(count))
+}
+
+/// Packets, whole or not: `1 packet`, `3.07 packets`.
+pub(crate) fn packets(count: f64) -> String {
+    let shown = number::amount(count);
+    let plural = if shown == "1" { "" } else { "s" };
+    format!("{shown} packet{plural}")
 }
 
 /// A load's pattern in time: `closed loop`, `10,000/s, evenly spaced`.

@@ -29,6 +29,8 @@ pub(crate) struct Charts {
     groups: Vec<String>,
     /// What each resource allows, at the step that is judged.
     ceilings: Vec<CeilingLine>,
+    /// Where more load stops to help, on the load axis.
+    knee: Option<f64>,
     /// Horizontal axis of percentile curves: one in how many.
     grid: Vec<f64>,
     /// The step shown first.
@@ -131,12 +133,12 @@ fn milli(share: f32) -> f32 {
 pub(crate) fn groups(record: &Record) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for (index, step) in record.steps.iter().enumerate() {
-        let mut name = step.target.path.clone();
+        let mut name = crate::look::clean(&step.target.path);
         if step.load.body_bytes > 0 {
             name.push_str(&format!(" {} B", step.load.body_bytes));
         }
         if step.driver.command.is_some() {
-            name.push_str(&format!(" {}", step.driver.name));
+            name.push_str(&format!(" {}", crate::look::clean(&step.driver.name)));
         }
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, steps)) => steps.push(index),
@@ -180,6 +182,9 @@ pub(crate) fn charts(record: &Record, chosen: usize) -> Charts {
         steps,
         groups: groups.into_iter().map(|(name, _)| name).collect(),
         ceilings: record.steps.get(chosen).map_or(Vec::new(), ceilings),
+        knee: words::one_ramp(record)
+            .and_then(|ramp| ramp.knee)
+            .map(|knee| short(knee.load)),
         grid: grid.into_iter().map(short).collect(),
         chosen,
     }
@@ -249,9 +254,17 @@ fn step_data(
         p99: quantile(latency, "p99"),
         mean: figures.mean_ns.map(short),
         n_over_x: figures.n_over_x_ns.map(short),
-        server: telemetry.server.as_ref().and_then(|s| finite(s.utilisation)).map(short),
+        server: telemetry
+            .server
+            .as_ref()
+            .and_then(|s| finite(s.utilisation))
+            .map(short),
         server_core: figures.server_core_max.map(short),
-        client: telemetry.client.as_ref().and_then(|c| finite(c.utilisation)).map(short),
+        client: telemetry
+            .client
+            .as_ref()
+            .and_then(|c| finite(c.utilisation))
+            .map(short),
         link: figures.link_share.map(short),
         curves,
         time: time(step),
@@ -302,10 +315,16 @@ fn time(step: &Step) -> Option<Time> {
         let mut medians: Vec<u64> = slice.iter().map(|i| i.p50_ns).filter(|p| *p > 0).collect();
         medians.sort_unstable();
         time.at.push(short_time(last.at_ns as f64 / 1e9));
-        time.throughput.push((span > 0.0).then(|| short(answered * 1e9 / span)));
-        time.failed.push(slice.iter().fold(0, |sum: u64, i| sum.saturating_add(i.failed)));
+        time.throughput
+            .push((span > 0.0).then(|| short(answered * 1e9 / span)));
+        time.failed.push(
+            slice
+                .iter()
+                .fold(0, |sum: u64, i| sum.saturating_add(i.failed)),
+        );
         time.p50.push(medians.get(medians.len() / 2).copied());
-        time.p99.push(slice.iter().map(|i| i.p99_ns).max().filter(|p| *p > 0));
+        time.p99
+            .push(slice.iter().map(|i| i.p99_ns).max().filter(|p| *p > 0));
         time.in_flight.push(last.in_flight);
     }
     Some(time)
@@ -336,7 +355,9 @@ fn series(step: &Step, points_max: usize) -> Option<Series> {
             (!known.is_empty() && seconds > 0.0)
                 .then(|| short(known.iter().sum::<f64>() * 8.0 / seconds))
         };
-        series.at.push(short_time(slice[slice.len() - 1].at_ns as f64 / 1e9));
+        series
+            .at
+            .push(short_time(slice[slice.len() - 1].at_ns as f64 / 1e9));
         series.down.push(bits(|sample| Some(sample.link?.tx_bytes)));
         series.up.push(bits(|sample| Some(sample.link?.rx_bytes)));
     }
@@ -354,7 +375,9 @@ fn cores(step: &Step, ranges: &[std::ops::Range<usize>]) -> (Vec<CoreSeries>, us
     known.truncate(CORES_MAX);
     known.sort_by_key(|(cpu, _)| *cpu);
     let of = |family: &Option<FamilySummary>, cpu: u32| {
-        family.as_ref().is_some_and(|family| family.cpus_allowed.contains(&cpu))
+        family
+            .as_ref()
+            .is_some_and(|family| family.cpus_allowed.contains(&cpu))
     };
     let cores = known
         .into_iter()
@@ -403,7 +426,10 @@ mod tests {
         for (length, most) in [(0, 5), (1, 5), (5, 5), (7, 3), (1000, 300)] {
             let ranges: Vec<_> = merged(length, most).collect();
             assert!(ranges.len() <= most);
-            assert_eq!(ranges.iter().map(|range| range.len()).sum::<usize>(), length);
+            assert_eq!(
+                ranges.iter().map(|range| range.len()).sum::<usize>(),
+                length
+            );
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) struct Page {
     doubts: Vec<Doubt>,
     ramp: Option<ramp::Ramp>,
     claims: Vec<Claim>,
-    claims_summary: String,
+    claims_headline: String,
     steps: Vec<step::StepView>,
     environment: Vec<environment::Group>,
     command_line: String,
@@ -78,7 +78,12 @@ impl Page {
     pub(super) fn of(record: &Record) -> Page {
         let judged = judged_step(record);
         let chosen = judged
-            .and_then(|judged| record.steps.iter().position(|step| std::ptr::eq(step, judged)))
+            .and_then(|judged| {
+                record
+                    .steps
+                    .iter()
+                    .position(|step| std::ptr::eq(step, judged))
+            })
             .unwrap_or(0);
         let shown_target = judged.map_or(&record.plan.target, |step| &step.target);
         let method = judged.map_or("", |step| step.load.method.as_str());
@@ -107,7 +112,7 @@ impl Page {
                 .collect(),
             ramp: (record.steps.len() > 1).then(|| ramp::Ramp::of(record, chosen)),
             claims: claims(record),
-            claims_summary: claims_summary(record),
+            claims_headline: claims_headline(record),
             steps: record
                 .steps
                 .iter()
@@ -163,10 +168,9 @@ fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> 
     let client = pinned(&record.plan.client_cpus);
     match &record.plan.driver {
         Some(driver) => about.push(fact("Driver", format!("{driver}{client}"))),
-        None if !client.is_empty() => about.push(fact(
-            "Client",
-            client.trim_start_matches(" · ").to_owned(),
-        )),
+        None if !client.is_empty() => {
+            about.push(fact("Client", client.trim_start_matches(" · ").to_owned()))
+        }
         None => {}
     }
     about
@@ -188,9 +192,9 @@ fn partial(record: &Record) -> Option<String> {
             record.steps.len(),
             record.plan.steps.len().max(record.steps.len())
         )),
-        (None, false) => Some(
-            "The run did not end as planned. What is shown is what it had by then.".to_owned(),
-        ),
+        (None, false) => {
+            Some("The run did not end as planned. What is shown is what it had by then.".to_owned())
+        }
         (None, true) => None,
     }
 }
@@ -198,23 +202,41 @@ fn partial(record: &Record) -> Option<String> {
 fn claims(record: &Record) -> Vec<Claim> {
     let mut claims = Vec::new();
     for outcome in [Outcome::Contradicted, Outcome::Confirmed, Outcome::Open] {
-        claims.extend(record.claims.iter().filter(|c| c.outcome == outcome).map(|c| Claim {
-            outcome: words::outcome(c.outcome),
-            claim: c.claim.clone(),
-            source: c.source.clone(),
-            because: c.because.clone(),
-        }));
+        claims.extend(
+            record
+                .claims
+                .iter()
+                .filter(|c| c.outcome == outcome)
+                .map(|c| Claim {
+                    outcome: words::outcome(c.outcome),
+                    claim: c.claim.clone(),
+                    source: c.source.clone(),
+                    because: c.because.clone(),
+                }),
+        );
     }
     claims
 }
 
-fn claims_summary(record: &Record) -> String {
-    let count = |outcome| record.claims.iter().filter(|c| c.outcome == outcome).count();
+/// `1 of 3 claims confirmed, 1 contradicted, 1 open`.
+fn claims_headline(record: &Record) -> String {
+    let count = |outcome| {
+        record
+            .claims
+            .iter()
+            .filter(|c| c.outcome == outcome)
+            .count()
+    };
+    let parts: Vec<String> = [Outcome::Confirmed, Outcome::Contradicted, Outcome::Open]
+        .into_iter()
+        .map(|outcome| (count(outcome), words::outcome(outcome)))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, outcome)| format!("{count} {outcome}"))
+        .collect();
     format!(
-        "{} confirmed, {} contradicted, {} open",
-        count(Outcome::Confirmed),
-        count(Outcome::Contradicted),
-        count(Outcome::Open)
+        "{}: {}",
+        words::counted(record.claims.len() as u64, "claim"),
+        parts.join(", ")
     )
 }
 
@@ -260,7 +282,13 @@ mod tests {
 
     #[test]
     fn a_command_line_can_be_pasted() {
-        let words = ["wallfinder", "run", "--subject", "nginx -c 'x'", "http://h/"];
+        let words = [
+            "wallfinder",
+            "run",
+            "--subject",
+            "nginx -c 'x'",
+            "http://h/",
+        ];
         assert_eq!(
             shell(&words.map(String::from)),
             "wallfinder run --subject 'nginx -c '\\''x'\\''' http://h/"

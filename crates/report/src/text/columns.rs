@@ -11,6 +11,8 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     /// Lines of the heading.
     pub(crate) head: [&'static str; 2],
+    /// A narrower heading, for where there is no room for all columns.
+    pub(crate) tight: Option<[&'static str; 2]>,
     /// 0 is never dropped; of the others the highest goes first.
     pub(crate) rank: u8,
     /// Whether cells stand at the left.
@@ -25,10 +27,24 @@ impl Column {
         Column {
             name,
             head: ["", name],
+            tight: None,
             rank,
             left: false,
             cells,
         }
+    }
+
+    pub(crate) fn words(name: &'static str, rank: u8, cells: Vec<(Role, String)>) -> Column {
+        Column {
+            left: true,
+            cells,
+            ..Column::numbers(name, rank, Vec::new())
+        }
+    }
+
+    pub(crate) fn or_headed(mut self, above: &'static str, below: &'static str) -> Column {
+        self.tight = Some([above, below]);
+        self
     }
 
     pub(crate) fn headed(mut self, above: &'static str, below: &'static str) -> Column {
@@ -48,9 +64,17 @@ pub(crate) fn write(page: &mut Page, mut columns: Vec<Column>, indent: usize) ->
     const GAP: usize = 2;
     let room = page.columns().saturating_sub(indent);
     let mut left_out = Vec::new();
-    loop {
+    let width = |columns: &[Column]| {
         let gaps = GAP * columns.len().saturating_sub(1);
-        let total: usize = columns.iter().map(Column::width).sum::<usize>() + gaps;
+        columns.iter().map(Column::width).sum::<usize>() + gaps
+    };
+    if width(&columns) > room {
+        for column in &mut columns {
+            column.head = column.tight.unwrap_or(column.head);
+        }
+    }
+    loop {
+        let total = width(&columns);
         let least = columns.iter().enumerate().max_by_key(|(_, c)| c.rank);
         match least {
             Some((index, column)) if total > room && column.rank > 0 => {
@@ -101,4 +125,13 @@ pub(crate) fn write(page: &mut Page, mut columns: Vec<Column>, indent: usize) ->
         );
     }
     left_out
+}
+
+/// Says which columns were left out.
+pub(crate) fn note(page: &mut Page, mut left_out: Vec<&'static str>) {
+    if !left_out.is_empty() {
+        left_out.reverse();
+        let note = format!("no room here for {}", left_out.join(", "));
+        page.push(Line::new().plain(" ").dim(note));
+    }
 }

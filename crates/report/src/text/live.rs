@@ -277,7 +277,7 @@ fn labelled(page: &mut Page, label: &str, role: Role, text: &str) {
 fn progress(page: &mut Page, moment: &Moment) {
     let columns = page.columns();
     let clock = format!(
-        " {} of {}",
+        "{} of {}",
         clock(moment.elapsed_ns),
         number::length(moment.planned_ns)
     );
@@ -286,7 +286,7 @@ fn progress(page: &mut Page, moment: &Moment) {
         (columns / 2).saturating_sub(2),
     );
     let line = Line::new().plain(" ").plain(name).plain("  ");
-    let room = columns.saturating_sub(line.width() + clock.chars().count());
+    let room = columns.saturating_sub(line.width() + clock.chars().count() + 1);
     let share = if moment.planned_ns > 0 {
         moment.elapsed_ns as f64 / moment.planned_ns as f64
     } else {

@@ -64,17 +64,32 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
         text.push_str(&format!(", {} each", number::bytes(bytes)));
     }
     let label = if record.steps.len() > 1 {
-        "best"
+        "ceiling"
     } else {
         "result"
     };
-    page.entry(label, Role::Strong, &text);
-    if let Some(verdict) = best.verdict.as_ref().filter(|_| record.steps.len() > 1) {
-        page.beside(
-            Role::Plain,
-            &format!("{} ({})", verdict.sentence, words::standing(verdict)),
-        );
+    let ramp = words::one_ramp(record);
+    if let Some(knee) = ramp.as_ref().and_then(|ramp| ramp.knee) {
+        text.push_str(&format!(
+            " ({})",
+            words::knee(&knee, best.load.arrival.is_open())
+        ));
     }
+    page.entry(label, Role::Strong, &text);
+    if let Some(past) = ramp.and_then(|ramp| ramp.past_knee) {
+        page.beside(Role::Plain, &words::capital_sentence(&past.sentence));
+    }
+}
+
+/// The verdict of the best step, as a sentence.
+pub(crate) fn best_wall(page: &mut Page, record: &Record) {
+    let Some(verdict) = best_step(record).and_then(|best| best.verdict.as_ref()) else {
+        return;
+    };
+    page.beside(
+        Role::Plain,
+        &format!("{} ({})", verdict.sentence, words::standing(verdict)),
+    );
 }
 
 /// The table.
@@ -85,13 +100,16 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
     if let Some(names) = names(record) {
         table.push(names);
     }
-    table.push(Column::numbers(
-        "connections",
-        0,
-        column(steps, |step| {
-            number::whole(u64::from(step.load.connections))
-        }),
-    ));
+    table.push(
+        Column::numbers(
+            "connections",
+            0,
+            column(steps, |step| {
+                number::whole(u64::from(step.load.connections))
+            }),
+        )
+        .or_headed("connec-", "tions"),
+    );
     table.push(
         Column::numbers(
             "in-flight",
@@ -112,11 +130,14 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
             .headed("asked", "for/s"),
         );
     }
-    table.push(Column::numbers(
-        "requests/s",
-        0,
-        column(steps, |step| number::amount(step.throughput)),
-    ));
+    table.push(
+        Column::numbers(
+            "requests/s",
+            0,
+            column(steps, |step| number::amount(step.throughput)),
+        )
+        .or_headed("requests", "/s"),
+    );
     for name in ["p50", "p99"] {
         table.push(Column::numbers(
             name,
@@ -165,19 +186,9 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
     ));
     let bound: Vec<(Role, String)> = steps.iter().map(bound_by).collect();
     let doubtful = bound.iter().any(|(_, words)| words.ends_with('?'));
-    table.push(Column {
-        name: "bound by",
-        head: ["", "bound by"],
-        rank: 0,
-        left: true,
-        cells: bound,
-    });
-    let mut left_out = columns::write(page, table, 1);
-    if !left_out.is_empty() {
-        left_out.reverse();
-        let note = format!("no room here for {}", left_out.join(", "));
-        page.push(Line::new().plain(" ").dim(note));
-    }
+    table.push(Column::words("bound by", 0, bound));
+    let left_out = columns::write(page, table, 1);
+    columns::note(page, left_out);
     if doubtful {
         let note = format!("? observed with a confidence below {}", words::DOUBTFUL);
         page.push(Line::new().plain(" ").dim(note));
@@ -194,15 +205,9 @@ fn names(record: &Record) -> Option<Column> {
             && step.load.body_bytes == first.load.body_bytes
     });
     let shown: Vec<&str> = record.steps.iter().map(|step| step.name.as_str()).collect();
-    (!alike).then(|| Column {
-        name: "step",
-        head: ["", "step"],
-        rank: 0,
-        left: true,
-        cells: shown
-            .iter()
-            .map(|name| (Role::Plain, cut(name, 20)))
-            .collect(),
+    (!alike).then(|| {
+        let cells = shown.iter().map(|name| (Role::Plain, cut(name, 20)));
+        Column::words("step", 0, cells.collect())
     })
 }
 
@@ -241,7 +246,7 @@ fn bound_by(step: &Step) -> (Role, String) {
         None => (Role::Dim, number::UNKNOWN.to_owned()),
         Some(verdict) => {
             let doubtful = verdict.how == How::Observed && verdict.confidence < words::DOUBTFUL;
-            let mark = if doubtful { " ?" } else { "" };
+            let mark = if doubtful { "?" } else { "" };
             (
                 verdict::role(verdict.wall),
                 format!("{}{mark}", words::short(verdict.wall)),

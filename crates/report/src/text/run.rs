@@ -1,5 +1,6 @@
 //! One step in full: what it did, what it cost on both sides, what failed.
 
+use wallfinder_judge::identity;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::{Record, Step};
 
@@ -47,7 +48,7 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
     throughput(page, step, &figures);
     page.gap();
     latency(page, step);
-    little(page, step, &figures);
+    little(page, &figures);
     page.gap();
     costs(page, step, &figures);
     failures(page, step, &figures);
@@ -59,11 +60,13 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
         page.gap();
         verdict::elasticities(page, step.verdict.as_ref());
     }
-    verdict::next(page, step);
 }
 
 fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     let mut parts = vec![format!("{} requests/s", number::amount(step.throughput))];
+    if let Some(interval) = words::interval(figures) {
+        parts.push(format!("within {interval}"));
+    }
     if let Some(asked) = words::rate_asked(&step.load.arrival) {
         parts.push(format!("{} asked for", number::amount(asked)));
     }
@@ -112,16 +115,13 @@ fn latency(page: &mut Page, step: &Step) {
         page.entry("latency", Role::Dim, "not known: the driver reported none");
         return;
     }
-    let mut table = vec![Column {
-        name: "",
-        head: ["", ""],
-        rank: 0,
-        left: true,
-        cells: rows
-            .iter()
+    let mut table = vec![Column::words(
+        "",
+        0,
+        rows.iter()
             .map(|(name, _)| (Role::Dim, (*name).to_owned()))
             .collect(),
-    }];
+    )];
     for (name, _) in QUANTILES {
         let rank = match name {
             "p75" => 9,
@@ -157,23 +157,23 @@ fn span(ns: Option<f64>) -> String {
     ns.map_or(number::UNKNOWN.to_owned(), number::span)
 }
 
-fn little(page: &mut Page, step: &Step, figures: &Figures) {
-    if let Some(text) = words::little(step, figures) {
+fn little(page: &mut Page, figures: &Figures) {
+    if let Some(text) = words::little(figures) {
         page.entry("N/X", Role::Plain, &text);
     }
 }
 
 fn costs(page: &mut Page, step: &Step, figures: &Figures) {
     let telemetry = &step.telemetry;
-    let used = |cpu_ns: Option<f64>, utilisation: Option<f64>, core: Option<f64>| {
+    let used = |cpu_ns: Option<f64>, side: &str, utilisation: Option<f64>, core: Option<f64>| {
         let mut text = match cpu_ns {
-            Some(ns) => number::span(ns),
-            None => "not known".to_owned(),
+            Some(ns) => format!("{side} {} per request", number::span(ns)),
+            None => format!("{side} not known"),
         };
         if let Some(utilisation) = utilisation {
             text.push_str(&format!(" ({} busy", number::share(utilisation)));
             if let Some(core) = core {
-                text.push_str(&format!(", its busiest core {}", number::share(core)));
+                text.push_str(&format!(", busiest core {}", number::share(core)));
             }
             text.push(')');
         }
@@ -181,22 +181,24 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
     };
     let server = used(
         figures.server_cpu_ns,
+        "server",
         telemetry.server.as_ref().map(|server| server.utilisation),
         figures.server_core_max,
     );
     let client = used(
         figures.client_cpu_ns,
+        "client",
         telemetry.client.as_ref().map(|client| client.utilisation),
         figures.client_core_max,
     );
-    let mut text = format!("server {server} · client {client}");
+    page.entry("CPU", Role::Plain, &server);
+    page.beside(Role::Plain, &client);
     if let Some(cores) = figures.observer_cores {
-        text.push_str(&format!(
-            " · observing took {} of a core",
-            number::share(cores)
-        ));
+        page.beside(
+            Role::Dim,
+            &format!("observing took {} of a core", number::share(cores)),
+        );
     }
-    page.entry("CPU/request", Role::Plain, &text);
 
     let mut parts = Vec::new();
     if let Some(bytes) = figures.bytes_in {
@@ -211,8 +213,8 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
     }
     if let (Some(down), Some(up)) = (figures.packets_down, figures.packets_up) {
         parts.push(format!(
-            "{} packets down, {} up",
-            number::amount(down),
+            "{} down, {} up",
+            words::packets(down),
             number::amount(up)
         ));
     }
@@ -271,19 +273,9 @@ fn failures(page: &mut Page, step: &Step, figures: &Figures) {
     }
 }
 
-/// The identity of the counts, without trust in their size.
+/// The identity of the counts; a foreign driver's requests are not scheduled by us.
 fn balanced(step: &Step) -> bool {
-    let counts = &step.counts;
-    // A foreign driver's requests are not scheduled by us.
-    if step.driver.command.is_some() {
-        return true;
-    }
-    let failed: i128 = counts.failed.values().map(|count| i128::from(*count)).sum();
-    i128::from(counts.in_flight_start) + i128::from(counts.scheduled)
-        == i128::from(counts.answered)
-            + failed
-            + i128::from(counts.not_sent)
-            + i128::from(counts.in_flight_end)
+    step.driver.command.is_some() || identity::check(&step.counts).holds()
 }
 
 /// The two lines that scripts scrape, as wrk prints them.

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
@@ -165,12 +166,12 @@ pub fn histogram(
     count: u64,
 ) -> Histogram {
     let mut hdr = Hdr::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds are valid");
-    let draws = count.min(30_000);
+    let draws = count.min(60_000);
     let body = (mean_s - floor_s).max(mean_s * 0.05);
     for index in 0..draws {
         let sum: f64 = (0..shape).map(|_| noise.exponential()).sum();
         let mut value = floor_s + body * sum / f64::from(shape);
-        if noise.unit() < 0.0008 {
+        if noise.unit() < 0.0008 && mean_s > 20e-6 {
             value += noise.exponential() * 4.0 * mean_s + 0.4e-3;
         }
         let weight = count / draws + u64::from(index < count % draws);
@@ -772,6 +773,41 @@ pub fn open_loop() -> Record {
     record("run", "open", vec![step])
 }
 
+/// A machine of 32 processors, 16 for the server and 8 for the client.
+pub fn many_cores() -> Record {
+    let mut record = one_step();
+    record.plan.server_cpus = (0..16).collect();
+    record.plan.client_cpus = (16..24).collect();
+    record.environment.cpus = 32;
+    record.environment.cpus_allowed = (0..32).collect();
+    let mut noise = Noise::new(23);
+    let step = &mut record.steps[0];
+    let busy = |cpu: u32, level: f64, noise: &mut Noise| {
+        let usual = match cpu {
+            3 => 0.99,
+            0..16 => 0.35 + 0.02 * f64::from(cpu),
+            16..24 => 0.62,
+            _ => 0.02,
+        };
+        core(cpu, usual * level * noise.about(0.1), 0.06 * usual, 0.5)
+    };
+    for sample in &mut step.series {
+        let level = (sample.at_ns as f64 / 0.8e9).min(1.0);
+        sample.cores = (0..32).map(|cpu| busy(cpu, level, &mut noise)).collect();
+    }
+    let telemetry = &mut step.telemetry;
+    telemetry.cores = (0..32).map(|cpu| busy(cpu, 1.0, &mut noise)).collect();
+    for (family, cpus) in [
+        (&mut telemetry.server, 0..16),
+        (&mut telemetry.client, 16..24),
+    ] {
+        let family = family.as_mut().expect("samples have both sides");
+        family.cpus_allowed = cpus.collect();
+        family.utilisation = 0.5;
+    }
+    record
+}
+
 /// A foreign driver that gives quantiles and no histogram.
 pub fn foreign() -> Record {
     let mut record = seven_steps();
@@ -823,6 +859,7 @@ pub fn interrupted() -> Record {
                 .resources
                 .retain(|resource| resource.wall == Wall::ClientCpu);
             verdict.next = None;
+            verdict.evidence.remove(0);
             verdict.caveats.push(Caveat::ServerNotSeen {
                 why: "nobody on this host listens on 127.0.0.1:8083.".into(),
             });
@@ -835,8 +872,7 @@ pub fn interrupted() -> Record {
 }
 
 /// What somebody would write who wants to run script in a reader's browser.
-pub const HOSTILE: &str =
-    "</script><img src=x onerror=alert(1)>\u{202e}{{7*7}}{% raw %}<!--\"'&\u{2028}\x1b]0;x\x07";
+pub const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\u{202e}{{7*1917191}}{% raw %}<!--\"'&\u{2028}\x1b]0;x\x07";
 
 /// A record whose every label is hostile.
 pub fn hostile() -> Record {
@@ -923,6 +959,11 @@ pub fn empty() -> Record {
 
 /// Every sample by name.
 pub fn all() -> Vec<(&'static str, Record)> {
+    static ALL: OnceLock<Vec<(&'static str, Record)>> = OnceLock::new();
+    ALL.get_or_init(make_all).clone()
+}
+
+fn make_all() -> Vec<(&'static str, Record)> {
     vec![
         ("one", one_step()),
         ("seven", seven_steps()),
@@ -930,6 +971,7 @@ pub fn all() -> Vec<(&'static str, Record)> {
         ("proved", proved()),
         ("study", study()),
         ("open", open_loop()),
+        ("many-cores", many_cores()),
         ("foreign", foreign()),
         ("interrupted", interrupted()),
         ("hostile", hostile()),

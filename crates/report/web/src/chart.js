@@ -6,7 +6,7 @@ import uPlot from "uplot";
 const fontSize = 12;
 
 /** Round numbers from `min` to `max`: at most about `most` of them. */
-function linearSplits(min, max, most) {
+export function linearSplits(min, max, most) {
   const raw = (max - min) / Math.max(most, 1);
   if (!(raw > 0)) return [min];
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -109,6 +109,7 @@ function drawLevels(u, levels, theme) {
   ctx.rect(bbox.left, bbox.top - 14 * ratio, bbox.width, bbox.height + 14 * ratio);
   ctx.clip();
   ctx.font = `${fontSize * ratio}px ${theme.font}`;
+  ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   let lastText = Infinity;
   for (const level of [...levels].sort((a, b) => a.value - b.value)) {
@@ -126,6 +127,29 @@ function drawLevels(u, levels, theme) {
     ctx.fillText(level.text, bbox.left + 4 * ratio, text);
     lastText = text;
   }
+  ctx.restore();
+}
+
+/** Where more stops to help. */
+function drawKnee(u, knee, theme) {
+  if (knee == null || knee < u.scales.x.min || knee > u.scales.x.max) return;
+  const ratio = uPlot.pxRatio;
+  const { ctx, bbox } = u;
+  const x = u.valToPos(knee, "x", true);
+  const bottom = bbox.top + bbox.height;
+  ctx.save();
+  ctx.strokeStyle = theme.ink2;
+  ctx.fillStyle = theme.ink2;
+  ctx.lineWidth = ratio;
+  ctx.beginPath();
+  ctx.moveTo(x, bottom);
+  ctx.lineTo(x, bottom - 16 * ratio);
+  ctx.stroke();
+  ctx.font = `${fontSize * ratio}px ${theme.font}`;
+  ctx.textBaseline = "alphabetic";
+  const left = x > bbox.left + bbox.width * 0.8;
+  ctx.textAlign = left ? "right" : "left";
+  ctx.fillText("knee", x + (left ? -5 : 5) * ratio, bottom - 6 * ratio);
   ctx.restore();
 }
 
@@ -155,16 +179,19 @@ const live = new Map();
  *   series     uPlot series without the first
  *   labels     [{ series, text, colour }] beside the right ends
  *   levels     [{ value, text, colour }] across
+ *   knee       x of the knee, marked on the axis
  *   shadeUntil x up to which the plot is shaded
  *   readout    index of the point under the cursor to text; null to the resting text
  *   sync       key of charts whose cursors move together
+ *   xSplits    places of the horizontal axis's labels, where they are not round numbers
+ *   left, right   room beside the plot, where charts below each other are to be in line
  */
 export function chart(figure, theme, options) {
   const box = figure.querySelector(".plot");
   const readout = figure.querySelector(".readout");
   drop(figure);
   const { x, y, labels = [], levels = [] } = options;
-  const right = labels.length ? Math.ceil(textWidth(labels.map((l) => l.text), theme)) + 12 : 10;
+  const right = options.right ?? (labels.length ? Math.ceil(textWidth(labels.map((l) => l.text), theme)) + 12 : 14);
   const height = box.clientHeight;
   const width = Math.max(box.clientWidth, 120);
   const yMost = Math.max(2, Math.floor(height / 44));
@@ -198,13 +225,13 @@ export function chart(figure, theme, options) {
           border: { show: true, stroke: theme.strong, width: 1 },
           size: 30,
           gap: 3,
-          splits: (u) => (x.log ? logSplits : linearSplits)(x.min, x.max, xMost(u)),
+          splits: (u) => options.xSplits?.(u, xMost(u)) ?? (x.log ? logSplits : linearSplits)(x.min, x.max, xMost(u)),
           filter: (u, splits) => splits,
           values: (u, splits) => splits.map((v) => options.xAxis(v)),
         },
         {
           ...axis,
-          size: Math.ceil(textWidth(ySplits.map(yText), theme)) + 8,
+          size: Math.max(options.left ?? 0, Math.ceil(textWidth(ySplits.map(yText), theme)) + 8),
           splits: () => ySplits,
           filter: (u, splits) => splits,
           values: (u, splits) => splits.map(yText),
@@ -220,11 +247,12 @@ export function chart(figure, theme, options) {
       },
       hooks: {
         drawClear: options.shadeUntil > x.min ? [(u) => drawShade(u, options.shadeUntil, theme)] : [],
-        draw: [(u) => drawLevels(u, levels, theme), (u) => drawLabels(u, labels, theme), ...(options.draw ? [options.draw] : [])],
+        draw: [(u) => drawKnee(u, options.knee, theme), (u) => drawLevels(u, levels, theme), (u) => drawLabels(u, labels, theme), ...(options.draw ? [options.draw] : [])],
         setCursor: [
           (u) => {
             const index = u.cursor.left >= 0 ? u.cursor.idx : null;
             readout.textContent = index == null ? rest() : options.readout?.(index) ?? "";
+            figure.classList.toggle("reading", index != null);
           },
         ],
       },
@@ -255,7 +283,7 @@ function walk(event, u) {
   else if (event.key === "Escape") return u.setCursor({ left: -10, top: -10 });
   else return;
   event.preventDefault();
-  u.setCursor({ left: u.valToPos(xs[index], "x"), top: u.over.clientHeight / 2 });
+  u.setCursor({ left: u.valToPos(xs[index], "x"), top: u.over.clientHeight / 2 }, true, true);
 }
 
 /** Takes a figure's chart away. */

@@ -36,7 +36,7 @@ export function drawLoad(data, theme, pick) {
     return;
   }
   const context = { data, theme, steps, x: loadScale(steps), pick: (index) => pick(steps[index].index) };
-  context.where = data.axis === "rate" ? (x) => `${amount(x)}/s asked for` : (x) => `${amount(x)} in flight`;
+  context.where = data.axis === "rate" ? (x) => `${amount(x)}/s` : (x) => `${amount(x)} in flight`;
   drawThroughput(find("throughput"), context);
   drawLatency(find("latency"), context);
   if (find("utilisation")) drawUtilisation(find("utilisation"), context);
@@ -81,6 +81,7 @@ function drawThroughput(figure, context) {
     data: table,
     series,
     labels,
+    knee: data.knee,
     levels: near.map((c) => ({ value: c.value, text: `${c.name} full`, colour: theme[c.kind] ?? theme.ink3 })),
     readout: (index) => (index == null ? "" : `${where(steps[index].x)}: ${amount(steps[index].throughput)}/s`),
   });

@@ -9,6 +9,7 @@ import { drawTime } from "./time.js";
 const data = JSON.parse(document.getElementById("data").textContent);
 
 if (data) {
+  document.documentElement.dataset.script = "";
   let chosen = data.chosen;
   const select = document.getElementById("step");
 

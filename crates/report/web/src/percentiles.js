@@ -13,6 +13,15 @@ function percentile(x) {
   return `p${+q.toFixed(decimals)}`;
 }
 
+/** The percentiles that people speak of, as many as fit. */
+function splits(max, most) {
+  const nines = [1, 10];
+  for (let x = 100; x <= max * 1.001; x *= 10) nines.push(x);
+  const more = [...nines, 2, 4, 20].sort((a, b) => a - b);
+  const some = [...nines, 2].sort((a, b) => a - b);
+  return [more, some, nines].find((list) => list.length + 1 <= most) ?? nines.filter((_, i) => i % 2 === 1);
+}
+
 /** The chosen step, the first, the last, and some between them. */
 function pickSteps(data, chosen) {
   const usable = data.steps.map((step, index) => ({ step, index })).filter(({ step }) => step.curves.some((c) => c.kind === "latency"));
@@ -25,7 +34,7 @@ function pickSteps(data, chosen) {
 export function drawPercentiles(data, theme, chosen) {
   const figure = document.querySelector('[data-chart="percentiles"]');
   if (!figure) return;
-  const what = figure.querySelector(".what");
+  const what = figure.querySelector(".sub");
   const one = data.steps.length === 1;
   let lines;
   if (one) {
@@ -42,7 +51,8 @@ export function drawPercentiles(data, theme, chosen) {
     lines = picked.map(({ step, index }, i) => ({
       name: stepName(data, step),
       curve: step.curves.find((c) => c.kind === "latency"),
-      colour: index === chosen ? theme.ink : mix(theme.strong, theme.server, picked.length > 1 ? 0.15 + (0.85 * i) / (picked.length - 1) : 1),
+      colour: index === chosen ? theme.ink : tone(theme, i, picked.length, 0.2),
+      label: index === chosen ? theme.ink : tone(theme, i, picked.length, 0.65),
       width: index === chosen ? 2.5 : 1.5,
     }));
     what.textContent = picked.length < data.steps.length ? `of ${picked.length} of ${data.steps.length} steps` : "of each step";
@@ -56,6 +66,7 @@ export function drawPercentiles(data, theme, chosen) {
   const log = Math.max(...values) / Math.min(...values) >= 20;
   chart(figure, theme, {
     x: { log: true, min: 1, max: Math.max(10, xs[longest - 1]) },
+    xSplits: (u, room) => splits(u.scales.x.max, room),
     y: scale(values, { log }),
     xAxis: percentile,
     yAxis: spanAxis,
@@ -67,7 +78,7 @@ export function drawPercentiles(data, theme, chosen) {
       spanGaps: true,
       points: curve.sparse ? point(colour, theme.paper) : { show: false },
     })),
-    labels: lines.map(({ name, colour }, i) => ({ series: i + 1, text: name, colour })),
+    labels: lines.map(({ name, colour, label }, i) => ({ series: i + 1, text: name, colour: label ?? colour })),
     readout: (index) => {
       if (index == null) return "";
       const shown = lines.map(({ name }, i) => [name, columns[i][index]]).filter(([, ns]) => ns != null);
@@ -75,6 +86,11 @@ export function drawPercentiles(data, theme, chosen) {
       return `${percentile(xs[index])}: ${some.map(([name, ns]) => `${name} ${span(ns)}`).join(", ")}`;
     },
   });
+}
+
+/** From little load, pale, to much: the labels say which. */
+function tone(theme, index, count, palest) {
+  return mix(theme.strong, theme.server, count > 1 ? palest + ((1 - palest) * index) / (count - 1) : 1);
 }
 
 function stepName(data, step) {

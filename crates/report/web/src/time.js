@@ -20,8 +20,10 @@ export function drawTime(data, theme, chosen) {
   drawTelemetry(step, context);
 }
 
+/** What the charts share; where they stand below each other, their margins too. */
 function common({ x, xAxis, sync, shadeUntil }) {
-  return { x, xAxis, sync, shadeUntil };
+  const column = innerWidth < 720 ? { left: 64, right: 62 } : {};
+  return { x, xAxis, sync, shadeUntil, ...column };
 }
 
 function drawIntervals(step, context) {
@@ -90,7 +92,7 @@ function element(name, className, text) {
 function figure(title, more, label, size) {
   const made = element("figure");
   const caption = element("figcaption");
-  caption.append(element("b", "", title), ` ${more}`, element("span", "readout"));
+  caption.append(element("b", "", title), element("span", "sub", more), element("span", "readout"));
   const plot = element("div", `plot ${size}`);
   plot.setAttribute("role", "img");
   plot.setAttribute("tabindex", "0");
@@ -129,16 +131,16 @@ const sides = { server: "server", client: "client", both: "server and client", "
 
 function coreFigure(core) {
   const side = sides[core.side];
-  return figure(`CPU ${core.cpu}`, side, `How processor ${core.cpu}${side ? ` (${side})` : ""} spent its time`, "low");
+  return figure(`CPU ${core.cpu}`, side ? `of the ${side}` : "", `How processor ${core.cpu}${side ? ` (${side})` : ""} spent its time`, "low");
 }
 
 /** User, kernel, interrupts and steal, one upon the other. */
 function drawCore(made, core, series, { theme, ...context }) {
   const hue = core.side === "server" ? theme.server : core.side === "client" ? theme.client : theme.neutral;
   const layers = [
-    { name: "user", values: core.usr, fill: mix(toHex(theme.paper), toHex(hue), 0.3) },
-    { name: "kernel", values: core.sys, fill: mix(toHex(theme.paper), toHex(hue), 0.55) },
-    { name: "softirq", values: core.softirq, fill: mix(toHex(theme.paper), toHex(hue), 0.85) },
+    { name: "user", values: core.usr, fill: mix(theme.paper, hue, 0.3) },
+    { name: "kernel", values: core.sys, fill: mix(theme.paper, hue, 0.55) },
+    { name: "softirq", values: core.softirq, fill: mix(theme.paper, hue, 0.85) },
     { name: "steal", values: core.steal, fill: theme.ink },
   ].filter(({ name, values }) => name !== "steal" || Math.max(...values) > 0.02);
   const sums = [];
@@ -170,16 +172,11 @@ function drawCore(made, core, series, { theme, ...context }) {
   });
 }
 
-/** Theme colours are written as #rrggbb. */
-function toHex(colour) {
-  return colour;
-}
-
 function drawLink(made, series, { theme, ...context }) {
   const rate = series.rate_bits;
   const values = [...series.down, ...series.up].filter((v) => v != null);
   const top = Math.max(1, ...values);
-  const y = scale([top], { top: 1.15, ceil: rate && rate < top * 4 ? rate : undefined });
+  const y = scale([top], { top: 1.3, ceil: rate && rate < top * 4 ? rate : undefined });
   chart(made, theme, {
     ...common(context),
     y,

@@ -74,11 +74,17 @@ fn machine(environment: &Environment) -> Vec<Fact> {
     put(
         &mut facts,
         "Memory",
-        environment.memory_bytes.map(|bytes| number::bytes(bytes as f64)),
+        environment
+            .memory_bytes
+            .map(|bytes| number::bytes(bytes as f64)),
     );
     put(&mut facts, "Kernel", environment.kernel.clone());
     put(&mut facts, "System", environment.os.clone());
-    put(&mut facts, "Virtualisation", environment.virtualisation.clone());
+    put(
+        &mut facts,
+        "Virtualisation",
+        environment.virtualisation.clone(),
+    );
     put(&mut facts, "Governor", environment.governor.clone());
     put(&mut facts, "SMT", environment.smt.map(yes));
     put(
@@ -88,7 +94,11 @@ fn machine(environment: &Environment) -> Vec<Fact> {
             .cgroup_quota_cores
             .map(|cores| format!("{} cores", number::amount(cores))),
     );
-    put(&mut facts, "Control groups", environment.cgroup_version.clone());
+    put(
+        &mut facts,
+        "Control groups",
+        environment.cgroup_version.clone(),
+    );
     put(&mut facts, "Huge pages", environment.huge_pages.clone());
     put(
         &mut facts,
@@ -109,11 +119,7 @@ fn network(environment: &Environment) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let Some(interface) = &environment.interface {
         facts.push(fact("Interface", interface.name.clone()));
-        put(
-            &mut facts,
-            "MTU",
-            interface.mtu.map(|mtu| number::whole(u64::from(mtu))),
-        );
+        put(&mut facts, "MTU", interface.mtu.map(|mtu| mtu.to_string()));
         put(
             &mut facts,
             "Speed",

@@ -52,6 +52,8 @@ struct CeilingRow {
 #[derive(Serialize)]
 struct SqueezeRow {
     name: String,
+    from: f64,
+    width: f64,
     low: f64,
     high: f64,
     centre: f64,
@@ -84,7 +86,12 @@ impl Hero {
             hero.standing = words::standing(verdict);
             hero.sentence = verdict.sentence.clone();
             hero.detail = detail(verdict);
-            hero.evidence = verdict.evidence.iter().take(6).map(|e| e.text.clone()).collect();
+            hero.evidence = verdict
+                .evidence
+                .iter()
+                .take(6)
+                .map(|e| e.text.clone())
+                .collect();
             hero.next = words::next(verdict, step.throughput);
             hero.squeezes = squeezes(verdict);
         }
@@ -141,15 +148,21 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         }
     };
     let mut stats = Vec::new();
+    let mut unit = "requests/s".to_owned();
+    if let Some(interval) = words::interval(figures) {
+        unit.push_str(&format!(" ± {interval}"));
+    }
     let asked = words::rate_asked(&step.load.arrival)
         .map(|rate| format!("{} asked for", number::amount(rate)))
         .or_else(|| words::throughput_from(&step.driver).map(str::to_owned))
-        .or_else(|| figures.ceiling_share.map(|share| {
-            format!("{} of what these lanes can drive", number::share(share))
-        }));
+        .or_else(|| {
+            figures
+                .ceiling_share
+                .map(|share| format!("{} of what these lanes can drive", number::share(share)))
+        });
     stats.push(stat(
         "Throughput",
-        format!("{} requests/s", number::amount(step.throughput)),
+        format!("{} {unit}", number::amount(step.throughput)),
         asked.unwrap_or_default(),
     ));
     let latency = step.latency.as_ref();
@@ -161,7 +174,11 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
             .n_over_x_ns
             .zip(figures.mean_ns)
             .map(|(n_over_x, mean)| {
-                format!("mean {}, N/X {}", number::span(mean), number::span(n_over_x))
+                format!(
+                    "mean {}, N/X {}",
+                    number::span(mean),
+                    number::span(n_over_x)
+                )
             })
             .unwrap_or_default(),
     ));
@@ -173,8 +190,14 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
             .unwrap_or_default(),
     ));
     if let Some(ns) = figures.server_cpu_ns {
-        let note = figures.client_cpu_ns.map(|ns| format!("client {}", number::span(ns)));
-        stats.push(stat("Server CPU per request", number::span(ns), note.unwrap_or_default()));
+        let note = figures
+            .client_cpu_ns
+            .map(|ns| format!("client {}", number::span(ns)));
+        stats.push(stat(
+            "Server CPU per request",
+            number::span(ns),
+            note.unwrap_or_default(),
+        ));
     } else if let Some(ns) = figures.client_cpu_ns {
         stats.push(stat(
             "Client CPU per request",
@@ -183,11 +206,14 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         ));
     }
     if let Some(bytes) = figures.bytes_in {
-        let packets = figures.packets_down.map(|packets| {
-            let noun = if packets == 1.0 { "packet" } else { "packets" };
-            format!("in {} {noun}", number::amount(packets))
-        });
-        stats.push(stat("Bytes per answer", number::bytes(bytes), packets.unwrap_or_default()));
+        let packets = figures
+            .packets_down
+            .map(|packets| format!("in {}", words::packets(packets)));
+        stats.push(stat(
+            "Bytes per answer",
+            number::bytes(bytes),
+            packets.unwrap_or_default(),
+        ));
     }
     let failed = figures.failed_share.unwrap_or(0.0);
     stats.push(stat(
@@ -206,7 +232,10 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
     let mut rows: Vec<(f64, CeilingRow)> = Vec::new();
     let resources = step.verdict.iter().flat_map(|verdict| {
         let wall = verdict.wall;
-        verdict.resources.iter().map(move |resource| (wall, resource))
+        verdict
+            .resources
+            .iter()
+            .map(move |resource| (wall, resource))
     });
     for (wall, resource) in resources {
         let Some(ceiling) = resource.ceiling.filter(|c| c.is_finite() && *c > 0.0) else {
@@ -227,7 +256,12 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
             },
         ));
     }
-    if let Some(ceiling) = step.ceiling.as_ref().map(|c| c.throughput).filter(|c| c.is_finite() && *c > 0.0) {
+    if let Some(ceiling) = step
+        .ceiling
+        .as_ref()
+        .map(|c| c.throughput)
+        .filter(|c| c.is_finite() && *c > 0.0)
+    {
         rows.push((
             ceiling,
             CeilingRow {
@@ -284,6 +318,8 @@ fn squeezes(verdict: &Verdict) -> Vec<SqueezeRow> {
     rows.into_iter()
         .map(|(name, elasticity)| SqueezeRow {
             name: words::squeeze(name),
+            from: place(elasticity.value).min(25.0),
+            width: (place(elasticity.value) - 25.0).abs(),
             low: place(elasticity.low),
             high: place(elasticity.high).max(place(elasticity.low)),
             centre: place(elasticity.value),

@@ -40,9 +40,11 @@ struct Row {
     errors: String,
     server: String,
     server_bar: f64,
+    server_known: bool,
     server_core: String,
     client: String,
     client_bar: f64,
+    client_known: bool,
     link: String,
     link_bar: f64,
     wall: String,
@@ -75,7 +77,9 @@ impl Ramp {
             .collect();
         Ramp {
             named: groups > 1,
-            depths: steps.iter().any(|step| step.load.in_flight_per_connection > 1),
+            depths: steps
+                .iter()
+                .any(|step| step.load.in_flight_per_connection > 1),
             asked: steps.iter().any(|step| step.load.arrival.is_open()),
             errors: rows.iter().any(|row| !row.errors.is_empty()),
             link: rows.iter().any(|row| !row.link.is_empty()),
@@ -97,11 +101,21 @@ fn summary(record: &Record) -> String {
     let Some(best) = crate::text::best_step(record) else {
         return String::new();
     };
-    format!(
-        "The most was {} requests/s, at {} in flight.",
+    let mut text = format!(
+        "The most was {} requests/s, at {} in flight",
         number::amount(best.throughput),
         number::amount(best.in_flight_mean)
-    )
+    );
+    let ramp = words::one_ramp(record);
+    if let Some(knee) = ramp.as_ref().and_then(|ramp| ramp.knee) {
+        text.push_str(&format!("; {}", words::knee(&knee, data::by_rate(record))));
+    }
+    text.push('.');
+    if let Some(past) = ramp.and_then(|ramp| ramp.past_knee) {
+        text.push(' ');
+        text.push_str(&words::capital_sentence(&past.sentence));
+    }
+    text
 }
 
 fn percent(share: Option<f64>) -> f64 {
@@ -141,9 +155,11 @@ fn row(step: &Step, index: usize, top: f64) -> Row {
             .unwrap_or_default(),
         server: maybe(server, number::share),
         server_bar: percent(server),
-        server_core: figures.server_core_max.map(number::share).unwrap_or_default(),
+        server_known: server.is_some(),
+        server_core: maybe(figures.server_core_max, number::share),
         client: maybe(client, number::share),
         client_bar: percent(client),
+        client_known: client.is_some(),
         link: figures.link_share.map(number::share).unwrap_or_default(),
         link_bar: percent(figures.link_share),
         wall: number::UNKNOWN.to_owned(),
@@ -158,8 +174,7 @@ fn row(step: &Step, index: usize, top: f64) -> Row {
         row.wall = words::short(verdict.wall).to_owned();
         row.kind = kind(verdict.wall);
         row.standing = words::standing(verdict);
-        row.doubtful =
-            verdict.how == How::Observed && verdict.confidence < words::DOUBTFUL;
+        row.doubtful = verdict.how == How::Observed && verdict.confidence < words::DOUBTFUL;
     }
     row
 }

@@ -1,9 +1,9 @@
 //! One step in full: percentiles on each clock, counts, resources, lanes, sockets.
 
 use serde::Serialize;
+use wallfinder_model::Step;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::{FamilySummary, SocketsSummary};
-use wallfinder_model::Step;
 
 use super::{Fact, fact};
 use crate::figures::{Figures, QUANTILES, quantile};
@@ -92,7 +92,9 @@ impl StepView {
             throughput: number::amount(step.throughput),
             p50: maybe(quantile(step.latency.as_ref(), "p50"), number::span),
             p99: maybe(quantile(step.latency.as_ref(), "p99"), number::span),
-            wall: verdict.map_or("not judged", |v| words::short(v.wall)).to_owned(),
+            wall: verdict
+                .map_or("not judged", |v| words::short(v.wall))
+                .to_owned(),
             kind: verdict.map_or("neutral", |v| kind(v.wall)),
             standing: verdict.map(words::standing).unwrap_or_default(),
             sentence: verdict.map(|v| v.sentence.clone()).unwrap_or_default(),
@@ -107,7 +109,7 @@ impl StepView {
             } else {
                 "This driver counts from the send: a wait before it is not in these numbers."
             },
-            little: words::little(step, &figures).unwrap_or_default(),
+            little: words::little(&figures).unwrap_or_default(),
             counts: counts(step),
             failures: failures(step),
             costs: costs(step, &figures),
@@ -200,31 +202,43 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
             text.push_str(&format!(
                 " · {} · {}, {}",
                 family.name,
-                words::counted(u64::from(family.processes), "process").replace("processs", "processes"),
+                words::counted(u64::from(family.processes), "process")
+                    .replace("processs", "processes"),
                 words::counted(u64::from(family.threads), "thread")
             ));
             if let Some(thread) = &family.hottest_thread {
-                text.push_str(&format!(" · busiest thread {}", number::share(thread.share)));
+                text.push_str(&format!(
+                    " · busiest thread {}",
+                    number::share(thread.share)
+                ));
             }
         }
         fact(format!("{name} CPU per request"), text)
     };
-    facts.push(side("Server", figures.server_cpu_ns, telemetry.server.as_ref()));
-    facts.push(side("Client", figures.client_cpu_ns, telemetry.client.as_ref()));
+    facts.push(side(
+        "Server",
+        figures.server_cpu_ns,
+        telemetry.server.as_ref(),
+    ));
+    facts.push(side(
+        "Client",
+        figures.client_cpu_ns,
+        telemetry.client.as_ref(),
+    ));
     if let Some(bytes) = figures.bytes_in {
         let mut text = number::bytes(bytes);
         if let Some(body) = figures.body_bytes {
             text.push_str(&format!(", {} of it body", number::bytes(body)));
         }
         if let Some(packets) = figures.packets_down {
-            text.push_str(&format!(", {} packets", number::amount(packets)));
+            text.push_str(&format!(", {}", words::packets(packets)));
         }
         facts.push(fact("Each answer", text));
     }
     if let Some(bytes) = figures.bytes_out {
         let mut text = number::bytes(bytes);
         if let Some(packets) = figures.packets_up {
-            text.push_str(&format!(", {} packets", number::amount(packets)));
+            text.push_str(&format!(", {}", words::packets(packets)));
         }
         facts.push(fact("Each request", text));
     }
@@ -234,7 +248,7 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
             text.push_str(&format!(" at {}", number::bits(bits as f64)));
         }
         if let Some(mtu) = link.mtu {
-            text.push_str(&format!(", MTU {}", number::whole(u64::from(mtu))));
+            text.push_str(&format!(", MTU {mtu}"));
         }
         if let Some(share) = figures.link_share {
             text.push_str(&format!(", {} used", number::share(share)));
@@ -244,7 +258,10 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         }
         facts.push(fact("Link", text));
     }
-    if let Some(tcp) = telemetry.tcp.filter(|tcp| tcp.retransmits > 0 || tcp.listen_drops > 0) {
+    if let Some(tcp) = telemetry
+        .tcp
+        .filter(|tcp| tcp.retransmits > 0 || tcp.listen_drops > 0)
+    {
         facts.push(fact(
             "TCP",
             format!(
@@ -263,7 +280,10 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         }
     }
     if let Some(cores) = figures.observer_cores {
-        facts.push(fact("Observing took", format!("{} of a core", number::share(cores))));
+        facts.push(fact(
+            "Observing took",
+            format!("{} of a core", number::share(cores)),
+        ));
     }
     facts
 }
@@ -307,9 +327,9 @@ fn resources(step: &Step) -> Vec<Resource> {
             demand: resource
                 .demand_s
                 .map_or(number::UNKNOWN.to_owned(), |s| number::span(s * 1e9)),
-            ceiling: resource
-                .ceiling
-                .map_or(number::UNKNOWN.to_owned(), |c| format!("{}/s", number::amount(c))),
+            ceiling: resource.ceiling.map_or(number::UNKNOWN.to_owned(), |c| {
+                format!("{}/s", number::amount(c))
+            }),
             saturation: resource.saturation.clone().unwrap_or_default(),
         })
         .collect()
@@ -321,7 +341,9 @@ fn lanes(step: &Step) -> Vec<Lane> {
         .take(LANES_MAX)
         .map(|lane| Lane {
             lane: lane.lane,
-            cpu: lane.cpu.map_or("not pinned".to_owned(), |cpu| format!("cpu {cpu}")),
+            cpu: lane
+                .cpu
+                .map_or("not pinned".to_owned(), |cpu| format!("cpu {cpu}")),
             connections: number::whole(u64::from(lane.connections)),
             answered: number::whole(lane.answered),
             busy: number::share(lane.busy_share),

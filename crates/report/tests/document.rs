@@ -1,0 +1,60 @@
+//! The JSON document and its schema.
+
+mod sample;
+
+use serde_json::Value;
+use wallfinder_model::Record;
+use wallfinder_report::json;
+
+fn committed() -> String {
+    format!("{}/schema/record-1.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_published_schema_is_current() {
+    let schema = json::schema_text();
+    if std::env::var_os("WALLFINDER_BLESS").is_some() {
+        std::fs::write(committed(), &schema).unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(committed()).unwrap_or_default(),
+        schema,
+        "the shape of a record changed; WALLFINDER_BLESS=1 writes its schema"
+    );
+}
+
+#[test]
+fn every_document_obeys_the_published_schema() {
+    let schema: Value =
+        serde_json::from_str(&std::fs::read_to_string(committed()).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (name, mut record) in sample::all() {
+        check(&validator, name, &record);
+        for step in &mut record.steps {
+            step.throughput = f64::NAN;
+            step.in_flight_mean = f64::INFINITY;
+        }
+        check(&validator, name, &record);
+    }
+    let mut document: Value = serde_json::from_str(&json::document(&sample::one_step())).unwrap();
+    document["steps"][0]["throughput"] = "many".into();
+    assert!(!validator.is_valid(&document));
+}
+
+fn check(validator: &jsonschema::Validator, name: &str, record: &Record) {
+    let document: Value = serde_json::from_str(&json::document(record)).unwrap();
+    if let Err(error) = validator.validate(&document) {
+        panic!("{name}: {error} at {}", error.instance_path());
+    }
+}
+
+#[test]
+fn a_document_is_the_record_without_telemetry_rows() {
+    let record = sample::seven_steps();
+    let mut read: Record = serde_json::from_str(&json::document(&record)).unwrap();
+    assert!(read.steps.iter().all(|step| step.series.is_empty()));
+    for (read, step) in read.steps.iter_mut().zip(&record.steps) {
+        read.series.clone_from(&step.series);
+    }
+    assert_eq!(read, record);
+}

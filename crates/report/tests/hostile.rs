@@ -1,0 +1,153 @@
+//! No record makes any renderer panic: extreme numbers in every place that takes one.
+
+mod sample;
+
+use proptest::prelude::*;
+use wallfinder_model::plan::Arrival;
+use wallfinder_model::{Rate, Record};
+use wallfinder_report::text::{self, Paths};
+use wallfinder_report::{Look, csv, html, json};
+
+fn everything(record: &Record) {
+    let look = Look {
+        width: 80,
+        colour: true,
+        ascii: true,
+    };
+    let paths = Paths::default();
+    text::record(record, &paths, &look);
+    text::run(record, &paths, &look);
+    text::ramp(record, &paths, &look);
+    text::find(record, &paths, &look);
+    csv::steps(record);
+    csv::intervals(record);
+    json::document(record);
+    html::render(record);
+}
+
+#[test]
+fn every_sample_is_rendered_every_way() {
+    for (_, record) in sample::all() {
+        everything(&record);
+    }
+}
+
+fn extreme() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(0.0),
+        Just(-1.0),
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+        Just(f64::MAX),
+        Just(f64::MIN_POSITIVE),
+        proptest::num::f64::ANY,
+    ]
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn numbers_without_sense_do_not_panic(
+        reals in proptest::collection::vec(extreme(), 16),
+        counts in proptest::collection::vec(count(), 16),
+        label in ".{0,40}",
+        which in 0usize..4,
+    ) {
+        let mut record = match which {
+            0 => sample::one_step(),
+            1 => sample::proved(),
+            2 => sample::open_loop(),
+            _ => sample::interrupted(),
+        };
+        let at = |i: usize| reals[i % reals.len()];
+        let n = |i: usize| counts[i % counts.len()];
+        record.id.clone_from(&label);
+        record.started_utc.clone_from(&label);
+        for (i, step) in record.steps.iter_mut().enumerate() {
+            step.index = n(i) as u32;
+            step.name.clone_from(&label);
+            step.throughput = at(i);
+            step.in_flight_mean = at(i + 1);
+            step.window_ns = n(i);
+            step.load.connections = n(i + 1) as u32;
+            step.load.warmup.0 = n(i + 2);
+            step.load.stop.after.0 = n(i + 3);
+            if at(i) < 0.0 {
+                step.load.arrival = Arrival::Poisson { rate: Rate(at(i + 2)) };
+            }
+            step.counts.answered = n(i + 4);
+            step.counts.scheduled = n(i + 5);
+            step.counts.bytes_in = n(i + 6);
+            step.counts.not_sent = n(i + 7) as i64;
+            step.counts.in_flight_start = u64::MAX;
+            step.counts.failed.insert(label.clone(), n(i + 8));
+            step.counts.failed.insert("x".into(), u64::MAX);
+            step.telemetry.window_ns = n(i + 9);
+            step.telemetry.observer_cpu_ns = n(i + 10);
+            if let Some(server) = &mut step.telemetry.server {
+                server.utilisation = at(i + 3);
+                server.cpu_ns = n(i + 11);
+            }
+            if let Some(link) = &mut step.telemetry.link {
+                link.downlink_share = Some(at(i + 4));
+                link.totals.tx_packets = n(i + 12);
+                link.rate_bits = Some(n(i + 13));
+            }
+            for core in &mut step.telemetry.cores {
+                core.usr = at(i + 5) as f32;
+            }
+            if let Some(latency) = &mut step.latency {
+                latency.mean_ns = at(i + 6);
+                latency.max_ns = n(i + 14);
+                for value in latency.quantiles_ns.values_mut() {
+                    *value = n(i + 15);
+                }
+            }
+            if let Some(ceiling) = &mut step.ceiling {
+                ceiling.throughput = at(i + 7);
+                ceiling.driven = at(i + 8);
+            }
+            if let Some(verdict) = &mut step.verdict {
+                verdict.confidence = at(i + 9);
+                verdict.shares.insert(label.clone(), at(i + 10));
+                for (k, resource) in verdict.resources.iter_mut().enumerate() {
+                    resource.utilisation = at(i + k);
+                    resource.ceiling = Some(at(i + k + 1));
+                    resource.demand_s = Some(at(i + k + 2));
+                }
+                for elasticity in verdict.elasticities.values_mut() {
+                    elasticity.value = at(i + 11);
+                    elasticity.low = at(i + 12);
+                    elasticity.high = at(i + 13);
+                }
+                if let Some(next) = &mut verdict.next {
+                    next.ratio = at(i + 14);
+                    next.low = Some(at(i + 15));
+                }
+            }
+            for (k, interval) in step.intervals.iter_mut().enumerate() {
+                interval.at_ns = n(i + k);
+                interval.span_ns = n(i + k + 1);
+                interval.answered = n(i + k + 2);
+                interval.failed = n(i + k + 3);
+                interval.p99_ns = n(i + k + 4);
+            }
+            for (k, sample) in step.series.iter_mut().enumerate() {
+                sample.at_ns = n(i + k) as i64;
+                sample.span_ns = n(i + k + 1);
+                for core in &mut sample.cores {
+                    core.usr = at(k) as f32;
+                    core.steal = at(k + 1) as f32;
+                }
+                if let Some(link) = &mut sample.link {
+                    link.tx_bytes = n(k);
+                }
+            }
+        }
+        everything(&record);
+    }
+}
