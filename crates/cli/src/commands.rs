@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod load;
 mod record;
+mod study;
 
 use crate::exit::Failed;
 use crate::flags::{Command, SchemaOf};
@@ -15,12 +16,14 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
     match command {
         Command::Run(flags) => load::run(flags),
         Command::Ramp(flags) => load::ramp(flags),
+        Command::Study(flags) => study::dispatch(flags.command),
         Command::Judge(flags) => record::judge(&flags),
         Command::Report(flags) => record::report(&flags),
         Command::Compare(flags) => compare::compare(&flags),
         Command::Calibrate(flags) => calibrate::calibrate(&flags),
         Command::Doctor => doctor::doctor(),
         Command::Schema(flags) => match flags.of {
+            SchemaOf::Study => output::put(&study::schema_text(), None),
             SchemaOf::Record => output::put(&wallfinder_report::json::schema_text(), None),
         },
     }

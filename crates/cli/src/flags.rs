@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
+use wallfinder_study::Size;
 
 /// Load testing that names the wall, and proves it.
 #[derive(Debug, Parser)]
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Run(RunFlags),
     /// Hold one load after the other, and print one table with its "bound by" column.
     Ramp(RampFlags),
+    /// Run the built-in studies, and judge their claims.
+    Study(StudyFlags),
     /// Judge a record again.
     Judge(RecordFlags),
     /// Print a record again, and write its HTML report.
@@ -226,6 +229,41 @@ pub(crate) struct RampFlags {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct StudyFlags {
+    #[command(subcommand)]
+    pub(crate) command: StudyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StudyCommand {
+    /// The built-in studies.
+    List,
+    /// What a study asks, does and claims.
+    Show {
+        /// Name of a built-in study, or a file.
+        study: String,
+    },
+    /// Run a study and judge its claims.
+    Run {
+        /// Name of a built-in study, or a file.
+        study: String,
+        /// How much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
+        #[arg(long, default_value = "smoke")]
+        size: Size,
+        #[command(flatten)]
+        output: OutputFlags,
+    },
+    /// Write a copy of a built-in study to edit.
+    New {
+        /// File to write.
+        file: PathBuf,
+        /// The study to start from.
+        #[arg(long, default_value = "client-ceiling")]
+        from: String,
+    },
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RecordFlags {
     /// The run's folder; `runs/latest` is the last one.
     pub(crate) run: PathBuf,
@@ -300,6 +338,7 @@ pub(crate) struct SchemaFlags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaOf {
     Record,
+    Study,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -13,9 +13,12 @@
 
 #![forbid(unsafe_code)]
 
+mod driver_command;
 mod engine_step;
 mod foreign_step;
 pub mod sight;
+
+pub use driver_command::driver_command;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

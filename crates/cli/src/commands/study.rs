@@ -1,0 +1,385 @@
+//! `study`: the built-in experiments, run over the real engine, drivers and subjects.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use wallfinder_conduct::{Producer, StepOrder, driver_command, sight};
+use wallfinder_engine::{IoChoice, precheck};
+use wallfinder_model::plan::StepPlan;
+use wallfinder_model::record::{Ceiling, Step};
+use wallfinder_model::{Caveat, Environment, Load, Plan, Target};
+use wallfinder_report::number;
+use wallfinder_stage::driver::{self, DriverSpec};
+use wallfinder_stage::{Subject, command};
+use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
+use wallfinder_study::{Driver, Size, Study, StudyStep, SubjectSpec, builtin};
+use wallfinder_sys::process;
+use wallfinder_wire::http1::Request;
+
+use crate::commands::load::{CALIBRATE_FOR, note_versions, start_subject};
+use crate::exit::Failed;
+use crate::flags::{OutputFlags, StudyCommand};
+use crate::interrupt::Interrupts;
+use crate::output;
+use crate::placement::Placement;
+use crate::present::Presenter;
+use crate::session::Session;
+
+/// `wallfinder study …`.
+pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
+    match command {
+        StudyCommand::List => list(),
+        StudyCommand::Show { study } => show(&study),
+        StudyCommand::Run {
+            study,
+            size,
+            output,
+        } => run(&load(&study)?, size, &output),
+        StudyCommand::New { file, from } => new(&file, &from),
+    }
+}
+
+/// JSON Schema of study files.
+pub(crate) fn schema_text() -> String {
+    serde_json::to_string_pretty(&wallfinder_study::schema()).unwrap_or_default()
+}
+
+fn list() -> Result<(), Failed> {
+    let mut text = String::new();
+    for builtin in builtin::ALL {
+        let study = builtin.study().map_err(Failed::usage)?;
+        text.push_str(&format!(" {:18} {}\n", builtin.name, study.title));
+    }
+    output::put(&text, None)
+}
+
+fn show(name: &str) -> Result<(), Failed> {
+    let study = load(name)?;
+    let mut text = format!(
+        " {}\n\n source    {}\n question  {}\n method    {}\n\n",
+        study.title,
+        study.source,
+        study.question.trim(),
+        study.method.trim()
+    );
+    for size in Size::ALL {
+        let steps = study.expand(size);
+        text.push_str(&format!(
+            " {:9} {} steps, about {}\n",
+            size.label(),
+            steps.len(),
+            number::length(study.duration(size).0)
+        ));
+    }
+    text.push_str("\n claims\n");
+    for claim in &study.claims {
+        text.push_str(&format!("   {:24} {}\n", claim.id, claim.text));
+    }
+    output::put(&text, None)
+}
+
+fn new(file: &Path, from: &str) -> Result<(), Failed> {
+    let builtin = builtin::find(from).ok_or_else(|| unknown(from))?;
+    let id = file
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    // A file that is there is somebody's work.
+    let mut created = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(file)
+        .map_err(|error| Failed::run(format!("{} cannot be made: {error}", file.display())))?;
+    std::io::Write::write_all(&mut created, builtin.copy(&id).as_bytes())
+        .map_err(|error| Failed::run(format!("{} cannot be written: {error}", file.display())))
+}
+
+/// A built-in study by its name, or a file by its path.
+fn load(name: &str) -> Result<Study, Failed> {
+    if let Some(builtin) = builtin::find(name) {
+        return builtin.study().map_err(study_error);
+    }
+    if !Path::new(name).exists() {
+        return Err(unknown(name));
+    }
+    let text = fs::read_to_string(name)
+        .map_err(|error| Failed::usage(format!("{name} cannot be read: {error}")))?;
+    Study::parse(name, &text).map_err(study_error)
+}
+
+/// With the place in the file, as the error's own report draws it.
+fn study_error(error: wallfinder_study::StudyError) -> Failed {
+    let mut drawn = String::new();
+    let theme = miette::GraphicalTheme::unicode_nocolor();
+    let handler = miette::GraphicalReportHandler::new_themed(theme);
+    match handler.render_report(&mut drawn, &error) {
+        Ok(()) => Failed::usage(format!("{error}\n{drawn}")),
+        Err(_) => Failed::usage(error),
+    }
+}
+
+fn unknown(name: &str) -> Failed {
+    let names: Vec<&str> = builtin::ALL.iter().map(|builtin| builtin.name).collect();
+    Failed::usage(format!(
+        "`{name}` is neither a file nor a built-in study ({})",
+        names.join(", ")
+    ))
+}
+
+fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
+    let steps = study.expand(size);
+    let Some(first) = steps.first() else {
+        return Err(Failed::usage(format!(
+            "the study has no steps of size {size}"
+        )));
+    };
+    let placement = placement(study);
+    if !placement.client.is_empty() {
+        process::pin_to(&placement.client).map_err(Failed::run)?;
+    }
+    let interrupts = Interrupts::catch();
+    let address = address_of(study, first)?;
+    for step in &steps {
+        precheck::check(&step.load, &address).map_err(Failed::run)?;
+    }
+    let plan = plan(study, size, &steps, &placement, output)?;
+    let mut environment = wallfinder_probe::fingerprint(Some(address));
+    note_versions(&mut environment, None);
+    let mut presenter = Presenter::new(output.quiet, output.ascii);
+    presenter.sides(&placement.client, &placement.server);
+    presenter.say(&format!(
+        "{}: {} steps, about {}",
+        study.id,
+        steps.len(),
+        number::length(study.duration(size).0)
+    ));
+    let session = Session::begin(plan, environment, output, interrupts, presenter)?;
+    let mut bench = Bench {
+        session,
+        placement,
+        subject: None,
+    };
+    let ran = wallfinder_study::run(study, size, &mut bench);
+    let mut session = bench.session;
+    session.record.steps = ran.steps;
+    session.record.claims = ran.claims;
+    for skipped in &ran.skipped {
+        session.record.caveats.push(Caveat::Note {
+            text: format!("left out {}: {}", skipped.label, skipped.why),
+        });
+    }
+    let result = match ran.faults.as_slice() {
+        [] => Ok(()),
+        faults => Err(Failed::usage(format!(
+            "conditions of the study's claims are wrong: {}",
+            faults.join("; ")
+        ))),
+    };
+    session.finish(result, output).map(|_| ())
+}
+
+/// As many processors for each side as the study asks for, if they are there.
+fn placement(study: &Study) -> Placement {
+    let there = process::allowed_cpus();
+    let (server, client) = (study.server_cpus as usize, study.client_cpus as usize);
+    if there.len() < server + client {
+        return Placement::decide(None, None, true, None);
+    }
+    Placement {
+        server: there[..server].to_vec(),
+        client: there[server..server + client].to_vec(),
+    }
+}
+
+/// Studies load subjects on loopback, at the port that the study gives them.
+fn address_of(study: &Study, step: &StudyStep) -> Result<SocketAddr, Failed> {
+    let subject = study.subjects.iter().find(|s| s.name == step.subject);
+    let port = subject
+        .map(|subject| subject.port)
+        .ok_or_else(|| Failed::usage(format!("no subject is called `{}`", step.subject)))?;
+    Ok(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+fn target(address: SocketAddr, path: &str) -> Target {
+    Target {
+        url: format!("http://{address}{path}"),
+        scheme: "http".to_owned(),
+        host: address.ip().to_string(),
+        port: address.port(),
+        path: path.split('?').next().unwrap_or(path).to_owned(),
+        address: address.to_string(),
+    }
+}
+
+fn plan(
+    study: &Study,
+    size: Size,
+    steps: &[StudyStep],
+    placement: &Placement,
+    output: &OutputFlags,
+) -> Result<Plan, Failed> {
+    let planned = steps
+        .iter()
+        .map(|step| {
+            Ok(StepPlan {
+                name: step.label.clone(),
+                target: target(address_of(study, step)?, &step.path),
+                load: step.load.clone(),
+            })
+        })
+        .collect::<Result<Vec<StepPlan>, Failed>>()?;
+    let name = format!("{}-{size}", study.id);
+    Ok(Plan {
+        name: output.name.clone().unwrap_or(name),
+        command: "study".to_owned(),
+        target: planned[0].target.clone(),
+        steps: planned,
+        seed: SEED,
+        client_cpus: placement.client.clone(),
+        server_cpus: placement.server.clone(),
+        subject: study
+            .subjects
+            .first()
+            .map(|subject| command::join(&subject.command)),
+        driver: None,
+    })
+}
+
+/// Studies are run again with the same seed.
+const SEED: u64 = 1;
+
+/// The subject that runs now, and where.
+struct Running {
+    /// Kept for its life: dropping it ends it.
+    _subject: Subject,
+    address: SocketAddr,
+}
+
+/// The real apparatus: subjects as children, our engine and foreign drivers, the probes.
+struct Bench {
+    session: Session,
+    placement: Placement,
+    subject: Option<Running>,
+}
+
+impl Bench {
+    fn order(&self, step: &StudyStep, address: SocketAddr) -> Result<StepOrder, String> {
+        let (server, server_not_seen) = sight::server(address, None);
+        let load = Load {
+            lanes: self.placement.lanes(None, step.load.connections),
+            ..step.load.clone()
+        };
+        let target = target(address, &step.path);
+        Ok(StepOrder {
+            index: self.session.record.steps.len() as u32,
+            name: step.label.clone(),
+            producer: self.producer(step, &target.url)?,
+            target,
+            address,
+            load,
+            request: Request::get(address.to_string(), step.path.clone()),
+            client_cpus: self.placement.client.clone(),
+            null_server_cpu: self.placement.null_server_cpu(),
+            seed: SEED,
+            server,
+            server_not_seen,
+            calibrate: step.calibrate.then_some(CALIBRATE_FOR),
+        })
+    }
+
+    fn producer(&self, step: &StudyStep, url: &str) -> Result<Producer, String> {
+        if step.driver.is_engine() {
+            return Ok(Producer::Engine(IoChoice::Auto));
+        }
+        let program = driver::available(&step.driver.name)
+            .ok_or_else(|| format!("{} is not installed", step.driver.name))?;
+        let program = program.display().to_string();
+        let scratch = std::env::temp_dir();
+        let command = driver_command(&program, &step.driver.arguments, &step.load, &scratch)?;
+        let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
+        Ok(Producer::Foreign {
+            spec: Box::new(spec),
+            url: url.to_owned(),
+        })
+    }
+
+    fn interrupted_or(&self, why: impl std::fmt::Display) -> ApparatusError {
+        if self.session.interrupted() {
+            ApparatusError::Interrupted
+        } else {
+            ApparatusError::Failed(why.to_string())
+        }
+    }
+}
+
+impl Apparatus for Bench {
+    fn environment(&self) -> Environment {
+        self.session.record.environment.clone()
+    }
+
+    fn driver_available(&mut self, driver: &Driver) -> Availability {
+        if driver.is_engine() || driver::available(&driver.name).is_some() {
+            return Availability::Available { version: None };
+        }
+        Availability::Missing {
+            why: format!("{} is not installed (`make drivers`)", driver.name),
+        }
+    }
+
+    fn start_subject(&mut self, subject: &SubjectSpec) -> Result<(), ApparatusError> {
+        if self.session.interrupted() {
+            return Err(ApparatusError::Interrupted);
+        }
+        if subject.quota_cores.is_some() {
+            let why = "a quota for a subject is not supported yet";
+            return Err(ApparatusError::Failed(why.to_owned()));
+        }
+        let cpus = &self.placement.server;
+        let cpus = &cpus[..cpus.len().min(subject.cpus as usize)];
+        let command = command::join(&subject.command);
+        let started = start_subject(&command, cpus, Some(subject.port));
+        let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
+        note_versions(&mut self.session.record.environment, Some(&running));
+        self.subject = Some(Running {
+            _subject: running,
+            address,
+        });
+        Ok(())
+    }
+
+    fn stop_subject(&mut self) {
+        self.subject = None;
+    }
+
+    fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
+        if self.session.interrupted() {
+            return Err(ApparatusError::Interrupted);
+        }
+        let address = match &self.subject {
+            Some(running) => running.address,
+            None => return Err(ApparatusError::Failed("no subject runs".to_owned())),
+        };
+        let order = self.order(step, address).map_err(ApparatusError::Failed)?;
+        match self.session.step(&order) {
+            Ok(measured) => Ok(measured.clone()),
+            Err(failed) => Err(self.interrupted_or(failed.message)),
+        }
+    }
+
+    fn calibrate(
+        &mut self,
+        _step: &StudyStep,
+        _measured: &Step,
+    ) -> Result<Option<Ceiling>, ApparatusError> {
+        // Measured with the step where it was asked for; a foreign driver has none.
+        Ok(None)
+    }
+
+    fn progress(&mut self, progress: Progress<'_>) {
+        if let Progress::Skipped { step, why } = progress {
+            let text = format!("left out {}: {why}", step.label);
+            self.session.presenter.say(&text);
+        }
+    }
+}
