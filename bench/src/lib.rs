@@ -19,6 +19,7 @@
 pub mod child;
 pub mod contestants;
 pub mod learn;
+pub mod noise;
 pub mod null_client;
 pub mod open_loop;
 pub mod ours;

@@ -52,6 +52,9 @@ struct Bench {
     /// Two rounds of a second: shows that all works, and decides nothing.
     #[arg(long)]
     quick: bool,
+    /// How often a turn is taken again while others use more than 4 % of the processors.
+    #[arg(long, default_value_t = 3)]
+    patience: usize,
     /// Of the order of turns; from the clock otherwise.
     #[arg(long)]
     seed: Option<u64>,
@@ -97,6 +100,9 @@ fn bench(bench: &Bench) -> Result<(), String> {
         .seed
         .unwrap_or_else(wallfinder_sys::clock::realtime_ns);
     println!("seed {seed}");
+    if bench.quick {
+        println!("quick size: what follows shows that all works, and decides nothing");
+    }
     let machine = machine(bench);
     if machine.load_before > 0.5 {
         println!(
@@ -119,6 +125,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let size = race::Size {
         rounds: if bench.quick { 2 } else { bench.rounds },
+        patience: if bench.quick { 0 } else { bench.patience },
         seconds: if bench.quick {
             1.0
         } else {
@@ -148,7 +155,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
     }
     let size = open_loop::Size {
         seconds: if bench.quick { 1.0 } else { 30.0 },
-        connections: if bench.quick { 1_000 } else { 10_000 },
+        connections: 10_000,
     };
     if wanted.open_loop {
         all.checks

@@ -119,7 +119,7 @@ pub fn judge(scenario: &Scenario, comparisons: &[Comparison]) -> Vec<Outcome> {
 /// The table of a race.
 pub fn table(race: &Race, comparisons: &[Comparison]) -> String {
     let mut text = format!(
-        "{}: {} · {} connections · depth {}\n\n{:20}{:>11}{:>11}{:>7}{:>11}   {:28}{:24}{}\n",
+        "{}: {} · {} connections · depth {}\n\n{:20}{:>11}{:>11}{:>7}{:>11}{:>8}   {:28}{:24}{}\n",
         race.scenario,
         race.path,
         race.connections,
@@ -129,6 +129,7 @@ pub fn table(race: &Race, comparisons: &[Comparison]) -> String {
         "client µs",
         "user",
         "server µs",
+        "others",
         "client CPU, ours/theirs",
         "throughput",
         "server CPU"
@@ -153,10 +154,11 @@ fn line(score: &Score, comparison: Option<&Comparison>) -> String {
     let mut text = match middle(|turn| turn.throughput) {
         None => format!("{name:20} did not work"),
         Some(throughput) => format!(
-            "{name:20}{throughput:>11.0}{:>11.3}{:>6.0}%{:>11.3}",
+            "{name:20}{throughput:>11.0}{:>11.3}{:>6.0}%{:>11.3}{:>7.0}%",
             middle(|turn| turn.client_us).unwrap_or(f64::NAN),
             middle(|turn| turn.client_user_share * 100.0).unwrap_or(f64::NAN),
             middle(|turn| turn.server_us).unwrap_or(f64::NAN),
+            middle(|turn| turn.foreign_share * 100.0).unwrap_or(f64::NAN),
         ),
     };
     if let Some(comparison) = comparison {
@@ -254,6 +256,7 @@ mod tests {
             client_us,
             client_user_share: 0.25,
             server_us: 9.5,
+            foreign_share: 0.01,
         };
         Score {
             contestant,
@@ -301,8 +304,8 @@ mod tests {
         let race = race();
         let text = table(&race, &compare(&race, Contestant::Engine));
         assert!(text.contains("shb                  skipped: `shb` is not installed"));
-        assert!(
-            text.contains("wrk                      100000      6.250    25%      9.500   0.800")
-        );
+        assert!(text.contains(
+            "wrk                      100000      6.250    25%      9.500      1%   0.800"
+        ));
     }
 }

@@ -13,6 +13,8 @@ use crate::child;
 #[derive(Debug)]
 pub struct Subject {
     child: Child,
+    /// Where it runs.
+    pub cpu: u32,
     /// Where it listens.
     pub address: SocketAddr,
     /// What it says of itself.
@@ -52,6 +54,7 @@ impl Subject {
         };
         Ok(Subject {
             child,
+            cpu,
             address,
             announcement,
         })
