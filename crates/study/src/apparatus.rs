@@ -1,0 +1,107 @@
+//! What a study needs of the world: subjects that start, drivers that drive, a step run.
+//!
+//! The tool implements it over its engine, probes and stage; tests with a double.
+
+use std::fmt;
+
+use wallfinder_model::Environment;
+use wallfinder_model::record::{Ceiling, Step};
+
+use crate::expand::StudyStep;
+use crate::study::{Driver, SubjectSpec};
+
+/// Whether a driver can be run here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Availability {
+    /// It can; its version, where it says one.
+    Available {
+        /// Such as `8.0.0`.
+        version: Option<String>,
+    },
+    /// It cannot.
+    Missing {
+        /// Why, and the way out: `not installed (npm install -g autocannon)`.
+        why: String,
+    },
+}
+
+/// Why something did not happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApparatusError {
+    /// This step did not work out; the others may.
+    Failed(String),
+    /// The user stopped the run. What was measured is kept.
+    Interrupted,
+}
+
+impl fmt::Display for ApparatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApparatusError::Failed(why) => f.write_str(why),
+            ApparatusError::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for ApparatusError {}
+
+/// Where a run is.
+#[derive(Debug)]
+pub enum Progress<'r> {
+    /// A subject is about to start.
+    Subject {
+        /// Which.
+        subject: &'r SubjectSpec,
+    },
+    /// A step is about to run.
+    Starting {
+        /// Which.
+        step: &'r StudyStep,
+        /// Its place, from 1.
+        number: usize,
+        /// Steps in all.
+        of: usize,
+    },
+    /// A step ended. It carries the verdict of its own telemetry, which its neighbours may
+    /// yet correct.
+    Ended {
+        /// What was measured.
+        step: &'r Step,
+    },
+    /// A step is left out.
+    Skipped {
+        /// Which.
+        step: &'r StudyStep,
+        /// Why.
+        why: &'r str,
+    },
+}
+
+/// What runs a study's steps.
+pub trait Apparatus {
+    /// Where the study runs.
+    fn environment(&self) -> Environment;
+
+    /// Whether a driver can be run here. Asked once for each driver, before the first step.
+    fn driver_available(&mut self, driver: &Driver) -> Availability;
+
+    /// Starts a subject and waits until it listens. At most one runs at a time.
+    fn start_subject(&mut self, subject: &SubjectSpec) -> Result<(), ApparatusError>;
+
+    /// Stops the subject that runs. Called on every way out, after a start that succeeded.
+    fn stop_subject(&mut self);
+
+    /// Runs one step against the subject that runs.
+    fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError>;
+
+    /// The engine's own ceiling for a step that asks for it and was just measured. Not
+    /// called where the measured step already carries one.
+    fn calibrate(
+        &mut self,
+        step: &StudyStep,
+        measured: &Step,
+    ) -> Result<Option<Ceiling>, ApparatusError>;
+
+    /// Told as the run goes on. Showing it must not change what is measured.
+    fn progress(&mut self, _progress: Progress<'_>) {}
+}

@@ -1,0 +1,37 @@
+//! Studies that come with the tool.
+
+use crate::error::StudyError;
+use crate::study::Study;
+
+/// A study file that comes with the tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    /// Its id.
+    pub name: &'static str,
+    /// The file's text: what `new` copies.
+    pub text: &'static str,
+}
+
+/// Every built-in study.
+pub const ALL: &[Builtin] = &[Builtin {
+    name: "client-ceiling",
+    text: include_str!("../../../studies/client-ceiling.toml"),
+}];
+
+/// The built-in study of this name.
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|builtin| builtin.name == name)
+}
+
+impl Builtin {
+    /// Reads it.
+    pub fn study(&self) -> Result<Study, StudyError> {
+        Study::parse(&format!("studies/{}.toml", self.name), self.text)
+    }
+
+    /// A copy under another id, for a user to edit.
+    pub fn copy(&self, id: &str) -> String {
+        let line = format!("id = \"{}\"", self.name);
+        self.text.replacen(&line, &format!("id = \"{id}\""), 1)
+    }
+}

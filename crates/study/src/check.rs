@@ -1,0 +1,333 @@
+//! From the file's shape to a study: every name must refer to something, every number be in
+//! bounds. Each refusal carries the place of the value that is wrong.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use wallfinder_model::{Nanos, Rate};
+
+use crate::claims::Claim;
+use crate::error::StudyError;
+use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
+use crate::study::{Driver, Group, Ramp, Study, SubjectSpec};
+use crate::{Size, claims};
+
+/// Most connections of a step.
+const CONNECTIONS_MAX: u32 = 1_000_000;
+/// Most requests in flight of a step.
+const IN_FLIGHT_MAX: u64 = 10_000_000;
+/// Longest warm-up or window.
+const SPAN_MAX: Nanos = Nanos::from_secs(3_600);
+/// Total deadline of a request, where the study gives none.
+const TIMEOUT: Nanos = Nanos::from_secs(10);
+/// Shortest window.
+const WINDOW_MIN: Nanos = Nanos::from_millis(10);
+/// Most steps of one size.
+const STEPS_MAX: usize = 2_000;
+/// Most processors of a side.
+const CPUS_MAX: u32 = 4_096;
+
+/// The text under reading, for errors with a place.
+pub(crate) struct Place<'t> {
+    pub(crate) file: &'t str,
+    pub(crate) text: &'t str,
+}
+
+impl Place<'_> {
+    pub(crate) fn error(&self, span: Range<usize>, message: String) -> StudyError {
+        StudyError::at(self.file, self.text, span, message)
+    }
+
+    pub(crate) fn study(&self, raw: StudyFile) -> Result<Study, StudyError> {
+        if raw.schema.get_ref() != SCHEMA {
+            let message = format!(
+                "this version reads `{SCHEMA}`, not `{}`",
+                raw.schema.get_ref()
+            );
+            return Err(self.error(raw.schema.span(), message));
+        }
+        self.identifier(&raw.id)?;
+        let server_cpus = self.bounded(&raw.machine.server_cpus, 1, CPUS_MAX, "processors")?;
+        let client_cpus = self.bounded(&raw.machine.client_cpus, 1, CPUS_MAX, "processors")?;
+        self.distinct(raw.subjects.iter().map(|subject| &subject.name))?;
+        self.distinct(raw.drivers.iter().map(|driver| &driver.name))?;
+        self.distinct(raw.groups.iter().map(|group| &group.id))?;
+        self.distinct(raw.claims.iter().map(|claim| &claim.id))?;
+        let subjects = raw
+            .subjects
+            .iter()
+            .map(|subject| self.subject(subject, server_cpus))
+            .collect::<Result<Vec<_>, _>>()?;
+        let drivers: Vec<Driver> = raw
+            .drivers
+            .iter()
+            .map(|driver| Driver {
+                name: driver.name.get_ref().clone(),
+                arguments: driver.arguments.clone(),
+            })
+            .collect();
+        for driver in &raw.drivers {
+            self.identifier(&driver.name)?;
+            if driver.name.get_ref() == Driver::ENGINE && !driver.arguments.is_empty() {
+                let message = "the engine takes no arguments; its load is the group's".to_owned();
+                return Err(self.error(driver.name.span(), message));
+            }
+        }
+        let groups = raw
+            .groups
+            .iter()
+            .map(|group| self.group(group, &subjects, &drivers))
+            .collect::<Result<Vec<_>, _>>()?;
+        let claims = raw
+            .claims
+            .iter()
+            .map(|claim| self.claim(claim, &drivers))
+            .collect::<Result<Vec<_>, _>>()?;
+        let study = Study {
+            id: raw.id.into_inner(),
+            title: raw.title,
+            source: raw.source,
+            question: raw.question,
+            method: raw.method,
+            server_cpus,
+            client_cpus,
+            subjects,
+            drivers,
+            groups,
+            claims,
+        };
+        self.labels(&study, &raw.groups)?;
+        Ok(study)
+    }
+
+    fn subject(&self, raw: &SubjectFile, cpus: u32) -> Result<SubjectSpec, StudyError> {
+        self.identifier(&raw.name)?;
+        let command = raw.command.get_ref();
+        if command.first().is_none_or(|program| program.is_empty()) {
+            return Err(self.error(raw.command.span(), "a command is missing".to_owned()));
+        }
+        if *raw.port.get_ref() == 0 {
+            return Err(self.error(raw.port.span(), "a port is 1 to 65535".to_owned()));
+        }
+        if let Some(quota) = &raw.quota_cores {
+            let cores = *quota.get_ref();
+            if !(cores >= 0.01 && cores <= f64::from(cpus)) {
+                let message = format!("a quota is 0.01 to {cpus} cores, the server's processors");
+                return Err(self.error(quota.span(), message));
+            }
+        }
+        Ok(SubjectSpec {
+            name: raw.name.get_ref().clone(),
+            command: command.clone(),
+            port: *raw.port.get_ref(),
+            env: raw.env.clone(),
+            cpus,
+            quota_cores: raw.quota_cores.as_ref().map(|quota| *quota.get_ref()),
+        })
+    }
+
+    fn group(
+        &self,
+        raw: &GroupFile,
+        subjects: &[SubjectSpec],
+        drivers: &[Driver],
+    ) -> Result<Group, StudyError> {
+        self.identifier(&raw.id)?;
+        let names: Vec<&str> = subjects
+            .iter()
+            .map(|subject| subject.name.as_str())
+            .collect();
+        let subject = self.refer(&raw.subject, &names, "subject")?;
+        let path = raw.path.get_ref();
+        let plain = path.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+        if !path.starts_with('/') || !plain || path.contains('#') {
+            let message = "a path starts with `/` and has no spaces, `#` or other signs".to_owned();
+            return Err(self.error(raw.path.span(), message));
+        }
+        let pipeline = match &raw.pipeline {
+            Some(depth) => self.bounded(depth, 1, 10_000, "requests in flight on a connection")?,
+            None => 1,
+        };
+        let runs = raw
+            .runs
+            .get_ref()
+            .iter()
+            .map(|run| self.ramp(run, pipeline, drivers))
+            .collect::<Result<Vec<_>, _>>()?;
+        if runs.is_empty() {
+            return Err(self.error(raw.runs.span(), "a group without a run".to_owned()));
+        }
+        Ok(Group {
+            id: raw.id.get_ref().clone(),
+            subject,
+            path: path.clone(),
+            pipeline,
+            runs,
+        })
+    }
+
+    fn ramp(&self, raw: &RunFile, pipeline: u32, drivers: &[Driver]) -> Result<Ramp, StudyError> {
+        let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
+        let sizes = raw
+            .sizes
+            .iter()
+            .map(|size| {
+                size.get_ref()
+                    .parse::<Size>()
+                    .map_err(|why| self.error(size.span(), why))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let chosen = raw
+            .drivers
+            .iter()
+            .map(|driver| self.refer(driver, &names, "driver"))
+            .collect::<Result<Vec<_>, _>>()?;
+        if sizes.is_empty() || chosen.is_empty() || raw.connections.get_ref().is_empty() {
+            let message = "a run needs sizes, drivers and connections".to_owned();
+            return Err(self.error(raw.connections.span(), message));
+        }
+        let connections = raw
+            .connections
+            .get_ref()
+            .iter()
+            .map(|count| {
+                let n = self.bounded(count, 1, CONNECTIONS_MAX, "connections")?;
+                if u64::from(n) * u64::from(pipeline) > IN_FLIGHT_MAX {
+                    let message = format!("more than {IN_FLIGHT_MAX} requests in flight");
+                    return Err(self.error(count.span(), message));
+                }
+                Ok(n)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let rates = raw
+            .rates
+            .iter()
+            .map(|rate| {
+                rate.get_ref()
+                    .parse::<Rate>()
+                    .map_err(|why| self.error(rate.span(), why.0))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Ramp {
+            sizes,
+            drivers: chosen,
+            connections,
+            rates,
+            warmup: self.duration(&raw.warmup, Nanos(0))?,
+            window: self.duration(&raw.window, WINDOW_MIN)?,
+            timeout: match &raw.timeout {
+                Some(timeout) => self.duration(timeout, WINDOW_MIN)?,
+                None => TIMEOUT,
+            },
+            calibrate: raw.calibrate,
+        })
+    }
+
+    fn claim(&self, raw: &ClaimFile, drivers: &[Driver]) -> Result<Claim, StudyError> {
+        self.identifier(&raw.id)?;
+        let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
+        for driver in &raw.for_each {
+            self.refer(driver, &names, "driver")?;
+        }
+        claims::compile(raw, self)
+    }
+
+    /// Every step has a name of its own, and no size has too many.
+    fn labels(&self, study: &Study, raw: &[GroupFile]) -> Result<(), StudyError> {
+        for size in Size::ALL {
+            let steps = study.expand(size);
+            let mut seen: Vec<&str> = steps.iter().map(|step| step.label.as_str()).collect();
+            seen.sort_unstable();
+            let place = || raw.first().map_or(0..0, |group| group.id.span());
+            if steps.len() > STEPS_MAX {
+                let message = format!(
+                    "size {size} has {} steps; {STEPS_MAX} at the most",
+                    steps.len()
+                );
+                return Err(self.error(place(), message));
+            }
+            if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+                let group = twice[0].split('/').next().unwrap_or_default();
+                let span = raw
+                    .iter()
+                    .find(|g| g.id.get_ref() == group)
+                    .map_or_else(place, |g| g.id.span());
+                let message = format!("size {size} has the step `{}` twice", twice[0]);
+                return Err(self.error(span, message));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn identifier(&self, name: &Spanned<String>) -> Result<(), StudyError> {
+        let text = name.get_ref();
+        let fits = !text.is_empty()
+            && text.len() <= 64
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+        if fits {
+            return Ok(());
+        }
+        let message = format!("`{text}` is not a name of lower case letters, digits, - and _");
+        Err(self.error(name.span(), message))
+    }
+
+    fn distinct<'n>(
+        &self,
+        names: impl Iterator<Item = &'n Spanned<String>>,
+    ) -> Result<(), StudyError> {
+        let mut seen: Vec<&str> = Vec::new();
+        for name in names {
+            let text = name.get_ref().as_str();
+            if seen.contains(&text) {
+                return Err(self.error(name.span(), format!("the name `{text}` is taken")));
+            }
+            seen.push(text);
+        }
+        Ok(())
+    }
+
+    fn refer(
+        &self,
+        name: &Spanned<String>,
+        known: &[&str],
+        what: &str,
+    ) -> Result<usize, StudyError> {
+        known
+            .iter()
+            .position(|candidate| *candidate == name.get_ref())
+            .ok_or_else(|| {
+                let message = format!("there is no {what} `{}`", name.get_ref());
+                self.error(name.span(), message)
+                    .with_help(format!("known: {}", known.join(", ")))
+            })
+    }
+
+    fn bounded(
+        &self,
+        value: &Spanned<u32>,
+        least: u32,
+        most: u32,
+        what: &str,
+    ) -> Result<u32, StudyError> {
+        let number = *value.get_ref();
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        let message = format!("{what}: {number} is not in {least} to {most}");
+        Err(self.error(value.span(), message))
+    }
+
+    fn duration(&self, text: &Spanned<String>, least: Nanos) -> Result<Nanos, StudyError> {
+        let span: Nanos = text
+            .get_ref()
+            .parse()
+            .map_err(|why: wallfinder_model::units::BadUnit| self.error(text.span(), why.0))?;
+        if span < least || span > SPAN_MAX {
+            let message = format!("{span} is not in {least} to {SPAN_MAX}");
+            return Err(self.error(text.span(), message));
+        }
+        Ok(span)
+    }
+}

@@ -1,0 +1,390 @@
+//! Claims: what the data say of a sentence.
+//!
+//! ```text
+//!  confirmed?  contradicted?   outcome
+//!  true        false           confirmed
+//!  false       true            contradicted
+//!  false       false           open: the data lie between
+//!  needs what was not measured open: and says what
+//!  true        true            the study is wrong: open, and a fault
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cel::{Context, ExecutionError, Value};
+use toml::Spanned;
+use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
+
+use crate::Size;
+use crate::check::Place;
+use crate::data::{Absent, Data, Entry};
+use crate::error::StudyError;
+use crate::expression::{BadExpression, Expression};
+use crate::file::ClaimFile;
+use crate::run::Skipped;
+use crate::study::Study;
+use crate::template::Template;
+
+/// A sentence that the data may confirm or contradict.
+#[derive(Debug)]
+pub struct Claim {
+    /// Short name.
+    pub id: String,
+    /// The claim in words, `{driver}` not filled in.
+    pub text: String,
+    /// Where it was made.
+    pub source: String,
+    /// Drivers it is judged for, one by one; empty: judged once.
+    pub for_each: Vec<String>,
+    sentence: Template,
+    /// In an order in which each needs only those before it.
+    pub(crate) lets: Vec<Let>,
+    pub(crate) confirmed: Condition,
+    pub(crate) contradicted: Condition,
+    pub(crate) because: Template,
+    pub(crate) because_span: Range<usize>,
+}
+
+/// A named expression of a claim.
+#[derive(Debug)]
+pub(crate) struct Let {
+    pub(crate) name: String,
+    pub(crate) condition: Condition,
+}
+
+/// An expression and where it stands.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) expression: Expression,
+    pub(crate) span: Range<usize>,
+}
+
+/// What became of a study's claims.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// One for each claim, or for each claim and driver.
+    pub outcomes: Vec<ClaimOutcome>,
+    /// Claims whose conditions are wrong: true together, or no condition at all. They are
+    /// open in `outcomes`.
+    pub faults: Vec<String>,
+}
+
+/// Judges a study's claims by steps whose names are labels of the study at this size: those
+/// of a run, or of its record. Verdicts must be in the steps.
+pub fn judge(study: &Study, size: Size, steps: &[Step], skipped: &[Skipped]) -> Judged {
+    let planned = study.expand(size);
+    let named: BTreeMap<&str, &Step> = steps
+        .iter()
+        .map(|step| (step.name.as_str(), step))
+        .collect();
+    let reasons: BTreeMap<&str, &str> = skipped
+        .iter()
+        .map(|skipped| (skipped.label.as_str(), skipped.why.as_str()))
+        .collect();
+    let mut data = Data {
+        size,
+        entries: Vec::new(),
+        absent: Vec::new(),
+    };
+    for plan in &planned {
+        match named.get(plan.label.as_str()) {
+            Some(step) => data.entries.push(Entry::of(plan, step)),
+            None => data.absent.push(Absent {
+                group: plan.group.clone(),
+                driver: plan.driver.name.clone(),
+                why: (*reasons
+                    .get(plan.label.as_str())
+                    .unwrap_or(&"it was not run"))
+                .to_owned(),
+            }),
+        }
+    }
+    evaluate(study, data)
+}
+
+/// Judges every claim by data.
+pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
+    let data = Arc::new(data);
+    let mut judged = Judged {
+        outcomes: Vec::new(),
+        faults: Vec::new(),
+    };
+    for claim in &study.claims {
+        for driver in claim.drivers() {
+            let scope = Scope::new(claim, driver, &data);
+            let id = scope.id(claim);
+            let (outcome, because) = match scope.decide(claim) {
+                Ok(decided) => decided,
+                Err(fault) => {
+                    judged.faults.push(format!("claim `{id}`: {fault}"));
+                    (Outcome::Open, format!("the study is wrong here: {fault}"))
+                }
+            };
+            judged.outcomes.push(ClaimOutcome {
+                id,
+                claim: claim.sentence.fill(&scope.context),
+                source: claim.source.clone(),
+                outcome,
+                because,
+            });
+        }
+    }
+    judged
+}
+
+impl Claim {
+    /// The drivers it is judged for; one `None` where it is judged once.
+    pub(crate) fn drivers(&self) -> Vec<Option<&str>> {
+        match self.for_each.len() {
+            0 => vec![None],
+            _ => self
+                .for_each
+                .iter()
+                .map(|name| Some(name.as_str()))
+                .collect(),
+        }
+    }
+}
+
+/// Variables and functions of one claim for one driver.
+pub(crate) struct Scope<'c> {
+    driver: Option<&'c str>,
+    pub(crate) context: Context<'static, 'static>,
+    /// Names whose expression needs what is not there, and why.
+    missing: BTreeMap<String, String>,
+    /// A name whose expression is wrong.
+    fault: Option<String>,
+}
+
+/// Why an expression has no value.
+pub(crate) enum NoValue {
+    /// Something was not measured.
+    Missing(String),
+    /// The expression is wrong.
+    Wrong(String),
+}
+
+impl<'c> Scope<'c> {
+    pub(crate) fn new(claim: &Claim, driver: Option<&'c str>, data: &Arc<Data>) -> Scope<'c> {
+        let mut scope = Scope {
+            driver,
+            context: data.context(),
+            missing: BTreeMap::new(),
+            fault: None,
+        };
+        if let Some(driver) = driver {
+            scope.context.add_variable_from_value("driver", driver);
+        }
+        for named in &claim.lets {
+            let value = named.condition.expression.value(&scope.context);
+            match value.map_err(|error| scope.no_value(error)) {
+                Ok(value) => scope
+                    .context
+                    .add_variable_from_value(named.name.as_str(), value),
+                Err(NoValue::Missing(why)) => {
+                    scope.missing.insert(named.name.clone(), why);
+                }
+                Err(NoValue::Wrong(why)) => {
+                    scope.fault = Some(format!("`{}`: {why}", named.name));
+                }
+            }
+        }
+        scope
+    }
+
+    fn id(&self, claim: &Claim) -> String {
+        match self.driver {
+            Some(driver) => format!("{}/{driver}", claim.id),
+            None => claim.id.clone(),
+        }
+    }
+
+    fn decide(&self, claim: &Claim) -> Result<(Outcome, String), String> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let truth = |condition: &Condition| {
+            let truth = condition.expression.truth(&self.context);
+            truth.map_err(|error| self.no_value(error))
+        };
+        match (truth(&claim.confirmed), truth(&claim.contradicted)) {
+            (Err(NoValue::Wrong(why)), _) | (_, Err(NoValue::Wrong(why))) => Err(why),
+            (Err(NoValue::Missing(why)), _) | (_, Err(NoValue::Missing(why))) => {
+                Ok((Outcome::Open, why))
+            }
+            (Ok(true), Ok(true)) => Err("the data both confirm and contradict it".to_owned()),
+            (Ok(true), Ok(false)) => Ok((Outcome::Confirmed, claim.because.fill(&self.context))),
+            (Ok(false), Ok(true)) => Ok((Outcome::Contradicted, claim.because.fill(&self.context))),
+            (Ok(false), Ok(false)) => {
+                let because = claim.because.fill(&self.context);
+                Ok((Outcome::Open, format!("neither way: {because}")))
+            }
+        }
+    }
+
+    /// Whether an error is a lack of data or of sense.
+    pub(crate) fn no_value(&self, error: ExecutionError) -> NoValue {
+        match error {
+            ExecutionError::NoSuchKey(name) => {
+                NoValue::Missing(format!("`{name}` was not measured"))
+            }
+            ExecutionError::FunctionError { message, .. } => NoValue::Missing(message),
+            ExecutionError::ValuesNotComparable(..) => {
+                NoValue::Missing("a number that it needs came out as none".to_owned())
+            }
+            ExecutionError::IndexOutOfBounds(_) => {
+                NoValue::Missing("there are fewer steps than it needs".to_owned())
+            }
+            ExecutionError::UndeclaredReference(name) => match self.missing.get(name.as_str()) {
+                Some(why) => NoValue::Missing(why.clone()),
+                None => NoValue::Wrong(format!("there is no `{name}`")),
+            },
+            other => NoValue::Wrong(other.to_string()),
+        }
+    }
+}
+
+/// Whether a value is a condition's.
+pub(crate) fn is_truth(value: &Value) -> bool {
+    matches!(value, Value::Bool(_))
+}
+
+/// Compiles a claim: every expression, in an order in which names are known.
+pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyError> {
+    let mut names: Vec<&str> = raw
+        .lets
+        .keys()
+        .map(|name| name.get_ref().as_str())
+        .collect();
+    for name in raw.lets.keys() {
+        place.identifier(name)?;
+        if name.get_ref() == "driver" || name.get_ref().contains('-') {
+            let message = format!("`{}` cannot be a name in expressions", name.get_ref());
+            return Err(place.error(name.span(), message));
+        }
+    }
+    if !raw.for_each.is_empty() {
+        names.push("driver");
+    }
+    let lets = raw
+        .lets
+        .iter()
+        .map(|(name, text)| {
+            Ok(Let {
+                name: name.get_ref().clone(),
+                condition: place.condition(text, &names)?,
+            })
+        })
+        .collect::<Result<Vec<_>, StudyError>>()?;
+    let outer: &[&str] = if raw.for_each.is_empty() {
+        &[]
+    } else {
+        &["driver"]
+    };
+    Ok(Claim {
+        id: raw.id.get_ref().clone(),
+        text: raw.claim.get_ref().clone(),
+        source: raw.source.clone(),
+        for_each: raw
+            .for_each
+            .iter()
+            .map(|name| name.get_ref().clone())
+            .collect(),
+        sentence: place.template(&raw.claim, outer)?,
+        lets: in_order(lets, place)?,
+        confirmed: place.condition(&raw.confirmed, &names)?,
+        contradicted: place.condition(&raw.contradicted, &names)?,
+        because: place.template(&raw.because, &names)?,
+        because_span: raw.because.span(),
+    })
+}
+
+/// Sorts names so that each needs only those before it.
+fn in_order(mut lets: Vec<Let>, place: &Place) -> Result<Vec<Let>, StudyError> {
+    let mut sorted: Vec<Let> = Vec::new();
+    while !lets.is_empty() {
+        let waiting: Vec<&str> = lets.iter().map(|named| named.name.as_str()).collect();
+        let ready = lets.iter().position(|named| {
+            let used = named.condition.expression.variables();
+            !used.iter().any(|name| waiting.contains(&name.as_str()))
+        });
+        let Some(ready) = ready else {
+            let message = format!("these names need each other: {}", waiting.join(", "));
+            return Err(place.error(lets[0].condition.span.clone(), message));
+        };
+        sorted.push(lets.remove(ready));
+    }
+    Ok(sorted)
+}
+
+impl Place<'_> {
+    fn condition(&self, text: &Spanned<String>, names: &[&str]) -> Result<Condition, StudyError> {
+        let expression = Expression::compile(text.get_ref(), names).map_err(|bad| {
+            let at = bad
+                .at
+                .map(|(line, column)| offset(text.get_ref(), line, column));
+            self.bad(text, at, bad)
+        })?;
+        Ok(Condition {
+            expression,
+            span: text.span(),
+        })
+    }
+
+    fn template(&self, text: &Spanned<String>, names: &[&str]) -> Result<Template, StudyError> {
+        Template::compile(text.get_ref(), names)
+            .map_err(|(offset, bad)| self.bad(text, Some(offset), bad))
+    }
+
+    /// An error in a text value: at the character where that can be told, else at the value.
+    fn bad(&self, text: &Spanned<String>, at: Option<usize>, bad: BadExpression) -> StudyError {
+        let span = at.map_or(text.span(), |at| self.inside(text.span(), at));
+        let error = self.error(span, bad.message);
+        match bad.help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
+    }
+
+    /// The place of a value's byte in the file. Escapes shift it, so with any in front the
+    /// whole value is meant.
+    fn inside(&self, span: Range<usize>, at: usize) -> Range<usize> {
+        let Some(literal) = self.text.get(span.clone()) else {
+            return span;
+        };
+        let quote = ["'''", "\"\"\"", "'", "\""]
+            .into_iter()
+            .find(|quote| literal.starts_with(quote));
+        let Some(quote) = quote else { return span };
+        let mut start = quote.len();
+        if quote.len() == 3 && literal[start..].starts_with('\n') {
+            start += 1;
+        }
+        let place = span.start + start + at;
+        let escaped = quote.starts_with('"')
+            && literal
+                .get(..start + at)
+                .is_none_or(|before| before.contains('\\'));
+        if escaped || place >= span.end {
+            return span;
+        }
+        place..place + 1
+    }
+}
+
+/// The byte offset of a line and column, both from 1.
+fn offset(text: &str, line: usize, column: usize) -> usize {
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(line - 1)
+        .map(str::len)
+        .sum();
+    let within: usize = text[before..]
+        .chars()
+        .take(column - 1)
+        .map(char::len_utf8)
+        .sum();
+    before + within
+}

@@ -1,0 +1,174 @@
+//! Every condition is tried on made-up data before the first packet: a study that would
+//! fail after an hour fails at once, with file, line and column.
+//!
+//! The made-up steps have every field. They come in two kinds, as if the client were the
+//! wall and as if the server were, so that both sides of most conditions are walked.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::Size;
+use crate::check::Place;
+use crate::claims::{Claim, NoValue, Scope, is_truth};
+use crate::data::{Data, Entry, Field};
+use crate::error::StudyError;
+use crate::expand::StudyStep;
+use crate::expression::Expression;
+use crate::study::Study;
+use crate::vocabulary::{FIELDS, Kind};
+
+/// Holds every claim against the study and against made-up data.
+pub(crate) fn check(study: &Study, place: &Place) -> Result<(), StudyError> {
+    let mut steps: Vec<StudyStep> = Size::ALL
+        .into_iter()
+        .flat_map(|size| study.expand(size))
+        .collect();
+    steps.sort_by(|a, b| a.label.cmp(&b.label));
+    steps.dedup_by(|a, b| a.label == b.label);
+    for claim in &study.claims {
+        references(claim, study, &steps, place)?;
+    }
+    for walls in ["client-cpu", "server-cpu"] {
+        let data = Arc::new(Data {
+            size: Size::Full,
+            entries: steps.iter().map(|step| pretend(step, walls)).collect(),
+            absent: Vec::new(),
+        });
+        for claim in &study.claims {
+            try_out(claim, &data, place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every expression of a claim and where it stands.
+fn expressions(claim: &Claim) -> impl Iterator<Item = (&Expression, &Range<usize>)> {
+    claim
+        .lets
+        .iter()
+        .map(|named| &named.condition)
+        .chain([&claim.confirmed, &claim.contradicted])
+        .map(|condition| (&condition.expression, &condition.span))
+        .chain(
+            claim
+                .because
+                .expressions()
+                .map(|e| (e, &claim.because_span)),
+        )
+}
+
+/// Groups, drivers and connections that are named must be of the study.
+fn references(
+    claim: &Claim,
+    study: &Study,
+    steps: &[StudyStep],
+    place: &Place,
+) -> Result<(), StudyError> {
+    for (expression, span) in expressions(claim) {
+        for (function, literals) in &expression.named {
+            let literal = |i: usize| literals.get(i).filter(|text| !text.is_empty());
+            let Some(group) = literal(0) else { continue };
+            let error = |message: String| Err(place.error(span.clone(), message));
+            if !study.groups.iter().any(|known| known.id == *group) {
+                return error(format!("`{function}`: there is no group `{group}`"));
+            }
+            let Some(driver) = literal(1) else { continue };
+            if study.driver(driver).is_none() {
+                return error(format!("`{function}`: there is no driver `{driver}`"));
+            }
+            let matching = |step: &&StudyStep| step.group == *group && step.driver.name == *driver;
+            let of: Vec<&StudyStep> = steps.iter().filter(matching).collect();
+            if of.is_empty() {
+                return error(format!(
+                    "`{function}`: no run of `{group}` has the driver `{driver}`"
+                ));
+            }
+            let Some(connections) = literal(2) else {
+                continue;
+            };
+            if !of
+                .iter()
+                .any(|step| step.load.connections.to_string() == *connections)
+            {
+                return error(format!(
+                    "`{function}`: no run of `{group}` by {driver} has {connections} connections"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Evaluates a claim's expressions: all must have values, and the right ones.
+fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<(), StudyError> {
+    for driver in claim.drivers() {
+        let scope = Scope::new(claim, driver, data);
+        let value = |expression: &Expression, span: &Range<usize>| {
+            expression.value(&scope.context).map_err(|error| {
+                let why = match scope.no_value(error) {
+                    NoValue::Missing(why) | NoValue::Wrong(why) => why,
+                };
+                place.error(span.clone(), format!("this cannot be evaluated: {why}"))
+            })
+        };
+        let mut truths = Vec::new();
+        for (expression, span) in expressions(claim) {
+            value(expression, span)?;
+        }
+        for condition in [&claim.confirmed, &claim.contradicted] {
+            let found = value(&condition.expression, &condition.span)?;
+            if !is_truth(&found) {
+                let message = "a condition is true or false, and this is neither".to_owned();
+                return Err(place.error(condition.span.clone(), message));
+            }
+            truths.push(found);
+        }
+        if truths.iter().all(|truth| *truth == cel::Value::Bool(true)) {
+            let message =
+                "on made-up data this is true together with `confirmed`: a claim cannot be \
+                           both"
+                    .to_owned();
+            return Err(place.error(claim.contradicted.span.clone(), message));
+        }
+    }
+    Ok(())
+}
+
+/// A step with every field, and numbers that could be.
+fn pretend(step: &StudyStep, wall: &str) -> Entry {
+    let in_flight = step.load.in_flight_max() as f64;
+    let client_bound = wall == "client-cpu";
+    let value = |path: &str, kind: Kind| match (path, kind) {
+        ("label", _) => Field::Text(step.label.clone()),
+        ("group", _) => Field::Text(step.group.clone()),
+        ("driver", _) => Field::Text(step.driver.name.clone()),
+        ("path", _) => Field::Text(step.path.clone()),
+        ("bound_by", _) => Field::Text(wall.to_owned()),
+        (_, Kind::Text) => Field::Text(String::new()),
+        (_, Kind::Truth) => Field::Truth(!client_bound),
+        ("connections", _) => Field::Number(f64::from(step.load.connections)),
+        ("depth", _) => Field::Number(f64::from(step.load.in_flight_per_connection)),
+        ("in_flight" | "in_flight_max", _) => Field::Number(in_flight),
+        ("throughput" | "ceiling.throughput", _) => Field::Number(1e5),
+        ("mean_ms" | "n_over_x_ms", _) => Field::Number(in_flight / 1e2),
+        (path, _) if path.ends_with("_share") || path.ends_with("utilisation") => {
+            Field::Number(if path.starts_with("client") == client_bound {
+                0.97
+            } else {
+                0.3
+            })
+        }
+        (_, Kind::Number) => Field::Number(1.0),
+    };
+    Entry {
+        group: step.group.clone(),
+        driver: step.driver.name.clone(),
+        connections: step.load.connections,
+        in_flight,
+        throughput: 1e5,
+        fields: FIELDS
+            .iter()
+            .map(|(path, kind, _)| (*path, value(path, *kind)))
+            .collect(),
+    }
+}

@@ -1,0 +1,200 @@
+//! The study file as it is written: TOML, every key known, every value with its place.
+//!
+//! Meaning is checked in [`crate::study`]; here stands the shape alone.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, schema_for};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Version of the shape below.
+pub(crate) const SCHEMA: &str = "wallfinder.study/1";
+
+/// A study.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StudyFile {
+    /// Version of the file's shape: `wallfinder.study/1`.
+    #[schemars(with = "String")]
+    pub(crate) schema: Spanned<String>,
+    /// Short name: lower case letters, digits and hyphens.
+    #[schemars(with = "String")]
+    pub(crate) id: Spanned<String>,
+    /// One line.
+    pub(crate) title: String,
+    /// The document whose experiment this is.
+    pub(crate) source: String,
+    /// What is to be found out.
+    pub(crate) question: String,
+    /// How.
+    pub(crate) method: String,
+    /// What the two sides may use.
+    #[serde(default)]
+    pub(crate) machine: MachineFile,
+    /// Servers that are started for the study.
+    #[serde(rename = "subject")]
+    pub(crate) subjects: Vec<SubjectFile>,
+    /// What produces load.
+    #[serde(rename = "driver")]
+    pub(crate) drivers: Vec<DriverFile>,
+    /// Steps that belong together: one ramp for each driver.
+    #[serde(rename = "group")]
+    pub(crate) groups: Vec<GroupFile>,
+    /// Sentences that the data may confirm or contradict.
+    #[serde(rename = "claim", default)]
+    pub(crate) claims: Vec<ClaimFile>,
+}
+
+/// What the two sides may use.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MachineFile {
+    /// Processors of the server.
+    #[serde(default = "one")]
+    #[schemars(with = "u32")]
+    pub(crate) server_cpus: Spanned<u32>,
+    /// Processors of the client, and lanes of the engine.
+    #[serde(default = "one")]
+    #[schemars(with = "u32")]
+    pub(crate) client_cpus: Spanned<u32>,
+}
+
+impl Default for MachineFile {
+    fn default() -> MachineFile {
+        MachineFile {
+            server_cpus: one(),
+            client_cpus: one(),
+        }
+    }
+}
+
+fn one() -> Spanned<u32> {
+    Spanned::new(0..0, 1)
+}
+
+/// A server that is started for the study.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubjectFile {
+    /// Short name, for groups to refer to.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// Command and arguments; the first may name a subject that comes with the tool.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) command: Spanned<Vec<String>>,
+    /// Port it listens on.
+    #[schemars(with = "u16")]
+    pub(crate) port: Spanned<u16>,
+    /// Environment variables added to its own.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Quota in cores, below its processors.
+    #[serde(default)]
+    #[schemars(with = "Option<f64>")]
+    pub(crate) quota_cores: Option<Spanned<f64>>,
+}
+
+/// What produces load.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DriverFile {
+    /// `engine`, or a foreign load generator such as `autocannon`, `wrk`, `h2load`.
+    #[schemars(with = "String")]
+    pub(crate) name: Spanned<String>,
+    /// Arguments added to a foreign driver's command line.
+    #[serde(default)]
+    pub(crate) arguments: Vec<String>,
+}
+
+/// Steps that belong together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupFile {
+    /// Short name, for claims to refer to.
+    #[schemars(with = "String")]
+    pub(crate) id: Spanned<String>,
+    /// Name of the subject.
+    #[schemars(with = "String")]
+    pub(crate) subject: Spanned<String>,
+    /// Path, with a query where wanted.
+    #[schemars(with = "String")]
+    pub(crate) path: Spanned<String>,
+    /// Requests in flight on each connection.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>")]
+    pub(crate) pipeline: Option<Spanned<u32>>,
+    /// What is run, at which sizes.
+    #[serde(rename = "run")]
+    #[schemars(with = "Vec<RunFile>")]
+    pub(crate) runs: Spanned<Vec<RunFile>>,
+}
+
+/// A ramp for each of its drivers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunFile {
+    /// `smoke`, `demo`, `full`.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) sizes: Vec<Spanned<String>>,
+    /// Names of drivers.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) drivers: Vec<Spanned<String>>,
+    /// Connections of each step.
+    #[schemars(with = "Vec<u32>")]
+    pub(crate) connections: Spanned<Vec<Spanned<u32>>>,
+    /// Rates of an open loop, such as `10k`: each connection count with each rate. Left
+    /// out: a closed loop.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) rates: Vec<Spanned<String>>,
+    /// Not measured at the start: `500ms`.
+    #[schemars(with = "String")]
+    pub(crate) warmup: Spanned<String>,
+    /// Measured: `5s`.
+    #[schemars(with = "String")]
+    pub(crate) window: Spanned<String>,
+    /// Total deadline of a request: `10s` where left out.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) timeout: Option<Spanned<String>>,
+    /// Whether the engine's own ceiling is measured beside each of its steps.
+    #[serde(default)]
+    pub(crate) calibrate: bool,
+}
+
+/// A sentence that the data may confirm or contradict.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimFile {
+    /// Short name.
+    #[schemars(with = "String")]
+    pub(crate) id: Spanned<String>,
+    /// The claim in words; `{driver}` where there is one for each driver.
+    #[schemars(with = "String")]
+    pub(crate) claim: Spanned<String>,
+    /// Where it was made.
+    pub(crate) source: String,
+    /// Drivers: the claim is judged once for each, and `driver` is its name.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) for_each: Vec<Spanned<String>>,
+    /// Names for expressions that the conditions share.
+    #[serde(default, rename = "let")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub(crate) lets: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// A CEL condition that supports the claim.
+    #[schemars(with = "String")]
+    pub(crate) confirmed: Spanned<String>,
+    /// A CEL condition that speaks against it; never true together with the other.
+    #[schemars(with = "String")]
+    pub(crate) contradicted: Spanned<String>,
+    /// The numbers that decide, with `{expression}` and `{expression | format}`.
+    #[schemars(with = "String")]
+    pub(crate) because: Spanned<String>,
+}
+
+/// The JSON Schema of study files, for editors.
+pub fn schema() -> schemars::Schema {
+    schema_for!(StudyFile)
+}

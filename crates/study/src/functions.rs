@@ -1,0 +1,143 @@
+//! Functions that find steps and compare numbers, in the context of a condition.
+//!
+//! A function that finds nothing fails with the reason, which becomes the reason why the
+//! claim stays open.
+
+use std::sync::Arc;
+
+use cel::extractors::Arguments;
+use cel::{Context, ExecutionError, Value};
+
+use crate::data::{Data, Entry};
+
+impl Data {
+    /// A context in which conditions are evaluated.
+    pub(crate) fn context(self: &Arc<Data>) -> Context<'static, 'static> {
+        let mut context = Context::default();
+        let all: Vec<Value> = self.entries.iter().map(Entry::value).collect();
+        context.add_variable_from_value("steps", Value::List(Arc::new(all)));
+        context.add_variable_from_value("size", self.size.label());
+        let pick = |name: &'static str, choose: fn(Vec<&Entry>) -> Option<&Entry>| {
+            let data = Arc::clone(self);
+            move |group: Arc<String>, driver: Arc<String>| -> Result<Value, ExecutionError> {
+                let found = data
+                    .ramp(&group, &driver)
+                    .map_err(|why| ExecutionError::function_error(name, why))?;
+                // A ramp that was found has a step.
+                Ok(choose(found).map_or(Value::Null, Entry::value))
+            }
+        };
+        declare(context.add_function("best", pick("best", most)));
+        declare(context.add_function("first", pick("first", |found| found.first().copied())));
+        declare(context.add_function("last", pick("last", |found| found.last().copied())));
+        self.finders(&mut context);
+        numbers(&mut context);
+        context
+    }
+
+    fn finders(self: &Arc<Data>, context: &mut Context<'static, 'static>) {
+        let data = Arc::clone(self);
+        declare(context.add_function(
+            "ramp",
+            move |group: Arc<String>, driver: Arc<String>| -> Result<Value, ExecutionError> {
+                let found = data
+                    .ramp(&group, &driver)
+                    .map_err(|why| ExecutionError::function_error("ramp", why))?;
+                let all: Vec<Value> = found.into_iter().map(Entry::value).collect();
+                Ok(Value::List(Arc::new(all)))
+            },
+        ));
+        let data = Arc::clone(self);
+        declare(
+            context.add_function("ran", move |group: Arc<String>, driver: Arc<String>| {
+                data.ramp(&group, &driver).is_ok()
+            }),
+        );
+        let data = Arc::clone(self);
+        declare(
+            context.add_function("drivers_of", move |group: Arc<String>| -> Value {
+                let mut names: Vec<&str> = Vec::new();
+                for entry in data.entries.iter().filter(|entry| entry.group == *group) {
+                    if !names.contains(&entry.driver.as_str()) {
+                        names.push(&entry.driver);
+                    }
+                }
+                Value::List(Arc::new(names.into_iter().map(Value::from).collect()))
+            }),
+        );
+        let data = Arc::clone(self);
+        declare(context.add_function(
+            "at",
+            move |group: Arc<String>, driver: Arc<String>, connections: Value| {
+                let wanted = number(&connections)?;
+                let found = data
+                    .ramp(&group, &driver)
+                    .map_err(|why| ExecutionError::function_error("at", why))?;
+                found
+                    .into_iter()
+                    .find(|entry| f64::from(entry.connections) == wanted)
+                    .map(Entry::value)
+                    .ok_or_else(|| {
+                        let why = format!(
+                            "`{group}` with {driver} at {wanted} connections is not part of size {}",
+                            data.size
+                        );
+                        ExecutionError::function_error("at", why)
+                    })
+            },
+        ));
+    }
+}
+
+fn most(found: Vec<&Entry>) -> Option<&Entry> {
+    found
+        .into_iter()
+        .max_by(|a, b| a.throughput.total_cmp(&b.throughput))
+}
+
+/// Our functions have names that CEL does not.
+fn declare(declared: Result<(), cel::DeclarationError>) {
+    assert!(declared.is_ok(), "{declared:?}");
+}
+
+fn number(value: &Value) -> Result<f64, ExecutionError> {
+    match value {
+        Value::Float(number) => Ok(*number),
+        Value::Int(number) => Ok(*number as f64),
+        Value::UInt(number) => Ok(*number as f64),
+        other => Err(ExecutionError::UnexpectedType {
+            got: other.type_of().to_string(),
+            want: "a number".to_owned(),
+        }),
+    }
+}
+
+/// Functions of numbers.
+fn numbers(context: &mut Context<'static, 'static>) {
+    declare(
+        context.add_function("near", |a: Value, b: Value, tolerance: Value| {
+            let (a, b, tolerance) = (number(&a)?, number(&b)?, number(&tolerance)?);
+            Ok::<bool, ExecutionError>((a - b).abs() <= tolerance * b.abs())
+        }),
+    );
+    let over = |name: &'static str, fold: fn(&[f64]) -> f64| {
+        move |Arguments(arguments): Arguments| -> Result<Value, ExecutionError> {
+            let [Value::List(list)] = arguments.as_slice() else {
+                let why = "takes one list of numbers";
+                return Err(ExecutionError::function_error(name, why));
+            };
+            let values = list.iter().map(number).collect::<Result<Vec<f64>, _>>()?;
+            if values.is_empty() {
+                let why = format!("{name} of no steps at all");
+                return Err(ExecutionError::function_error(name, why));
+            }
+            Ok(Value::Float(fold(&values)))
+        }
+    };
+    let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    declare(context.add_function("max", over("max", largest)));
+    declare(context.add_function("min", over("min", smallest)));
+    declare(context.add_function("mean", over("mean", mean)));
+}

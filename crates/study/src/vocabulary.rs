@@ -1,0 +1,218 @@
+//! The words of conditions: fields of a step, functions, variables.
+//!
+//! These tables are the documentation, and what names are checked against. All numbers are
+//! doubles. A field that was not measured is absent: a condition that needs it leaves its
+//! claim open.
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A double.
+    Number,
+    /// A string.
+    Text,
+    /// A boolean.
+    Truth,
+}
+
+/// Fields of a step: path, kind, meaning.
+pub const FIELDS: &[(&str, Kind, &str)] = &[
+    (
+        "label",
+        Kind::Text,
+        "name of the step: `simple/engine/c100`",
+    ),
+    ("group", Kind::Text, "id of its group"),
+    ("driver", Kind::Text, "name of its driver"),
+    ("path", Kind::Text, "path and query"),
+    ("connections", Kind::Number, "connections"),
+    (
+        "depth",
+        Kind::Number,
+        "requests in flight on one connection at the most",
+    ),
+    ("in_flight_max", Kind::Number, "connections × depth"),
+    (
+        "in_flight",
+        Kind::Number,
+        "requests in flight on average, counted",
+    ),
+    ("throughput", Kind::Number, "good answers per second"),
+    (
+        "errors_share",
+        Kind::Number,
+        "failed among answered and failed, 0..1",
+    ),
+    ("mean_ms", Kind::Number, "mean latency"),
+    ("p50_ms", Kind::Number, "median latency"),
+    ("p99_ms", Kind::Number, "99th percentile of latency"),
+    (
+        "n_over_x_ms",
+        Kind::Number,
+        "in flight over throughput: the mean that Little's law demands",
+    ),
+    (
+        "little_ratio",
+        Kind::Number,
+        "N/X over the mean time in flight: 1 when all three agree",
+    ),
+    (
+        "little_ratio_p50",
+        Kind::Number,
+        "N/X over the median time in flight",
+    ),
+    (
+        "mb_per_s",
+        Kind::Number,
+        "megabytes read from sockets per second",
+    ),
+    (
+        "bytes_per_answer",
+        Kind::Number,
+        "bytes read from sockets per good answer",
+    ),
+    (
+        "bound_by",
+        Kind::Text,
+        "label of the wall: `server-cpu`, `client-cpu`, `inconclusive`, ...",
+    ),
+    ("confidence", Kind::Number, "of that verdict, 0..1"),
+    (
+        "server_bound",
+        Kind::Truth,
+        "the wall stands on the server's side",
+    ),
+    (
+        "client.cpu_per_request_us",
+        Kind::Number,
+        "CPU time of the driver's processes per good answer",
+    ),
+    ("client.cores", Kind::Number, "cores that the driver used"),
+    (
+        "client.utilisation",
+        Kind::Number,
+        "of the processors it may use, 0..1",
+    ),
+    (
+        "client.usr",
+        Kind::Number,
+        "share of its processors in user code",
+    ),
+    (
+        "client.sys",
+        Kind::Number,
+        "share of its processors in kernel code",
+    ),
+    (
+        "client.softirq",
+        Kind::Number,
+        "share of its processors in receive work",
+    ),
+    ("client.idle", Kind::Number, "share of its processors idle"),
+    ("client.threads", Kind::Number, "threads"),
+    ("client.processes", Kind::Number, "processes"),
+    (
+        "server.cpu_per_request_us",
+        Kind::Number,
+        "CPU time of the server's processes per good answer",
+    ),
+    ("server.cores", Kind::Number, "cores that the server used"),
+    (
+        "server.utilisation",
+        Kind::Number,
+        "of the processors it may use, 0..1",
+    ),
+    (
+        "server.usr",
+        Kind::Number,
+        "share of its processors in user code",
+    ),
+    (
+        "server.sys",
+        Kind::Number,
+        "share of its processors in kernel code",
+    ),
+    (
+        "server.softirq",
+        Kind::Number,
+        "share of its processors in receive work",
+    ),
+    ("server.idle", Kind::Number, "share of its processors idle"),
+    ("server.threads", Kind::Number, "threads"),
+    ("server.processes", Kind::Number, "processes"),
+    (
+        "link.downlink_share",
+        Kind::Number,
+        "of the link's rate from server to client, 0..1",
+    ),
+    (
+        "link.uplink_share",
+        Kind::Number,
+        "of the link's rate from client to server, 0..1",
+    ),
+    (
+        "link.downlink_bytes",
+        Kind::Number,
+        "bytes on the link per good answer, to the client",
+    ),
+    (
+        "link.uplink_bytes",
+        Kind::Number,
+        "bytes on the link per good answer, to the server",
+    ),
+    (
+        "link.downlink_packets",
+        Kind::Number,
+        "packets per good answer, to the client",
+    ),
+    (
+        "link.uplink_packets",
+        Kind::Number,
+        "packets per good answer, to the server",
+    ),
+    (
+        "ceiling.throughput",
+        Kind::Number,
+        "what the engine's lanes can drive for such a load",
+    ),
+    (
+        "ceiling.share",
+        Kind::Number,
+        "throughput over that ceiling",
+    ),
+    (
+        "ceiling.cpu_per_request_us",
+        Kind::Number,
+        "lane CPU per request at that ceiling",
+    ),
+];
+
+/// Functions beside CEL's own: signature, meaning.
+pub const FUNCTIONS: &[(&str, &str)] = &[
+    (
+        "best(group, driver)",
+        "the step with the most throughput; the claim is open without one",
+    ),
+    (
+        "at(group, driver, connections)",
+        "the step with so many connections",
+    ),
+    ("first(group, driver)", "the step with the least in flight"),
+    ("last(group, driver)", "the step with the most in flight"),
+    ("ramp(group, driver)", "all steps, by what is in flight"),
+    ("ran(group, driver)", "whether there is such a step"),
+    ("drivers_of(group)", "names of the drivers that ran it"),
+    (
+        "near(a, b, tolerance)",
+        "whether a is within this share of b",
+    ),
+    ("max(list)", "largest number of a list"),
+    ("min(list)", "smallest number of a list"),
+    ("mean(list)", "mean of a list of numbers"),
+];
+
+/// Variables beside `let` names and `driver`.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("steps", "every step that ran, in order"),
+    ("size", "`smoke`, `demo` or `full`"),
+];
