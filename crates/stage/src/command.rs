@@ -253,12 +253,11 @@ fn subject_folders() -> Vec<PathBuf> {
     let executable = env::current_exe().unwrap_or_default();
     folders.extend(executable.parent().map(Path::to_owned));
     // The workspace root is the folder that holds both the subjects and the crates.
-    let roots = executable.ancestors().chain(Some(Path::new(".")));
-    folders.extend(
-        roots
-            .filter(|root| root.join("subjects").is_dir() && root.join("crates").is_dir())
-            .map(|root| root.join("bin")),
-    );
+    let here = env::current_dir().unwrap_or_default();
+    let roots = executable.ancestors().chain(here.ancestors());
+    let is_root = |root: &&Path| root.join("subjects").is_dir() && root.join("crates").is_dir();
+    folders.extend(roots.filter(is_root).map(|root| root.join("bin")));
+    folders.dedup();
     folders
 }
 

@@ -21,6 +21,7 @@
 pub mod child;
 pub mod command;
 pub mod driver;
+pub mod redact;
 pub mod report;
 pub mod subject;
 

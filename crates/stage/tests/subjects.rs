@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use helper::{free_port, group_of, helper_path, is_running, shim, wait_until};
+use helper::{bearing, free_port, group_of, helper_path, is_running, shim, wait_until};
 use wallfinder_stage::child::Ended;
 use wallfinder_stage::subject::{Subject, SubjectError, SubjectSpec};
 
@@ -148,4 +148,56 @@ fn a_family_dies_with_a_parent_that_is_killed() {
             group.iter().all(|pid| !is_running(*pid))
         });
     }
+}
+
+#[test]
+fn a_parent_killed_at_any_moment_leaves_nothing() {
+    for round in 0..20_u64 {
+        let port = free_port();
+        let mark = format!("WALLFINDER_TEST_MARK={}-{round}", std::process::id());
+        let mut parent = Command::new(helper_path())
+            .arg("parent")
+            .arg(format!(
+                "{mark} {}",
+                server(port, "os.fork()==0 and time.sleep(60)")
+            ))
+            .arg(port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a parent");
+        // From before the first fork until the server listens.
+        std::thread::sleep(Duration::from_millis(round * 4));
+        parent.kill().expect("SIGKILL");
+        parent.wait().expect("gone");
+        // Whatever was about to start has started by then.
+        std::thread::sleep(Duration::from_millis(30));
+        wait_until(&format!("all is gone after {} ms", round * 4), || {
+            bearing(&mark).is_empty()
+        });
+    }
+}
+
+#[test]
+fn a_program_that_does_not_know_the_subcommand_does_not_start_itself_without_end() {
+    let mut command = Command::new(helper_path());
+    command
+        .args(["parent", "sleep 60", "1"])
+        .env("WALLFINDER_CHILD", "1");
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("does not handle `__child`"), "{said}");
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_said_to_be_the_reason() {
+    let mut spec = spec("sleep 60".into(), free_port());
+    spec.cpus = vec![1000];
+    let error = Subject::start(spec).expect_err("no such processor");
+    assert!(
+        error
+            .to_string()
+            .contains("run on the processors asked for"),
+        "{error}"
+    );
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::keeper;
+use super::{BETWEEN_VARIABLE, keeper};
 
 /// Why the child did not become the program.
 #[derive(Debug)]
@@ -74,7 +74,10 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
         .command
         .split_first()
         .ok_or_else(|| EnterError::BadArgs("no program".into()))?;
-    let error = Command::new(program).args(words).exec();
+    let error = Command::new(program)
+        .args(words)
+        .env_remove(BETWEEN_VARIABLE)
+        .exec();
     Err(EnterError::Os {
         doing: "execute the program",
         error,

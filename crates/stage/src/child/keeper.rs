@@ -11,7 +11,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{SUBCOMMAND, Shim};
+use super::spawn::ARG0;
+use super::{BETWEEN_VARIABLE, SUBCOMMAND, Shim};
 
 /// The keeper's own life.
 pub(super) fn keep() {
@@ -58,9 +59,9 @@ fn tell(shim: Option<&Shim>, line: &str) {
 
 fn start(shim: &Shim) -> io::Result<ChildStdin> {
     let mut child = Command::new(&shim.program)
-        .arg0("wallfinder")
-        .args(&shim.leading)
+        .arg0(ARG0)
         .args([SUBCOMMAND, "--keep"])
+        .env(BETWEEN_VARIABLE, "1")
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

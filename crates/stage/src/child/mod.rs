@@ -27,5 +27,8 @@ pub(crate) use spawn::{Child, ChildSpec, Keep};
 pub use spawn::{Ended, Shim, SpawnError};
 pub(crate) use version::version;
 
+/// Set between the start of a child and its becoming the program.
+const BETWEEN_VARIABLE: &str = "WALLFINDER_CHILD";
+
 /// The hidden subcommand behind which the tool calls [`enter`].
 pub const SUBCOMMAND: &str = "__child";

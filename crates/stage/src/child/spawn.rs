@@ -14,10 +14,14 @@ use rustix::process::{
 };
 
 pub(crate) use super::capture::{Capture, Keep};
-use super::{SUBCOMMAND, keeper};
+use super::{BETWEEN_VARIABLE, SUBCOMMAND, keeper};
 
 /// Names the tool's binary where the running program is another, as in tests.
 const SHIM_VARIABLE: &str = "WALLFINDER_SHIM";
+/// What a child is called until it became the program.
+pub(super) const ARG0: &str = "wallfinder";
+/// How long that may take, on a machine that is busy.
+const BECOME_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How often a child that should be ending is looked at.
 const POLL: Duration = Duration::from_millis(2);
 /// How long a killed group may take to be gone; the kernel needs milliseconds.
@@ -27,7 +31,6 @@ const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shim {
     pub(super) program: PathBuf,
-    pub(super) leading: Vec<String>,
 }
 
 impl Shim {
@@ -41,10 +44,7 @@ impl Shim {
     /// A binary that calls [`enter`](super::enter()) when its first argument is
     /// [`SUBCOMMAND`].
     pub fn at(program: PathBuf) -> Shim {
-        Shim {
-            program,
-            leading: Vec::new(),
-        }
+        Shim { program }
     }
 }
 
@@ -133,6 +133,11 @@ impl Child {
             program: program.clone(),
             why: e.to_string(),
         };
+        // A program that does not know the subcommand would start itself without end.
+        if std::env::var_os(BETWEEN_VARIABLE).is_some() {
+            let why = format!("this program does not handle `{SUBCOMMAND}`");
+            return Err(failed(io::Error::other(why)));
+        }
         let (keep_stdout, keep_stderr) = (spec.stdout, spec.stderr);
         let stdin = spec.stdin.clone();
         let mut inner = in_nursery(command(&spec)).map_err(failed)?;
@@ -154,19 +159,41 @@ impl Child {
             ))
         })();
         match streams {
-            Ok((stdout, stderr)) => Ok(Child {
-                inner,
-                group,
-                ended: None,
-                stdout,
-                stderr,
-            }),
+            Ok((stdout, stderr)) => {
+                let child = Child {
+                    inner,
+                    group,
+                    ended: None,
+                    stdout,
+                    stderr,
+                };
+                child.wait_until_it_became_the_program();
+                Ok(child)
+            }
             Err(e) => {
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = inner.wait();
                 keeper::forget(group);
                 Err(failed(e))
             }
+        }
+    }
+
+    /// So that whoever looks at it sees the program, by its name and where it was pinned.
+    fn wait_until_it_became_the_program(&self) {
+        let command_line = format!("/proc/{}/cmdline", self.pid());
+        let since = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while self.exited().is_none() && since.elapsed() < BECOME_WAIT_MAX {
+            let words = std::fs::read(&command_line).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0);
+            let is_between = words.next() == Some(ARG0.as_bytes())
+                && words.next() == Some(SUBCOMMAND.as_bytes());
+            if !is_between {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(POLL);
         }
     }
 
@@ -265,11 +292,9 @@ fn group_and_state(stat: &[u8]) -> Option<(i32, u8)> {
 
 fn command(spec: &ChildSpec<'_>) -> Command {
     let mut command = Command::new(&spec.shim.program);
-    command.arg0("wallfinder").args(&spec.shim.leading).args([
-        SUBCOMMAND,
-        "--parent",
-        &std::process::id().to_string(),
-    ]);
+    command
+        .arg0(ARG0)
+        .args([SUBCOMMAND, "--parent", &std::process::id().to_string()]);
     if !spec.cpus.is_empty() {
         let cpus: Vec<String> = spec.cpus.iter().map(u32::to_string).collect();
         command.args(["--cpus", &cpus.join(",")]);
@@ -279,6 +304,7 @@ fn command(spec: &ChildSpec<'_>) -> Command {
         .arg(spec.program)
         .args(spec.args)
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .env(BETWEEN_VARIABLE, "1")
         .process_group(0)
         .stdin(match spec.stdin {
             Some(_) => Stdio::piped(),

@@ -32,6 +32,8 @@ pub(super) enum Means {
     Latency,
     /// Where requests come from, instead of the command line.
     Targets,
+    /// A secret, which is never kept.
+    Secret,
     /// Something that changes no part of the load known here.
     Else,
 }
@@ -175,22 +177,10 @@ const OHA: &[Flag] = &[
         Else,
     ),
     value(
-        &[
-            "--proxy-header",
-            "--connect-timeout",
-            "-A",
-            "-Z",
-            "-F",
-            "--form",
-            "-T",
-            "-a",
-        ],
+        &["--connect-timeout", "-A", "-Z", "-F", "--form", "-T"],
         Else,
     ),
-    value(
-        &["--aws-session", "--aws-sigv4", "-x", "--proxy-http-version"],
-        Else,
-    ),
+    value(&["--aws-sigv4", "-x", "--proxy-http-version"], Else),
     value(
         &[
             "--http-version",
@@ -214,6 +204,7 @@ const OHA: &[Flag] = &[
         Else,
     ),
     value(&["-u", "--time-unit"], Else),
+    value(&["-a", "--aws-session", "--proxy-header"], Secret),
 ];
 
 const H2LOAD: &[Flag] = &[
@@ -388,16 +379,7 @@ const GHZ: &[Flag] = &[
         &["--concurrency-max-duration", "-x", "--max-duration"],
         Else,
     ),
-    value(
-        &[
-            "--duration-stop",
-            "-m",
-            "--metadata",
-            "-M",
-            "--metadata-file",
-        ],
-        Else,
-    ),
+    value(&["--duration-stop", "-M", "--metadata-file"], Else),
     value(
         &[
             "--stream-interval",
@@ -406,10 +388,7 @@ const GHZ: &[Flag] = &[
         ],
         Else,
     ),
-    value(
-        &["--reflect-metadata", "-o", "--output", "--skipFirst"],
-        Else,
-    ),
+    value(&["-o", "--output", "--skipFirst"], Else),
     value(
         &[
             "--connect-timeout",
@@ -421,6 +400,7 @@ const GHZ: &[Flag] = &[
         Else,
     ),
     value(&["--lb-strategy"], Else),
+    value(&["-m", "--metadata", "--reflect-metadata"], Secret),
 ];
 
 const AB: &[Flag] = &[
@@ -434,13 +414,9 @@ const AB: &[Flag] = &[
     value(&["-u"], BodyFile),
     value(&["-H"], Header),
     switch(&["-k"], ConnectionPerRequest(false)),
-    value(
-        &[
-            "-b", "-B", "-T", "-v", "-x", "-y", "-z", "-C", "-A", "-P", "-X",
-        ],
-        Else,
-    ),
+    value(&["-b", "-B", "-T", "-v", "-x", "-y", "-z", "-X"], Else),
     value(&["-g", "-e", "-Z", "-f", "-E"], Else),
+    value(&["-A", "-P", "-C"], Secret),
 ];
 
 const HEY: &[Flag] = &[
@@ -456,7 +432,8 @@ const HEY: &[Flag] = &[
     value(&["-cpus"], Lanes),
     value(&["-o"], Output),
     switch(&["-disable-keepalive"], ConnectionPerRequest(true)),
-    value(&["-A", "-T", "-a", "-x", "-host", "-U"], Else),
+    value(&["-A", "-T", "-x", "-host", "-U"], Else),
+    value(&["-a"], Secret),
 ];
 
 const BOMBARDIER: &[Flag] = &[
@@ -507,15 +484,10 @@ const VEGETA: &[Flag] = &[
         Else,
     ),
     value(
-        &[
-            "-prometheus-addr",
-            "-promql",
-            "-proxy-header",
-            "-redirects",
-            "-resolvers",
-        ],
+        &["-prometheus-addr", "-promql", "-redirects", "-resolvers"],
         Else,
     ),
     value(&["-root-certs", "-unix-socket", "-workers"], Else),
     switch(&["-keepalive"], ConnectionPerRequest(false)),
+    value(&["-proxy-header"], Secret),
 ];

@@ -15,10 +15,12 @@ mod kind;
 mod shape;
 mod spec;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use kind::{DriverKind, available};
@@ -138,7 +140,7 @@ pub struct DriverOutcome {
     pub elapsed: Duration,
     /// Its version, where it is known.
     pub version: Option<String>,
-    /// Its command line as it ran.
+    /// Its command line as it ran, without its secrets.
     pub command: Vec<String>,
     /// Its report, or why there is none.
     pub report: Result<DriverReport, Unread>,
@@ -152,9 +154,7 @@ impl Driver {
     /// Starts a driver. It loads as soon as it gets to it.
     pub fn start(spec: &DriverSpec, options: DriveOptions) -> Result<Driver, DriverError> {
         let program = spec.program().map_err(DriverError::Command)?;
-        let version = spec
-            .version_args()
-            .and_then(|args| child::version(&options.shim, &program, &args, &[], HELPER_WAIT_MAX));
+        let version = version(spec, &program, &options.shim);
         let scratch = Scratch::new()?;
         let invocation = spec
             .invocation(&options.url, version.as_deref(), &scratch.path)
@@ -259,7 +259,7 @@ impl Driver {
             stopped: self.stopped,
             elapsed,
             version: self.version.clone(),
-            command: [vec![program], self.invocation.args.clone()].concat(),
+            command: [vec![program], self.spec.shown(&self.invocation.args)].concat(),
             report,
             raw_report,
             stderr: self.child.stderr.text(),
@@ -313,6 +313,22 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.child.stop(STOP_GRACE);
     }
+}
+
+/// The tool's version. It is asked once: Node alone takes a good part of a second.
+fn version(spec: &DriverSpec, program: &Path, shim: &Shim) -> Option<String> {
+    type Known = HashMap<(PathBuf, Vec<String>), Option<String>>;
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    let args = spec.version_args()?;
+    let key = (program.to_owned(), args);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(version) = known.get(&key) {
+        return version.clone();
+    }
+    let version = child::version(shim, program, &key.1, &[], HELPER_WAIT_MAX);
+    known.insert(key, version.clone());
+    version
 }
 
 /// A folder for one driver's files; removed with it.

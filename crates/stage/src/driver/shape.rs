@@ -12,7 +12,7 @@ use super::flags::{self, Flag, Means, Style};
 /// The load of a foreign driver. What is not known is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// The URL on its command line.
+    /// The URL on its command line, as given: it may hold secrets.
     pub url: Option<String>,
     /// Connections.
     pub connections: Option<u32>,
@@ -67,11 +67,20 @@ impl Shape {
     }
 }
 
+/// A known flag as given.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) means: Means,
+    pub(super) value: Option<String>,
+    /// The word that holds the value, and where in it the value begins.
+    pub(super) place: (usize, usize),
+}
+
 /// What a command line says, flag by flag.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// Known flags with their values, in order.
-    pub(super) given: Vec<(Means, Option<String>)>,
+    /// In order.
+    pub(super) given: Vec<Given>,
     /// Words that are no flags, with their places.
     pub(super) bare: Vec<(usize, String)>,
     /// Where `--` stands.
@@ -82,19 +91,13 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn has(&self, means: Means) -> bool {
-        self.given.iter().any(|(given, _)| *given == means)
+        self.given.iter().any(|given| given.means == means)
     }
 
     /// The last value given for a meaning: it wins in every tool.
     fn value(&self, means: Means) -> Option<&str> {
-        let mut values = self.given.iter().rev();
-        values.find_map(|(given, value)| {
-            if *given == means {
-                value.as_deref()
-            } else {
-                None
-            }
-        })
+        let mut given = self.given.iter().rev();
+        given.find_map(|given| given.value.as_deref().filter(|_| given.means == means))
     }
 }
 
@@ -121,14 +124,24 @@ pub(super) fn read(kind: DriverKind, words: &[String]) -> Reading {
             continue;
         }
         for (flag, attached) in in_word(known, style, word) {
+            // What is attached ends with the word.
+            let mut place = (
+                at - 1,
+                word.len() - attached.as_ref().map_or(0, String::len),
+            );
             let value = match attached {
                 None if flag.takes_value => {
                     at += 1;
+                    place = (at - 1, 0);
                     words.get(at - 1).cloned()
                 }
                 attached => attached,
             };
-            reading.given.push((flag.means, value));
+            reading.given.push(Given {
+                means: flag.means,
+                value,
+                place,
+            });
         }
     }
     reading
@@ -264,8 +277,8 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
     } else if let Some(rate) = rate(Means::RatePerConnection).filter(|rate| *rate > 0.0) {
         shape.rate = shape.connections.map(|n| Rate(rate * f64::from(n)));
     }
-    for (means, value) in &reading.given {
-        match (means, value.as_deref()) {
+    for given in &reading.given {
+        match (&given.means, given.value.as_deref()) {
             (Means::ConnectionPerRequest(yes), value) => {
                 shape.connection_per_request = *yes != (value == Some("false"));
             }

@@ -9,6 +9,7 @@ use super::flags::Means;
 use super::shape::{self, Reading, Shape};
 use super::{DriverKind, available};
 use crate::command::{self, CommandError, CommandLine};
+use crate::redact;
 
 /// Stands for the URL under load in a command.
 const URL: &str = "{url}";
@@ -180,19 +181,37 @@ impl DriverSpec {
         Ok(ready)
     }
 
-    /// The command as it was given, with its words quoted again.
+    /// The command as it was given, without its secrets: values of header fields,
+    /// passwords, bodies.
     pub fn command(&self) -> String {
         let env = self
             .line
             .env
             .iter()
             .map(|(name, value)| format!("{name}={value}"));
-        let program = std::iter::once(self.line.program.clone());
-        let words: Vec<String> = env
-            .chain(program)
-            .chain(self.line.args.iter().cloned())
-            .collect();
+        let words: Vec<String> = env.chain([self.line.program.clone()]).collect();
+        let words = [redact::words(&words), self.shown(&self.line.args)].concat();
         command::join(&words)
+    }
+
+    /// Arguments of its own without their secrets.
+    pub(super) fn shown(&self, args: &[String]) -> Vec<String> {
+        let leading = self.leading.min(args.len());
+        let mut shown = redact::words(args);
+        for given in shape::read(self.kind, &args[leading..]).given {
+            let (word, from) = given.place;
+            let (Some(word), Some(value)) = (shown.get_mut(leading + word), given.value) else {
+                continue;
+            };
+            let hidden = match given.means {
+                Means::Header => redact::header(&value),
+                Means::Secret | Means::Body => redact::HIDDEN.to_owned(),
+                _ => continue,
+            };
+            let whole = &args[leading + given.place.0];
+            *word = format!("{}{hidden}", &whole[..from]);
+        }
+        shown
     }
 }
 
@@ -388,6 +407,40 @@ mod tests {
             ready.expect("fine").args,
             ["--no-tui", "--json", "http://h/"]
         );
+    }
+
+    #[test]
+    fn secrets_do_not_leave_with_the_command() {
+        for (command, shown) in [
+            (
+                "wrk -c 5 -H 'X-Any: s3cret' -HCookie:s3cret {url}",
+                "wrk -c 5 -H 'X-Any: ***' '-HCookie:***' {url}",
+            ),
+            (
+                "autocannon -b s3cret --headers=K=s3cret http://u:s3cret@h/",
+                "autocannon -b '***' '--headers=K=***' 'http://***@h/'",
+            ),
+            ("oha -a me:s3cret -z 5s", "oha -a '***' -z 5s"),
+            (
+                "K6_TOKEN=s3cret k6 run -e PASSWORD=s3cret -e T={url} s.js",
+                "'K6_TOKEN=***' k6 run -e 'PASSWORD=***' -e T={url} s.js",
+            ),
+            (
+                "npx -y autocannon -H 'a: s3cret'",
+                "npx -y autocannon -H 'a: ***'",
+            ),
+            (
+                "vegeta attack -header='A: s3cret' -rate=5",
+                "vegeta attack '-header=A: ***' -rate=5",
+            ),
+        ] {
+            let spec = DriverSpec::parse(command).expect(command);
+            assert_eq!(spec.command(), shown);
+            assert!(
+                !format!("{:?}", spec.load()).contains("s3cret"),
+                "{command}"
+            );
+        }
     }
 
     #[test]

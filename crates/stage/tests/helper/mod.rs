@@ -65,6 +65,22 @@ pub(crate) fn group_of(leader: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Processes with a variable in their environment.
+pub(crate) fn bearing(variable: &str) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("proc").flatten();
+    let has = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ
+            .split(|byte| *byte == 0)
+            .any(|given| given == variable.as_bytes())
+    };
+    processes
+        .filter_map(|process| process.file_name().to_str()?.parse().ok())
+        .filter(has)
+        .filter(|pid| is_running(*pid))
+        .collect()
+}
+
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
     while !holds() {
