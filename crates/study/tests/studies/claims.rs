@@ -1,0 +1,179 @@
+//! A claim's outcome is what the data decide, and nothing else.
+
+use wallfinder_model::record::{ClaimOutcome, Outcome};
+use wallfinder_study::{Size, Study, run, vocabulary};
+
+use crate::double::{Costs, DoubleApparatus};
+use crate::files::SMALL;
+
+/// A server of this cost, under a client that costs nothing to speak of.
+fn server(server_us: f64) -> DoubleApparatus {
+    DoubleApparatus::new(move |_| Costs {
+        client_us: 0.5,
+        server_us,
+    })
+}
+
+fn with_claim(claim: &str) -> Study {
+    let start = SMALL.find("[[claim]]").unwrap();
+    let text = format!("{}{claim}", &SMALL[..start]);
+    Study::parse("my.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn judge(study: &Study, mut apparatus: DoubleApparatus) -> Vec<ClaimOutcome> {
+    let ran = run(study, Size::Smoke, &mut apparatus);
+    assert_eq!(ran.faults, Vec::<String>::new());
+    ran.claims
+}
+
+#[test]
+fn the_data_confirm_contradict_or_leave_open() {
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    for (cost_us, outcome, because) in [
+        (500.0, Outcome::Confirmed, "2,000/s"),
+        (4_000.0, Outcome::Contradicted, "250/s"),
+        (1_333.3, Outcome::Open, "neither way: 750/s"),
+    ] {
+        let claims = judge(&study, server(cost_us));
+        assert_eq!(claims[0].outcome, outcome);
+        assert_eq!(claims[0].because, because);
+        assert_eq!(claims[0].claim, "It is fast");
+    }
+}
+
+#[test]
+fn a_driver_that_is_missing_leaves_its_claims_open_and_says_so() {
+    let study = with_claim(
+        r#"[[claim]]
+id = "fast"
+claim = "It is fast with {driver}"
+source = "a page"
+for_each = ["engine", "wrk"]
+confirmed = 'best("simple", driver).throughput > 1000'
+contradicted = 'best("simple", driver).throughput < 500'
+because = '{best("simple", driver).throughput | rate}/s'
+"#,
+    );
+    let claims = judge(&study, server(500.0).engine_alone());
+    assert_eq!(claims[0].id, "fast/engine");
+    assert_eq!(claims[0].outcome, Outcome::Confirmed);
+    assert_eq!(claims[1].id, "fast/wrk");
+    assert_eq!(claims[1].claim, "It is fast with wrk");
+    assert_eq!(claims[1].outcome, Outcome::Open);
+    assert_eq!(
+        claims[1].because,
+        "`simple` did not run with wrk: not installed"
+    );
+}
+
+#[test]
+fn what_was_not_measured_leaves_a_claim_open_and_says_what() {
+    let study = with_claim(
+        r#"[[claim]]
+id = "cheap"
+claim = "It is cheap"
+source = "a page"
+let.us = 'best("simple", "engine").server.cpu_per_request_us'
+confirmed = 'us < 600'
+contradicted = 'us > 900'
+because = '{us | us}'
+"#,
+    );
+    let mut blind = server(500.0);
+    blind.server_seen = false;
+    let claims = judge(&study, blind);
+    assert_eq!(claims[0].outcome, Outcome::Open);
+    assert_eq!(claims[0].because, "`server` was not measured");
+    assert_eq!(judge(&study, server(500.0))[0].outcome, Outcome::Confirmed);
+}
+
+#[test]
+fn conditions_that_are_true_together_are_a_fault_and_no_outcome() {
+    // Exclusive on the made-up data of the check, not on these.
+    let study = with_claim(
+        r#"[[claim]]
+id = "odd"
+claim = "It is odd"
+source = "a page"
+let.x = 'best("simple", "engine").throughput'
+confirmed = 'x < 5000'
+contradicted = 'x < 4000'
+because = '{x | rate}'
+"#,
+    );
+    let ran = run(&study, Size::Smoke, &mut server(500.0));
+    assert_eq!(ran.claims[0].outcome, Outcome::Open);
+    assert!(
+        ran.faults[0].contains("both confirm and contradict"),
+        "{:?}",
+        ran.faults
+    );
+}
+
+#[test]
+fn functions_find_the_steps_that_they_name() {
+    let study = with_claim(
+        r#"[[claim]]
+id = "found"
+claim = "Steps are found"
+source = "a page"
+let.first = 'first("simple", "engine")'
+let.end = 'last("simple", "engine")'
+let.all = 'ramp("simple", "engine")'
+confirmed = '''
+first.connections == 1 && end.connections == 10 && size(all) == 2
+  && at("simple", "engine", 10).label == end.label
+  && ran("simple", "wrk") && drivers_of("simple") == ["engine", "wrk"]
+  && near(max(all.map(s, s.in_flight)), 10 * min(all.map(s, s.in_flight)), 0.01)
+  && mean([1, 3]) == 2 && 2 * size(all) == 4 && size == "smoke"
+  && steps.exists_one(s, s.label == "simple/wrk/c10") && has(end.client.cores)
+  && end.bound_by == "server-cpu" && end.server_bound && end.mb_per_s > 0
+'''
+contradicted = 'size(steps) == 0'
+because = '{all.map(s, s.label)} of {size(steps)} at {size}'
+"#,
+    );
+    let claims = judge(&study, server(500.0));
+    assert_eq!(
+        claims[0].outcome,
+        Outcome::Confirmed,
+        "{}",
+        claims[0].because
+    );
+    assert_eq!(
+        claims[0].because,
+        "simple/engine/c1, simple/engine/c10 of 4 at smoke"
+    );
+}
+
+#[test]
+fn a_step_that_was_wholly_measured_has_every_documented_field() {
+    let mut claims = String::new();
+    for (i, (path, _, _)) in vocabulary::FIELDS.iter().enumerate() {
+        let there = format!(r#"has(last("simple", "engine").{path})"#);
+        claims.push_str(&format!(
+            "[[claim]]\nid = \"field-{i}\"\nclaim = \"There is {path}\"\nsource = \"here\"\n\
+             confirmed = '{there}'\ncontradicted = '!{there}'\nbecause = \"\"\n"
+        ));
+    }
+    let start = SMALL.find("[[claim]]").unwrap();
+    let text = format!("{}{claims}", &SMALL[..start])
+        .replace("window = \"1s\"", "window = \"1s\"\ncalibrate = true");
+    let study = Study::parse("my.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    for claim in judge(&study, server(500.0)) {
+        assert_eq!(claim.outcome, Outcome::Confirmed, "{}", claim.claim);
+    }
+}
+
+#[test]
+fn every_word_of_conditions_is_in_the_documentation() {
+    let page = include_str!("../../../../docs/studies/README.md");
+    let words = vocabulary::FIELDS
+        .iter()
+        .map(|(word, _, _)| word)
+        .chain(vocabulary::FUNCTIONS.iter().map(|(word, _)| word))
+        .chain(vocabulary::VARIABLES.iter().map(|(word, _)| word));
+    for word in words {
+        assert!(page.contains(&format!("`{word}`")), "{word}");
+    }
+}

@@ -1,0 +1,281 @@
+//! A double of the apparatus: a queueing model in place of processes and sockets.
+//!
+//! Both sides have one core. A closed loop gets the least of what the server's core, the
+//! client's core and the requests in flight allow.
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::Environment;
+use wallfinder_model::plan::Target;
+use wallfinder_model::record::{
+    Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Step,
+};
+use wallfinder_model::telemetry::{
+    CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
+};
+use wallfinder_study::{
+    Apparatus, ApparatusError, Availability, Driver, Progress, StudyStep, SubjectSpec,
+};
+
+/// What a request costs in the model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs {
+    /// CPU of the client per request, microseconds.
+    pub(crate) client_us: f64,
+    /// CPU of the server per request, microseconds.
+    pub(crate) server_us: f64,
+}
+
+/// Where every request waits, whatever else: a round trip.
+const WAIT_S: f64 = 0.0002;
+
+type Model = Box<dyn Fn(&StudyStep) -> Costs>;
+
+/// The apparatus of the model.
+pub(crate) struct DoubleApparatus {
+    model: Model,
+    /// Drivers that are not there, and why.
+    pub(crate) missing: BTreeMap<String, String>,
+    /// Labels of steps that fail.
+    pub(crate) failing: Vec<String>,
+    /// Subjects that do not start.
+    pub(crate) dead_subjects: Vec<String>,
+    /// The label of the step at which the user interrupts.
+    pub(crate) interrupt_at: Option<String>,
+    /// Median over mean latency.
+    pub(crate) p50_share: f64,
+    /// Whether the server's processes are seen.
+    pub(crate) server_seen: bool,
+    /// What happened, in order.
+    pub(crate) log: Vec<String>,
+}
+
+impl DoubleApparatus {
+    pub(crate) fn new(model: impl Fn(&StudyStep) -> Costs + 'static) -> DoubleApparatus {
+        DoubleApparatus {
+            model: Box::new(model),
+            missing: BTreeMap::new(),
+            failing: Vec::new(),
+            dead_subjects: Vec::new(),
+            interrupt_at: None,
+            p50_share: 0.8,
+            server_seen: true,
+            log: Vec::new(),
+        }
+    }
+
+    /// Every driver but our engine is not installed.
+    pub(crate) fn engine_alone(mut self) -> DoubleApparatus {
+        for name in ["autocannon", "wrk", "h2load"] {
+            self.missing
+                .insert(name.to_owned(), "not installed".to_owned());
+        }
+        self
+    }
+}
+
+impl Apparatus for DoubleApparatus {
+    fn environment(&self) -> Environment {
+        Environment {
+            cpus: 2,
+            cpus_allowed: vec![0, 1],
+            ..Environment::default()
+        }
+    }
+
+    fn driver_available(&mut self, driver: &Driver) -> Availability {
+        self.log.push(format!("ask {}", driver.name));
+        match self.missing.get(&driver.name) {
+            Some(why) => Availability::Missing { why: why.clone() },
+            None => Availability::Available { version: None },
+        }
+    }
+
+    fn start_subject(&mut self, subject: &SubjectSpec) -> Result<(), ApparatusError> {
+        self.log.push(format!("start {}", subject.name));
+        if self.dead_subjects.contains(&subject.name) {
+            return Err(ApparatusError::Failed("port 8083 is taken".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn stop_subject(&mut self) {
+        self.log.push("stop".to_owned());
+    }
+
+    fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
+        self.log.push(format!("run {}", step.label));
+        if self.interrupt_at.as_ref() == Some(&step.label) {
+            return Err(ApparatusError::Interrupted);
+        }
+        if self.failing.contains(&step.label) {
+            return Err(ApparatusError::Failed("it exploded".to_owned()));
+        }
+        let mut measured = measured(step, (self.model)(step), self.p50_share);
+        if !self.server_seen {
+            measured.telemetry.server = None;
+        }
+        Ok(measured)
+    }
+
+    fn calibrate(
+        &mut self,
+        step: &StudyStep,
+        _measured: &Step,
+    ) -> Result<Option<Ceiling>, ApparatusError> {
+        let us = (self.model)(step).client_us;
+        Ok(Some(Ceiling {
+            throughput: 1e6 / us,
+            lanes_saturated: true,
+            cpu_per_request_ns: us * 1e3,
+            driven: 1e6 / us,
+        }))
+    }
+
+    fn progress(&mut self, progress: Progress<'_>) {
+        if let Progress::Skipped { step, why } = progress {
+            self.log.push(format!("skip {}: {why}", step.label));
+        }
+    }
+}
+
+/// A step as the model has it.
+pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
+    let window_ns = step.load.stop.after.0;
+    let n = step.load.in_flight_max() as f64;
+    let (client_s, server_s) = (costs.client_us / 1e6, costs.server_us / 1e6);
+    let ceiling = (1.0 / client_s).min(1.0 / server_s);
+    let throughput = ceiling.min(n / (WAIT_S + client_s + server_s));
+    let mean_ns = n / throughput * 1e9;
+    let answered = (throughput * window_ns as f64 / 1e9) as u64;
+    let engine = step.driver.is_engine();
+    let histogram = Histogram {
+        hdr_v2: String::new(),
+        count: answered,
+        beyond: 0,
+        mean_ns,
+        stdev_ns: 0.0,
+        min_ns: 1,
+        max_ns: (mean_ns * 3.0) as u64,
+        quantiles_ns: BTreeMap::from([
+            ("p50".to_owned(), (mean_ns * p50_share) as u64),
+            ("p99".to_owned(), (mean_ns * 2.0) as u64),
+        ]),
+    };
+    let busy = |seconds: f64| (throughput * seconds * 0.99).min(0.99);
+    Step {
+        index: 0,
+        name: String::new(),
+        target: Target {
+            url: format!("http://subject:8083{}", step.path),
+            scheme: "http".to_owned(),
+            host: "subject".to_owned(),
+            port: 8083,
+            path: step.path.clone(),
+            address: "10.0.0.2:8083".to_owned(),
+        },
+        load: step.load.clone(),
+        driver: StepDriver {
+            name: if engine {
+                "wallfinder"
+            } else {
+                &step.driver.name
+            }
+            .to_owned(),
+            command: (!engine).then(|| step.driver.name.clone()),
+            io: engine.then(|| "io_uring".to_owned()),
+            throughput_from: if engine { "engine" } else { "report" }.to_owned(),
+            latency_from_due: engine,
+        },
+        started_utc: "2026-11-20T14:00:00Z".to_owned(),
+        window_ns,
+        counts: Counts {
+            scheduled: answered,
+            answered,
+            bytes_in: answered * 124,
+            ..Counts::default()
+        },
+        throughput,
+        in_flight_mean: n,
+        latency: Some(histogram.clone()),
+        service: Some(histogram),
+        first_byte: None,
+        lateness: None,
+        intervals: Vec::new(),
+        telemetry: Telemetry {
+            window_ns,
+            samples: 40,
+            cores: vec![core(0, busy(server_s)), core(1, busy(client_s))],
+            cores_busy_p95: vec![1.0; 2],
+            client: Some(family(&step.driver.name, 1, busy(client_s), window_ns)),
+            server: Some(family("catalogue", 0, busy(server_s), window_ns)),
+            link: Some(link(answered)),
+            ..Telemetry::default()
+        },
+        ceiling: None,
+        lanes: if engine {
+            vec![lane(busy(client_s), answered)]
+        } else {
+            Vec::new()
+        },
+        caveats: Vec::new(),
+        verdict: None,
+        series: Vec::new(),
+    }
+}
+
+fn core(cpu: u32, busy: f64) -> CoreSample {
+    CoreSample {
+        cpu,
+        usr: busy as f32,
+        idle: (1.0 - busy) as f32,
+        ..CoreSample::default()
+    }
+}
+
+fn lane(busy: f64, answered: u64) -> LaneSummary {
+    LaneSummary {
+        cpu: Some(1),
+        answered,
+        busy_share: busy,
+        waits: answered / 20,
+        events: answered / 10,
+        ..LaneSummary::default()
+    }
+}
+
+fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
+    FamilySummary {
+        name: name.to_owned(),
+        processes: 1,
+        threads: 1,
+        cpus_allowed: vec![cpu],
+        cpu_ns: (busy * window_ns as f64) as u64,
+        utilisation: busy,
+        cpus_busy: busy,
+        hottest_thread: Some(ThreadShare {
+            tid: 1,
+            name: name.to_owned(),
+            share: busy,
+        }),
+        ..FamilySummary::default()
+    }
+}
+
+/// A link of 50 Gbit/s with room to spare.
+fn link(answered: u64) -> LinkSummary {
+    LinkSummary {
+        interface: "veth0".to_owned(),
+        rate_bits: Some(50_000_000_000),
+        totals: LinkSample {
+            tx_bytes: answered * 124,
+            rx_bytes: answered * 60,
+            tx_packets: answered / 10 + 1,
+            rx_packets: answered / 10 + 1,
+            drops: 0,
+        },
+        downlink_share: Some(0.1),
+        uplink_share: Some(0.05),
+        mtu: Some(1500),
+    }
+}

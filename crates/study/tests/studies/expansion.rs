@@ -1,0 +1,92 @@
+//! What a study becomes at each size.
+
+use std::collections::BTreeSet;
+
+use wallfinder_model::{Arrival, Nanos, Rate};
+use wallfinder_study::{Size, Study, builtin};
+
+use crate::files::SMALL;
+
+#[test]
+fn a_size_has_the_steps_that_it_names() {
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    assert_eq!(study.sizes(), [Size::Smoke, Size::Full]);
+    let labels: Vec<String> = study
+        .expand(Size::Smoke)
+        .into_iter()
+        .map(|step| step.label)
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            "simple/engine/c1",
+            "simple/engine/c10",
+            "simple/wrk/c1",
+            "simple/wrk/c10"
+        ]
+    );
+    assert_eq!(study.expand(Size::Demo), []);
+}
+
+#[test]
+fn a_step_carries_the_load_that_was_asked_for() {
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    let step = &study.expand(Size::Full)[1];
+    assert_eq!(step.path, "/simple");
+    assert_eq!(step.subject, "catalogue");
+    assert_eq!(step.load.connections, 10);
+    assert_eq!(step.load.in_flight_max(), 100);
+    assert_eq!(step.load.lanes, 1);
+    assert_eq!(step.load.warmup, Nanos::from_millis(100));
+    assert_eq!(step.load.stop.after, Nanos::from_secs(1));
+}
+
+#[test]
+fn rates_make_an_open_loop_of_each_step() {
+    let text = SMALL.replace("warmup =", "rates = [\"1k\", \"20k\"]\nwarmup =");
+    let study = Study::parse("my.toml", &text).unwrap();
+    let steps = study.expand(Size::Smoke);
+    assert_eq!(steps.len(), 8);
+    assert_eq!(steps[1].label, "simple/engine/c1/r20000");
+    assert_eq!(
+        steps[1].load.arrival,
+        Arrival::Constant {
+            rate: Rate(20_000.0)
+        }
+    );
+}
+
+#[test]
+fn client_ceiling_has_the_steps_of_its_description() {
+    let study = builtin::find("client-ceiling").unwrap().study().unwrap();
+    assert_eq!(study.sizes(), Size::ALL);
+    let steps = |size: Size| study.expand(size).len();
+    assert_eq!(
+        (steps(Size::Smoke), steps(Size::Demo), steps(Size::Full)),
+        (6, 20, 46)
+    );
+    let full = study.expand(Size::Full);
+    assert!(
+        full.iter()
+            .all(|step| step.load.in_flight_per_connection == 100)
+    );
+    let drivers: BTreeSet<&str> = full.iter().map(|s| s.driver.name.as_str()).collect();
+    assert_eq!(
+        drivers,
+        BTreeSet::from(["engine", "autocannon", "wrk", "h2load"])
+    );
+    let connections: Vec<u32> = full
+        .iter()
+        .filter(|step| step.group == "simple" && step.driver.is_engine())
+        .map(|step| step.load.connections)
+        .collect();
+    assert_eq!(connections, [1, 10, 50, 100, 500, 1000, 2000, 5000]);
+}
+
+#[test]
+fn client_ceiling_keeps_to_its_time() {
+    let study = builtin::find("client-ceiling").unwrap().study().unwrap();
+    assert!(study.duration(Size::Smoke) < Nanos::from_secs(20));
+    assert!(study.duration(Size::Demo) <= Nanos::from_secs(150));
+    assert!(study.duration(Size::Full) < Nanos::from_secs(20 * 60));
+}

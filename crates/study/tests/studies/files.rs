@@ -1,0 +1,323 @@
+//! What is wrong with a study file is told with line and column, before anything runs.
+
+use proptest::prelude::*;
+use wallfinder_study::{Study, StudyError, builtin, schema};
+
+/// A small study that is right.
+pub(crate) const SMALL: &str = r#"schema = "wallfinder.study/1"
+id = "small"
+title = "Small"
+source = "a page"
+question = "Why?"
+method = "So."
+
+[[subject]]
+name = "catalogue"
+command = ["catalogue"]
+port = 8083
+
+[[driver]]
+name = "engine"
+
+[[driver]]
+name = "wrk"
+
+[[group]]
+id = "simple"
+subject = "catalogue"
+path = "/simple"
+pipeline = 10
+
+[[group.run]]
+sizes = ["smoke", "full"]
+drivers = ["engine", "wrk"]
+connections = [1, 10]
+warmup = "100ms"
+window = "1s"
+
+[[claim]]
+id = "fast"
+claim = "It is fast"
+source = "a page, line 3"
+let.top = 'best("simple", "engine")'
+confirmed = 'top.throughput > 1000'
+contradicted = 'top.throughput < 500'
+because = '{top.throughput | rate}/s'
+"#;
+
+fn refuse(text: &str) -> StudyError {
+    Study::parse("my.toml", text).expect_err("it is wrong")
+}
+
+/// Replaces one line's text and expects the error at a place.
+#[track_caller]
+fn broken(old: &str, new: &str, message: &str) {
+    assert_eq!(
+        SMALL.matches(old).count(),
+        1,
+        "`{old}` stands once in the file"
+    );
+    let text = SMALL.replace(old, new);
+    let error = refuse(&text);
+    assert!(
+        error.message().contains(message),
+        "`{}` should say `{message}`",
+        error.message()
+    );
+    let at = SMALL.find(old).unwrap();
+    let first = text[..at].matches('\n').count() + 1;
+    let last = first + new.matches('\n').count();
+    assert!(
+        (first..=last).contains(&error.line()),
+        "{error}: expected line {first} to {last}"
+    );
+    let shown = error.to_string();
+    let place = format!("my.toml:{}:{}: ", error.line(), error.column());
+    assert!(shown.starts_with(&place), "{shown}");
+}
+
+#[test]
+fn the_small_study_is_right() {
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    assert_eq!(study.id, "small");
+    assert_eq!(study.subjects[0].port, 8083);
+    assert!(study.driver("engine").unwrap().is_engine());
+}
+
+#[test]
+fn what_is_unknown_is_refused_where_it_stands() {
+    broken("title = ", "titel = ", "unknown field `titel`");
+    broken(
+        "pipeline = 10",
+        "pipelining = 10",
+        "unknown field `pipelining`",
+    );
+    broken(
+        r#"window = "1s""#,
+        r#"window = "1s"
+surprise = 1"#,
+        "unknown field `surprise`",
+    );
+    broken(
+        r#"subject = "catalogue""#,
+        r#"subject = "catalog""#,
+        "no subject `catalog`",
+    );
+    broken(
+        r#"drivers = ["engine", "wrk"]"#,
+        r#"drivers = ["engine", "wrk2"]"#,
+        "no driver `wrk2`",
+    );
+    broken(
+        r#"sizes = ["smoke", "full"]"#,
+        r#"sizes = ["smoke", "huge"]"#,
+        "`huge` is not smoke",
+    );
+    broken(
+        r#"schema = "wallfinder.study/1""#,
+        r#"schema = "wallfinder.study/9""#,
+        "this version reads",
+    );
+}
+
+#[test]
+fn what_is_no_number_is_refused_where_it_stands() {
+    broken("port = 8083", "port = nan", "invalid type");
+    broken("port = 8083", "port = 99999", "invalid value");
+    broken("port = 8083", "port = 0", "1 to 65535");
+    broken("port = 8083", "port = 8083\nquota_cores = nan", "quota");
+    broken("port = 8083", "port = 8083\nquota_cores = inf", "quota");
+    broken("port = 8083", "port = 8083\nquota_cores = -0.5", "quota");
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, 99999999999]",
+        "invalid value",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, -3]",
+        "invalid value",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [0]",
+        "0 is not in 1",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = []",
+        "needs sizes, drivers and connections",
+    );
+    broken("pipeline = 10", "pipeline = 0", "0 is not in 1");
+    broken(r#"window = "1s""#, r#"window = "nan""#, "is not a duration");
+    broken(
+        r#"window = "1s""#,
+        r#"window = "1e9s""#,
+        "is not a duration",
+    );
+    broken(r#"window = "1s""#, r#"window = "2h""#, "is not in");
+    broken(r#"window = "1s""#, r#"window = "1ns""#, "is not in");
+    broken(r#"window = "1s""#, "window = 1s", "");
+}
+
+#[test]
+fn the_column_is_that_of_the_value() {
+    let error = refuse(&SMALL.replace("connections = [1, 10]", "connections = [1, 2000000]"));
+    assert_eq!((error.line(), error.column()), (28, 19), "{error}");
+    let error = refuse(&SMALL.replace("top.throughput > 1000", "top.throughput >> 1000"));
+    assert_eq!(error.line(), 37);
+    assert!((30..=34).contains(&error.column()), "{error}");
+}
+
+#[test]
+fn conditions_are_tried_before_anything_runs() {
+    let good = "confirmed = 'top.throughput > 1000'";
+    for (bad, message) in [
+        (
+            "confirmed = 'top.thruput > 1000'",
+            "a step has no field `thruput`",
+        ),
+        (
+            "confirmed = 'top.server.cpu > 1'",
+            "a step has no field `server.cpu`",
+        ),
+        ("confirmed = 'tip.throughput > 1000'", "no variable `tip`"),
+        ("confirmed = 'fastest(top) > 1000'", "no function `fastest`"),
+        (
+            "confirmed = 'best(\"simple\").throughput > 1'",
+            "is called otherwise",
+        ),
+        (
+            "confirmed = 'best(\"simpel\", \"engine\").throughput > 1'",
+            "no group `simpel`",
+        ),
+        (
+            "confirmed = 'best(\"simple\", \"oha\").throughput > 1'",
+            "no driver `oha`",
+        ),
+        (
+            "confirmed = 'at(\"simple\", \"wrk\", 77).throughput > 1'",
+            "77 connections",
+        ),
+        ("confirmed = 'top.throughput'", "neither"),
+        (
+            "confirmed = 'top.throughput > \"fast\"'",
+            "cannot be evaluated",
+        ),
+        ("confirmed = ''", "an empty expression"),
+    ] {
+        broken(good, bad, message);
+    }
+    broken(
+        "{top.throughput | rate}",
+        "{top.throughput | furlongs}",
+        "no format `furlongs`",
+    );
+    broken(
+        "{top.throughput | rate}",
+        "{top.throughput",
+        "without its `}`",
+    );
+    broken(
+        "let.top = 'best(\"simple\", \"engine\")'",
+        "let.top = 'other'\nlet.other = 'top'",
+        "need each other",
+    );
+}
+
+#[test]
+fn a_claim_that_can_be_both_is_refused() {
+    broken(
+        "contradicted = 'top.throughput < 500'",
+        "contradicted = 'top.throughput > 2000'",
+        "cannot be both",
+    );
+}
+
+#[test]
+fn both_conditions_are_needed() {
+    let error = refuse(&SMALL.replace("contradicted = 'top.throughput < 500'\n", ""));
+    assert!(
+        error.message().contains("missing field `contradicted`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    broken("name = \"wrk\"", "name = \"engine\"", "is taken");
+}
+
+#[test]
+fn a_step_is_named_once() {
+    let error = refuse(&SMALL.replace("connections = [1, 10]", "connections = [1, 1]"));
+    let message = error.message();
+    assert!(message.contains("`simple/engine/c1` twice"), "{message}");
+    assert_eq!(error.line(), 20, "the group's");
+}
+
+#[test]
+fn every_error_renders_with_its_line() {
+    let error = refuse(&SMALL.replace("pipeline = 10", "pipeline = 0"));
+    let mut text = String::new();
+    miette::NarratableReportHandler::new()
+        .render_report(&mut text, &error)
+        .unwrap();
+    assert!(text.contains("pipeline = 0"), "{text}");
+}
+
+#[test]
+fn built_in_studies_parse_under_their_own_name() {
+    for builtin in builtin::ALL {
+        let study = builtin.study().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(study.id, builtin.name);
+        let copy = builtin.copy("mine");
+        assert_eq!(Study::parse("mine.toml", &copy).unwrap().id, "mine");
+    }
+}
+
+#[test]
+fn the_schema_knows_every_key_of_a_study() {
+    let schema = schema();
+    let text = schema.as_value().to_string();
+    for key in [
+        "subject",
+        "driver",
+        "group",
+        "claim",
+        "for_each",
+        "contradicted",
+        "calibrate",
+    ] {
+        assert!(text.contains(&format!("\"{key}\"")), "{key}");
+    }
+    assert!(text.contains("\"additionalProperties\":false"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(at in 0..SMALL.len(), cut in 0..40usize, add in "[a-z\"'{}\\[\\]=|.0-9\n ]{0,12}") {
+        let mut text = SMALL.to_owned();
+        let end = (at + cut).min(text.len());
+        text.replace_range(at..end, &add);
+        if let Err(error) = Study::parse("my.toml", &text) {
+            prop_assert!(error.line() >= 1 && error.column() >= 1);
+        }
+    }
+
+    #[test]
+    fn no_condition_panics(condition in "[a-z0-9.()\"<>=!&|+*/ \\[\\],{}]{0,60}") {
+        let text = SMALL.replace("top.throughput > 1000", &condition);
+        let _ = Study::parse("my.toml", &text);
+    }
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_no_overflow() {
+    let deep = format!("{}1{}", "(".repeat(1_900), ")".repeat(1_900));
+    let text = SMALL.replace("top.throughput > 1000", &deep);
+    assert!(Study::parse("my.toml", &text).is_err());
+    let long = format!("true{}", " && true".repeat(480));
+    let text = SMALL.replace("top.throughput > 1000", &long);
+    let _ = Study::parse("my.toml", &text);
+}

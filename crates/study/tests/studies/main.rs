@@ -1,0 +1,8 @@
+//! Study files, their expansion, their runs and their claims, from outside the crate.
+
+mod claims;
+mod client_ceiling;
+mod double;
+mod expansion;
+mod files;
+mod running;

@@ -1,0 +1,118 @@
+//! How a run goes: in order, on through failures, with a way out of everything.
+
+use wallfinder_model::Wall;
+use wallfinder_model::record::Outcome;
+use wallfinder_study::{Size, Study, claims, run};
+
+use crate::double::{Costs, DoubleApparatus};
+use crate::files::SMALL;
+
+fn study() -> Study {
+    Study::parse("my.toml", SMALL).unwrap()
+}
+
+fn apparatus() -> DoubleApparatus {
+    DoubleApparatus::new(|_| Costs {
+        client_us: 0.5,
+        server_us: 500.0,
+    })
+}
+
+#[test]
+fn each_driver_is_asked_for_once_and_each_subject_started_once() {
+    let mut apparatus = apparatus();
+    let ran = run(&study(), Size::Smoke, &mut apparatus);
+    assert_eq!(
+        apparatus.log,
+        [
+            "ask engine",
+            "ask wrk",
+            "start catalogue",
+            "run simple/engine/c1",
+            "run simple/engine/c10",
+            "run simple/wrk/c1",
+            "run simple/wrk/c10",
+            "stop",
+        ]
+    );
+    let names: Vec<&str> = ran.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names[1], "simple/engine/c10");
+    assert_eq!(ran.steps[3].index, 3);
+    assert!(!ran.interrupted && ran.skipped.is_empty());
+}
+
+#[test]
+fn steps_are_judged_with_their_neighbours() {
+    let mut apparatus = DoubleApparatus::new(|_| Costs {
+        client_us: 1.0,
+        server_us: 5.0,
+    });
+    let ran = run(&study(), Size::Smoke, &mut apparatus);
+    let walls: Vec<Wall> = ran
+        .steps
+        .iter()
+        .map(|step| step.verdict.as_ref().unwrap().wall)
+        .collect();
+    assert_eq!(walls[0], Wall::Concurrency);
+    assert_eq!(walls[1], Wall::ServerCpu);
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_others_running() {
+    let mut apparatus = apparatus();
+    apparatus.failing.push("simple/engine/c1".to_owned());
+    let ran = run(&study(), Size::Smoke, &mut apparatus);
+    assert_eq!(ran.steps.len(), 3);
+    assert_eq!(ran.skipped[0].label, "simple/engine/c1");
+    assert_eq!(ran.skipped[0].why, "it exploded");
+    assert_eq!(ran.claims[0].outcome, Outcome::Confirmed);
+}
+
+#[test]
+fn a_subject_that_does_not_start_is_the_reason_of_every_open_claim() {
+    let mut apparatus = apparatus();
+    apparatus.dead_subjects.push("catalogue".to_owned());
+    let ran = run(&study(), Size::Smoke, &mut apparatus);
+    assert_eq!((ran.steps.len(), ran.skipped.len()), (0, 4));
+    assert_eq!(ran.claims[0].outcome, Outcome::Open);
+    assert!(ran.claims[0].because.contains("port 8083 is taken"));
+    assert!(
+        !apparatus.log.contains(&"stop".to_owned()),
+        "nothing runs that could be stopped"
+    );
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured_and_stops_the_subject() {
+    let mut apparatus = apparatus();
+    apparatus.interrupt_at = Some("simple/wrk/c1".to_owned());
+    let ran = run(&study(), Size::Smoke, &mut apparatus);
+    assert!(ran.interrupted);
+    assert_eq!((ran.steps.len(), ran.skipped.len()), (2, 2));
+    assert_eq!(apparatus.log.last().unwrap(), "stop");
+    assert!(!apparatus.log.contains(&"run simple/wrk/c10".to_owned()));
+}
+
+#[test]
+fn a_record_can_be_judged_again_by_the_names_of_its_steps() {
+    let ran = run(&study(), Size::Smoke, &mut apparatus());
+    let again = claims::judge(&study(), Size::Smoke, &ran.steps, &ran.skipped);
+    assert_eq!(again.outcomes, ran.claims);
+}
+
+#[test]
+fn only_steps_that_ask_for_it_are_calibrated() {
+    let text = SMALL.replace("window = \"1s\"", "window = \"1s\"\ncalibrate = true");
+    let study = Study::parse("my.toml", &text).unwrap();
+    let ran = run(&study, Size::Smoke, &mut apparatus());
+    let with: Vec<bool> = ran
+        .steps
+        .iter()
+        .map(|step| step.ceiling.is_some())
+        .collect();
+    assert_eq!(
+        with,
+        [true, true, false, false],
+        "a foreign driver has no lanes"
+    );
+}
