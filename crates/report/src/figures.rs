@@ -25,6 +25,8 @@ pub struct Figures {
     pub mean_ns: Option<f64>,
     /// Its median.
     pub p50_ns: Option<f64>,
+    /// Whether `mean_ns` and `p50_ns` are of service time, and not of latency.
+    pub of_service: bool,
     /// Little's law, where N, X and R are all known.
     pub little: Option<little::Little>,
     /// The 95 % interval of throughput, from the slices within the window.
@@ -86,6 +88,7 @@ impl Figures {
             p50_ns: timed
                 .and_then(|histogram| histogram.quantile_ns("p50"))
                 .map(|ns| ns as f64),
+            of_service: step.service.is_some(),
             little,
             throughput_interval: steady::throughput(step)
                 .map(|mean| (mean.low, mean.high))

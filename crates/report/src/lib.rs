@@ -8,7 +8,7 @@
 //! ```
 //!
 //! It is not the judge: nothing is concluded here. Quantities that follow from a step by
-//! a division stand in [`figures`], wording of doubt in [`words`]. It does no I/O: every
+//! a division stand in [`figures`], wording of doubt in [`doubt`]. It does no I/O: every
 //! function takes values and returns a `String`; writing, colours' on and off, and the
 //! terminal's control sequences are the caller's.
 //!
@@ -17,6 +17,7 @@
 //! terminal as control characters, nor a page as markup.
 
 pub mod csv;
+pub mod doubt;
 pub mod figures;
 pub mod html;
 pub mod json;

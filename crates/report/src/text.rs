@@ -15,8 +15,8 @@ use wallfinder_judge::compare::Comparison;
 use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
+use crate::doubt;
 use crate::look::{Line, Look, Page, Role};
-use crate::words;
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -162,11 +162,8 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
     if record.steps.is_empty() {
         page.entry("RESULT", Role::Warn, "Nothing was measured.");
     }
-    let of_steps = steps
-        .filter_map(|step| step.verdict.as_ref())
-        .flat_map(|verdict| &verdict.caveats);
     let mut label = "CAREFUL";
-    for worded in words::distinct(record.caveats.iter().chain(of_steps)) {
+    for worded in doubt::of(record, steps) {
         page.entry(label, Role::Plain, &worded.line());
         label = "";
     }

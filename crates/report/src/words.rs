@@ -1,210 +1,19 @@
-//! Doubt, walls and loads in words, with what to do about them.
+//! Walls, loads and figures in words.
 //!
-//! The judge types a doubt ([`Caveat`]); here it is worded. Every renderer uses these
-//! words, so that the terminal and the page never disagree.
+//! Every renderer uses these words, so that the terminal and the page never disagree.
+//! Doubts have a module of their own: [`doubt`](crate::doubt).
 
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::plan::{Arrival, Load};
 use wallfinder_model::record::{Driver, Outcome};
 use wallfinder_model::verdict::{How, Verdict};
-use wallfinder_model::{Caveat, Record, Step, Wall};
+use wallfinder_model::{Record, Step, Wall};
 
 use crate::figures::Figures;
 use crate::number;
 
-/// A doubt in words: what is so, and what can be done about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worded {
-    /// What is so, the number included.
-    pub fact: String,
-    /// What to do, where there is something to do.
-    pub advice: Option<String>,
-}
-
-impl Worded {
-    /// Both in one line.
-    pub fn line(&self) -> String {
-        match &self.advice {
-            Some(advice) => format!("{} {advice}", self.fact),
-            None => self.fact.clone(),
-        }
-    }
-}
-
-/// `the client's` or `the server's`; another side by its name.
-fn whose(side: &str) -> String {
-    format!("the {side}'s")
-}
-
-/// The side across.
-fn other(side: &str) -> &'static str {
-    match side {
-        "client" => "server",
-        "server" => "client",
-        _ => "other side",
-    }
-}
-
-fn list(cpus: &[u32]) -> String {
-    let shown: Vec<String> = cpus.iter().take(8).map(u32::to_string).collect();
-    let more = if cpus.len() > 8 { ", …" } else { "" };
-    format!("{}{more}", shown.join(", "))
-}
-
-/// A doubt in words.
-pub fn caveat(caveat: &Caveat) -> Worded {
-    let (fact, advice) = match caveat {
-        Caveat::StealAbove { share } => (
-            format!(
-                "The hypervisor took {} of the processors.",
-                number::share(*share)
-            ),
-            "Repeat on a quieter machine before comparing numbers.",
-        ),
-        Caveat::Errors { share, class } => (
-            format!(
-                "{} of the requests failed, most of them with {class}.",
-                number::share(*share)
-            ),
-            "Throughput and latency are of good answers only; find the cause first.",
-        ),
-        Caveat::LanesLate { p999_ns } => (
-            format!(
-                "The lanes ran late against their own schedule: p99.9 of lateness is {}.",
-                number::span(*p999_ns as f64)
-            ),
-            "Give them more processors (-t, --client-cpus) or ask for a lower rate.",
-        ),
-        Caveat::RateMissed { asked, sent } => (
-            format!(
-                "{} requests/s were asked for and {} were sent.",
-                number::amount(*asked),
-                number::amount(*sent)
-            ),
-            "The tail below is of the rate that was sent. Allow more connections or in-flight, or ask for less.",
-        ),
-        Caveat::LittleMismatch { ratio } => (
-            format!(
-                "In flight, throughput and latency do not fit each other: N / (X·R) is {} and should be 1.",
-                number::factor(*ratio)
-            ),
-            "One of the three is not what it seems; trust none of them yet.",
-        ),
-        Caveat::NotSteady { ratio, at_ns } => (
-            format!(
-                "Throughput changed within the window, to {} × after {}.",
-                number::factor(*ratio),
-                number::span(*at_ns as f64)
-            ),
-            "Warm up longer (--warmup), or look at the intervals for what happened then.",
-        ),
-        Caveat::SharedProcessors { cpus } => (
-            format!("Client and server shared processors ({}).", list(cpus)),
-            "Keep them apart with --client-cpus and --server-cpus: each takes time from the other.",
-        ),
-        Caveat::Neighbour { side, cores } => (
-            format!(
-                "Others used {} cores of {} processors.",
-                number::amount(*cores),
-                whose(side)
-            ),
-            "Stop them, or pin this run elsewhere.",
-        ),
-        Caveat::SoftirqElsewhere { side, share } => (
-            format!(
-                "{} of {} processors went to receive work of the {}.",
-                number::share(*share),
-                whose(side),
-                other(side)
-            ),
-            "On veth and loopback the sender's processor pays for it; on two machines it would not.",
-        ),
-        Caveat::ServerNotSeen { why } => (
-            format!("The server's processes could not be seen: {why}"),
-            "Name them with --server-pid or --server-cgroup.",
-        ),
-        Caveat::CountersUnavailable => (
-            "Hardware counters (cycles, cache misses) are not available here.".to_owned(),
-            "",
-        ),
-        Caveat::FewAnswers { answers } => (
-            format!(
-                "Only {} answers: the outer percentiles rest on a handful of values.",
-                number::whole(*answers)
-            ),
-            "Measure longer (-d).",
-        ),
-        Caveat::WindowCut {
-            planned_ns,
-            actual_ns,
-        } => (
-            format!(
-                "The window was {} long instead of {}.",
-                number::span(*actual_ns as f64),
-                number::length(*planned_ns)
-            ),
-            "",
-        ),
-        Caveat::Gap { gap_ns, at_ns } => (
-            format!(
-                "The machine or this process stood still for {} at {}.",
-                number::span(*gap_ns as f64),
-                number::span(*at_ns as f64)
-            ),
-            "Latencies around it are not the server's.",
-        ),
-        Caveat::ClockStepped { by_ns } => (
-            format!(
-                "The wall clock was stepped {} by {} during the run.",
-                if *by_ns < 0 { "back" } else { "forward" },
-                number::span(by_ns.unsigned_abs() as f64)
-            ),
-            "Durations are unaffected; timestamps are not comparable across it.",
-        ),
-        Caveat::Throttled { side, share } => (
-            format!(
-                "{} processor group was throttled in {} of its periods.",
-                capital(&whose(side)),
-                number::share(*share)
-            ),
-            "Its quota is the limit, not the processors: raise it, or read p99 with that in mind.",
-        ),
-        Caveat::DriverReportUnread { why } => (
-            format!("The driver's own report was not understood: {why}"),
-            "Throughput is counted on the wire instead; latency is not known.",
-        ),
-        Caveat::Incomplete { what } => (format!("The run did not end as planned: {what}"), ""),
-        Caveat::BeyondHistogram { count } => (
-            format!(
-                "{} values lay beyond the histogram and are in no percentile.",
-                number::whole(*count)
-            ),
-            "The maximum shown is the range's end.",
-        ),
-        Caveat::Anomaly { what, count } => (
-            format!(
-                "The peer did something odd that was survived: {what}, {} ×.",
-                number::whole(*count)
-            ),
-            "",
-        ),
-        Caveat::Backlog { requests } => (
-            format!(
-                "{} requests were due and not sent when the window closed.",
-                number::whole(*requests)
-            ),
-            "The target does not keep up with this rate; latency grows as long as it lasts.",
-        ),
-        Caveat::Note { text } => (text.clone(), ""),
-    };
-    Worded {
-        fact: sentence(&fact),
-        advice: (!advice.is_empty()).then(|| advice.to_owned()),
-    }
-}
-
 /// With a full stop, unless it ends already.
-fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let text = text.trim_end();
     if text.is_empty() || text.ends_with(['.', '!', '?', '…']) {
         text.to_owned()
@@ -220,18 +29,6 @@ pub(crate) fn capital(text: &str) -> String {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => String::new(),
     }
-}
-
-/// Doubts that differ, in their first order.
-pub fn distinct<'c>(caveats: impl IntoIterator<Item = &'c Caveat>) -> Vec<Worded> {
-    let mut seen: Vec<Worded> = Vec::new();
-    for one in caveats {
-        let worded = caveat(one);
-        if !worded.fact.is_empty() && !seen.contains(&worded) {
-            seen.push(worded);
-        }
-    }
-    seen
 }
 
 /// A wall in a table's column: `server CPU`.
@@ -288,7 +85,7 @@ pub fn standing(verdict: &Verdict) -> String {
 pub fn squeeze(name: &str) -> String {
     match name {
         "in-flight" | "inflight" => "in-flight".to_owned(),
-        _ => name.replace(['-', '_'], " "),
+        _ => name.replace(['-', '_'], " ").replace("cpu", "CPU"),
     }
 }
 
@@ -335,10 +132,11 @@ pub fn interval(figures: &Figures) -> Option<String> {
 pub fn little(figures: &Figures) -> Option<String> {
     let little = figures.little?;
     let mut text = format!(
-        "{} in flight / {}/s = {}; mean {}",
+        "{} in flight / {}/s = {}; {} {}",
         number::amount(little.in_flight),
         number::amount(little.throughput),
         number::span(little.n_over_x_s * 1e9),
+        mean(figures),
         number::span(little.mean_s * 1e9)
     );
     if let Some(p50) = little.p50_s {
@@ -353,6 +151,26 @@ pub fn little(figures: &Figures) -> Option<String> {
         ));
     }
     Some(text)
+}
+
+/// What the mean beside N/X is a mean of.
+pub fn mean(figures: &Figures) -> &'static str {
+    if figures.of_service {
+        "service mean"
+    } else {
+        "mean"
+    }
+}
+
+/// Why there is no latency.
+pub fn no_latency(step: &Step) -> &'static str {
+    if step.driver.command.is_some() {
+        "not known: the driver reported none"
+    } else if step.counts.answered == 0 {
+        "not known: there were no good answers"
+    } else {
+        "not known: its histogram was not kept"
+    }
 }
 
 /// The class that failed most, with its count.
@@ -485,38 +303,5 @@ pub fn throughput_from(driver: &Driver) -> Option<&'static str> {
         "report" => Some("as the driver reports it"),
         "wire" => Some("counted on the wire"),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn doubts_are_sentences_with_advice() {
-        let worded = caveat(&Caveat::SoftirqElsewhere {
-            side: "client".into(),
-            share: 0.14,
-        });
-        assert_eq!(
-            worded.fact,
-            "14 % of the client's processors went to receive work of the server."
-        );
-        assert!(worded.advice.is_some());
-        let worded = caveat(&Caveat::Throttled {
-            side: "server".into(),
-            share: 0.5,
-        });
-        assert!(worded.fact.starts_with("The server's processor group"));
-        let note = caveat(&Caveat::Note {
-            text: "Short".into(),
-        });
-        assert_eq!(note.line(), "Short.");
-    }
-
-    #[test]
-    fn the_same_doubt_is_said_once() {
-        let twice = [Caveat::CountersUnavailable, Caveat::CountersUnavailable];
-        assert_eq!(distinct(&twice).len(), 1);
     }
 }

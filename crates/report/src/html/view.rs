@@ -9,9 +9,10 @@ use serde::Serialize;
 use wallfinder_model::Record;
 use wallfinder_model::record::Outcome;
 
+use crate::doubt::{self, Worded};
 use crate::number;
 use crate::text::judged_step;
-use crate::words::{self, Worded};
+use crate::words;
 
 /// A name and its value, both in words.
 #[derive(Serialize)]
@@ -92,11 +93,6 @@ impl Page {
         } else {
             record.plan.target.url.clone()
         };
-        let of_steps = record
-            .steps
-            .iter()
-            .filter_map(|step| step.verdict.as_ref())
-            .flat_map(|verdict| &verdict.caveats);
         Page {
             title: format!("{}: {}", record.plan.command, record.plan.name),
             id: record.id.clone(),
@@ -106,7 +102,7 @@ impl Page {
             about: about(record, judged),
             partial: partial(record),
             hero: judged.map(|step| hero::Hero::of(record, step)),
-            doubts: words::distinct(record.caveats.iter().chain(of_steps))
+            doubts: doubt::of(record, &record.steps)
                 .into_iter()
                 .map(Doubt::from)
                 .collect(),

@@ -112,7 +112,7 @@ fn latency(page: &mut Page, step: &Step) {
     .filter_map(|(name, histogram)| Some((name, histogram.as_ref()?)))
     .collect();
     if rows.is_empty() {
-        page.entry("latency", Role::Dim, "not known: the driver reported none");
+        page.entry("latency", Role::Dim, words::no_latency(step));
         return;
     }
     let mut table = vec![Column::words(
@@ -166,10 +166,12 @@ fn little(page: &mut Page, figures: &Figures) {
 fn costs(page: &mut Page, step: &Step, figures: &Figures) {
     let telemetry = &step.telemetry;
     let used = |cpu_ns: Option<f64>, side: &str, utilisation: Option<f64>, core: Option<f64>| {
-        let mut text = match cpu_ns {
-            Some(ns) => format!("{side} {} per request", number::span(ns)),
-            None => format!("{side} not known"),
-        };
+        let mut text = side.to_owned();
+        match cpu_ns {
+            Some(ns) => text.push_str(&format!(" {} per request", number::span(ns))),
+            None if utilisation.is_none() => text.push_str(" not known"),
+            None => {}
+        }
         if let Some(utilisation) = utilisation {
             text.push_str(&format!(" ({} busy", number::share(utilisation)));
             if let Some(core) = core {

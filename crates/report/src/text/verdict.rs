@@ -34,7 +34,7 @@ pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
     );
     page.beside(Role::Plain, &verdict.sentence);
     if let Some(detail) = &verdict.detail {
-        page.beside(Role::Plain, detail);
+        page.beside(Role::Plain, &words::capital_sentence(detail));
     }
     let shares: Vec<String> = verdict
         .shares

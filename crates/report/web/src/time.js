@@ -150,7 +150,7 @@ function drawCore(made, core, series, { theme, ...context }) {
     sums.push(below);
   }
   const labels = layers
-    .map(({ name, values }, i) => ({ name, i, mean: values.reduce((a, b) => a + b, 0) / Math.max(values.length, 1) }))
+    .map(({ name, values }, i) => ({ name, i, mean: average(values) }))
     .filter(({ mean }) => mean > 0.01);
   chart(made, theme, {
     ...common(context),
@@ -159,17 +159,16 @@ function drawCore(made, core, series, { theme, ...context }) {
     data: [series.at, ...sums],
     series: layers.map((_, i) => ({ stroke: i === layers.length - 1 ? hue : theme.paper, width: 1, points: { show: false }, ...(i === 0 ? { fill: layers[0].fill } : {}) })),
     bands: layers.slice(1).map(({ fill }, i) => ({ series: [i + 2, i + 1], fill })),
-    // A label stands in the middle of its layer.
-    labels: labels.map(({ name, i }) => {
-      const last = series.at.length - 1;
-      const top = sums[i][last];
-      const bottom = i ? sums[i - 1][last] : 0;
-      return { value: (top + bottom) / 2, text: name, colour: theme.ink2 };
-    }),
+    // A label stands where the middle of its layer is on average.
+    labels: labels.map(({ name, i, mean }) => ({ value: average(sums[i]) - mean / 2, text: name, colour: theme.ink2 })),
     points: { show: false },
     readout: (i) =>
       i == null ? "" : `${seconds(series.at[i])}: ${layers.map(({ name, values }) => `${name} ${share(values[i])}`).join(", ")}`,
   });
+}
+
+function average(values) {
+  return values.reduce((a, b) => a + b, 0) / Math.max(values.length, 1);
 }
 
 function drawLink(made, series, { theme, ...context }) {
@@ -177,20 +176,20 @@ function drawLink(made, series, { theme, ...context }) {
   const values = [...series.down, ...series.up].filter((v) => v != null);
   const top = Math.max(1, ...values);
   const y = scale([top], { top: 1.3, ceil: rate && rate < top * 4 ? rate : undefined });
+  // Loopback counts every packet as sent and as received.
+  const same = series.down.every((value, i) => value === series.up[i]);
+  const lines = [
+    { values: series.down, name: same ? "each way" : "down", width: 1.75 },
+    ...(same ? [] : [{ values: series.up, name: "up", width: 1.25, dash: [4, 3] }]),
+  ];
   chart(made, theme, {
     ...common(context),
     y,
     yAxis: bits,
-    data: [series.at, series.down, series.up],
-    series: [
-      { stroke: theme.link, width: 1.75, points: { show: false } },
-      { stroke: theme.link, width: 1.25, dash: [4, 3], points: { show: false } },
-    ],
-    labels: [
-      { series: 1, text: "down", colour: theme.link },
-      { series: 2, text: "up", colour: theme.link },
-    ],
+    data: [series.at, ...lines.map(({ values }) => values)],
+    series: lines.map(({ width, dash }) => ({ stroke: theme.link, width, dash, points: { show: false } })),
+    labels: lines.map(({ name }, i) => ({ series: i + 1, text: name, colour: theme.link })),
     levels: rate && rate <= y.max ? [{ value: rate, text: `its rate, ${bits(rate)}`, colour: theme.ink3 }] : [],
-    readout: (i) => (i == null ? "" : `${seconds(series.at[i])}: ${bits(series.down[i])} down, ${bits(series.up[i])} up`),
+    readout: (i) => (i == null ? "" : `${seconds(series.at[i])}: ${lines.map(({ name, values }) => `${bits(values[i])} ${name}`).join(", ")}`),
   });
 }

@@ -119,7 +119,11 @@ fn at(record: &Record, step: &Step) -> String {
 }
 
 fn detail(verdict: &Verdict) -> Option<String> {
-    let mut parts: Vec<String> = verdict.detail.iter().cloned().collect();
+    let mut parts: Vec<String> = verdict
+        .detail
+        .iter()
+        .map(|detail| words::capital_sentence(detail))
+        .collect();
     if !verdict.shares.is_empty() {
         let shares: Vec<String> = verdict
             .shares
@@ -175,7 +179,8 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
             .zip(figures.mean_ns)
             .map(|(n_over_x, mean)| {
                 format!(
-                    "mean {}, N/X {}",
+                    "{} {}, N/X {}",
+                    words::mean(figures),
                     number::span(mean),
                     number::span(n_over_x)
                 )

@@ -26,6 +26,7 @@ pub(super) struct StepView {
     load: String,
     heads: Vec<&'static str>,
     clocks: Vec<Clock>,
+    no_latency: &'static str,
     clock_note: &'static str,
     little: String,
     counts: Vec<Fact>,
@@ -104,6 +105,7 @@ impl StepView {
             load: words::load(&step.load),
             heads: QUANTILES.iter().map(|(name, _)| *name).collect(),
             clocks: clocks(step),
+            no_latency: words::no_latency(step),
             clock_note: if step.driver.latency_from_due {
                 "Latency counts from the intended instant, so waiting to be sent is part of it; service time counts from the first byte sent."
             } else {
@@ -275,7 +277,7 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         ("Server's sockets", &telemetry.server_sockets),
         ("Client's sockets", &telemetry.client_sockets),
     ] {
-        if let Some(sockets) = sockets {
+        if let Some(sockets) = sockets.as_ref().filter(|seen| seen.sockets > 0) {
             facts.push(fact(name, self::sockets(sockets)));
         }
     }

@@ -1,0 +1,354 @@
+//! Doubt in words, with what to do about it.
+//!
+//! The judge types a doubt ([`Caveat`]); here it is worded. Where several steps share a
+//! doubt, it is said once, with the worst of them.
+
+use std::mem::{Discriminant, discriminant};
+
+use wallfinder_model::{Caveat, Record, Step};
+
+use crate::number;
+use crate::words::{capital, sentence};
+
+/// A doubt in words: what is so, and what can be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worded {
+    /// What is so, the number included.
+    pub fact: String,
+    /// What to do, where there is something to do.
+    pub advice: Option<String>,
+}
+
+impl Worded {
+    /// Both in one line.
+    pub fn line(&self) -> String {
+        match &self.advice {
+            Some(advice) => format!("{} {advice}", self.fact),
+            None => self.fact.clone(),
+        }
+    }
+}
+
+/// `the client's` or `the server's`; another side by its name.
+fn whose(side: &str) -> String {
+    format!("the {side}'s")
+}
+
+/// The side across.
+fn other(side: &str) -> &'static str {
+    match side {
+        "client" => "server",
+        "server" => "client",
+        _ => "other side",
+    }
+}
+
+fn list(cpus: &[u32]) -> String {
+    let shown: Vec<String> = cpus.iter().take(8).map(u32::to_string).collect();
+    let more = if cpus.len() > 8 { ", …" } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// A doubt in words.
+pub fn caveat(caveat: &Caveat) -> Worded {
+    let (fact, advice) = match caveat {
+        Caveat::StealAbove { share } => (
+            format!(
+                "The hypervisor took {} of the processors.",
+                number::share(*share)
+            ),
+            "Repeat on a quieter machine before comparing numbers.",
+        ),
+        Caveat::Errors { share, class } => (
+            format!(
+                "{} of the requests failed, most of them with {class}.",
+                number::share(*share)
+            ),
+            "Throughput and latency are of good answers only; find the cause first.",
+        ),
+        Caveat::LanesLate { p999_ns } => (
+            format!(
+                "The lanes ran late against their own schedule: p99.9 of lateness is {}.",
+                number::span(*p999_ns as f64)
+            ),
+            "Give them more processors (-t, --client-cpus) or ask for a lower rate.",
+        ),
+        Caveat::RateMissed { asked, sent } => (
+            format!(
+                "{} requests/s were asked for and {} were sent.",
+                number::amount(*asked),
+                number::amount(*sent)
+            ),
+            "The tail below is of the rate that was sent. Allow more connections or in-flight, or ask for less.",
+        ),
+        Caveat::LittleMismatch { ratio } => (
+            format!(
+                "In flight, throughput and latency do not fit each other: N / (X·R) is {} and should be 1.",
+                number::factor(*ratio)
+            ),
+            "One of the three is not what it seems; trust none of them yet.",
+        ),
+        Caveat::NotSteady { ratio, at_ns } => (
+            format!(
+                "Throughput changed within the window, to {} × after {}.",
+                number::factor(*ratio),
+                number::span(*at_ns as f64)
+            ),
+            "Warm up longer (--warmup), or look at the intervals for what happened then.",
+        ),
+        Caveat::SharedProcessors { cpus } => (
+            format!("Client and server shared processors ({}).", list(cpus)),
+            "Keep them apart with --client-cpus and --server-cpus: each takes time from the other.",
+        ),
+        Caveat::Neighbour { side, cores } => (
+            format!(
+                "Others used {} cores of {} processors.",
+                number::amount(*cores),
+                whose(side)
+            ),
+            "Stop them, or pin this run elsewhere.",
+        ),
+        Caveat::SoftirqElsewhere { side, share } => (
+            format!(
+                "{} of {} processors went to receive work of the {}.",
+                number::share(*share),
+                whose(side),
+                other(side)
+            ),
+            "On veth and loopback the sender's processor pays for it; on two machines it would not.",
+        ),
+        Caveat::ServerNotSeen { why } => (
+            format!("The server's processes could not be seen: {why}"),
+            "Name them with --server-pid or --server-cgroup.",
+        ),
+        Caveat::CountersUnavailable => (
+            "Hardware counters (cycles, cache misses) are not available here.".to_owned(),
+            "",
+        ),
+        Caveat::FewAnswers { answers } => (
+            format!(
+                "Only {} answers: the outer percentiles rest on a handful of values.",
+                number::whole(*answers)
+            ),
+            "Measure longer (-d).",
+        ),
+        Caveat::WindowCut {
+            planned_ns,
+            actual_ns,
+        } => (
+            format!(
+                "The window was {} long instead of {}.",
+                number::span(*actual_ns as f64),
+                number::length(*planned_ns)
+            ),
+            "",
+        ),
+        Caveat::Gap { gap_ns, at_ns } => (
+            format!(
+                "The machine or this process stood still for {} at {}.",
+                number::span(*gap_ns as f64),
+                number::span(*at_ns as f64)
+            ),
+            "Latencies around it are not the server's.",
+        ),
+        Caveat::ClockStepped { by_ns } => (
+            format!(
+                "The wall clock was stepped {} by {} during the run.",
+                if *by_ns < 0 { "back" } else { "forward" },
+                number::span(by_ns.unsigned_abs() as f64)
+            ),
+            "Durations are unaffected; timestamps are not comparable across it.",
+        ),
+        Caveat::Throttled { side, share } => (
+            format!(
+                "{} processor group was throttled in {} of its periods.",
+                capital(&whose(side)),
+                number::share(*share)
+            ),
+            "Its quota is the limit, not the processors: raise it, or read p99 with that in mind.",
+        ),
+        Caveat::DriverReportUnread { why } => (
+            format!("The driver's own report was not understood: {why}"),
+            "Throughput is counted on the wire instead; latency is not known.",
+        ),
+        Caveat::Incomplete { what } => (format!("The run did not end as planned: {what}"), ""),
+        Caveat::BeyondHistogram { count } => (
+            format!(
+                "{} values lay beyond the histogram and are in no percentile.",
+                number::whole(*count)
+            ),
+            "The maximum shown is the range's end.",
+        ),
+        Caveat::Anomaly { what, count } => (
+            format!(
+                "The peer did something odd that was survived: {what}, {} ×.",
+                number::whole(*count)
+            ),
+            "",
+        ),
+        Caveat::Backlog { requests } => (
+            format!(
+                "{} requests were due and not sent when the window closed.",
+                number::whole(*requests)
+            ),
+            "The target does not keep up with this rate; latency grows as long as it lasts.",
+        ),
+        Caveat::Note { text } => (text.clone(), ""),
+    };
+    Worded {
+        fact: sentence(&fact),
+        advice: (!advice.is_empty()).then(|| advice.to_owned()),
+    }
+}
+
+/// The doubts of a run and of some of its steps, each kind of doubt once, in the order of
+/// their first appearance.
+pub fn of<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+    let mut kinds: Vec<Kind<'r>> = Vec::new();
+    for caveat in &record.caveats {
+        gather(&mut kinds, caveat, None);
+    }
+    for (index, step) in steps.into_iter().enumerate() {
+        for caveat in step.verdict.iter().flat_map(|verdict| &verdict.caveats) {
+            gather(&mut kinds, caveat, Some(index));
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|kind| {
+            let mut worded = caveat(kind.worst);
+            if kind.steps.len() > 1 {
+                let fact = worded.fact.trim_end_matches('.');
+                worded.fact = format!("{fact} (worst of {} steps).", kind.steps.len());
+            }
+            worded
+        })
+        .filter(|worded| !worded.fact.is_empty())
+        .collect()
+}
+
+/// One kind of doubt, and who has it.
+struct Kind<'c> {
+    key: (Discriminant<Caveat>, &'c str),
+    worst: &'c Caveat,
+    steps: Vec<usize>,
+}
+
+fn gather<'c>(kinds: &mut Vec<Kind<'c>>, caveat: &'c Caveat, step: Option<usize>) {
+    let key = (discriminant(caveat), about(caveat));
+    let index = kinds.iter().position(|kind| kind.key == key);
+    let kind = match index {
+        Some(index) => &mut kinds[index],
+        None => {
+            kinds.push(Kind {
+                key,
+                worst: caveat,
+                steps: Vec::new(),
+            });
+            kinds.last_mut().expect("one was just added")
+        }
+    };
+    if severity(caveat) > severity(kind.worst) {
+        kind.worst = caveat;
+    }
+    if let Some(step) = step
+        && kind.steps.last() != Some(&step)
+    {
+        kind.steps.push(step);
+    }
+}
+
+/// What tells two doubts of one sort apart: the side, the class, the words.
+fn about(caveat: &Caveat) -> &str {
+    match caveat {
+        Caveat::Errors { class: about, .. }
+        | Caveat::Neighbour { side: about, .. }
+        | Caveat::SoftirqElsewhere { side: about, .. }
+        | Caveat::Throttled { side: about, .. }
+        | Caveat::ServerNotSeen { why: about }
+        | Caveat::DriverReportUnread { why: about }
+        | Caveat::Incomplete { what: about }
+        | Caveat::Anomaly { what: about, .. }
+        | Caveat::Note { text: about } => about,
+        _ => "",
+    }
+}
+
+/// How bad, among doubts of one kind.
+fn severity(caveat: &Caveat) -> f64 {
+    match caveat {
+        Caveat::StealAbove { share }
+        | Caveat::Errors { share, .. }
+        | Caveat::SoftirqElsewhere { share, .. }
+        | Caveat::Throttled { share, .. } => *share,
+        Caveat::LanesLate { p999_ns } => *p999_ns as f64,
+        Caveat::RateMissed { asked, sent } => asked - sent,
+        Caveat::LittleMismatch { ratio } | Caveat::NotSteady { ratio, .. } => ratio.ln().abs(),
+        Caveat::SharedProcessors { cpus } => cpus.len() as f64,
+        Caveat::Neighbour { cores, .. } => *cores,
+        Caveat::FewAnswers { answers } => -(*answers as f64),
+        Caveat::WindowCut {
+            planned_ns,
+            actual_ns,
+        } => *planned_ns as f64 - *actual_ns as f64,
+        Caveat::Gap { gap_ns, .. } => *gap_ns as f64,
+        Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
+        Caveat::BeyondHistogram { count } | Caveat::Anomaly { count, .. } => *count as f64,
+        Caveat::Backlog { requests } => *requests as f64,
+        Caveat::ServerNotSeen { .. }
+        | Caveat::CountersUnavailable
+        | Caveat::DriverReportUnread { .. }
+        | Caveat::Incomplete { .. }
+        | Caveat::Note { .. } => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_are_sentences_with_advice() {
+        let worded = caveat(&Caveat::SoftirqElsewhere {
+            side: "client".into(),
+            share: 0.14,
+        });
+        assert_eq!(
+            worded.fact,
+            "14 % of the client's processors went to receive work of the server."
+        );
+        assert!(worded.advice.is_some());
+        let worded = caveat(&Caveat::Throttled {
+            side: "server".into(),
+            share: 0.5,
+        });
+        assert!(worded.fact.starts_with("The server's processor group"));
+        let note = caveat(&Caveat::Note {
+            text: "Short".into(),
+        });
+        assert_eq!(note.line(), "Short.");
+    }
+
+    #[test]
+    fn a_doubt_of_many_steps_is_said_once_with_the_worst() {
+        let near = Caveat::Neighbour {
+            side: "client".into(),
+            cores: 0.2,
+        };
+        let far = Caveat::Neighbour {
+            side: "client".into(),
+            cores: 0.4,
+        };
+        let server = Caveat::Neighbour {
+            side: "server".into(),
+            cores: 0.1,
+        };
+        let mut kinds = Vec::new();
+        for (step, caveat) in [(0, &near), (1, &far), (1, &server), (2, &near)] {
+            gather(&mut kinds, caveat, Some(step));
+        }
+        assert_eq!(kinds.len(), 2);
+        assert_eq!(kinds[0].worst, &far);
+        assert_eq!(kinds[0].steps, [0, 1, 2]);
+    }
+}
