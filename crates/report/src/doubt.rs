@@ -119,7 +119,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         ),
         Caveat::ServerNotSeen { why } => (
             format!("The server's processes could not be seen: {why}"),
-            "Name them with --server-pid or --server-cgroup.",
+            "Name them with --server-pid.",
         ),
         Caveat::CountersUnavailable => (
             "Hardware counters (cycles, cache misses) are not available here.".to_owned(),
@@ -209,7 +209,8 @@ pub fn of<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> 
         gather(&mut kinds, caveat, None);
     }
     for (index, step) in steps.into_iter().enumerate() {
-        for caveat in step.verdict.iter().flat_map(|verdict| &verdict.caveats) {
+        let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
+        for caveat in step.caveats.iter().chain(judged) {
             gather(&mut kinds, caveat, Some(index));
         }
     }
