@@ -122,8 +122,8 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) subject: Option<String>,
 
-    /// Let another load generator produce the load, under the same observation;
-    /// {url} in the command is the target.
+    /// Let another load generator produce the load, under the same observation: {url} in the
+    /// command is the target; {connections}, {pipeline} and {duration} are the step's.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) driver: Option<String>,
 
@@ -427,7 +427,10 @@ mod tests {
             "wallfinder run http://127.0.0.1/ --client-cpus 9999",
             "wallfinder run",
         ] {
-            assert!(Flags::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+            assert!(
+                Flags::try_parse_from(line.split_whitespace()).is_err(),
+                "{line}"
+            );
         }
     }
 }

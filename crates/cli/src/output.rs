@@ -53,8 +53,8 @@ pub(crate) fn look(to_terminal: bool, ascii: bool) -> Look {
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     // Pipes and files get UTF-8 as everything else does; a terminal may say that it cannot.
-    let plain = to_terminal
-        && locale.is_some_and(|value| !value.to_ascii_lowercase().contains("utf"));
+    let plain =
+        to_terminal && locale.is_some_and(|value| !value.to_ascii_lowercase().contains("utf"));
     Look {
         width: if to_terminal { columns() } else { 100 },
         colour,

@@ -3,8 +3,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::record::Interval;
+use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::{Arrival, Step};
 use wallfinder_report::look::Look;
 use wallfinder_report::text::live::{self, Core, Moment, Phase, Side};
@@ -175,12 +175,7 @@ impl Presenter {
     }
 }
 
-fn side(
-    name: &str,
-    family: Option<&FamilySample>,
-    sample: &Sample,
-    cpus: &[u32],
-) -> Option<Side> {
+fn side(name: &str, family: Option<&FamilySample>, sample: &Sample, cpus: &[u32]) -> Option<Side> {
     let family = family?;
     let cores: Vec<Core> = sample
         .cores

@@ -1,7 +1,7 @@
 //! One run from its folder to its seal: steps are conducted, journalled as they go, and
 //! the record is whole or says what is missing.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::SystemTime;
 
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct};
@@ -10,6 +10,7 @@ use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
+use wallfinder_stage::driver::DriverSpec;
 use wallfinder_store::{Journal, RunFolder, StoreError, utc_rfc3339};
 
 use crate::exit::Failed;
@@ -188,7 +189,7 @@ impl Audience for Live<'_> {
     }
 }
 
-fn shown(path: &std::path::Path) -> String {
+fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -200,14 +201,86 @@ fn conduct_failed(error: &ConductError) -> Failed {
     Failed::run(error)
 }
 
-/// The command line as it may be kept.
+/// The command line as it may be kept: without secrets, without bodies, and without the
+/// folder that the program stands in.
 fn redacted_command_line() -> Vec<String> {
-    let mut words: Vec<String> = std::env::args().map(|word| redact(&word)).collect();
-    if let Some(program) = words.first_mut() {
-        let name = PathBuf::from(&*program)
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        *program = name.unwrap_or_else(|| "wallfinder".to_owned());
+    redacted(std::env::args())
+}
+
+fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut flag = String::new();
+    for (at, word) in words.enumerate() {
+        let word = match (at, flag.as_str()) {
+            (0, _) => Path::new(&word)
+                .file_name()
+                .map_or_else(|| word.clone(), |name| name.to_string_lossy().into_owned()),
+            (_, "-b" | "--body") if !word.starts_with('@') => "***".to_owned(),
+            (_, "--driver" | "--subject") => redacted_command(&word),
+            _ => match word.split_once('=') {
+                Some((flag @ "--body", _)) => format!("{flag}=***"),
+                Some((flag @ ("--driver" | "--subject"), command)) => {
+                    format!("{flag}={}", redacted_command(command))
+                }
+                Some((flag, value)) if flag.starts_with("--") => {
+                    format!("{flag}={}", redact(value))
+                }
+                _ if word.starts_with("-b") && word.len() > 2 => "-b***".to_owned(),
+                _ => redact(&word),
+            },
+        };
+        flag.clone_from(&word);
+        kept.push(word);
     }
-    words
+    kept
+}
+
+/// Another program's command line, by what is known of such programs.
+fn redacted_command(command: &str) -> String {
+    match DriverSpec::parse(command) {
+        Ok(spec) => spec.command(),
+        Err(_) => "***".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_kept_without_secrets() {
+        let line = |words: &[&str]| redacted(words.iter().map(|word| (*word).to_owned()));
+        assert_eq!(
+            line(&[
+                "/a/b/wallfinder",
+                "run",
+                "http://me:x@h/?token=1",
+                "-b",
+                "pin=1"
+            ]),
+            ["wallfinder", "run", "http://***@h/?token=***", "-b", "***"]
+        );
+        assert_eq!(
+            line(&[
+                "w",
+                "-H",
+                "Authorization: x",
+                "--body=y",
+                "-bz",
+                "-b",
+                "@file"
+            ]),
+            [
+                "w",
+                "-H",
+                "Authorization: ***",
+                "--body=***",
+                "-b***",
+                "-b",
+                "@file"
+            ]
+        );
+        let kept = line(&["w", "--driver", "wrk -H 'Authorization: hush' {url}"]).join(" ");
+        assert!(!kept.contains("hush"), "{kept}");
+    }
 }

@@ -99,7 +99,10 @@ impl Url {
         let mut addresses = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map_err(|error| {
-                Failed::run(format!("`{}` has no address (net.name): {error}", self.host))
+                Failed::run(format!(
+                    "`{}` has no address (net.name): {error}",
+                    self.host
+                ))
             })?;
         let address = addresses
             .next()
@@ -181,7 +184,14 @@ fn refuse_unless_allowed(
 
 /// Words whose values are nobody's business.
 const SECRET_WORDS: [&str; 8] = [
-    "token", "key", "secret", "password", "passwd", "auth", "session", "signature",
+    "token",
+    "key",
+    "secret",
+    "password",
+    "passwd",
+    "auth",
+    "session",
+    "signature",
 ];
 
 /// Whether a name looks like that of a secret.
@@ -235,8 +245,18 @@ mod tests {
         let url = Url::parse("localhost").unwrap();
         assert_eq!((url.port, url.path_and_query.as_str()), (80, "/"));
         let url = Url::parse("http://[::1]:80?x=1").unwrap();
-        assert_eq!((url.host.as_str(), url.path_and_query.as_str()), ("::1", "/?x=1"));
-        for text in ["", "http://", "ftp://x", "http://a:b/", "http://a b/", "http://:80/"] {
+        assert_eq!(
+            (url.host.as_str(), url.path_and_query.as_str()),
+            ("::1", "/?x=1")
+        );
+        for text in [
+            "",
+            "http://",
+            "ftp://x",
+            "http://a:b/",
+            "http://a b/",
+            "http://:80/",
+        ] {
             assert!(Url::parse(text).is_err(), "{text}");
         }
     }
@@ -258,10 +278,22 @@ mod tests {
             let address: SocketAddr = text.parse().unwrap();
             refuse_unless_allowed("h", address, &[]).is_err()
         };
-        for text in ["127.0.0.1:1", "10.1.2.3:1", "[::1]:1", "[fd12::1]:1", "192.168.0.9:1"] {
+        for text in [
+            "127.0.0.1:1",
+            "10.1.2.3:1",
+            "[::1]:1",
+            "[fd12::1]:1",
+            "192.168.0.9:1",
+        ] {
             assert!(!refused(text), "{text}");
         }
-        for text in ["8.8.8.8:1", "169.254.169.254:1", "[2001:db8::1]:1", "[fe80::1]:1", "[::ffff:8.8.8.8]:1"] {
+        for text in [
+            "8.8.8.8:1",
+            "169.254.169.254:1",
+            "[2001:db8::1]:1",
+            "[fe80::1]:1",
+            "[::ffff:8.8.8.8]:1",
+        ] {
             assert!(refused(text), "{text}");
         }
         let metadata: SocketAddr = "169.254.169.254:80".parse().unwrap();

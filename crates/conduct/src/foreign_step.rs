@@ -63,8 +63,8 @@ pub(crate) fn run(
     let mut options = DriveOptions::new(url, spec);
     options.cpus = order.client_cpus.clone();
     let zero_ns = clock::monotonic_ns();
-    let mut driver = Foreign::start(spec, options)
-        .map_err(|error| ConductError::Driver(error.to_string()))?;
+    let mut driver =
+        Foreign::start(spec, options).map_err(|error| ConductError::Driver(error.to_string()))?;
     step.started_utc = utc_of(zero_ns);
     let mut family = family_of(driver.pid())
         .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
@@ -202,7 +202,10 @@ fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) 
             .filter(|sample| sample.at_ns <= to)
             .map(|sample| slice(sample, order, exchange))
             .collect();
-        let inside = step.intervals.iter().filter(|slice| slice.at_ns > from as u64);
+        let inside = step
+            .intervals
+            .iter()
+            .filter(|slice| slice.at_ns > from as u64);
         let answered: u64 = inside.map(|slice| slice.answered).sum();
         step.counts.answered = answered;
         step.counts.scheduled = answered;

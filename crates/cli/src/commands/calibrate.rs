@@ -47,8 +47,13 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     };
     precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;
     let body_bytes = flags.answer_bytes.0;
-    let ceiling = measure(&spec, body_bytes, placement.null_server_cpu(), flags.duration)
-        .map_err(Failed::run)?;
+    let ceiling = measure(
+        &spec,
+        body_bytes,
+        placement.null_server_cpu(),
+        flags.duration,
+    )
+    .map_err(Failed::run)?;
     let lanes = spec.load.lanes;
     let text = format!(
         " load      {connections} connections x {depth} in flight, answers of {body_bytes} B\n \

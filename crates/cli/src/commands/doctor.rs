@@ -69,7 +69,12 @@ fn processors() -> Finding {
 fn uring() -> Finding {
     match io::uring_available() {
         Ok(()) => finding(true, "io_uring", "available", ""),
-        Err(why) => finding(false, "io_uring", why, "lanes use epoll instead: nothing to do"),
+        Err(why) => finding(
+            false,
+            "io_uring",
+            why,
+            "lanes use epoll instead: nothing to do",
+        ),
     }
 }
 

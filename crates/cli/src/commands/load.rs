@@ -139,7 +139,12 @@ fn with_port(command: &str, port: Option<u16>) -> String {
 fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Failed> {
     let url = Url::parse(&flags.url)?;
     let request = request(flags, &url)?;
-    let driver = flags.driver.as_deref().map(parse_driver).transpose()?;
+    if flags.server_cpus.is_some() && flags.subject.is_none() {
+        return Err(Failed::usage(
+            "--server-cpus places the server that --subject starts, and there is no --subject; \
+             place a server of your own with taskset",
+        ));
+    }
     check_conditions(&flags.require, &flags.threshold)?;
     if flags.subject.is_none() && url.host == SUBJECT_HOST {
         return Err(Failed::usage(
@@ -180,7 +185,7 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     }
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
-    let orders = orders(flags, shapes, &url, &request, &server, &placement, driver)?;
+    let orders = orders(flags, shapes, &url, &request, &server, &placement)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
@@ -218,8 +223,21 @@ pub(crate) fn note_versions(
     }
 }
 
-fn parse_driver(command: &str) -> Result<DriverSpec, Failed> {
-    DriverSpec::parse(command).map_err(Failed::usage)
+/// The driver's command for one step: `{connections}`, `{pipeline}` and `{duration}` (whole
+/// seconds) stand for the step's. Steps that all run one and the same command are no ramp.
+fn driver_spec(command: &str, load: &Load, steps: usize) -> Result<DriverSpec, Failed> {
+    if steps > 1 && !command.contains("{connections}") {
+        return Err(Failed::usage(
+            "a ramp of a driver needs `{connections}` in its command, such as \
+             'wrk -t1 -c {connections} -d {duration}s {url}'",
+        ));
+    }
+    let seconds = load.stop.after.as_secs_f64().ceil().max(1.0);
+    let command = command
+        .replace("{connections}", &load.connections.to_string())
+        .replace("{pipeline}", &load.in_flight_per_connection.to_string())
+        .replace("{duration}", &seconds.to_string());
+    DriverSpec::parse(&command).map_err(Failed::usage)
 }
 
 fn orders(
@@ -229,35 +247,34 @@ fn orders(
     request: &Request,
     server: &Server,
     placement: &Placement,
-    driver: Option<DriverSpec>,
 ) -> Result<Vec<StepOrder>, Failed> {
     let target = url.target(server.address);
-    let producer = match driver {
-        Some(spec) => Producer::Foreign {
-            spec: Box::new(spec),
-            url: url.with_address(server.address),
-        },
-        None => Producer::Engine(io_choice(flags.io)),
-    };
     let order = |(index, shape): (usize, &Shape)| {
         let load = step_load(flags, shape, request, placement);
-        StepOrder {
+        let producer = match &flags.driver {
+            None => Producer::Engine(io_choice(flags.io)),
+            Some(command) => Producer::Foreign {
+                spec: Box::new(driver_spec(command, &load, shapes.len())?),
+                url: url.with_address(server.address),
+            },
+        };
+        Ok(StepOrder {
             index: index as u32,
             name: step_name(url.path(), &load),
             target: target.clone(),
             address: server.address,
             load,
             request: request.clone(),
-            producer: producer.clone(),
+            producer,
             client_cpus: placement.client.clone(),
             null_server_cpu: placement.null_server_cpu(),
             seed: flags.seed,
             server: server.family.clone(),
             server_not_seen: server.not_seen.clone(),
             calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
-        }
+        })
     };
-    Ok(shapes.iter().enumerate().map(order).collect())
+    shapes.iter().enumerate().map(order).collect()
 }
 
 pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
@@ -268,12 +285,7 @@ pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
     }
 }
 
-fn step_load(
-    flags: &TargetFlags,
-    shape: &Shape,
-    request: &Request,
-    placement: &Placement,
-) -> Load {
+fn step_load(flags: &TargetFlags, shape: &Shape, request: &Request, placement: &Placement) -> Load {
     Load {
         connections: shape.connections,
         in_flight_per_connection: flags.pipeline,
@@ -287,7 +299,11 @@ fn step_load(
         timeout: flags.timeout,
         connection_per_request: flags.no_keepalive,
         method: request.method.clone(),
-        header_names: request.headers.iter().map(|(name, _)| name.clone()).collect(),
+        header_names: request
+            .headers
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect(),
         body_bytes: request.body.len() as u64,
         inflate: flags.inflate,
     }
@@ -335,7 +351,10 @@ fn plan(
         client_cpus: placement.client.clone(),
         server_cpus: placement.server.clone(),
         subject: flags.subject.clone(),
-        driver: flags.driver.as_deref().map(redact),
+        driver: orders.iter().find_map(|order| match &order.producer {
+            Producer::Engine(_) => None,
+            Producer::Foreign { spec, .. } => Some(spec.command()),
+        }),
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use wallfinder_judge::ramp;
 use wallfinder_judge::require::{Requirement, require};
 use wallfinder_judge::thresholds::Threshold;
-use wallfinder_judge::ramp;
 use wallfinder_model::{Record, Verdict};
 use wallfinder_report::text::Paths;
 
