@@ -114,7 +114,8 @@ pub(crate) fn start_subject(
     let mut spec = SubjectSpec::new(with_port(command, port));
     spec.cpus = cpus.to_vec();
     spec.listen_timeout = LISTEN_TIMEOUT;
-    spec.expect_port = port;
+    // 0: whichever the subject takes and announces.
+    spec.expect_port = port.filter(|port| *port != 0);
     let subject = Subject::start(spec).map_err(Failed::run)?;
     let address = subject.address().parse().map_err(|_| {
         Failed::run(format!(

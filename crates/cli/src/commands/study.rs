@@ -1,7 +1,7 @@
 //! `study`: the built-in experiments, run over the real engine, drivers and subjects.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use wallfinder_conduct::{Producer, StepOrder, driver_command, sight};
@@ -170,6 +170,12 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         });
     }
     let result = match ran.faults.as_slice() {
+        [] if session.record.steps.is_empty() && !ran.interrupted => Err(Failed::run(format!(
+            "nothing was measured: {}",
+            ran.skipped
+                .first()
+                .map_or("there was no step", |skipped| skipped.why.as_str())
+        ))),
         [] => Ok(()),
         faults => Err(Failed::usage(format!(
             "conditions of the study's claims are wrong: {}",
@@ -244,6 +250,15 @@ fn plan(
             .map(|subject| command::join(&subject.command)),
         driver: None,
     })
+}
+
+/// The port that the study names, or any free one where somebody has that already.
+fn free_port(port: u16) -> Option<u16> {
+    let wanted = SocketAddr::from(([127, 0, 0, 1], port));
+    match TcpListener::bind(wanted) {
+        Ok(_) => Some(port),
+        Err(_) => Some(0),
+    }
 }
 
 /// Studies are run again with the same seed.
@@ -338,7 +353,7 @@ impl Apparatus for Bench {
         let cpus = &self.placement.server;
         let cpus = &cpus[..cpus.len().min(subject.cpus as usize)];
         let command = command::join(&subject.command);
-        let started = start_subject(&command, cpus, Some(subject.port));
+        let started = start_subject(&command, cpus, free_port(subject.port));
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         note_versions(&mut self.session.record.environment, Some(&running));
         self.subject = Some(Running {
