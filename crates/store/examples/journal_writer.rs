@@ -1,7 +1,7 @@
 //! A run to be killed, or to fill a disk, in tests.
 //!
 //! ```text
-//!  journal_writer intervals RUNS   an interval every 20 ms, its number printed when noted
+//!  journal_writer intervals RUNS   an interval every 40 ms, its number printed when noted
 //!  journal_writer fill RUNS        intervals until the journal fails; what can be read then
 //! ```
 
@@ -48,7 +48,7 @@ fn intervals(runs: &std::path::Path) -> Result<(), StoreError> {
     for nth in 0.. {
         journal.interval(0, &interval(nth))?;
         let _ = writeln!(out, "{}", nth + 1).and_then(|()| out.flush());
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(40));
     }
     Ok(())
 }

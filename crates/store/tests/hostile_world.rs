@@ -45,10 +45,10 @@ fn a_killed_run_loses_at_most_one_interval() {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let folder = lines.next().expect("a folder").expect("text");
         let first = lines.next().expect("an interval").expect("text");
-        // A moment drawn from the clock, up to 300 ms; printed, should it matter.
+        // A moment drawn from the clock, up to 500 ms; printed, should it matter.
         let drawn = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let wait =
-            Duration::from_micros(u64::from(drawn.expect("after 1970").subsec_nanos()) % 300_000);
+            Duration::from_micros(u64::from(drawn.expect("after 1970").subsec_nanos()) % 500_000);
         std::thread::sleep(wait);
         child.kill().expect("SIGKILL");
         child.wait().expect("gone");

@@ -31,11 +31,23 @@ use entry::Kind;
 use medium::Medium;
 use writer::{Message, Shared};
 
-/// Messages that may wait for the writer: at ten intervals and twenty samples a second,
-/// more than half a minute of a disk that takes nothing.
-const QUEUE_MAX: usize = 1024;
-/// How long a step's begin or end, which may not be left out, waits for room in the queue.
-const ROOM_WAIT_MAX: Duration = Duration::from_secs(20);
+/// What a journal may take.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Messages that may wait for the writer.
+    queue: usize,
+    /// Bytes beyond which intervals and telemetry are left out and counted.
+    bytes: u64,
+    /// How long a step's begin or end, which may not be left out, waits for room.
+    room_wait: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    // At ten intervals and twenty samples a second, half a minute of a disk that takes nothing.
+    queue: 1024,
+    bytes: 2 << 30,
+    room_wait: Duration::from_secs(20),
+};
 /// How long the end waits for the disk.
 const END_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Telemetry rows in one entry.
@@ -53,7 +65,7 @@ struct Inner {
     shared: Arc<Shared>,
     /// Telemetry rows written so far, by step.
     samples: Mutex<HashMap<u32, usize>>,
-    room_wait_max: Duration,
+    room_wait: Duration,
 }
 
 /// Payload of [`Kind::Interval`].
@@ -86,14 +98,14 @@ impl Journal {
         medium: Box<dyn Medium>,
         header: &Record,
     ) -> Result<Journal, StoreError> {
-        Journal::start_waiting(path, medium, header, ROOM_WAIT_MAX)
+        Journal::start_within(LIMITS, path, medium, header)
     }
 
-    fn start_waiting(
+    fn start_within(
+        limits: Limits,
         path: PathBuf,
         medium: Box<dyn Medium>,
         header: &Record,
-        room_wait_max: Duration,
     ) -> Result<Journal, StoreError> {
         let header = without_steps(header);
         let payload = writer::json(&path, &header)?;
@@ -103,7 +115,7 @@ impl Journal {
             Arc::from(medium),
             payload,
             Arc::clone(&shared),
-            QUEUE_MAX,
+            limits,
         )?;
         Ok(Journal {
             inner: Arc::new(Inner {
@@ -111,7 +123,7 @@ impl Journal {
                 queue,
                 shared,
                 samples: Mutex::new(HashMap::new()),
-                room_wait_max,
+                room_wait: limits.room_wait,
             }),
         })
     }
@@ -229,14 +241,14 @@ impl Journal {
             match self.inner.queue.try_send(message) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Disconnected(_)) => return Err(self.over()),
-                Err(TrySendError::Full(back)) if since.elapsed() < self.inner.room_wait_max => {
+                Err(TrySendError::Full(back)) if since.elapsed() < self.inner.room_wait => {
                     message = back;
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TrySendError::Full(_)) => {
                     return Err(self.inner.shared.fail(StoreError::DiskTooSlow {
                         path: self.inner.path.clone(),
-                        waited_s: self.inner.room_wait_max.as_secs(),
+                        waited_s: self.inner.room_wait.as_secs(),
                     }));
                 }
             }

@@ -219,13 +219,15 @@ impl StepSoFar {
             ));
             return None;
         };
-        let what = format!(
-            "cut off after {:.1} s of its window and rebuilt from its intervals: failures without \
-             classes, in flight as at their ends, no latency distribution, no bytes sent",
+        missing.push(format!(
+            "step {number} of {planned} (`{name}`) was cut off after {:.1} s of its window",
             step.window_ns as f64 / 1e9
-        );
-        missing.push(format!("step {number} of {planned} (`{name}`) was {what}"));
-        step.caveats.push(Caveat::Incomplete { what });
+        ));
+        step.caveats.push(Caveat::Incomplete {
+            what: "rebuilt from its intervals: failures without classes, in flight as at their \
+                   ends, no latency distribution, no bytes sent, telemetry not summed up"
+                .into(),
+        });
         Some(step)
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use wallfinder_model::{Caveat, Record};
 
-use super::Journal;
 use super::medium::Medium;
 use super::recover::recover;
+use super::{Journal, LIMITS, Limits};
 use crate::StoreError;
 
 #[path = "../../tests/records/mod.rs"]
@@ -357,8 +357,11 @@ fn a_stalled_disk_costs_intervals_and_they_are_counted() {
 #[test]
 fn a_disk_that_takes_nothing_at_all_is_a_failure() {
     let (fake, _, _release) = stalled();
-    let limit = Duration::from_millis(100);
-    let journal = Journal::start_waiting("j".into(), fake, &record("r", 2), limit);
+    let limits = Limits {
+        room_wait: Duration::from_millis(100),
+        ..LIMITS
+    };
+    let journal = Journal::start_within(limits, "j".into(), fake, &record("r", 2));
     let journal = journal.expect("started");
     journal.step_begins(&step_begun(0)).expect("noted");
     for nth in 0..2_000 {
@@ -409,4 +412,28 @@ fn an_ended_journal_without_a_seal_is_whole() {
     assert!(recovered.complete);
     assert_eq!(recovered.steps, sealed.steps);
     assert!(matches!(recovered.caveats[..], [Caveat::Note { .. }]));
+}
+
+#[test]
+fn a_journal_that_grew_too_large_keeps_to_its_steps_and_says_so() {
+    let (fake, bytes) = Fake::good();
+    let limits = Limits {
+        bytes: 20_000,
+        ..LIMITS
+    };
+    let journal = Journal::start_within(limits, "j".into(), fake, &record("r", 2));
+    let journal = journal.expect("started");
+    journal.step_begins(&step_begun(0)).expect("noted");
+    for nth in 0..500 {
+        journal
+            .interval(0, &interval(nth))
+            .expect("noted or counted");
+    }
+    journal.step_ends(&step_ended(0)).expect("noted");
+    let _ = settled(&bytes);
+    assert!(journal.left_out() > 300);
+    std::thread::sleep(Duration::from_millis(1_100));
+    let record = recover(&settled_now(&bytes)[..]).expect("recovered");
+    assert_eq!(record.steps, [step_ended(0)]);
+    assert!(missing(&record).contains(&format!("{} intervals", journal.left_out())));
 }

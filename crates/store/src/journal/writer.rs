@@ -14,13 +14,11 @@ use serde::Serialize;
 
 use super::entry::{self, Kind};
 use super::medium::Medium;
-use super::{LeftOut, StepInterval, StepSamples};
+use super::{LeftOut, Limits, StepInterval, StepSamples};
 use crate::StoreError;
 
 /// How often written entries are made durable.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// Beyond this size, intervals and telemetry are left out and counted.
-const JOURNAL_BYTES_MAX: u64 = 2 << 30;
 
 /// What the caller hands over.
 pub(super) enum Message {
@@ -96,15 +94,16 @@ pub(super) fn start(
     medium: Arc<dyn Medium>,
     header: Vec<u8>,
     shared: Arc<Shared>,
-    queue_max: usize,
+    limits: Limits,
 ) -> Result<SyncSender<Message>, StoreError> {
-    let (queue, messages) = sync_channel(queue_max);
+    let (queue, messages) = sync_channel(limits.queue);
     let (wake, woken) = sync_channel(1);
     let mut writer = Writer {
         path: path.clone(),
         medium: Arc::clone(&medium),
         shared: Arc::clone(&shared),
         written_bytes: 0,
+        bytes_max: limits.bytes,
         left_out_noted: LeftOut::default(),
     };
     writer.write_bytes(&entry::MAGIC)?;
@@ -142,6 +141,7 @@ struct Writer {
     medium: Arc<dyn Medium>,
     shared: Arc<Shared>,
     written_bytes: u64,
+    bytes_max: u64,
     left_out_noted: LeftOut,
 }
 
@@ -170,6 +170,7 @@ impl Writer {
                 if dirty && wake.try_send(()).is_ok() {
                     dirty = false;
                 }
+                let _ = self.note_left_out();
                 synced = Instant::now();
             }
         }
@@ -177,8 +178,10 @@ impl Writer {
 
     fn handle(&mut self, message: Message) -> Result<(), StoreError> {
         let optional = !matches!(message, Message::Entry(..));
-        if optional && self.written_bytes > JOURNAL_BYTES_MAX {
+        if optional && self.written_bytes > self.bytes_max {
+            // Noted once a second, with all others.
             self.shared.leave_out(&message);
+            Ok(())
         } else {
             let (kind, payload) = match message {
                 Message::Interval(interval) => (Kind::Interval, json(&self.path, &interval)?),
@@ -187,13 +190,13 @@ impl Writer {
                 Message::End { .. } => unreachable!("handled where it was received"),
             };
             self.write(kind, &payload)?;
+            self.note_left_out()
         }
-        self.note_left_out()
     }
 
     fn note_left_out(&mut self) -> Result<(), StoreError> {
         let left_out = self.shared.left_out();
-        if left_out == self.left_out_noted || self.written_bytes > JOURNAL_BYTES_MAX {
+        if left_out == self.left_out_noted {
             return Ok(());
         }
         self.left_out_noted = left_out;
@@ -202,6 +205,7 @@ impl Writer {
     }
 
     fn end(&mut self, payload: &[u8]) -> Result<(), StoreError> {
+        self.note_left_out()?;
         self.write(Kind::End, payload)?;
         sync(&*self.medium, &self.path, &self.shared)?;
         self.shared.failure().map_or(Ok(()), Err)
