@@ -14,7 +14,7 @@ use super::{BETWEEN_VARIABLE, keeper};
 /// Why the child did not become the program.
 #[derive(Debug)]
 pub enum EnterError {
-    /// Called with other words than [`ChildSpec`](super::ChildSpec) writes.
+    /// Called with other words than the parent writes.
     BadArgs(String),
     /// The process that asked for it is gone.
     ParentGone,
