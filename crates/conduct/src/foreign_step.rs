@@ -248,6 +248,15 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
     };
     step.counts.scheduled = answered + step.counts.failed_total();
     if let Some(latency) = &report.latency {
+        if let Some(resolution_ns) = latency.resolution_ns {
+            step.caveats.push(Caveat::Note {
+                text: format!(
+                    "{} tells latency in steps of {}: N/X beside it shows what that hides",
+                    step.driver.name,
+                    Nanos(resolution_ns)
+                ),
+            });
+        }
         step.driver.latency_from_due = latency.from_due;
         let histogram = quantiles_only(latency, report.requests);
         if latency.from_due {
