@@ -22,7 +22,9 @@ const KNEE_SHARE: f64 = 0.95;
 const NEIGHBOUR_RATIO: f64 = 1.25;
 /// Growth of throughput with what is in flight (d ln X / d ln N): none.
 const FLAT: f64 = 0.10;
-/// The same: it answers.
+/// The same: it answers, at least on a part of the way.
+const ANSWERS: f64 = 0.20;
+/// The same: it answers for the most part.
 const GROWS: f64 = 0.50;
 /// The same: in proportion.
 const PROPORTIONAL: f64 = 0.80;
@@ -278,6 +280,10 @@ fn refine(
         if ahead || growth >= PROPORTIONAL {
             grew(verdict, neighbour, if ahead { 0.85 } else { 0.6 });
         }
+    } else if ahead && growth > ANSWERS && verdict.wall == Wall::Wait {
+        // A wait does not grow at all: there was too little in flight up to some point
+        // before the next step.
+        grew(verdict, neighbour, 0.55);
     } else if growth <= FLAT && slack {
         stayed(verdict, step, neighbour, ahead, &alone[neighbour.position]);
     } else if !slack && verdict.wall != Wall::OfferedLoad {

@@ -26,6 +26,8 @@ use sight::Sight;
 use words::{capital, percent, rate};
 
 mod finding;
+#[cfg(test)]
+mod labelled;
 mod phases;
 mod resources;
 mod shared;

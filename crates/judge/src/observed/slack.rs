@@ -17,9 +17,25 @@ use crate::finite::{ratio, share};
 /// Use above this, without being full, is neither slack nor a wall.
 const NEITHER: f64 = 0.80;
 
+/// With so few in flight a resource is never full, and yet its speed counts: one request at
+/// a time that spends two thirds of its time at the client is the client's for two thirds.
+const FEW: f64 = 8.0;
+/// Use by which, with few in flight, a resource holds the greater part of a request's time.
+const GREATER_PART: f64 = 0.62;
+
 /// The verdict where no resource was surely full.
 pub(super) fn conclude(sight: &Sight, nearest: Option<&Finding>) -> Conclusion {
     let mut facts = Vec::new();
+    if let Some((wall, used)) = greater_part(sight) {
+        facts.extend(in_flight(sight));
+        facts.extend(elsewhere(sight, &[]));
+        let sentence = format!(
+            "Not decided: with so little in flight nothing fills, and {} takes the greater part of a request's time ({} busy).",
+            wall.words(),
+            percent(used)
+        );
+        return Conclusion::inconclusive(sentence, facts);
+    }
     if let Some(near) = nearest.filter(|finding| finding.level >= NEITHER) {
         facts.extend(near.evidence.iter().cloned());
         facts.extend(elsewhere(sight, &[near.wall]));
@@ -49,6 +65,24 @@ pub(super) fn conclude(sight: &Sight, nearest: Option<&Finding>) -> Conclusion {
         conclusion
     })
     .unwrap_or_else(|| guess(sight, facts))
+}
+
+/// The resource that holds most of the time of a request, where only few are in flight.
+fn greater_part(sight: &Sight) -> Option<(Wall, f64)> {
+    let server = sight.server.as_ref().filter(|side| side.available <= 1.0);
+    let client = sight
+        .client_busy()
+        .filter(|_| sight.lanes.as_ref().is_none_or(|l| l.count == 1));
+    [
+        (Wall::ServerCpu, server.map(|side| side.utilisation)),
+        (Wall::ClientCpu, client),
+        (Wall::Downlink, sight.downlink),
+        (Wall::Uplink, sight.uplink),
+    ]
+    .into_iter()
+    .filter_map(|(wall, used)| Some((wall, used?)))
+    .filter(|(_, used)| sight.step.in_flight_mean <= FEW && *used >= GREATER_PART)
+    .max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// What was not full, as evidence: the load generator, the server, the link.

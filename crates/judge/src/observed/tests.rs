@@ -426,14 +426,32 @@ mod load {
     fn a_request_that_is_all_work_does_not_queue() {
         let verdict = judge(
             a_step()
-                .in_flight(2.0)
+                .in_flight(1.2)
                 .throughput(10_000.0)
-                .latency_ms(0.2, 0.2)
-                .server(1.0, 0.7)
-                .client(1.0, 0.6),
+                .latency_ms(0.12, 0.12)
+                .server(1.0, 0.55)
+                .client(1.0, 0.45),
         );
         expect(&verdict, Wall::Concurrency);
         assert!(verdict.confidence >= 0.6);
+    }
+
+    #[test]
+    fn with_few_in_flight_the_greater_part_of_the_time_counts_without_being_full() {
+        let verdict = judge(
+            a_step()
+                .in_flight(1.0)
+                .throughput(1_300.0)
+                .latency_ms(0.77, 0.7)
+                .client(1.0, 0.8)
+                .server(1.0, 0.1),
+        );
+        expect(&verdict, Wall::Inconclusive);
+        assert!(
+            verdict.sentence.contains("greater part"),
+            "{}",
+            verdict.sentence
+        );
     }
 
     #[test]
