@@ -112,11 +112,15 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "{} at {}/s ({} ×{interval}); lifting {} alone buys no more than that.",
+        "{} at {}/s ({} ×{interval}); {} buys no more than that.",
         next.wall.words(),
         number::amount(throughput * next.ratio),
         number::factor(next.ratio),
-        verdict.wall.words(),
+        match verdict.wall {
+            Wall::OfferedLoad => "a higher rate".to_owned(),
+            Wall::Concurrency => "more in flight".to_owned(),
+            wall => format!("lifting {} alone", wall.words()),
+        },
     ))
 }
 

@@ -3,7 +3,7 @@
 //! Both are functions of a [`Moment`] that the caller fills from snapshots which the lanes
 //! publish anyway. Where the frame is put, and how it is replaced, is the caller's.
 
-use wallfinder_model::Step;
+use wallfinder_model::{Step, Wall};
 
 use crate::look::{INDENT, Line, Look, Page, Role, cut};
 use crate::{number, words};
@@ -191,11 +191,14 @@ pub fn step_line(step: &Step, steps: u32, look: &Look) -> String {
         }
     }
     if let Some(verdict) = &step.verdict {
-        parts.push(format!(
-            "bound by {} ({})",
-            words::short(verdict.wall),
-            words::how(verdict.how)
-        ));
+        parts.push(match verdict.wall {
+            Wall::Inconclusive => "wall undecided".to_owned(),
+            wall => format!(
+                "bound by {} ({})",
+                words::short(wall),
+                words::how(verdict.how)
+            ),
+        });
     }
     Line::new()
         .plain(cut(&parts.join(" · "), look.columns()))

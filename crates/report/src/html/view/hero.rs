@@ -152,10 +152,6 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         }
     };
     let mut stats = Vec::new();
-    let mut unit = "requests/s".to_owned();
-    if let Some(interval) = words::interval(figures) {
-        unit.push_str(&format!(" ± {interval}"));
-    }
     let asked = words::rate_asked(&step.load.arrival)
         .map(|rate| format!("{} asked for", number::amount(rate)))
         .or_else(|| words::throughput_from(&step.driver).map(str::to_owned))
@@ -164,10 +160,12 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
                 .ceiling_share
                 .map(|share| format!("{} of what these lanes can drive", number::share(share)))
         });
+    let interval = words::interval(figures).map(|half| format!("± {half}"));
+    let notes: Vec<String> = interval.into_iter().chain(asked).collect();
     stats.push(stat(
         "Throughput",
-        format!("{} {unit}", number::amount(step.throughput)),
-        asked.unwrap_or_default(),
+        format!("{} requests/s", number::amount(step.throughput)),
+        notes.join(", "),
     ));
     let latency = step.latency.as_ref();
     let span = |ns: Option<f64>| ns.map_or(number::UNKNOWN.to_owned(), number::span);
