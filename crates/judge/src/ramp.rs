@@ -10,7 +10,7 @@
 
 use wallfinder_model::record::Step;
 use wallfinder_model::verdict::{Evidence, How};
-use wallfinder_model::{Environment, Verdict, Wall};
+use wallfinder_model::{Caveat, Environment, Verdict, Wall};
 
 use crate::finite::{positive, ratio};
 use crate::observed::words::capital;
@@ -317,7 +317,11 @@ fn grew(verdict: &mut Verdict, neighbour: Neighbour, confidence: f64) {
     }
     verdict.wall = Wall::Concurrency;
     verdict.how = How::Observed;
-    verdict.confidence = confidence;
+    verdict.confidence = if crowded(verdict) {
+        0.7 * confidence
+    } else {
+        confidence
+    };
     verdict.evidence.insert(0, growth_evidence(neighbour));
     verdict.sentence = if neighbour.load_ratio > 1.0 {
         format!(
@@ -331,6 +335,12 @@ fn grew(verdict: &mut Verdict, neighbour: Neighbour, confidence: f64) {
             1.0 / neighbour.load_ratio
         )
     };
+}
+
+/// Whether others used so much of a side's processors that slack may be theirs.
+fn crowded(verdict: &Verdict) -> bool {
+    let much = |caveat: &Caveat| matches!(caveat, Caveat::Neighbour { cores, .. } if *cores > 0.15);
+    verdict.caveats.iter().any(much)
 }
 
 /// Throughput does not answer: a resource that came near, or a wait.
@@ -368,7 +378,7 @@ fn stayed(verdict: &mut Verdict, step: &Step, neighbour: Neighbour, ahead: bool,
         .detail
         .as_deref()
         .is_some_and(|detail| detail.contains("client"));
-    if !other_slack || !server_seen || !idle || on_client {
+    if !other_slack || !server_seen || !idle || on_client || crowded(verdict) {
         return;
     }
     if verdict.wall != Wall::Wait {

@@ -161,19 +161,21 @@ fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
                 ),
             ));
         } else {
-            // A neighbour that yields takes only what nobody wants: waiting tells.
-            let wanted = if waited > 0.05 { 0.85 } else { 0.5 };
+            // A neighbour that yields takes only what nobody wants. Threads that ran or
+            // waited all of the time wanted it.
+            let wanted = if side.pressure() >= 0.9 { 0.85 } else { 0.45 };
             strength = wanted * certainty(level);
+            let others = side.neighbour.max(gap * cpus);
             detail = Some(format!(
                 "neighbour: others used {} of its cores",
-                trimmed(side.neighbour.max(gap * cpus))
+                trimmed(others)
             ));
             evidence_list.push(evidence(
                 &format!("{label}.neighbour"),
-                side.neighbour,
+                others,
                 format!(
                     "others used {} cores of {whose}'s processors",
-                    trimmed(side.neighbour.max(gap * cpus))
+                    trimmed(others)
                 ),
             ));
         }

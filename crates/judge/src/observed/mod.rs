@@ -22,7 +22,7 @@ use wallfinder_model::{Arrival, Caveat, Environment, Step, Verdict, Wall};
 
 use crate::{caveats, identity, little, steady};
 use finding::{Finding, evidence};
-use sight::Sight;
+use sight::{Side, Sight};
 use words::{capital, percent, rate};
 
 mod finding;
@@ -43,6 +43,8 @@ const ERRORS_TOO_MANY: f64 = 0.10;
 const STEAL_TOO_MUCH: f64 = 0.10;
 /// A finding this sure can be a wall.
 const SURE: f64 = 0.5;
+/// Share of a side's processors in others' hands from which its numbers are theirs too.
+const CROWDED: f64 = 0.15;
 /// Levels nearer than this cannot be told apart.
 const APART: f64 = 0.03;
 /// A conclusion with less confidence is none.
@@ -272,6 +274,9 @@ fn by_findings(sight: &Sight, mut findings: Vec<Finding>) -> Conclusion {
             .then(b.level.total_cmp(&a.level))
     });
     yield_to_room(sight, &mut findings);
+    if let Some(conclusion) = disturbed(sight, &findings) {
+        return conclusion;
+    }
     let sure: Vec<&Finding> = findings.iter().filter(|f| f.strength >= SURE).collect();
     match sure[..] {
         [] if sight.server.is_none() => beyond(sight),
@@ -279,6 +284,62 @@ fn by_findings(sight: &Sight, mut findings: Vec<Finding>) -> Conclusion {
         [one] => single(sight, one, &findings),
         [one, other, ..] => several(sight, one, other, &findings),
     }
+}
+
+/// Others on the processors of both sides, or of one whose threads waited for them: what
+/// the two sides would have done alone cannot be told, unless one was full by itself.
+fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
+    let by_itself = |finding: &Finding| {
+        let neighbour = finding
+            .detail
+            .as_ref()
+            .is_some_and(|detail| detail.starts_with("neighbour"));
+        finding.strength >= SURE && !neighbour
+    };
+    if !sight.shared_cpus.is_empty() || findings.iter().any(by_itself) {
+        return None;
+    }
+    let sides: Vec<(&str, &Side)> = [
+        ("the server", &sight.server),
+        ("the load generator", &sight.client),
+    ]
+    .into_iter()
+    .filter_map(|(name, side)| Some((name, side.as_ref()?)))
+    .filter(|(_, side)| side.crowded() >= CROWDED)
+    .collect();
+    let named = findings.iter().any(|finding| finding.strength >= SURE);
+    let starved = |side: &Side| side.pressure() >= 0.85 && side.cpus_busy >= 0.8;
+    let both = sides.len() == 2 && sides.iter().any(|(_, side)| starved(side));
+    let one = !named && sides.iter().any(|(_, side)| starved(side));
+    if !both && !one {
+        return None;
+    }
+    let facts = sides
+        .iter()
+        .map(|(name, side)| {
+            evidence(
+                "neighbour.cores",
+                side.neighbour,
+                format!(
+                    "others used {} cores of {name}'s processors, which were {} busy, and its threads waited for {}",
+                    sight::trimmed(side.neighbour),
+                    percent(side.cpus_busy),
+                    sight::trimmed(side.run_wait)
+                ),
+            )
+        })
+        .collect();
+    let who: Vec<String> = sides
+        .iter()
+        .map(|(name, side)| format!("{} of {name}'s", percent(side.crowded())))
+        .collect();
+    Some(Conclusion::inconclusive(
+        format!(
+            "Not decided: others used {} processor time, and both sides' numbers are theirs too.",
+            who.join(" and ")
+        ),
+        facts,
+    ))
 }
 
 /// Lanes full beside another full resource: where a null server gets much more out of the

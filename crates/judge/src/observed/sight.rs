@@ -190,6 +190,17 @@ impl Side {
         })
     }
 
+    /// Cores used and waited for, over those available: 1 and more where its threads always
+    /// ran or wanted to.
+    pub(super) fn pressure(&self) -> f64 {
+        (self.used + self.run_wait) / self.available
+    }
+
+    /// Share of its processors that others used.
+    pub(super) fn crowded(&self) -> f64 {
+        self.neighbour / self.cpus.len().max(1) as f64
+    }
+
     /// Threads that were all full, where the CPU time used is that of a whole number of
     /// full threads: `node` with one, or four workers of it with four.
     pub(super) fn plateau(&self) -> Option<u32> {

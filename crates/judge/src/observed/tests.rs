@@ -612,6 +612,53 @@ mod nulls {
         expect(&judge(a_step().server(1.0, 0.86)), Wall::Inconclusive);
     }
 
+    /// As seen on a machine where a compiler ran beside the test.
+    #[test]
+    fn others_on_the_processors_of_both_sides_leave_nothing_to_say() {
+        let verdict = judge(a_step().server(1.0, 0.52).client(1.0, 0.32).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            (
+                server.cpus_busy,
+                server.neighbour_cores,
+                server.run_wait_cores,
+            ) = (1.0, 0.48, 0.32);
+            let client = step.telemetry.client.as_mut().unwrap();
+            (
+                client.cpus_busy,
+                client.neighbour_cores,
+                client.run_wait_cores,
+            ) = (1.0, 0.68, 0.6);
+        }));
+        expect(&verdict, Wall::Inconclusive);
+        assert!(
+            verdict.sentence.contains("68 % of the load generator's"),
+            "{}",
+            verdict.sentence
+        );
+    }
+
+    #[test]
+    fn a_side_full_by_itself_is_named_in_spite_of_others_elsewhere() {
+        let verdict = judge(a_step().server(1.0, 0.98).client(1.0, 0.3).with(|step| {
+            let client = step.telemetry.client.as_mut().unwrap();
+            (
+                client.cpus_busy,
+                client.neighbour_cores,
+                client.run_wait_cores,
+            ) = (0.9, 0.6, 0.3);
+        }));
+        expect(&verdict, Wall::ServerCpu);
+    }
+
+    #[test]
+    fn a_neighbour_that_yields_takes_nothing() {
+        let verdict = judge(a_step().server(1.0, 0.3).client(1.0, 0.2).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            (server.cpus_busy, server.neighbour_cores) = (1.0, 0.7);
+        }));
+        assert_ne!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
+    }
+
     #[test]
     fn few_answers_lower_the_confidence() {
         let many = judge(a_step().server(1.0, 0.99));
