@@ -113,6 +113,10 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     };
     for claim in &study.claims {
         for driver in claim.drivers() {
+            // What a size does not run it does not judge: another size does.
+            if driver.is_some_and(|driver| !data.plans(driver)) {
+                continue;
+            }
             let scope = Scope::new(claim, driver, &data);
             let id = scope.id(claim);
             let (outcome, because) = match scope.decide(claim) {

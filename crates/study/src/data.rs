@@ -50,6 +50,15 @@ pub(crate) struct Data {
     pub(crate) absent: Vec<Absent>,
 }
 
+impl Data {
+    /// Whether this size has steps of a driver, run or not.
+    pub(crate) fn plans(&self, driver: &str) -> bool {
+        let ran = self.entries.iter().map(|entry| entry.driver.as_str());
+        let absent = self.absent.iter().map(|absent| absent.driver.as_str());
+        ran.chain(absent).any(|planned| planned == driver)
+    }
+}
+
 impl Entry {
     /// A step as claims see it.
     pub(crate) fn of(planned: &StudyStep, step: &Step) -> Entry {

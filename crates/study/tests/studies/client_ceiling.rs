@@ -187,9 +187,10 @@ fn without_other_drivers_their_claims_are_open_and_say_why() {
         reason("simple-client-bound/autocannon"),
         "`simple` did not run with autocannon: not installed"
     );
-    assert_eq!(
-        reason("simple-client-bound/wrk"),
-        "`simple` with wrk is not part of size demo"
+    // A driver that the size does not run is another size's to judge.
+    assert!(
+        !found.iter().any(|(id, _)| id.ends_with("/wrk")),
+        "{found:?}"
     );
     // The engine alone can already contradict that no client fixes it.
     expect(&found, &["no-client-fixes-it"], Outcome::Contradicted);
