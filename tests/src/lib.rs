@@ -1,1 +1,33 @@
-//! Black-box tests of the `wallfinder` binary and of the house: see `tests/`.
+//! Apparatus of the black-box tests: the real binary run as a user runs it, servers that
+//! behave as a script says, and the facts of processes as `/proc` has them.
+//!
+//! What it is not: a second implementation of anything. It reads records as plain JSON, so
+//! that a test sees what a script of a user would see.
+
+#![forbid(unsafe_code)]
+
+mod binary;
+mod double;
+mod place;
+mod processes;
+mod turns;
+
+pub use binary::{Ran, Running, binary, subjects};
+pub use double::{Conversation, Double, Seen, free_port};
+pub use place::{Place, json_at};
+pub use processes::{alive, descendants, listens_on};
+pub use turns::{Turn, alone, together};
+
+/// Says why a test does nothing on this machine.
+pub fn skip(why: &str) {
+    println!("skipped: {why}");
+}
+
+/// Where a program is on the search path.
+pub fn program(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}

@@ -133,7 +133,8 @@ fn sans_io_crates_touch_no_socket_file_thread_or_clock() {
                 let code = line.split("//").next().unwrap_or_default();
                 for word in forbidden {
                     // An address is a value; a socket is not.
-                    let value = word == "std::net" && !code.contains("Tcp") && !code.contains("Udp");
+                    let value =
+                        word == "std::net" && !code.contains("Tcp") && !code.contains("Udp");
                     assert!(
                         value || !code.contains(word),
                         "{}:{}: {word} in a crate without I/O",
@@ -178,7 +179,11 @@ fn links_in_the_documentation_lead_somewhere() {
     for path in files(&root(), &[".md"]) {
         let text = fs::read_to_string(&path).unwrap();
         let folder = path.parent().unwrap();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let file = target.split('#').next().unwrap_or_default();
             if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
                 continue;

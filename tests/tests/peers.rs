@@ -1,0 +1,167 @@
+//! Real peers: servers and load generators of other people.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use wallfinder_tests::{Place, Running, alone, free_port, listens_on, program, skip, together};
+
+/// An nginx of our own, with one worker and everything below the place.
+struct Nginx {
+    running: Running,
+    place: Place,
+    port: u16,
+}
+
+fn nginx() -> Option<Nginx> {
+    let Some(nginx) = program("nginx") else {
+        skip("nginx is not installed");
+        return None;
+    };
+    let place = Place::new();
+    let port = free_port();
+    let folder = place.path().display().to_string();
+    std::fs::create_dir(place.path().join("www")).unwrap();
+    place.file("www/index.html", "<p>hello</p>\n".repeat(50));
+    let config = format!(
+        "daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; root {folder}/www; default_type text/html;\n\
+         client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
+         uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n\
+         gzip_types text/html; gzip_min_length 1;\n\
+         server {{ listen 127.0.0.1:{port}; keepalive_requests 100;\n\
+         location /gz {{ gzip on; alias {folder}/www/index.html; }}\n\
+         location /304 {{ return 304; }}\n\
+         location /204 {{ return 204; }}\n }} }}\n"
+    );
+    let config = place.file("nginx.conf", config);
+    let mut command = Command::new(nginx);
+    command
+        .arg("-e")
+        .arg(place.path().join("error.log"))
+        .arg("-c")
+        .arg(config);
+    let mut running = place.start_command(command);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !listens_on(port) {
+        assert!(
+            running.runs() && Instant::now() < until,
+            "nginx: {}",
+            running.err()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Some(Nginx {
+        running,
+        place,
+        port,
+    })
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // Its worker goes with its master only when that is asked nicely.
+        self.running.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn step(nginx: &Nginx, path: &str, more: &[&str]) -> Value {
+    let place = Place::new();
+    let url = format!("http://127.0.0.1:{}{path}", nginx.port);
+    let mut args = vec!["run", &url, "-c", "8", "-q", "--no-calibrate"];
+    if !more.contains(&"-d") {
+        args.extend(["-d", "400ms", "--warmup", "100ms"]);
+    }
+    args.extend(more);
+    place.run(&args).ends_with(0);
+    let step = place.step();
+    let failed = step["counts"]["failed"].as_object().unwrap();
+    let protocol: Vec<_> = failed
+        .iter()
+        .filter(|(class, _)| class.starts_with("h1.") || class.starts_with("body."))
+        .collect();
+    assert!(protocol.is_empty(), "{path} {more:?}: {protocol:?}");
+    step
+}
+
+#[test]
+fn nginx_is_understood_in_all_it_says() {
+    let _turn = together();
+    let Some(nginx) = nginx() else { return };
+    let good: [(&str, &[&str]); 8] = [
+        ("/", &[]),
+        ("/", &["-m", "HEAD"]),
+        ("/", &["--no-keepalive"]),
+        ("/", &["--pipeline", "8"]),
+        ("/gz", &["-H", "Accept-Encoding: gzip"]),
+        ("/gz", &["-H", "Accept-Encoding: gzip", "--inflate"]),
+        ("/304", &[]),
+        ("/204", &[]),
+    ];
+    for (path, more) in good {
+        let step = step(&nginx, path, more);
+        let answered = step["counts"]["answered"].as_u64().unwrap();
+        assert!(answered > 20, "{path} {more:?}: {}", step["counts"]);
+        let failed: u64 = step["counts"]["failed"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|count| count.as_u64().unwrap())
+            .sum();
+        // Connections are closed every 100 requests: requests may race with that.
+        assert!(failed * 5 < answered, "{path} {more:?}: {}", step["counts"]);
+    }
+    for (path, more) in [("/missing", &[][..]), ("/", &["-m", "POST", "-b", "x"])] {
+        let step = step(&nginx, path, more);
+        assert_eq!(step["counts"]["answered"], 0, "{path}");
+        assert!(
+            step["counts"]["failed"]["status.4xx"].as_u64().unwrap_or(0) > 20,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn connections_that_nginx_closes_on_purpose_are_no_failures() {
+    let _turn = together();
+    let Some(nginx) = nginx() else { return };
+    let step = step(&nginx, "/", &["-n", "2000", "-d", "20s", "--warmup", "0s"]);
+    assert_eq!(step["counts"]["failed"].to_string(), "{}");
+    assert_eq!(step["counts"]["answered"], 2000);
+    // Twenty of a hundred requests each, of which those opened before the window are not counted.
+    assert!(step["counts"]["connects"].as_u64().unwrap() >= 10);
+}
+
+#[test]
+fn wrk_and_the_engine_agree_on_nginx_within_reason() {
+    let _turn = alone();
+    if program("wrk").is_none() {
+        skip("wrk is not installed");
+        return;
+    }
+    let Some(nginx) = nginx() else { return };
+    let ours = step(&nginx, "/", &["-t", "1"])["throughput"]
+        .as_f64()
+        .unwrap();
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let mut wrk = Command::new("wrk");
+    wrk.args(["-t", "1", "-c", "8", "-d", "1s", &url]);
+    let ran = nginx
+        .place
+        .start_command(wrk)
+        .wait(Duration::from_secs(10))
+        .ends_with(0);
+    let line = ran
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("Requests/sec:"));
+    let theirs: f64 = line.expect("wrk reports").trim().parse().unwrap();
+    let ratio = ours / theirs;
+    assert!(
+        (0.3..3.0).contains(&ratio),
+        "{ours} of ours, {theirs} of wrk's"
+    );
+}

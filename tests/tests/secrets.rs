@@ -1,0 +1,197 @@
+//! Secrets of the command line reach the server and nobody else: no artefact of a run, no
+//! output, no message of an error.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use wallfinder_tests::{Double, Place, together};
+
+/// In none of these words may anything be found.
+const SECRETS: [&str; 7] = [
+    "hush-user-info",
+    "hush-bearer",
+    "hush-header-key",
+    "hush-cookie",
+    "hush-query",
+    "hush-attached",
+    // Base64 of `me:hush-user-info`.
+    "bWU6aHVzaC11c2VyLWluZm8",
+];
+
+fn leaks_in(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            leaks_in(&path, found);
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        for secret in SECRETS {
+            if bytes
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes())
+            {
+                let name = path.file_name().unwrap().to_string_lossy();
+                found.push(format!("{secret} in {name}"));
+            }
+        }
+    }
+}
+
+/// Looks through everything in the place: runs, and what commands have printed.
+#[track_caller]
+fn assert_no_leak(place: &Place) {
+    let mut found = Vec::new();
+    leaks_in(place.path(), &mut found);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+const LOAD: [&str; 15] = [
+    "-H",
+    "Authorization: Bearer hush-bearer",
+    "-H",
+    "X-Api-Key:hush-header-key",
+    "--header=Cookie: session=hush-cookie",
+    "-HX-Auth-Token: hush-attached",
+    "-c",
+    "2",
+    "-d",
+    "300ms",
+    "--warmup",
+    "0s",
+    "--no-calibrate",
+    "-q",
+    "--latency",
+];
+
+fn with_secrets(double: &Double) -> String {
+    double
+        .url("/in?api_key=hush-query&page=2")
+        .replace("http://", "http://me:hush-user-info@")
+}
+
+#[test]
+fn secrets_reach_the_server_and_no_artefact() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = with_secrets(&double);
+    // A field of one's own takes the place of the URL's user information.
+    place
+        .run(&[&["run", &url], &LOAD[..]].concat())
+        .ends_with(0);
+    let request = double.first_request();
+    for secret in [
+        "hush-bearer",
+        "hush-header-key",
+        "hush-cookie",
+        "hush-attached",
+        "hush-query",
+    ] {
+        assert!(request.contains(secret), "{secret} is not sent: {request}");
+    }
+    let run = place.last_run();
+    let run = run.to_str().unwrap();
+    for format in ["text", "json", "csv"] {
+        place.run(&["report", run, "--format", format]).ends_with(0);
+    }
+    assert!(
+        fs::read_dir(run).unwrap().count() >= 4,
+        "plan, record, series and page"
+    );
+    assert_no_leak(&place);
+}
+
+#[test]
+fn secrets_of_a_url_without_a_scheme_are_kept_secret_too() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = with_secrets(&double).replace("http://", "");
+    place
+        .run(&[&["run", &url], &LOAD[6..]].concat())
+        .ends_with(0);
+    assert!(double.first_request().contains("hush-query"));
+    assert_no_leak(&place);
+}
+
+#[test]
+fn a_killed_run_keeps_secrets_too() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = with_secrets(&double);
+    let args = [&["run", &url, "-d", "20s", "-q"], &LOAD[..6]].concat();
+    let running = place.start(&args);
+    std::thread::sleep(Duration::from_millis(900));
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(2));
+    assert!(place.last_run().join("journal.wfj").exists());
+    assert_no_leak(&place);
+}
+
+#[test]
+fn errors_tell_no_secrets() {
+    let _turn = together();
+    let place = Place::new();
+    for args in [
+        &[
+            "run",
+            "gopher://me:hush-user-info@127.0.0.1/?api_key=hush-query",
+        ][..],
+        &[
+            "run",
+            "http://me:hush-user-info@127.0.0.1:x/?api_key=hush-query",
+        ],
+        &["run", "me:hush-user-info@127.0.0.1:x/?api_key=hush-query"],
+        &[
+            "run",
+            "http://me:hush-user-info@8.8.8.8/?api_key=hush-query",
+        ],
+        &[
+            "run",
+            "http://me:hush-user-info@127.0.0.1:1/?api_key=hush-query",
+            "-d",
+            "100ms",
+        ],
+        &[
+            "run",
+            "http://127.0.0.1:1/",
+            "-H",
+            "Authorization Bearer hush-bearer",
+        ],
+        &[
+            "run",
+            "http://127.0.0.1:1/",
+            "-H",
+            "Authorization: hush-bearer\r\nX: y",
+        ],
+    ] {
+        let ran = place.run(args);
+        assert!(matches!(ran.code, Some(1 | 2)), "{args:?}: {:?}", ran.code);
+    }
+    assert_no_leak(&place);
+}
+
+#[test]
+fn secrets_given_to_a_driver_are_kept_secret_too() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = with_secrets(&double);
+    let script = place.file(
+        "../wallfinder-test-driver.sh",
+        "for i in 1 2 3; do curl -s -o /dev/null \"$@\"; done\n",
+    );
+    let driver = format!(
+        "sh {} -H 'Authorization: Bearer hush-bearer' -H 'X-Api-Key: hush-header-key' {{url}}",
+        script.display()
+    );
+    // Whether it makes enough load to be measured is no matter here.
+    place.run(&["run", &url, "-q", "--driver", &driver]);
+    let failing = "sh -c 'echo cannot reach $WALLFINDER_URL >&2; exit 3'";
+    place.run(&["run", &url, "-q", "--name", "b", "--driver", failing]);
+    let _ = fs::remove_file(script);
+    assert_no_leak(&place);
+}

@@ -1,0 +1,54 @@
+//! Verdicts on real processes, with room: a busy machine may leave the wall open, but a
+//! wall that cannot be is never named.
+
+use serde_json::Value;
+use wallfinder_tests::{Place, alone, free_port, subjects};
+
+/// Runs a load at the catalogue, each on its own processors, and gives the verdict; once
+/// more where `fits` does not like the first one.
+fn verdict(path: &str, load: &[&str], fits: impl Fn(&str) -> bool) -> Option<Value> {
+    subjects()?;
+    let mut last = Value::Null;
+    for _ in 0..2 {
+        let place = Place::new();
+        let url = format!("http://subject:{}{path}", free_port());
+        let args = ["run", "--subject", "catalogue", &url, "-d", "1500ms", "-q"];
+        place.run(&[&args, load].concat()).ends_with(0);
+        last = place.step()["verdict"].clone();
+        if fits(last["wall"].as_str().unwrap()) {
+            break;
+        }
+    }
+    Some(last)
+}
+
+#[test]
+fn computing_on_one_core_is_bound_by_the_server() {
+    let _turn = alone();
+    let fits = |wall: &str| matches!(wall, "server-cpu" | "co-limited" | "inconclusive");
+    let Some(verdict) = verdict("/compute", &["-c", "32"], fits) else {
+        return;
+    };
+    let wall = verdict["wall"].as_str().unwrap();
+    assert!(fits(wall), "{verdict:#}");
+}
+
+#[test]
+fn a_client_that_thinks_is_never_taken_for_a_busy_server() {
+    let _turn = alone();
+    let fits = |wall: &str| !matches!(wall, "server-cpu" | "server-serial" | "client-cpu");
+    let Some(verdict) = verdict("/simple", &["-c", "1", "--think", "10ms"], fits) else {
+        return;
+    };
+    assert!(fits(verdict["wall"].as_str().unwrap()), "{verdict:#}");
+}
+
+#[test]
+fn a_low_rate_is_its_own_wall() {
+    let _turn = alone();
+    let fits = |wall: &str| wall == "offered-load";
+    let Some(verdict) = verdict("/simple", &["-R", "200", "-c", "8"], fits) else {
+        return;
+    };
+    assert!(fits(verdict["wall"].as_str().unwrap()), "{verdict:#}");
+}
