@@ -314,6 +314,9 @@ fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
     if !both && !one {
         return None;
     }
+    if let Some(conclusion) = dominant(sight, findings) {
+        return Some(conclusion);
+    }
     let facts = sides
         .iter()
         .map(|(name, side)| {
@@ -340,6 +343,26 @@ fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
         ),
         facts,
     ))
+}
+
+/// In spite of others everywhere: one side took most of its full processors itself, and the
+/// other so little that its fair share of its own would have been plenty.
+fn dominant(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
+    let (server, client) = (sight.server.as_ref()?, sight.client.as_ref()?);
+    let much = |side: &Side| side.utilisation >= 0.75 && side.cpus_busy >= 0.95;
+    let wall = if much(server) && client.utilisation <= server.utilisation / 3.0 {
+        Wall::ServerCpu
+    } else if much(client) && server.utilisation <= client.utilisation / 3.0 {
+        Wall::ClientCpu
+    } else {
+        return None;
+    };
+    let one = findings
+        .iter()
+        .find(|finding| finding.wall == wall && finding.strength >= SURE)?;
+    let mut conclusion = single(sight, one, &[]);
+    conclusion.confidence = conclusion.confidence.min(0.5);
+    Some(conclusion)
 }
 
 /// Lanes full beside another full resource: where a null server gets much more out of the

@@ -638,6 +638,26 @@ mod nulls {
     }
 
     #[test]
+    fn the_side_that_took_most_of_its_own_is_named_with_little_confidence() {
+        let verdict = judge(a_step().server(1.0, 0.81).client(1.0, 0.19).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            (
+                server.cpus_busy,
+                server.neighbour_cores,
+                server.run_wait_cores,
+            ) = (1.0, 0.19, 0.3);
+            let client = step.telemetry.client.as_mut().unwrap();
+            (
+                client.cpus_busy,
+                client.neighbour_cores,
+                client.run_wait_cores,
+            ) = (1.0, 0.8, 0.7);
+        }));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(verdict.confidence <= 0.5);
+    }
+
+    #[test]
     fn a_side_full_by_itself_is_named_in_spite_of_others_elsewhere() {
         let verdict = judge(a_step().server(1.0, 0.98).client(1.0, 0.3).with(|step| {
             let client = step.telemetry.client.as_mut().unwrap();
