@@ -181,7 +181,7 @@ fn secrets_given_to_a_driver_are_kept_secret_too() {
     let (place, double) = (Place::new(), Double::plain());
     let url = with_secrets(&double);
     let script = place.file(
-        "../wallfinder-test-driver.sh",
+        &format!("../wallfinder-test-driver-{}.sh", std::process::id()),
         "for i in 1 2 3; do curl -s -o /dev/null \"$@\"; done\n",
     );
     let driver = format!(
