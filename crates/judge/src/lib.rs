@@ -34,3 +34,4 @@ pub mod require;
 pub mod steady;
 mod student;
 pub mod thresholds;
+pub mod words;

@@ -13,7 +13,7 @@ use wallfinder_model::verdict::{Evidence, How};
 use wallfinder_model::{Caveat, Environment, Verdict, Wall};
 
 use crate::finite::{positive, ratio};
-use crate::observed::words::capital;
+use crate::words::capital;
 use crate::{caveats, observed};
 
 /// Share of the maximum at which the knee lies.

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use wallfinder_model::{Nanos, Rate, Step};
 
 use crate::finite::known;
+use crate::words::trimmed;
 use crate::{histogram, identity};
 
 /// One condition on a step.
@@ -166,7 +167,7 @@ impl Measure {
 
     fn words(self, value: f64) -> String {
         match self {
-            Measure::Errors => format!("{} %", trimmed(value * 100.0)),
+            Measure::Errors => format!("{} %", trimmed(value * 100.0, 3)),
             Measure::Throughput => format!("{value:.0}/s"),
             _ => Nanos(value as u64).to_string(),
         }
@@ -183,11 +184,6 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(value) if plain && (0.0..=1.0).contains(&(value * unit)) => Ok(value * unit),
         _ => Err(format!("`{text}` is not a share such as 0.1% or 0.001")),
     }
-}
-
-fn trimmed(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl Threshold {

@@ -6,6 +6,7 @@
 //!  false       true            contradicted
 //!  false       false           open: the data lie between
 //!  needs what was not measured open: and says what
+//!  looked at a disturbed step  open: and says what disturbed it (unless `calm = false`)
 //!  true        true            the study is wrong: open, and a fault
 //! ```
 
@@ -19,7 +20,8 @@ use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
 
 use crate::Size;
 use crate::check::Place;
-use crate::data::{Absent, Data, Entry};
+use crate::data::{Absent, Data};
+use crate::entry::Entry;
 use crate::error::StudyError;
 use crate::expression::{BadExpression, Expression};
 use crate::file::ClaimFile;
@@ -38,6 +40,8 @@ pub struct Claim {
     pub source: String,
     /// Drivers it is judged for, one by one; empty: judged once.
     pub for_each: Vec<String>,
+    /// Whether steps that others disturbed leave it open.
+    pub calm: bool,
     sentence: Template,
     /// In an order in which each needs only those before it.
     pub(crate) lets: Vec<Let>,
@@ -83,15 +87,12 @@ pub fn judge(study: &Study, size: Size, steps: &[Step], skipped: &[Skipped]) -> 
         .iter()
         .map(|skipped| (skipped.label.as_str(), skipped.why.as_str()))
         .collect();
-    let mut data = Data {
-        size,
-        entries: Vec::new(),
-        absent: Vec::new(),
-    };
+    let mut entries = Vec::new();
+    let mut absent = Vec::new();
     for plan in &planned {
         match named.get(plan.label.as_str()) {
-            Some(step) => data.entries.push(Entry::of(plan, step)),
-            None => data.absent.push(Absent {
+            Some(step) => entries.push(Entry::of(plan, step)),
+            None => absent.push(Absent {
                 group: plan.group.clone(),
                 driver: plan.driver.name.clone(),
                 why: (*reasons
@@ -101,7 +102,7 @@ pub fn judge(study: &Study, size: Size, steps: &[Step], skipped: &[Skipped]) -> 
             }),
         }
     }
-    evaluate(study, data)
+    evaluate(study, Data::new(size, entries, absent))
 }
 
 /// Judges every claim by data.
@@ -117,10 +118,11 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
             if driver.is_some_and(|driver| !data.plans(driver)) {
                 continue;
             }
+            data.look_away();
             let scope = Scope::new(claim, driver, &data);
             let id = scope.id(claim);
             let (outcome, because) = match scope.decide(claim) {
-                Ok(decided) => decided,
+                Ok(decided) => undisturbed(claim, &data, decided),
                 Err(fault) => {
                     judged.faults.push(format!("claim `{id}`: {fault}"));
                     (Outcome::Open, format!("the study is wrong here: {fault}"))
@@ -138,7 +140,28 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     judged
 }
 
+/// What was decided, unless others disturbed a step that a claim about calm ones looked at.
+fn undisturbed(claim: &Claim, data: &Data, decided: (Outcome, String)) -> (Outcome, String) {
+    if claim.lists_all_steps() {
+        data.look_at_all();
+    }
+    match data.disturbed().filter(|_| claim.calm) {
+        Some(why) if decided.0 != Outcome::Open => {
+            (Outcome::Open, format!("{why}; else: {}", decided.1))
+        }
+        _ => decided,
+    }
+}
+
 impl Claim {
+    /// Whether an expression goes through `steps` itself.
+    fn lists_all_steps(&self) -> bool {
+        let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
+        let lets = self.lets.iter().map(|named| &named.condition);
+        lets.chain([&self.confirmed, &self.contradicted])
+            .any(|condition| uses(&condition.expression))
+    }
+
     /// The drivers it is judged for; one `None` where it is judged once.
     pub(crate) fn drivers(&self) -> Vec<Option<&str>> {
         match self.for_each.len() {
@@ -291,6 +314,7 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
         id: raw.id.get_ref().clone(),
         text: raw.claim.get_ref().clone(),
         source: raw.source.clone(),
+        calm: raw.calm,
         for_each: raw
             .for_each
             .iter()

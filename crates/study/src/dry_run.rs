@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::Size;
 use crate::check::Place;
 use crate::claims::{Claim, NoValue, Scope, is_truth};
-use crate::data::{Data, Entry, Field};
+use crate::data::Data;
+use crate::entry::{Entry, Field};
 use crate::error::StudyError;
 use crate::expand::StudyStep;
 use crate::expression::Expression;
@@ -29,11 +30,11 @@ pub(crate) fn check(study: &Study, place: &Place) -> Result<(), StudyError> {
         references(claim, study, &steps, place)?;
     }
     for walls in ["client-cpu", "server-cpu"] {
-        let data = Arc::new(Data {
-            size: Size::Full,
-            entries: steps.iter().map(|step| pretend(step, walls)).collect(),
-            absent: Vec::new(),
-        });
+        let data = Arc::new(Data::new(
+            Size::Full,
+            steps.iter().map(|step| pretend(step, walls)).collect(),
+            Vec::new(),
+        ));
         for claim in &study.claims {
             try_out(claim, &data, place)?;
         }
@@ -161,11 +162,13 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         (_, Kind::Number) => Field::Number(1.0),
     };
     Entry {
+        label: step.label.clone(),
         group: step.group.clone(),
         driver: step.driver.name.clone(),
         connections: step.load.connections,
         in_flight,
         throughput: 1e5,
+        disturbed: None,
         fields: FIELDS
             .iter()
             .map(|(path, kind, _)| (*path, value(path, *kind)))

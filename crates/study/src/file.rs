@@ -73,6 +73,10 @@ fn one() -> Spanned<u32> {
     Spanned::new(0..0, 1)
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// A server that is started for the study.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -179,6 +183,10 @@ pub(crate) struct ClaimFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub(crate) for_each: Vec<Spanned<String>>,
+    /// Whether steps that others on the machine disturbed leave it open. Costs per request
+    /// bear company; throughputs do not.
+    #[serde(default = "yes")]
+    pub(crate) calm: bool,
     /// Names for expressions that the conditions share.
     #[serde(default, rename = "let")]
     #[schemars(with = "BTreeMap<String, String>")]

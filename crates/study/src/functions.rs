@@ -8,7 +8,8 @@ use std::sync::Arc;
 use cel::extractors::Arguments;
 use cel::{Context, ExecutionError, Value};
 
-use crate::data::{Data, Entry};
+use crate::data::Data;
+use crate::entry::Entry;
 
 impl Data {
     /// A context in which conditions are evaluated.
@@ -50,7 +51,7 @@ impl Data {
         let data = Arc::clone(self);
         declare(
             context.add_function("ran", move |group: Arc<String>, driver: Arc<String>| {
-                data.ramp(&group, &driver).is_ok()
+                data.has(&group, &driver)
             }),
         );
         let data = Arc::clone(self);

@@ -25,6 +25,7 @@ mod check;
 pub mod claims;
 mod data;
 mod dry_run;
+mod entry;
 mod error;
 mod expand;
 mod expression;

@@ -3,6 +3,7 @@
 //! `{{` and `}}` are braces. A format stands after a single `|`.
 
 use cel::{Context, Value};
+use wallfinder_judge::words;
 
 use crate::expression::{BadExpression, Expression};
 
@@ -148,7 +149,7 @@ fn show(value: &Value, format: Format) -> String {
     }
     match format {
         Format::Plain => significant(number),
-        Format::Rate => thousands(number),
+        Format::Rate => words::rate(number),
         Format::Micros => format!("{} µs", significant(number)),
         Format::Millis => format!("{} ms", significant(number)),
         Format::Percent => format!("{} %", significant(number * 100.0)),
@@ -159,35 +160,14 @@ fn show(value: &Value, format: Format) -> String {
 /// Three significant digits, whole numbers whole.
 fn significant(number: f64) -> String {
     let size = number.abs();
+    if size >= 10_000.0 {
+        return words::rate(number);
+    }
     if size >= 100.0 || size == 0.0 {
-        return if size >= 10_000.0 {
-            thousands(number)
-        } else {
-            format!("{number:.0}")
-        };
+        return format!("{number:.0}");
     }
     let digits = (2 - size.log10().floor() as i32).clamp(0, 6) as usize;
-    let text = format!("{number:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
-fn thousands(number: f64) -> String {
-    let digits = format!("{:.0}", number.abs());
-    let mut text = String::new();
-    if number < 0.0 {
-        text.push('-');
-    }
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    words::trimmed(number, digits)
 }
 
 #[cfg(test)]

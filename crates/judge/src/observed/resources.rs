@@ -7,9 +7,9 @@ use wallfinder_model::Wall;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
 use super::shared;
-use super::sight::{Side, Sight, trimmed};
-use super::words::percent;
+use super::sight::{Side, Sight};
 use crate::finite::{positive, ratio, share};
+use crate::words::{percent, trimmed};
 
 /// Below this use, cost per request is mostly noise and start-up, and no ceiling is told.
 const USE_MIN: f64 = 0.01;
@@ -95,7 +95,7 @@ fn queue(side: &Side) -> Option<String> {
         ));
     }
     (side.run_wait > 0.05 * side.available)
-        .then(|| format!("threads waited for {} cores", trimmed(side.run_wait)))
+        .then(|| format!("threads waited for {} cores", trimmed(side.run_wait, 2)))
 }
 
 /// The resource with the smallest ceiling, `walls` apart. For the load generator the

@@ -6,11 +6,12 @@
 
 use wallfinder_model::Wall;
 
+use super::choice::SURE;
 use super::finding::{Finding, certainty, evidence};
-use super::sight::{FULL, Side, Sight, trimmed};
-use super::words::percent;
-use super::{Conclusion, SURE, shares, slack};
+use super::sight::{FULL, Side, Sight};
+use super::{Conclusion, shares, slack};
 use crate::finite::{ratio, share};
+use crate::words::{capital, percent, trimmed};
 
 /// Above this share of the time used, a side is named alone.
 const NEARLY_ALL: f64 = 0.75;
@@ -46,14 +47,14 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         evidence(
             "server.cores_used",
             server.used,
-            format!("the server used {} cores of them", trimmed(server.used)),
+            format!("the server used {} cores of them", trimmed(server.used, 2)),
         ),
         evidence(
             "client.cores_used",
             client.used,
             format!(
                 "the load generator used {} cores of them",
-                trimmed(client.used)
+                trimmed(client.used, 2)
             ),
         ),
     ];
@@ -79,7 +80,7 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         percent(client_part)
     );
     if let Some(wall) = one {
-        let name = super::capital(wall.words());
+        let name = capital(wall.words());
         let text = format!("{name}, as far as can be told: {told}.");
         let conclusion = Conclusion::new(wall, 0.55 * certainty(full), text, facts);
         return Some(conclusion.with_detail(detail));

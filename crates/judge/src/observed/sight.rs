@@ -8,6 +8,7 @@ use wallfinder_model::{Environment, Step};
 
 use crate::caveats;
 use crate::finite::{known, positive, ratio, share};
+use crate::words::trimmed;
 
 /// A lane this busy was full.
 pub(super) const FULL: f64 = 0.95;
@@ -219,7 +220,7 @@ impl Side {
     /// Whole processors, in words: `its one core`, `its 4 cores`, `its quota of 0.5 cores`.
     pub(super) fn capacity_words(&self) -> String {
         match (self.quota, self.available) {
-            (Some(quota), _) => format!("its quota of {} cores", trimmed(quota)),
+            (Some(quota), _) => format!("its quota of {} cores", trimmed(quota, 2)),
             (None, 1.0) => "its one core".to_owned(),
             (None, n) => format!("its {n:.0} cores"),
         }
@@ -252,10 +253,4 @@ impl Lanes {
             spinning: busiest >= 0.9 && waits > 2.0 * events && waits > 0.0,
         })
     }
-}
-
-/// A number with up to two decimals and no trailing zeros.
-pub(super) fn trimmed(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

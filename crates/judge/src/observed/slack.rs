@@ -10,9 +10,9 @@ use wallfinder_model::{Arrival, Wall};
 
 use super::Conclusion;
 use super::finding::{Finding, evidence};
-use super::sight::{Sight, trimmed};
-use super::words::{percent, time};
+use super::sight::Sight;
 use crate::finite::{ratio, share};
+use crate::words::{percent, time, trimmed};
 
 /// Use above this, without being full, is neither slack nor a wall.
 const NEITHER: f64 = 0.80;
@@ -160,11 +160,14 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
         step.in_flight_mean,
         format!(
             "{} requests were in flight on average, {} at the most",
-            trimmed(if step.in_flight_mean.is_finite() {
-                step.in_flight_mean
-            } else {
-                0.0
-            }),
+            trimmed(
+                if step.in_flight_mean.is_finite() {
+                    step.in_flight_mean
+                } else {
+                    0.0
+                },
+                2
+            ),
             step.load.in_flight_max()
         ),
     )];
@@ -249,7 +252,7 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
             0.6,
             format!(
                 "Too little in flight: of {most:.0} that the load allows only {} were, while both sides idled.",
-                trimmed(step.in_flight_mean)
+                trimmed(step.in_flight_mean, 2)
             ),
             vec![evidence(
                 "load.in_flight_share",

@@ -88,6 +88,42 @@ because = '{us | us}'
 }
 
 #[test]
+fn a_disturbed_step_leaves_a_claim_open_unless_it_does_not_mind() {
+    let claim = |calm: &str| {
+        with_claim(&format!(
+            r#"[[claim]]
+id = "fast"
+claim = "It is fast"
+source = "a page"
+{calm}
+confirmed = 'best("simple", "engine").throughput > 1000'
+contradicted = 'best("simple", "engine").throughput < 500'
+because = '{{best("simple", "engine").throughput | rate}}/s'
+"#
+        ))
+    };
+    let noisy = || {
+        let mut apparatus = server(500.0);
+        apparatus.others_on_client = 0.6;
+        apparatus
+    };
+    let claims = judge(&claim(""), noisy());
+    assert_eq!(claims[0].outcome, Outcome::Open);
+    assert_eq!(
+        claims[0].because,
+        "`simple/engine/c1` was disturbed: others used 0.60 cores of the client's processors; else: 2,000/s"
+    );
+    assert_eq!(
+        judge(&claim("calm = false"), noisy())[0].outcome,
+        Outcome::Confirmed
+    );
+    assert_eq!(
+        judge(&claim("calm = true"), server(500.0))[0].outcome,
+        Outcome::Confirmed
+    );
+}
+
+#[test]
 fn conditions_that_are_true_together_are_a_fault_and_no_outcome() {
     // Exclusive on the made-up data of the check, not on these.
     let study = with_claim(

@@ -253,6 +253,28 @@ fn a_symmetric_distribution_confirms_the_law_with_the_median_too() {
 }
 
 #[test]
+fn a_noisy_machine_decides_costs_and_arithmetic_and_no_walls() {
+    let mut apparatus = DoubleApparatus::new(as_a_lean_engine_finds);
+    apparatus.others_on_client = 0.6;
+    let found = outcomes(&run_with(apparatus, Size::Demo));
+    expect(
+        &found,
+        &[
+            "simple-client-bound/engine",
+            "compute-server-bound/engine",
+            "no-client-fixes-it",
+            "compute-past-knee",
+        ],
+        Outcome::Open,
+    );
+    expect(
+        &found,
+        &["server-cost-source", "client-cost-here/engine"],
+        Outcome::Contradicted,
+    );
+}
+
+#[test]
 fn an_unseen_server_leaves_costs_open() {
     let mut apparatus = DoubleApparatus::new(as_a_lean_engine_finds);
     apparatus.server_seen = false;

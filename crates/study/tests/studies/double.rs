@@ -46,6 +46,8 @@ pub(crate) struct DoubleApparatus {
     pub(crate) p50_share: f64,
     /// Whether the server's processes are seen.
     pub(crate) server_seen: bool,
+    /// Cores that others use of the client's processor, which is then full.
+    pub(crate) others_on_client: f64,
     /// What happened, in order.
     pub(crate) log: Vec<String>,
 }
@@ -60,6 +62,7 @@ impl DoubleApparatus {
             interrupt_at: None,
             p50_share: 0.8,
             server_seen: true,
+            others_on_client: 0.0,
             log: Vec::new(),
         }
     }
@@ -114,6 +117,11 @@ impl Apparatus for DoubleApparatus {
         let mut measured = measured(step, (self.model)(step), self.p50_share);
         if !self.server_seen {
             measured.telemetry.server = None;
+        }
+        if let (Some(client), true) = (&mut measured.telemetry.client, self.others_on_client > 0.0)
+        {
+            client.neighbour_cores = self.others_on_client;
+            client.cpus_busy = 1.0;
         }
         Ok(measured)
     }

@@ -1,7 +1,9 @@
 //! Numbers as a colleague would say them.
+//!
+//! For sentences of verdicts and claims; tables are the report's business.
 
 /// `98 %`, `0.4 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value > 0.0 && value < 1.0 {
         format!("{value:.1} %")
@@ -11,7 +13,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// `28,140`, `790`, `3.5`.
-pub(crate) fn rate(value: f64) -> String {
+pub fn rate(value: f64) -> String {
     if !value.is_finite() {
         return "unknown".to_owned();
     }
@@ -30,7 +32,7 @@ pub(crate) fn rate(value: f64) -> String {
 }
 
 /// `3.4 ms`, `250 µs`, `1.2 s`.
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.1} s"),
         s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
@@ -38,8 +40,18 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
+/// A number with so many decimals at the most, and no trailing zeros: `0.5`, `12`.
+pub fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
 /// The first letter in upper case.
-pub(crate) fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
@@ -61,5 +73,9 @@ mod tests {
         assert_eq!(rate(f64::NAN), "unknown");
         assert_eq!(time(0.0034), "3.4 ms");
         assert_eq!(capital("the server"), "The server");
+        assert_eq!(
+            (trimmed(0.5, 2), trimmed(100.0, 0)),
+            ("0.5".into(), "100".into())
+        );
     }
 }

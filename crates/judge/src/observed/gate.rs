@@ -1,0 +1,177 @@
+//! Before walls: steps that say nothing of any, loads that asked for no more, and phases.
+
+use wallfinder_model::{Arrival, Wall};
+
+use super::finding::{self, evidence};
+use super::sight::Sight;
+use super::{Conclusion, phases, slack};
+use crate::words::{percent, rate};
+use crate::{caveats, identity};
+
+/// Failures above this share leave nothing to be said of walls.
+const ERRORS_TOO_MANY: f64 = 0.10;
+/// Stolen time above this share leaves nothing to be said of walls.
+const STEAL_TOO_MUCH: f64 = 0.10;
+
+/// What must hold before any wall is named.
+pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
+    let counts = &sight.step.counts;
+    let errors = identity::error_share(counts);
+    let class = identity::worst_class(counts).unwrap_or("unknown");
+    let failures = || {
+        evidence(
+            "errors.share",
+            errors,
+            format!(
+                "{} of the requests failed, most as {class}",
+                percent(errors)
+            ),
+        )
+    };
+    if class.starts_with("local.") && errors > caveats::ERRORS_MAX {
+        let what = match class {
+            "local.port" => "local ports",
+            "local.fd" => "file descriptors",
+            _ => "kernel memory for sockets",
+        };
+        let sentence = format!(
+            "The load generator's side: it ran out of {what}, so it could not keep in flight what was asked."
+        );
+        return Some(
+            Conclusion::new(Wall::Concurrency, 0.7, sentence, vec![failures()])
+                .with_detail(Some(format!("the client ran out of {what}"))),
+        );
+    }
+    if errors > ERRORS_TOO_MANY {
+        return Some(Conclusion::inconclusive(
+            format!(
+                "Not decided: {} of the requests failed ({class}), and failures are not throughput.",
+                percent(errors)
+            ),
+            vec![failures()],
+        ));
+    }
+    if sight.throughput <= 0.0 || counts.answered == 0 {
+        return Some(Conclusion::inconclusive(
+            "Not decided: there were no good answers.".to_owned(),
+            vec![evidence(
+                "throughput",
+                0.0,
+                "no good answers in the window".to_owned(),
+            )],
+        ));
+    }
+    if sight.steal > STEAL_TOO_MUCH {
+        return Some(Conclusion::inconclusive(
+            format!(
+                "Not decided: the hypervisor took {} of the processors in use.",
+                percent(sight.steal)
+            ),
+            vec![evidence(
+                "steal.share",
+                sight.steal,
+                format!(
+                    "{} of the processors in use was stolen",
+                    percent(sight.steal)
+                ),
+            )],
+        ));
+    }
+    if sight.client.is_none() && sight.lanes.is_none() && sight.server.is_none() {
+        return Some(Conclusion::inconclusive(
+            "Not decided: neither the server's processes nor the load generator's were seen."
+                .to_owned(),
+            vec![evidence(
+                "sides.seen",
+                0.0,
+                "no telemetry of either side".to_owned(),
+            )],
+        ));
+    }
+    None
+}
+
+/// An open loop that got what it asked for was limited by the asking.
+pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
+    let step = sight.step;
+    let asked = caveats::asked_rate(step)?;
+    let counts = &step.counts;
+    let ended = sight.throughput / (1.0 - identity::error_share(counts)).max(0.1);
+    // A Poisson schedule asks for a random number: three deviations are its own.
+    let chance = match step.load.arrival {
+        Arrival::Poisson { .. } => 3.0 / (counts.scheduled.max(1) as f64).sqrt(),
+        _ => 0.0,
+    };
+    let reached = ended / asked;
+    let grown = counts.not_sent.max(0) as f64 / (counts.scheduled.max(1) as f64);
+    if reached < caveats::RATE_MIN - chance || grown > 0.01 + chance {
+        return None;
+    }
+    let full = finding::all(sight)
+        .into_iter()
+        .max_by(|a, b| a.strength.total_cmp(&b.strength));
+    let mut facts = vec![evidence(
+        "load.rate_reached",
+        reached,
+        format!(
+            "{} requests/s were asked for and {} of them were answered",
+            rate(asked),
+            percent(reached.min(1.0))
+        ),
+    )];
+    let mut confidence = 0.95;
+    let mut sentence = format!(
+        "The offered load: {}/s were asked for and {}/s were answered; no more was wanted.",
+        rate(asked),
+        rate(sight.throughput)
+    );
+    if let Some(full) = full.filter(|finding| finding.strength >= 0.8) {
+        confidence = 0.6;
+        sentence = format!(
+            "The offered load: {}/s were asked for and answered, but {} is all but full: {}.",
+            rate(asked),
+            full.wall.words(),
+            full.clause
+        );
+        facts.extend(full.evidence);
+    }
+    facts.extend(slack::elsewhere(sight, &[]));
+    Some(Conclusion::new(
+        Wall::OfferedLoad,
+        confidence,
+        sentence,
+        facts,
+    ))
+}
+
+/// Different resources full at different times.
+pub(super) fn alternating(sight: &Sight) -> Option<Conclusion> {
+    let shares = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
+    let parts: Vec<String> = shares
+        .iter()
+        .map(|(wall, share)| format!("{} in {} of the ticks", wall.words(), percent(*share)))
+        .collect();
+    let facts = shares
+        .iter()
+        .map(|(wall, share)| {
+            evidence(
+                &format!("phases.{}", wall.label()),
+                *share,
+                format!(
+                    "{} alone was full in {} of the ticks",
+                    wall.words(),
+                    percent(*share)
+                ),
+            )
+        })
+        .collect();
+    let sentence = format!("Phases that alternate: {}.", parts.join(", "));
+    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.7, sentence, facts)
+        .with_detail(Some("phases".to_owned()));
+    let sum: f64 = shares.values().sum();
+    conclusion.shares = shares
+        .iter()
+        .map(|(wall, share)| (wall.label().to_owned(), share / sum))
+        .collect();
+    Some(conclusion)
+}
