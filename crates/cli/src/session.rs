@@ -41,7 +41,7 @@ impl Session {
         presenter: Presenter,
     ) -> Result<Session, Failed> {
         let now = SystemTime::now();
-        let folder = RunFolder::create(&output.runs, &plan.name, now).map_err(store)?;
+        let folder = create_folder(&output.runs, &plan.name, now)?;
         let steps = plan.steps.len() as u32;
         let record = Record {
             schema: SCHEMA.to_owned(),
@@ -143,6 +143,21 @@ impl Session {
             None => Ok(self.record),
         }
     }
+}
+
+/// Folders made for one name within one second.
+const SAME_SECOND_MAX: u32 = 20;
+
+/// A folder of its own for each run, also for several of one name within a second.
+fn create_folder(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, Failed> {
+    let mut folder = RunFolder::create(runs, name, now);
+    for number in 2..=SAME_SECOND_MAX {
+        if !matches!(folder, Err(StoreError::Exists { .. })) {
+            break;
+        }
+        folder = RunFolder::create(runs, &format!("{name}-{number}"), now);
+    }
+    folder.map_err(store)
 }
 
 /// Passes what happens in a step on to the journal and to who watches.

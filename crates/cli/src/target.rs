@@ -121,6 +121,24 @@ impl Url {
         format!("{}://{user}{address}{}", self.scheme, self.path_and_query)
     }
 
+    /// What must not be shown, whoever says it: user information, its password, values of
+    /// secret-looking query fields.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mut secrets: Vec<String> = self.user_info.iter().cloned().collect();
+        let password = self
+            .user_info
+            .iter()
+            .filter_map(|info| info.split_once(':'));
+        secrets.extend(password.map(|(_, password)| password.to_owned()));
+        if let Some((_, query)) = self.path_and_query.split_once('?') {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let secret = pairs.filter(|(name, _)| is_secret(name));
+            secrets.extend(secret.map(|(_, value)| value.to_owned()));
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        secrets
+    }
+
     /// What the record keeps.
     pub(crate) fn target(&self, address: SocketAddr) -> Target {
         Target {
@@ -209,11 +227,17 @@ fn redact_query(query: &str) -> String {
 }
 
 /// A word of the command line as it may be kept: user information of URLs, secret-looking
-/// query values, and values of header fields with such names are `***`.
+/// query values, and values of header fields with such names are `***`. A URL may lack its
+/// scheme.
 pub(crate) fn redact(word: &str) -> String {
-    if let Some((scheme, rest)) = word.split_once("://") {
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (place, path) = rest.split_at(end);
+    let (scheme, rest) = match word.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), word),
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (place, path) = rest.split_at(end);
+    let url = !scheme.is_empty() || !word.contains(char::is_whitespace);
+    if url && (place.contains('@') || path.contains('?')) {
         let place = match place.rsplit_once('@') {
             Some((_, place)) => format!("***@{place}"),
             None => place.to_owned(),
@@ -222,7 +246,7 @@ pub(crate) fn redact(word: &str) -> String {
             Some((path, query)) => format!("{path}?{}", redact_query(query)),
             None => path.to_owned(),
         };
-        return format!("{scheme}://{place}{path}");
+        return format!("{scheme}{place}{path}");
     }
     match word.split_once(':') {
         Some((name, _)) if is_secret(name) && !name.contains(char::is_whitespace) => {
@@ -268,6 +292,17 @@ mod tests {
         assert_eq!(redact("Authorization: Bearer x"), "Authorization: ***");
         assert_eq!(redact("Accept: text/html"), "Accept: text/html");
         assert_eq!(redact("http://a:b@h/?token=z"), "http://***@h/?token=***");
+        assert_eq!(
+            redact("me:pw@h:80/?api_key=z&n=1"),
+            "***@h:80/?api_key=***&n=1"
+        );
+        assert_eq!(redact("127.0.0.1:8083/simple"), "127.0.0.1:8083/simple");
+        assert_eq!(
+            Url::parse("http://me:hush@h/?token=sesame&n=1")
+                .unwrap()
+                .secrets(),
+            ["me:hush", "hush", "sesame"]
+        );
         let error = Url::parse("ftp://me:hush@host/").unwrap_err();
         assert!(!error.message.contains("hush"), "{}", error.message);
     }

@@ -4,6 +4,7 @@
 //! an empty field. The first row names the columns; [`STEP_COLUMNS`] and
 //! [`INTERVAL_COLUMNS`] say what they hold.
 
+use crate::look::clean;
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Histogram, Interval};
 use wallfinder_model::{Record, Step};
@@ -54,7 +55,9 @@ impl Cell {
 }
 
 /// A field of words. A label that a spreadsheet would run as a formula gets an apostrophe.
+/// Control characters go the way that they go in text.
 fn quote(text: &str, row: &mut String) {
+    let text = &clean(text);
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let guard = if formula { "'" } else { "" };
     if formula || text.contains(['"', ',', '\n', '\r']) {

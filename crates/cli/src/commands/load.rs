@@ -22,7 +22,7 @@ use crate::interrupt::Interrupts;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
-use crate::target::{SUBJECT_HOST, Url, redact};
+use crate::target::{SUBJECT_HOST, Url};
 
 /// How long the engine's own ceiling is measured after a step.
 pub(crate) const CALIBRATE_FOR: Nanos = Nanos::from_millis(600);
@@ -257,6 +257,7 @@ fn orders(
             Some(command) => Producer::Foreign {
                 spec: Box::new(driver_spec(command, &load, shapes.len())?),
                 url: url.with_address(server.address),
+                secrets: url.secrets(),
             },
         };
         Ok(StepOrder {
@@ -365,11 +366,12 @@ fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
         url.authority.clone(),
         url.path_and_query.clone(),
     );
-    for header in &flags.headers {
+    for (at, header) in flags.headers.iter().enumerate() {
+        // Not quoted back: it may hold a secret.
         let (name, value) = header.split_once(':').ok_or_else(|| {
             Failed::usage(format!(
-                "`{}` is not a header field such as 'Accept: text/html'",
-                redact(header)
+                "-H number {} has no colon: write it as 'Accept: text/html'",
+                at + 1
             ))
         })?;
         request = request.header(name.trim(), value.trim());

@@ -316,6 +316,7 @@ impl Bench {
         Ok(Producer::Foreign {
             spec: Box::new(spec),
             url: url.to_owned(),
+            secrets: Vec::new(),
         })
     }
 
