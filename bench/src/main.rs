@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use wallfinder_bench::contestants::{Contestant, Tools};
@@ -55,6 +56,9 @@ struct Bench {
     /// How often a turn is taken again while others use more than 4 % of the processors.
     #[arg(long, default_value_t = 3)]
     patience: usize,
+    /// How many seconds a turn may wait for others to pause.
+    #[arg(long, default_value_t = 10)]
+    lull: u64,
     /// Of the order of turns; from the clock otherwise.
     #[arg(long)]
     seed: Option<u64>,
@@ -126,6 +130,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
     let size = race::Size {
         rounds: if bench.quick { 2 } else { bench.rounds },
         patience: if bench.quick { 0 } else { bench.patience },
+        lull: Duration::from_secs(if bench.quick { 0 } else { bench.lull }),
         seconds: if bench.quick {
             1.0
         } else {

@@ -20,6 +20,8 @@ pub struct Size {
     pub seconds: f64,
     /// How often a turn that others disturbed is taken again.
     pub patience: usize,
+    /// How long a turn may wait for others to pause.
+    pub lull: Duration,
 }
 
 /// One contestant's turn.
@@ -160,7 +162,11 @@ fn patient_turn(
     size: Size,
 ) -> Result<Result<Turn, String>, String> {
     let mut best: Option<Turn> = None;
+    let cpus = cpus(tools, subject);
     for _ in 0..=size.patience {
+        if !size.lull.is_zero() {
+            noise::wait_for_lull(&cpus, size.lull);
+        }
         let turn = match turn(scenario, contestant, tools, subject, size.seconds)? {
             Ok(turn) => turn,
             Err(why) => return Ok(best.ok_or(why)),
@@ -173,6 +179,11 @@ fn patient_turn(
         }
     }
     Ok(best.ok_or_else(|| "no turn".to_owned()))
+}
+
+fn cpus(tools: &Tools, subject: &Subject) -> Vec<u32> {
+    let cpus = [Some(subject.cpu), tools.client_cpu];
+    cpus.into_iter().flatten().collect()
 }
 
 /// The outer error is the server's, the inner one the contestant's.
@@ -188,8 +199,7 @@ fn turn(
         Ok(command) => command,
         Err(why) => return Ok(Err(why)),
     };
-    let cpus = [Some(subject.cpu), tools.client_cpu];
-    let cpus: Vec<u32> = cpus.into_iter().flatten().collect();
+    let cpus = cpus(tools, subject);
     let (began, busy_before) = (Instant::now(), noise::busy_seconds(&cpus));
     let server_before = subject.cpu_seconds()?;
     let at_most = Duration::from_secs_f64(seconds * 2.0 + 30.0);

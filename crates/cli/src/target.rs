@@ -237,10 +237,11 @@ pub(crate) fn redact(word: &str) -> String {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (place, path) = rest.split_at(end);
     let url = !scheme.is_empty() || !word.contains(char::is_whitespace);
-    if url && (place.contains('@') || path.contains('?')) {
+    let user_info = place.rfind('@').is_some_and(|at| at > 0);
+    if url && (user_info || path.contains('?')) {
         let place = match place.rsplit_once('@') {
-            Some((_, place)) => format!("***@{place}"),
-            None => place.to_owned(),
+            Some((_, place)) if user_info => format!("***@{place}"),
+            _ => place.to_owned(),
         };
         let path = match path.split_once('?') {
             Some((path, query)) => format!("{path}?{}", redact_query(query)),
