@@ -13,7 +13,7 @@ use crate::words::{capital, percent, trimmed};
 /// A finding this sure can be a wall.
 pub(super) const SURE: f64 = 0.5;
 /// Share of a side's processors in others' hands from which its numbers are theirs too.
-const CROWDED: f64 = 0.15;
+pub(super) const CROWDED: f64 = 0.15;
 /// Levels nearer than this cannot be told apart.
 const APART: f64 = 0.03;
 

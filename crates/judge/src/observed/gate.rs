@@ -2,6 +2,7 @@
 
 use wallfinder_model::{Arrival, Wall};
 
+use super::choice::CROWDED;
 use super::finding::{self, evidence};
 use super::sight::Sight;
 use super::{Conclusion, phases, slack};
@@ -146,6 +147,15 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
 
 /// Different resources full at different times.
 pub(super) fn alternating(sight: &Sight) -> Option<Conclusion> {
+    // Neighbours come and go, and would be taken for phases.
+    let sides = [&sight.client, &sight.server];
+    if sides
+        .into_iter()
+        .flatten()
+        .any(|side| side.crowded() >= CROWDED)
+    {
+        return None;
+    }
     let shares = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
     let parts: Vec<String> = shares
         .iter()

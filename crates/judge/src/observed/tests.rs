@@ -687,9 +687,9 @@ mod nulls {
     }
 }
 
-#[test]
-fn phases_that_alternate_are_found_behind_their_means() {
-    let verdict = judge(a_step().link(0.5, 0.02).server(1.0, 0.5).with(|step| {
+/// Half of the time the server is busy, half of it the link.
+fn phased() -> DoubleStep {
+    a_step().link(0.5, 0.02).server(1.0, 0.5).with(|step| {
         step.series = (0..100)
             .map(|i| {
                 let heavy = (i / 4) % 2 == 0;
@@ -708,10 +708,23 @@ fn phases_that_alternate_are_found_behind_their_means() {
                 }
             })
             .collect();
-    }));
+    })
+}
+
+#[test]
+fn phases_that_alternate_are_found_behind_their_means() {
+    let verdict = judge(phased());
     expect(&verdict, Wall::CoLimited);
     assert_eq!(verdict.detail.as_deref(), Some("phases"));
     assert!((verdict.shares["downlink"] - 0.5).abs() < 0.1);
+}
+
+#[test]
+fn neighbours_that_come_and_go_are_no_phases() {
+    let verdict = judge(phased().with(|step| {
+        step.telemetry.server.as_mut().unwrap().neighbour_cores = 0.4;
+    }));
+    assert_ne!(verdict.detail.as_deref(), Some("phases"));
 }
 
 #[test]
