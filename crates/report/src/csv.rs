@@ -55,15 +55,21 @@ impl Cell {
 }
 
 /// A field of words. A label that a spreadsheet would run as a formula gets an apostrophe.
-/// Control characters go the way that they go in text.
+/// Line ends and tabs are data here; other control characters are not.
 fn quote(text: &str, row: &mut String) {
-    let text = &clean(text);
+    let text: String = text
+        .split_inclusive(['\n', '\r', '\t'])
+        .map(|piece| match piece.char_indices().next_back() {
+            Some((at, end @ ('\n' | '\r' | '\t'))) => format!("{}{end}", clean(&piece[..at])),
+            _ => clean(piece),
+        })
+        .collect();
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let guard = if formula { "'" } else { "" };
     if formula || text.contains(['"', ',', '\n', '\r']) {
         row.push_str(&format!("\"{guard}{}\"", text.replace('"', "\"\"")));
     } else {
-        row.push_str(text);
+        row.push_str(&text);
     }
 }
 
