@@ -34,6 +34,9 @@ const LOAD_PART: f64 = 0.25;
 /// Part of the load left out at its start: connecting, and the driver's own warm-up.
 const RISE_PART: f64 = 0.1;
 
+/// A mean latency of fewer steps of the driver's clock than this says nothing.
+const RESOLUTIONS_MIN: f64 = 20.0;
+
 /// What one request and its answer weigh, in bytes of TCP payload.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
@@ -274,7 +277,11 @@ fn quantiles_only(latency: &Latency, count: u64) -> Histogram {
         hdr_v2: String::new(),
         count,
         beyond: 0,
-        mean_ns: latency.mean_ns.unwrap_or(0.0),
+        // A mean of a few steps of the tool's clock is none: 0 stands for not known.
+        mean_ns: latency
+            .mean_ns
+            .filter(|mean| *mean >= RESOLUTIONS_MIN * latency.resolution_ns.unwrap_or(0) as f64)
+            .unwrap_or(0.0),
         stdev_ns: latency.stdev_ns.unwrap_or(0.0),
         min_ns: latency.min_ns.unwrap_or(0),
         max_ns: latency.max_ns.unwrap_or(0),

@@ -48,8 +48,8 @@ const DRAIN_NS: u64 = 1_000_000_000;
 /// Batching (see [`Batching`]): when answers queue at least this many times as long as the
 /// quickest took, at most this part of their time is spent waiting for more of them.
 const QUEUEING_TIMES: u64 = 4;
-const BATCH_WAIT_PART: u64 = 20;
-const BATCH_WAIT_MAX_NS: u64 = 100_000;
+const BATCH_WAIT_PART: u64 = 8;
+const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
 /// Sockets whose state is asked of the kernel at the end.
 const SOCKETS_LOOKED_AT: u32 = 64;
@@ -199,7 +199,7 @@ impl Batching {
         if mean_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
             let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS);
             self.wait_us = (wait_ns / 1000) as u32;
-            self.batch = (in_flight / 8).clamp(1, BATCH_MAX) as u32;
+            self.batch = (in_flight / 4).clamp(1, BATCH_MAX) as u32;
         }
     }
 }
