@@ -51,6 +51,9 @@ const QUEUEING_TIMES: u64 = 4;
 const BATCH_WAIT_PART: u64 = 8;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
+/// A lane busier than this in an open loop lets answers gather, for so long at the most.
+const OPEN_BUSY: f64 = 0.5;
+const OPEN_GATHER_US: u32 = 25;
 /// Sockets whose state is asked of the kernel at the end.
 const SOCKETS_LOOKED_AT: u32 = 64;
 
@@ -169,8 +172,11 @@ const FREE: Slot = Slot {
 /// server anyway, a closed loop may let a few of them gather: the requests in flight and
 /// the throughput fix the mean latency (N/X), so a short wait here only moves time from
 /// the server's queue to this one. Where nothing queues, waiting would slow the loop
-/// down, so there is none: the quickest answer tells the two apart. An open loop never
-/// waits.
+/// down, so there is none: the quickest answer tells the two apart.
+///
+/// An open loop's lane that is busy with one call for each request and one for each answer
+/// falls behind its own schedule. Then, and only then, answers may gather for some
+/// microseconds; what is due still goes out when it is due.
 #[derive(Debug, Clone, Copy)]
 struct Batching {
     batch: u32,
@@ -185,7 +191,17 @@ impl Batching {
         quickest_ns: u64::MAX,
     };
 
-    /// Adapts to what the last report saw.
+    /// Adapts an open loop to the lane's share of its processor.
+    fn adapt_open(&mut self, busy: f64) {
+        if busy > OPEN_BUSY {
+            self.batch = BATCH_MAX as u32;
+            self.wait_us = OPEN_GATHER_US;
+        } else if busy < OPEN_BUSY / 3.0 {
+            self.batch = 1;
+        }
+    }
+
+    /// Adapts a closed loop to what the last report saw.
     fn adapt(&mut self, report: &Report, in_flight: u64) {
         let service = &report.service;
         self.batch = 1;
@@ -240,6 +256,7 @@ pub struct Lane<W: Wire, I: Io> {
     published_ns: u64,
     randomness: u64,
     batching: Batching,
+    cpu_at_publish_ns: u64,
     /// No more requests: the window is over.
     closing: bool,
     end: LaneEnd,
@@ -314,6 +331,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             published_ns: 0,
             randomness: mix(plan.seed ^ u64::from(plan.lane)),
             batching: Batching::ONE_BY_ONE,
+            cpu_at_publish_ns: 0,
             closing: false,
             end,
             plan,
@@ -984,12 +1002,18 @@ impl<W: Wire, I: Io> Lane<W, I> {
             "requests were lost"
         );
         self.published_ns = now;
+        let cpu_ns = clock::thread_cpu_ns();
         if self.schedule.is_none() {
             self.batching.adapt(&self.report, self.counters.in_flight);
+        } else {
+            let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns);
+            let span_ns = now.saturating_sub(self.report.from_ns).max(1);
+            self.batching.adapt_open(busy_ns as f64 / span_ns as f64);
         }
+        self.cpu_at_publish_ns = cpu_ns;
         self.report.to_ns = now;
         self.report.totals.clone_from(&self.counters);
-        self.report.cpu_ns = clock::thread_cpu_ns();
+        self.report.cpu_ns = cpu_ns;
         self.report.edge = edge;
         if edge.is_some() {
             self.publication.swap_at_edge(&mut self.report);

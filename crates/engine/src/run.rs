@@ -263,6 +263,7 @@ where
                         let _ = process::pin_to(&[cpu]);
                     }
                     process::exact_timers();
+                    process::short_turns();
                     // Opened here: an io_uring belongs to the thread that submits to it.
                     let io = I::open(&config)?;
                     Lane::<W, I>::new(plan, shared_signals, publication, io, shared).run()
