@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -279,18 +279,53 @@ where
                 }
             }
         }
-        let mut collector = Collector::new(&plans, &publications);
+        let (tell, told) = mpsc::channel();
+        let mut collector = Collector::new(&plans, &publications, tell);
         let all_ended = || lanes.iter().all(|lane| lane.is_finished());
         collector.start_when_ready(signals, watcher, &all_ended);
-        while !all_ended() {
-            thread::sleep(collector.time_to_next(&spec.load));
-            collector.collect(watcher);
-        }
-        collector.collect(watcher);
+        let ended = AtomicBool::new(false);
+        let collected = thread::scope(|beside| {
+            // Merging takes a millisecond ten times a second, perhaps on a lane's processor.
+            let merging = beside.spawn(|| {
+                process::go_last();
+                while !ended.load(Ordering::Relaxed) {
+                    thread::sleep(collector.time_to_next(&spec.load));
+                    collector.collect();
+                }
+                collector.collect();
+                collector
+            });
+            while !all_ended() {
+                hear(&told, watcher, COLLECT_EVERY);
+            }
+            ended.store(true, Ordering::Relaxed);
+            merging.join()
+        });
+        let collector = match collected {
+            Ok(collector) => collector,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        hear(&told, watcher, Duration::ZERO);
         let results: Vec<LaneResult<W::Shared>> =
             lanes.into_iter().map(|lane| lane.join()).collect();
         conclude::<W, I>(spec, collector, results)
     })
+}
+
+/// What the collector tells those who watch.
+enum News {
+    Interval(Interval),
+    Edge(Edge),
+}
+
+/// Passes news on until there is none for so long.
+fn hear(told: &mpsc::Receiver<News>, watcher: &mut dyn Watcher, wait: Duration) {
+    while let Ok(news) = told.recv_timeout(wait) {
+        match news {
+            News::Interval(interval) => watcher.interval(&interval),
+            News::Edge(edge) => watcher.edge(edge),
+        }
+    }
 }
 
 fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
@@ -335,6 +370,7 @@ struct Slice {
 
 /// Merges the lanes' reports: into slices as they come, into the window at the end.
 struct Collector<'p> {
+    tell: mpsc::Sender<News>,
     publications: &'p [Publication],
     plans: &'p [LanePlan],
     zero_ns: u64,
@@ -350,8 +386,13 @@ struct Collector<'p> {
 }
 
 impl<'p> Collector<'p> {
-    fn new(plans: &'p [LanePlan], publications: &'p [Publication]) -> Collector<'p> {
+    fn new(
+        plans: &'p [LanePlan],
+        publications: &'p [Publication],
+        tell: mpsc::Sender<News>,
+    ) -> Collector<'p> {
         Collector {
+            tell,
             publications,
             plans,
             zero_ns: 0,
@@ -404,14 +445,14 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn collect(&mut self, watcher: &mut dyn Watcher) {
+    fn collect(&mut self) {
         // In rounds over the lanes, so that a slice holds one report of each.
         loop {
             let mut took = false;
             for lane in 0..self.publications.len() {
                 if let Some(report) = self.publications[lane].take() {
                     took = true;
-                    self.merge(lane, &report, watcher);
+                    self.merge(lane, &report);
                     self.publications[lane].give_back(report);
                 }
             }
@@ -421,7 +462,7 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn merge(&mut self, lane: usize, report: &Report, watcher: &mut dyn Watcher) {
+    fn merge(&mut self, lane: usize, report: &Report) {
         let window = &mut self.windows[lane];
         let change = report.totals.since(&window.last_totals);
         window.last_totals.clone_from(&report.totals);
@@ -441,7 +482,7 @@ impl<'p> Collector<'p> {
         if let Some(edge) = report.edge
             && lane + 1 == self.windows.len()
         {
-            watcher.edge(edge);
+            self.tell(News::Edge(edge));
         }
         self.slice_latency.add(&report.latency);
         let interval = &mut self.slice.interval;
@@ -454,11 +495,16 @@ impl<'p> Collector<'p> {
         self.slice.in_flight += report.totals.in_flight;
         self.slice_reports += 1;
         if self.slice_reports == self.publications.len() {
-            self.end_slice(watcher);
+            self.end_slice();
         }
     }
 
-    fn end_slice(&mut self, watcher: &mut dyn Watcher) {
+    /// Nobody listens any more once the run is called off.
+    fn tell(&self, news: News) {
+        let _ = self.tell.send(news);
+    }
+
+    fn end_slice(&mut self) {
         let Slice {
             mut interval,
             in_flight,
@@ -469,7 +515,7 @@ impl<'p> Collector<'p> {
         interval.max_ns = self.slice_latency.max_ns();
         self.slice_latency.clear();
         self.slice_reports = 0;
-        watcher.interval(&interval);
+        self.tell(News::Interval(interval.clone()));
         self.intervals.push(interval);
     }
 }

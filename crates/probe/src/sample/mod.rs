@@ -178,6 +178,8 @@ impl Shared {
             // Where it may not be pinned it samples all the same.
             let _ = process::pin_to(&[cpu]);
         }
+        // On a lane's processor a tick of half a millisecond would hold the lane up.
+        process::go_last();
         let started = Instant::now();
         let mut due = tick;
         while self.sleep_until(started + due) {
