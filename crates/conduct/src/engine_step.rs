@@ -130,6 +130,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
             .map(|why| Caveat::ServerNotSeen { why: why.clone() })
             .collect(),
         verdict: None,
+        experiment: None,
         series: Vec::new(),
     }
 }

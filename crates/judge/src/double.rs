@@ -108,6 +108,7 @@ pub(crate) fn a_step() -> DoubleStep {
             ..LaneSummary::default()
         }],
         verdict: None,
+        experiment: None,
         series: Vec::new(),
     };
     DoubleStep { step }
@@ -361,6 +362,8 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
             server_cpus: vec![0],
             subject: None,
             driver: None,
+            link: None,
+            effort: None,
         },
         environment: a_machine(),
         steps,

@@ -16,6 +16,7 @@
 
 pub mod caveat;
 pub mod environment;
+pub mod experiment;
 pub mod failure;
 pub mod plan;
 pub mod record;
@@ -25,6 +26,7 @@ pub mod verdict;
 
 pub use caveat::Caveat;
 pub use environment::Environment;
+pub use experiment::{Effort, Experiment, Squeeze};
 pub use failure::Failure;
 pub use plan::{Arrival, Load, Plan, Stop, Target};
 pub use record::{Record, Step};

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::Effort;
 use crate::units::{Nanos, Rate};
 
 /// Everything that one command sets out to do.
@@ -26,6 +27,12 @@ pub struct Plan {
     pub subject: Option<String>,
     /// The command of a foreign driver that produces the load instead of the engine.
     pub driver: Option<String>,
+    /// The link that was laid between client and server: `1gbit,mtu=1500`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// How much was to be proved, where something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
 }
 
 /// One load to be held.

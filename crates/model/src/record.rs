@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::caveat::Caveat;
 use crate::environment::Environment;
+use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
 use crate::telemetry::{Sample, Telemetry};
 use crate::verdict::Verdict;
@@ -89,6 +90,9 @@ pub struct Step {
     pub caveats: Vec<Caveat>,
     /// The verdict.
     pub verdict: Option<Verdict>,
+    /// The squeezes at this load, where there were some: the verdict is then theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Experiment>,
     /// Telemetry rows: kept in `series.parquet`, not in `record.json`.
     #[serde(skip)]
     #[schemars(skip)]

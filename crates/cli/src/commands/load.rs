@@ -357,6 +357,8 @@ fn plan(
             Producer::Engine(_) => None,
             Producer::Foreign { spec, .. } => Some(spec.command()),
         }),
+        link: None,
+        effort: None,
     }
 }
 

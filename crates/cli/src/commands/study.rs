@@ -249,6 +249,8 @@ fn plan(
             .first()
             .map(|subject| command::join(&subject.command)),
         driver: None,
+        link: None,
+        effort: None,
     })
 }
 

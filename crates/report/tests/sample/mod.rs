@@ -523,6 +523,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             events: answered,
         }],
         verdict: Some(verdict),
+        experiment: None,
         series,
         load,
     }
@@ -620,6 +621,8 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
             server_cpus: vec![0],
             subject: Some("catalogue".into()),
             driver: None,
+            link: None,
+            effort: None,
         },
         environment: environment(),
         steps,

@@ -87,6 +87,8 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
             server_cpus: vec![0],
             subject: None,
             driver: None,
+            link: None,
+            effort: None,
         },
         environment: Environment::default(),
         steps: vec![],
@@ -126,6 +128,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         caveats: vec![],
         lanes: vec![],
         verdict: None,
+        experiment: None,
         series: vec![],
     }
 }

@@ -228,6 +228,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         },
         caveats: Vec::new(),
         verdict: None,
+        experiment: None,
         series: Vec::new(),
     }
 }

@@ -1,0 +1,217 @@
+//! The proof: windows of one load in which one resource at a time was squeezed.
+//!
+//! What it is: what the conductor did and what it saw, in order, so that it can be judged
+//! again later. What it is not: a conclusion; elasticities are the judge's work.
+//!
+//! ```text
+//!  round 0:  sham │ link 0.8 │ server 0.8 │ sham │ client 0.8 │ in-flight 0.8 │ sham
+//!  round 1:  … the same conditions in another order …
+//!             ▲
+//!             └ each window: wash-out (not measured), then measured
+//! ```
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Interval;
+
+/// A small, reversible reduction of one resource.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Squeeze {
+    /// Each of the server's processors made slower.
+    ServerSpeed,
+    /// Processor time taken from the server as a whole: a quota, or one processor less.
+    ServerCapacity,
+    /// The load generator made slower.
+    ClientSpeed,
+    /// Processor time taken from the load generator as a whole.
+    ClientCapacity,
+    /// The rate from server to client.
+    Downlink,
+    /// The rate from client to server.
+    Uplink,
+    /// Requests in flight at the most.
+    InFlight,
+    /// A pause of the client before each request: an added round trip.
+    ThinkTime,
+    /// The rate asked for, in an open loop.
+    OfferedLoad,
+    /// The processors of a process behind the server made slower.
+    BackendSpeed,
+}
+
+impl Squeeze {
+    /// Every squeeze.
+    pub const ALL: [Squeeze; 10] = [
+        Squeeze::ServerSpeed,
+        Squeeze::ServerCapacity,
+        Squeeze::ClientSpeed,
+        Squeeze::ClientCapacity,
+        Squeeze::Downlink,
+        Squeeze::Uplink,
+        Squeeze::InFlight,
+        Squeeze::ThinkTime,
+        Squeeze::OfferedLoad,
+        Squeeze::BackendSpeed,
+    ];
+
+    /// The label, which is also the key of the verdict's elasticities: `server-speed`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Squeeze::ServerSpeed => "server-speed",
+            Squeeze::ServerCapacity => "server-capacity",
+            Squeeze::ClientSpeed => "client-speed",
+            Squeeze::ClientCapacity => "client-capacity",
+            Squeeze::Downlink => "downlink",
+            Squeeze::Uplink => "uplink",
+            Squeeze::InFlight => "in-flight",
+            Squeeze::ThinkTime => "think-time",
+            Squeeze::OfferedLoad => "offered-load",
+            Squeeze::BackendSpeed => "backend-speed",
+        }
+    }
+}
+
+/// How much time an experiment may take, and how sure it may become.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effort {
+    /// About a minute: likely at best.
+    Quick,
+    /// About four minutes.
+    Normal,
+    /// About a quarter of an hour.
+    Thorough,
+}
+
+/// One experiment at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Experiment {
+    /// Seed of the order of the windows.
+    pub seed: u64,
+    /// Effort asked for.
+    pub effort: Effort,
+    /// What was compared. The first is the sham: all machinery in place, at no dose.
+    pub conditions: Vec<Condition>,
+    /// The windows in the order in which they were run.
+    pub windows: Vec<Window>,
+    /// Squeezes that could not be had, and why.
+    pub out_of_reach: Vec<OutOfReach>,
+    /// What the judge must know of where it ran.
+    pub setting: Setting,
+    /// Slices of the whole experiment, wash-outs included; on the windows' time axis.
+    pub intervals: Vec<Interval>,
+    /// Why it ended before it was done, such as a signal or a server that went away.
+    pub cut_short: Option<String>,
+}
+
+/// One thing compared: a squeeze at a dose, or the sham.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Condition {
+    /// What is squeezed; `None`: the sham.
+    pub squeeze: Option<Squeeze>,
+    /// What is left of the resource, as asked for: 0.8 after taking a fifth; 1 for the sham.
+    pub retained: f64,
+    /// How it is done, in words: `SCHED_FIFO thief on cpu 0`.
+    pub how: String,
+}
+
+/// One measured window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// Round, from 0. Every round holds every condition in use, and at least two shams.
+    pub round: u32,
+    /// Index into the conditions.
+    pub condition: u32,
+    /// Which start of the subject served it, from 0.
+    pub restart: u32,
+    /// Start of the measured part, from the start of the experiment.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// Good answers.
+    pub answered: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Good answers per second; for a foreign driver, what the wire says of them.
+    pub throughput: f64,
+    /// Mean requests in flight; `None` for a foreign driver.
+    pub in_flight_mean: Option<f64>,
+    /// Mean latency from the intended instant; `None` for a foreign driver.
+    pub latency_mean_ns: Option<f64>,
+    /// Median latency.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of latency.
+    pub p99_ns: Option<u64>,
+    /// What was left of the resource, as the check of the manipulation measured it.
+    pub retained: Option<f64>,
+    /// Whether the squeeze was in force; `None` where that cannot be told. A squeeze that
+    /// binds nobody (a quota that is not reached) may well be in force.
+    pub in_force: Option<bool>,
+    /// What the check saw: `stole 0.199 of cpu 0`, `throttled in 71 of 100 periods`.
+    pub check: String,
+    /// Cores that the server's processes used.
+    pub server_cores: Option<f64>,
+    /// Cores that the client used.
+    pub client_cores: Option<f64>,
+    /// Share of the processors that the hypervisor took, 0..1.
+    pub steal_share: f64,
+}
+
+impl Window {
+    /// Its length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
+    }
+}
+
+/// A squeeze that was out of reach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OutOfReach {
+    /// Which.
+    pub squeeze: Squeeze,
+    /// Why, and what it would need.
+    pub why: String,
+}
+
+/// Where the experiment ran, as far as its judgement depends on it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// Processors that the server may run on; empty: not known.
+    pub server_cpus: Vec<u32>,
+    /// A quota that the server's group had already, in cores.
+    pub server_quota_cores: Option<f64>,
+    /// Processors that the client may run on.
+    pub client_cpus: Vec<u32>,
+    /// A quota that the client's group had already, in cores.
+    pub client_quota_cores: Option<f64>,
+    /// Whether requests are due by the clock.
+    pub open_loop: bool,
+    /// Requests in flight at the most.
+    pub in_flight_max: u64,
+    /// Whether our own engine made the load.
+    pub own_engine: bool,
+    /// Rate of the link from server to client, bits per second, where it is set by a qdisc.
+    pub downlink_bits: Option<f64>,
+    /// Rate of the link from client to server.
+    pub uplink_bits: Option<f64>,
+    /// Processes on the server's processors that belong to neither side, with the cores
+    /// they used: `stress-ng (4711)`.
+    pub neighbours: Vec<Neighbour>,
+    /// Names of the processes behind the server that may be squeezed apart.
+    pub backends: Vec<String>,
+}
+
+/// Somebody else on the server's processors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Neighbour {
+    /// Its name and process id.
+    pub name: String,
+    /// Cores it used in the first windows.
+    pub cores: f64,
+}
