@@ -55,7 +55,8 @@ impl Check {
 
 /// Rate and punctuality at half of the ceiling.
 pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>, String> {
-    let flags = ["-c", "100"];
+    // Enough that a server that pauses for some milliseconds leaves some free.
+    let flags = ["-c", "500"];
     let closed = engine(tools, subject, &flags, 2.0)?;
     let ceiling = closed.answered as f64 / closed.seconds;
     let asked = (ceiling / 2.0).round();

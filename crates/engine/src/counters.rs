@@ -67,6 +67,8 @@ pub struct Counters {
     pub waits: u64,
     /// Events handled.
     pub events: u64,
+    /// Time spent polling for nothing, before requests that were about to be due.
+    pub polled_ns: u64,
 }
 
 impl Default for Counters {
@@ -86,6 +88,7 @@ impl Default for Counters {
             in_flight_area: 0,
             waits: 0,
             events: 0,
+            polled_ns: 0,
         }
     }
 }
@@ -129,6 +132,7 @@ impl Counters {
         self.in_flight_area += other.in_flight_area;
         self.waits += other.waits;
         self.events += other.events;
+        self.polled_ns += other.polled_ns;
     }
 
     /// What came since an earlier copy. `in_flight` stays that of now.
@@ -146,6 +150,7 @@ impl Counters {
         change.body_bytes -= earlier.body_bytes;
         change.in_flight_area -= earlier.in_flight_area;
         change.waits -= earlier.waits;
+        change.polled_ns -= earlier.polled_ns;
         change.events -= earlier.events;
         change
     }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wallfinder_model::{Arrival, Failure, Load};
 use wallfinder_sys::io::{Event, Io, SendState, Span, Wait};
 use wallfinder_sys::net::TcpInfo;
-use wallfinder_sys::{Errno, allocator, clock};
+use wallfinder_sys::{Errno, allocator, clock, process};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire};
 
 use crate::counters::{Class, Counters};
@@ -54,6 +54,9 @@ const BATCH_MAX: u64 = 32;
 /// A lane busier than this in an open loop lets answers gather, for so long at the most.
 const OPEN_BUSY: f64 = 0.5;
 const OPEN_GATHER_US: u32 = 25;
+/// A lane with a processor to itself does not sleep this close before a request is due: a
+/// sleep may end later than asked by more than that.
+const POLL_BEFORE_NS: u64 = 200_000;
 /// Sockets whose state is asked of the kernel at the end.
 const SOCKETS_LOOKED_AT: u32 = 64;
 
@@ -80,6 +83,8 @@ pub struct LanePlan {
     pub lanes: u32,
     /// Connections of this lane.
     pub connections: u32,
+    /// Whether it is kept on a processor: then polling takes time from nobody.
+    pub pinned: bool,
     /// Requests that this lane may make, where the load counts them.
     pub requests: Option<u64>,
     /// The whole load.
@@ -257,6 +262,7 @@ pub struct Lane<W: Wire, I: Io> {
     randomness: u64,
     batching: Batching,
     cpu_at_publish_ns: u64,
+    polled_at_publish_ns: u64,
     /// No more requests: the window is over.
     closing: bool,
     end: LaneEnd,
@@ -332,6 +338,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             randomness: mix(plan.seed ^ u64::from(plan.lane)),
             batching: Batching::ONE_BY_ONE,
             cpu_at_publish_ns: 0,
+            polled_at_publish_ns: 0,
             closing: false,
             end,
             plan,
@@ -427,9 +434,15 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.start_connecting(now);
             let edge = if opened { close_ns } else { open_ns };
             let timeout_ns = self.time_to_next(now, zero_ns, edge);
+            let done_before = self.counters.issued + self.counters.events;
             self.wait(Some(timeout_ns))?;
             self.handle_events();
+            let began_ns = now;
             let now = clock::monotonic_ns();
+            if timeout_ns == 0 && self.counters.issued + self.counters.events == done_before {
+                self.counters.polled_ns += now - began_ns;
+                process::give_way();
+            }
             self.end_pauses(now);
             self.retry(now);
             if now - self.deadline_checked_ns >= DEADLINE_CHECK_NS {
@@ -509,7 +522,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
             && !self.free.is_empty()
             && let Some(due) = schedule.next_due_ns()
         {
-            until = until.min(zero_ns + due);
+            let margin_ns = if self.plan.pinned { POLL_BEFORE_NS } else { 0 };
+            until = until.min(zero_ns + due - margin_ns.min(due));
         }
         until.saturating_sub(now)
     }
@@ -1006,11 +1020,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
         if self.schedule.is_none() {
             self.batching.adapt(&self.report, self.counters.in_flight);
         } else {
-            let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns);
+            let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
+            let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
             let span_ns = now.saturating_sub(self.report.from_ns).max(1);
             self.batching.adapt_open(busy_ns as f64 / span_ns as f64);
         }
         self.cpu_at_publish_ns = cpu_ns;
+        self.polled_at_publish_ns = self.counters.polled_ns;
         self.report.to_ns = now;
         self.report.totals.clone_from(&self.counters);
         self.report.cpu_ns = cpu_ns;

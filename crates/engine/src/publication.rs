@@ -6,6 +6,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use wallfinder_sys::process;
+
 use crate::counters::Counters;
 use crate::histogram::Latencies;
 
@@ -59,10 +61,15 @@ impl Report {
 
     /// Makes it empty again.
     pub fn clear(&mut self) {
-        self.latency.clear();
-        self.service.clear();
-        self.first_byte.clear();
-        self.lateness.clear();
+        for part in [
+            &mut self.latency,
+            &mut self.service,
+            &mut self.first_byte,
+            &mut self.lateness,
+        ] {
+            part.clear();
+            process::give_way();
+        }
         self.edge = None;
     }
 }

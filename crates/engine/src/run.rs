@@ -293,6 +293,7 @@ where
                     collector.collect();
                 }
                 collector.collect();
+                collector.end_last_slice();
                 collector
             });
             while !all_ended() {
@@ -339,6 +340,7 @@ fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
             lane,
             lanes,
             connections: part(u64::from(spec.load.connections), lane) as u32,
+            pinned: !spec.cpus.is_empty(),
             requests: spec.load.stop.requests.map(|whole| part(whole, lane)),
             load: spec.load.clone(),
             seed: spec.seed,
@@ -468,10 +470,15 @@ impl<'p> Collector<'p> {
         window.last_totals.clone_from(&report.totals);
         let inside = window.open.is_some() && window.close.is_none();
         if inside {
-            self.latency.add(&report.latency);
-            self.service.add(&report.service);
-            self.first_byte.add(&report.first_byte);
-            self.lateness.add(&report.lateness);
+            for (sum, part) in [
+                (&mut self.latency, &report.latency),
+                (&mut self.service, &report.service),
+                (&mut self.first_byte, &report.first_byte),
+                (&mut self.lateness, &report.lateness),
+            ] {
+                sum.add(part);
+                process::give_way();
+            }
         }
         let edge = (report.to_ns, report.totals.clone(), report.cpu_ns);
         match report.edge {
@@ -485,6 +492,7 @@ impl<'p> Collector<'p> {
             self.tell(News::Edge(edge));
         }
         self.slice_latency.add(&report.latency);
+        process::give_way();
         let interval = &mut self.slice.interval;
         interval.at_ns = report.to_ns.saturating_sub(self.zero_ns);
         interval.span_ns = interval.span_ns.max(report.to_ns - report.from_ns);
@@ -504,6 +512,13 @@ impl<'p> Collector<'p> {
         let _ = self.tell.send(news);
     }
 
+    /// Lanes that end apart leave reports without a partner; nothing of them is lost.
+    fn end_last_slice(&mut self) {
+        if self.slice_reports > 0 {
+            self.end_slice();
+        }
+    }
+
     fn end_slice(&mut self) {
         let Slice {
             mut interval,
@@ -511,9 +526,12 @@ impl<'p> Collector<'p> {
         } = std::mem::take(&mut self.slice);
         interval.in_flight = in_flight;
         interval.p50_ns = self.slice_latency.quantile_ns(0.5);
+        process::give_way();
         interval.p99_ns = self.slice_latency.quantile_ns(0.99);
         interval.max_ns = self.slice_latency.max_ns();
+        process::give_way();
         self.slice_latency.clear();
+        process::give_way();
         self.slice_reports = 0;
         self.tell(News::Interval(interval.clone()));
         self.intervals.push(interval);
@@ -598,6 +616,7 @@ fn measured<I: Io>(
         };
         let lane_change = close.since(open);
         let span_ns = (to_ns - from_ns).max(1);
+        let worked_ns = (cpu_close - cpu_open).saturating_sub(lane_change.polled_ns);
         throughput += lane_change.answered as f64 * 1e9 / span_ns as f64;
         in_flight_mean += lane_change.in_flight_area as f64 / span_ns as f64;
         in_flight_start += open.in_flight;
@@ -612,8 +631,9 @@ fn measured<I: Io>(
             cpu: cpu_of(spec, plan.lane),
             connections: plan.connections,
             answered: lane_change.answered,
-            cpu_ns: cpu_close - cpu_open,
-            busy_share: (cpu_close - cpu_open) as f64 / span_ns as f64,
+            cpu_ns: worked_ns,
+            polled_ns: lane_change.polled_ns,
+            busy_share: worked_ns as f64 / span_ns as f64,
             waits: lane_change.waits,
             events: lane_change.events,
         });

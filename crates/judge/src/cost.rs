@@ -11,7 +11,8 @@ use crate::finite::{positive, ratio};
 /// Cost of one good answer. `None` where it was not seen; never 0 for not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Processor time of the driver's processes, nanoseconds.
+    /// Processor time of the driver's processes, nanoseconds; without what lanes spent
+    /// polling for nothing.
     pub client_cpu_ns: Option<f64>,
     /// Of it, that of the engine's lanes.
     pub lanes_cpu_ns: Option<f64>,
@@ -58,8 +59,14 @@ pub fn per_answer(step: &Step) -> Cost {
         .lanes
         .iter()
         .fold(0, |sum, lane| sum.saturating_add(lane.cpu_ns));
+    let polled = each(
+        step.lanes
+            .iter()
+            .fold(0, |sum, lane| sum.saturating_add(lane.polled_ns)),
+    );
     Cost {
-        client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns),
+        client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns)
+            .and_then(|total| positive(total - polled.unwrap_or(0.0))),
         lanes_cpu_ns: Some(lanes_cpu).filter(|total| *total > 0).and_then(each),
         server_cpu_ns: family(&telemetry.server, |f| f.cpu_ns),
         server_cpu_user_ns: family(&telemetry.server, |f| f.cpu_user_ns),

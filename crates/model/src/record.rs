@@ -231,9 +231,13 @@ pub struct LaneSummary {
     pub connections: u32,
     /// Good answers.
     pub answered: u64,
-    /// CPU time in the window.
+    /// CPU time of its work in the window.
     pub cpu_ns: u64,
-    /// CPU time over wall time, 0..1.
+    /// Time spent polling for nothing, before requests of an open loop that were about to
+    /// be due.
+    #[serde(default)]
+    pub polled_ns: u64,
+    /// CPU time of its work over wall time, 0..1.
     pub busy_share: f64,
     /// Waits for events in the window.
     pub waits: u64,

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use wallfinder_sys::process::give_way;
+
 /// Files are not read beyond this; a `/proc/stat` of a machine with 1,000 cores and 10,000
 /// interrupts fits.
 const FILE_BYTES_MAX: usize = 4 << 20;
@@ -21,6 +23,8 @@ impl Buffer {
     /// The whole file from its beginning, in one read where it fits: the kernel then takes one
     /// consistent look.
     pub(crate) fn read(&mut self, file: &File) -> io::Result<&[u8]> {
+        // Perhaps a lane's processor: no turn of this thread is longer than one file's.
+        give_way();
         loop {
             let length = file.read_at(&mut self.0, 0)?;
             if length < self.0.len() || self.0.len() >= FILE_BYTES_MAX {

@@ -73,6 +73,13 @@ pub fn go_last() {
     let _ = rustix::process::setpriority_process(None, 15);
 }
 
+/// Lets whoever waits for this processor go first, once. Lanes that poll and the work beside
+/// them pass it to and fro in turns of some microseconds; the kernel's own turns are as long
+/// as its tick, 4 ms on many machines.
+pub fn give_way() {
+    rustix::thread::sched_yield();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
         .as_ref()
         .map(|side| processors(side, "client", "the load generator"));
     let mut best = match &sight.lanes {
-        Some(lanes) if lanes.spinning => by_ceiling(sight),
+        Some(lanes) if lanes.spinning && !lanes.counted_polls => by_ceiling(sight),
         Some(_) => by_lanes(sight),
         None => by_thread(sight),
     };

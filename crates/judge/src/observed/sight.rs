@@ -72,8 +72,10 @@ pub(super) struct Lanes {
     pub(super) busiest: f64,
     /// Share of the answers that came through lanes that were full.
     pub(super) full_share: f64,
-    /// They poll without sleeping, so that being busy says nothing.
+    /// They poll without sleeping, so that a busy processor says nothing.
     pub(super) spinning: bool,
+    /// They said how long they polled for nothing, so that `busy` is their work alone.
+    pub(super) counted_polls: bool,
 }
 
 impl<'s> Sight<'s> {
@@ -119,6 +121,9 @@ impl<'s> Sight<'s> {
     /// How busy the load generator was, by the best measure there is; `None` where being
     /// busy says nothing.
     pub(super) fn client_busy(&self) -> Option<f64> {
+        if let Some(lanes) = self.lanes.as_ref().filter(|lanes| lanes.counted_polls) {
+            return Some(lanes.busy);
+        }
         if self.lanes.as_ref().is_some_and(|lanes| lanes.spinning) {
             return self.ceiling_share.map(|share| share.min(1.0));
         }
@@ -239,6 +244,7 @@ impl Lanes {
         let busy = |lane: &wallfinder_model::record::LaneSummary| share(lane.busy_share);
         let waits: f64 = lanes.iter().map(|lane| lane.waits as f64).sum();
         let events: f64 = lanes.iter().map(|lane| lane.events as f64).sum();
+        let counted_polls = lanes.iter().any(|lane| lane.polled_ns > 0);
         let busiest = lanes.iter().map(busy).fold(0.0, f64::max);
         Some(Lanes {
             count: lanes.len(),
@@ -249,8 +255,9 @@ impl Lanes {
                 .filter(|lane| busy(lane) >= FULL)
                 .map(|lane| weight(lane.answered))
                 .sum(),
+            counted_polls,
             // A lane with work finds events at every wait; one that polls finds none at most.
-            spinning: busiest >= 0.9 && waits > 2.0 * events && waits > 0.0,
+            spinning: counted_polls || busiest >= 0.9 && waits > 2.0 * events && waits > 0.0,
         })
     }
 }
