@@ -3,14 +3,17 @@
 //! ```text
 //!  stage_helper __child …            as the tool does it
 //!  stage_helper parent COMMAND…      starts a subject, prints its pid, sleeps
+//!  stage_helper steps STEP…          takes one step for each line of standard input, and
+//!                                    says `did STEP …`; undoes all at the end of the input
 //! ```
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use wallfinder_stage::child;
+use wallfinder_stage::child::{self, Shim};
+use wallfinder_stage::lab::{self, Direction, Lab};
 use wallfinder_stage::subject::{Subject, SubjectSpec};
 
 fn main() {
@@ -32,6 +35,71 @@ fn main() {
             std::io::stdout().flush().expect("a reader");
             std::thread::sleep(Duration::from_secs(60));
         }
+        Some("steps") => steps(args.filter_map(|arg| arg.into_string().ok())),
         _ => std::process::exit(2),
     }
+}
+
+/// What a test has it put up, one after the other, and hold.
+fn steps(steps: impl Iterator<Item = String>) {
+    let shim = Shim::of_this_process();
+    let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
+    let mut lines = std::io::stdin().lock().lines();
+    let mut said = std::io::stdout();
+    for step in steps {
+        if !matches!(lines.next(), Some(Ok(_))) {
+            break;
+        }
+        let (name, value) = step.split_once('=').unwrap_or((&step, ""));
+        let words: Vec<&str> = value.split(':').collect();
+        let facts = match take(name, &words, &mut held, &shim) {
+            Ok(facts) => format!("did {step} {facts}"),
+            Err(error) => format!("not {step}: {error}"),
+        };
+        writeln!(said, "{facts}").expect("a reader");
+        said.flush().expect("a reader");
+    }
+    let _ = lines.next();
+    while held.pop().is_some() {}
+}
+
+fn take(
+    name: &str,
+    words: &[&str],
+    held: &mut Vec<Box<dyn std::any::Any>>,
+    shim: &Shim,
+) -> Result<String, Box<dyn std::error::Error>> {
+    Ok(match name {
+        "lab" => {
+            let client = words.get(1).map(std::path::Path::new);
+            let lab = Lab::lay(words[0].parse()?, client, shim)?;
+            let (server, client) = (lab.server_netns(), lab.client_netns());
+            let facts = format!(
+                "{} {} {}",
+                server.display(),
+                client.display(),
+                lab.server_address()
+            );
+            held.push(Box::new(lab));
+            facts
+        }
+        "share" => {
+            let lab = held.last_mut().and_then(|held| held.downcast_mut::<Lab>());
+            let shaper = lab.and_then(|lab| lab.take_shaper(Direction::Down));
+            let mut shaper = shaper.ok_or("no lab before")?;
+            shaper.set_share(words[0].parse()?)?;
+            let facts = format!("{} {:?}", shaper.bits()?, shaper.stats()?);
+            held.push(Box::new(shaper));
+            facts
+        }
+        "standing" => {
+            let rate = words.get(1).map(|rate| lab::parse_bits(rate)).transpose()?;
+            let mut shaper = lab::standing(words[0], rate, shim)?;
+            shaper.set_share(0.8)?;
+            let facts = format!("{} {}", shaper.full_bits(), shaper.bits()?);
+            held.push(Box::new(shaper));
+            facts
+        }
+        _ => return Err("an unknown step".into()),
+    })
 }

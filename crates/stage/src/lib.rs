@@ -21,9 +21,15 @@
 pub mod child;
 pub mod command;
 pub mod driver;
+pub mod error;
+pub mod lab;
 pub mod redact;
 pub mod report;
 pub mod subject;
+pub mod undo;
+
+mod iproute;
 
 pub use driver::{Driver, DriverKind, DriverSpec};
+pub use error::{NoPrivilege, StageError};
 pub use subject::{Subject, SubjectSpec};

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::child::{Child, ChildSpec, Ended, Keep, Shim, SpawnError};
+use crate::child::{Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError};
 use crate::command::{self, CommandError, CommandLine};
+use crate::iproute;
 
 /// How much of what a subject says is kept.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
@@ -30,6 +31,8 @@ pub struct SubjectSpec {
     pub command: String,
     /// Processors it may run on; empty: those of this process.
     pub cpus: Vec<u32>,
+    /// Network namespace and control groups; by default those of this process.
+    pub place: Place,
     /// More of its environment.
     pub env: Vec<(String, String)>,
     /// How long it may take until it listens.
@@ -48,6 +51,7 @@ impl SubjectSpec {
         SubjectSpec {
             command: command.into(),
             cpus: Vec::new(),
+            place: Place::default(),
             env: Vec::new(),
             listen_timeout: Duration::from_secs(10),
             expect_port: None,
@@ -198,7 +202,7 @@ impl Subject {
         let line = CommandLine::parse(&spec.command).map_err(SubjectError::Command)?;
         let program = command::find_subject(&line.program).map_err(SubjectError::Command)?;
         if let Some(port) = spec.expect_port
-            && listens(Path::new("/proc/self/net"), port)
+            && is_taken(&spec.place, port)
         {
             return Err(SubjectError::PortTaken { port });
         }
@@ -211,6 +215,7 @@ impl Subject {
             args: &line.args,
             env: &env,
             cpus: &spec.cpus,
+            place: &spec.place,
             stdin: None,
             stdout: Keep::Head(OUTPUT_BYTES_MAX),
             stderr: Keep::Tail(OUTPUT_BYTES_MAX),
@@ -377,6 +382,13 @@ fn version_asked(shim: &Shim, program: &Path, env: &[(String, String)]) -> Optio
     let name = program.file_name()?.to_str()?;
     let (_, flag) = VERSION_FLAGS.iter().find(|(known, _)| *known == name)?;
     crate::child::version(shim, program, &[(*flag).to_owned()], env, VERSION_WAIT_MAX)
+}
+
+/// Whether somebody listens on the port where the subject is to run. A namespace that cannot
+/// be entered is the child's to complain of.
+fn is_taken(place: &Place, port: u16) -> bool {
+    let look = || Ok(listens(Path::new("/proc/thread-self/net"), port));
+    iproute::inside(place.netns.as_deref(), look).unwrap_or(false)
 }
 
 /// Whether a socket of a network namespace listens on a TCP port, of either family.

@@ -11,6 +11,7 @@ pub mod allocator;
 pub mod clock;
 pub mod io;
 pub mod limits;
+pub mod namespace;
 pub mod net;
 pub mod process;
 pub mod signal;

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use wallfinder_sys::namespace::enter_netns;
 
 use super::{BETWEEN_VARIABLE, keeper};
 
@@ -25,6 +27,15 @@ pub enum EnterError {
         /// In its words.
         error: io::Error,
     },
+    /// The kernel refused something about a place.
+    At {
+        /// What.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// In its words.
+        error: io::Error,
+    },
 }
 
 impl fmt::Display for EnterError {
@@ -33,6 +44,9 @@ impl fmt::Display for EnterError {
             EnterError::BadArgs(why) => write!(f, "this subcommand is internal: {why}"),
             EnterError::ParentGone => f.write_str("the process that started this one is gone"),
             EnterError::Os { doing, error } => write!(f, "could not {doing}: {error}"),
+            EnterError::At { doing, path, error } => {
+                write!(f, "could not {doing} {}: {error}", path.display())
+            }
         }
     }
 }
@@ -59,6 +73,21 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if args.parent.is_some() && parent != args.parent {
         return Err(EnterError::ParentGone);
+    }
+    for cgroup in &args.cgroups {
+        // 0: the process that writes.
+        std::fs::write(cgroup.join("cgroup.procs"), "0").map_err(|error| EnterError::At {
+            doing: "join the control group",
+            path: cgroup.clone(),
+            error,
+        })?;
+    }
+    if let Some(netns) = &args.netns {
+        enter_netns(netns).map_err(|error| EnterError::At {
+            doing: "enter the network namespace",
+            path: netns.clone(),
+            error,
+        })?;
     }
     if !args.cpus.is_empty() {
         let mut set = CpuSet::new();
@@ -89,6 +118,8 @@ struct Args {
     keep: bool,
     parent: Option<i32>,
     cpus: Vec<usize>,
+    netns: Option<PathBuf>,
+    cgroups: Vec<PathBuf>,
     command: Vec<OsString>,
 }
 
@@ -112,6 +143,14 @@ impl Args {
                     let cpus = value()?;
                     let cpus: Result<_, _> = cpus.split(',').map(str::parse).collect();
                     parsed.cpus = cpus.map_err(|_| bad("--cpus takes numbers with commas"))?;
+                }
+                Some("--netns") => {
+                    let path = args.next().ok_or_else(|| bad("a value is missing"))?;
+                    parsed.netns = Some(path.into());
+                }
+                Some("--cgroup") => {
+                    let path = args.next().ok_or_else(|| bad("a value is missing"))?;
+                    parsed.cgroups.push(path.into());
                 }
                 Some("--") => {
                     parsed.command = args.collect();

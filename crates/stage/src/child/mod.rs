@@ -7,7 +7,7 @@
 //! ```text
 //!  wallfinder ──spawn──► wallfinder __child --parent PID --cpus 0,1 -- nginx -c …
 //!                          prctl(PR_SET_PDEATHSIG), is the parent still PID?
-//!                          sched_setaffinity ──exec──► nginx -c …   (same pid, own group)
+//!                          cgroup.procs, setns, sched_setaffinity ──exec──► nginx -c …   (same pid, own group)
 //! ```
 //!
 //! The kernel's death signal reaches the child, not its children, and it is sent when the
@@ -23,8 +23,9 @@ mod spawn;
 mod version;
 
 pub use enter::{EnterError, enter};
+pub(crate) use keeper::keep_journal;
 pub(crate) use spawn::{Child, ChildSpec, Keep};
-pub use spawn::{Ended, Shim, SpawnError};
+pub use spawn::{Ended, Place, Shim, SpawnError};
 pub(crate) use version::version;
 
 /// Set between the start of a child and its becoming the program.

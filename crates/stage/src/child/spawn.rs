@@ -48,6 +48,15 @@ impl Shim {
     }
 }
 
+/// Where a child runs, apart from its processors. By default where this process does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Place {
+    /// A network namespace: `/run/netns/NAME`.
+    pub netns: Option<PathBuf>,
+    /// Control groups, one for each hierarchy: the folders that hold their `cgroup.procs`.
+    pub cgroups: Vec<PathBuf>,
+}
+
 /// What to start, and how.
 pub(crate) struct ChildSpec<'a> {
     pub(crate) shim: &'a Shim,
@@ -56,6 +65,7 @@ pub(crate) struct ChildSpec<'a> {
     pub(crate) env: &'a [(String, String)],
     /// Processors it may run on; empty: those of this process.
     pub(crate) cpus: &'a [u32],
+    pub(crate) place: &'a Place,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) stdout: Keep,
     pub(crate) stderr: Keep,
@@ -298,6 +308,12 @@ fn command(spec: &ChildSpec<'_>) -> Command {
     if !spec.cpus.is_empty() {
         let cpus: Vec<String> = spec.cpus.iter().map(u32::to_string).collect();
         command.args(["--cpus", &cpus.join(",")]);
+    }
+    if let Some(netns) = &spec.place.netns {
+        command.arg("--netns").arg(netns);
+    }
+    for cgroup in &spec.place.cgroups {
+        command.arg("--cgroup").arg(cgroup);
     }
     command
         .arg("--")

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Child, ChildSpec, Keep, Shim};
+use super::{Child, ChildSpec, Keep, Place, Shim};
 
 /// The first line that a program answers to its version flag, if it answers in time.
 pub(crate) fn version(
@@ -19,6 +19,7 @@ pub(crate) fn version(
         args,
         env,
         cpus: &[],
+        place: &Place::default(),
         stdin: None,
         stdout: Keep::Head(4 << 10),
         stderr: Keep::Head(4 << 10),

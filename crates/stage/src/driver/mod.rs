@@ -27,7 +27,7 @@ pub use kind::{DriverKind, available};
 pub use shape::Shape;
 pub use spec::DriverSpec;
 
-use crate::child::{self, Child, ChildSpec, Ended, Keep, Shim, SpawnError};
+use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError};
 use crate::command::CommandError;
 use crate::report::{self, DriverReport, Unread};
 
@@ -51,6 +51,8 @@ pub struct DriveOptions {
     pub url: String,
     /// Processors it may run on; empty: those of this process.
     pub cpus: Vec<u32>,
+    /// Network namespace and control groups; by default those of this process.
+    pub place: Place,
     /// More of its environment.
     pub env: Vec<(String, String)>,
     /// When it counts as hung.
@@ -65,6 +67,7 @@ impl DriveOptions {
         DriveOptions {
             url: url.into(),
             cpus: Vec::new(),
+            place: Place::default(),
             env: Vec::new(),
             time_limit: spec.time_limit(),
             shim: Shim::of_this_process(),
@@ -167,6 +170,7 @@ impl Driver {
             args: &invocation.args,
             env: &env,
             cpus: &options.cpus,
+            place: &options.place,
             stdin: invocation.stdin.clone(),
             stdout: Keep::Head(REPORT_BYTES_MAX),
             stderr: Keep::Tail(STDERR_BYTES_MAX),
@@ -295,6 +299,7 @@ impl Driver {
             args,
             env: &self.invocation.env,
             cpus: &[],
+            place: &Place::default(),
             stdin: None,
             stdout: Keep::Head(REPORT_BYTES_MAX),
             stderr: Keep::Tail(STDERR_BYTES_MAX),

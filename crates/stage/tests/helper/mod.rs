@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test binary uses its own part
 
+pub(crate) mod steps;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;

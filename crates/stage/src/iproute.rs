@@ -1,0 +1,164 @@
+//! `ip` and `tc`, run for one small change or one look, in a network namespace.
+//!
+//! Each holds the journal's lock while it runs: whoever undoes our changes after we were
+//! killed then waits for the one that was under way.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wallfinder_sys::namespace::enter_netns;
+
+use crate::error::StageError;
+
+/// How long one may take on a machine that is busy.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How much of what one says is read.
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Runs `act` in a network namespace, on a thread of its own; for `None` right here.
+pub(crate) fn inside<T: Send>(
+    netns: Option<&Path>,
+    act: impl FnOnce() -> Result<T, StageError> + Send,
+) -> Result<T, StageError> {
+    let Some(path) = netns else {
+        return act();
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("wf-netns".into());
+        let thread = thread.spawn_scoped(scope, || {
+            enter_netns(path)
+                .map_err(|e| StageError::at("enter the network namespace", path, &e))?;
+            act()
+        });
+        let thread = thread.map_err(|e| StageError::failed("start a thread", e))?;
+        let panicked = |_| Err(StageError::failed("work in a network namespace", "a panic"));
+        thread.join().unwrap_or_else(panicked)
+    })
+}
+
+/// Looks: `tc -j qdisc show dev eth0`. What it printed.
+pub(crate) fn look(netns: Option<&Path>, words: &[&str]) -> Result<String, StageError> {
+    inside(netns, || run(words, None))
+}
+
+/// Changes: `ip netns add NAME`, holding the lock.
+pub(crate) fn change(netns: Option<&Path>, words: &[&str], lock: &File) -> Result<(), StageError> {
+    let lock = lock.try_clone();
+    let lock = lock.map_err(|e| StageError::failed("share the journal's lock", e))?;
+    inside(netns, || run(words, Some(lock)).map(drop))
+}
+
+/// One change after the other, in one namespace, until one fails.
+pub(crate) fn change_all(
+    netns: Option<&Path>,
+    commands: &[&[&str]],
+    lock: &File,
+) -> Result<(), StageError> {
+    commands
+        .iter()
+        .try_for_each(|words| change(netns, words, lock))
+}
+
+fn run(words: &[&str], lock: Option<File>) -> Result<String, StageError> {
+    let doing = || format!("run `{}`", words.join(" "));
+    let failed = |e: io::Error| StageError::failed(doing(), e);
+    let (name, args) = words.split_first().expect("a program");
+    let mut child = Command::new(program(name)?)
+        .args(args)
+        .env("LC_ALL", "C")
+        .current_dir("/")
+        .stdin(lock.map_or_else(Stdio::null, Stdio::from))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    // Its complaints are short, and fit in the pipe while its answer is read.
+    let (said, heard) = std::sync::mpsc::channel();
+    let reader = std::thread::Builder::new().name("wf-iproute".into());
+    let reader = reader.spawn(move || {
+        let _ = said.send((text(stdout), text(stderr)));
+    });
+    reader.map_err(failed)?;
+    let until = Instant::now() + WAIT_MAX;
+    let answer = heard.recv_timeout(WAIT_MAX);
+    let mut pause = Duration::from_micros(100);
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if answer.is_err() || Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            let why = format!("it did not end within {} s", WAIT_MAX.as_secs());
+            return Err(StageError::failed(doing(), why));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    };
+    let (out, err) = answer.unwrap_or_default();
+    if status.success() {
+        return Ok(out);
+    }
+    let why = err.trim();
+    if why.contains("Operation not permitted") || why.contains("Permission denied") {
+        let why = format!("{why}; it needs CAP_NET_ADMIN and CAP_SYS_ADMIN: run as root");
+        return Err(StageError::no_privilege(
+            format!("`{}`", words.join(" ")),
+            why,
+        ));
+    }
+    if why.contains("File exists") {
+        let why = "something of that name is there already";
+        return Err(StageError::refused(format!("`{}`", words.join(" ")), why));
+    }
+    let why = if why.is_empty() {
+        status.to_string()
+    } else {
+        why.replace('\n', "; ")
+    };
+    Err(StageError::failed(doing(), why))
+}
+
+fn text(stream: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        let _ = stream.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The program's file: an ordinary user's path often lacks the folders of `ip` and `tc`.
+fn program(name: &str) -> Result<PathBuf, StageError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from));
+    let mut files = folders.map(|folder| folder.join(name));
+    files.find(|file| file.is_file()).ok_or_else(|| {
+        let why = "it is not installed: it comes with iproute2 (Debian: apt-get install iproute2)";
+        StageError::no_privilege(format!("`{name}`"), why)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_complaint_is_the_error() {
+        if program("ip").is_err() {
+            println!("skipped: no ip here");
+            return;
+        }
+        let error = look(None, &["ip", "link", "show", "dev", "wf-no-such"]);
+        let error = error.expect_err("no such link").to_string();
+        assert!(error.contains("does not exist"), "{error}");
+        let error = look(None, &["wf-no-such-tool"]).expect_err("no such tool");
+        assert!(error.to_string().contains("iproute2"), "{error}");
+        let gone = Path::new("/run/netns/wf-no-such");
+        assert!(look(Some(gone), &["ip", "link"]).is_err());
+    }
+}

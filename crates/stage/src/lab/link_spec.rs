@@ -1,0 +1,204 @@
+//! What a link is asked to be: `1gbit,mtu=1500,up=100mbit`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Rates that can be laid, in bits per second.
+const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;
+/// Sizes of packets that a link can carry and IPv4 can live with.
+const MTU: std::ops::RangeInclusive<u32> = 576..=65_535;
+/// Ethernet's.
+const MTU_DEFAULT: u32 = 1_500;
+
+/// A link between two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// Rate from server to client in bits per second.
+    pub down_bits: u64,
+    /// Rate from client to server.
+    pub up_bits: u64,
+    /// The largest packet in bytes, without its Ethernet header.
+    pub mtu: u32,
+}
+
+/// A text that is no link, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLink {
+    text: String,
+    why: String,
+}
+
+impl fmt::Display for BadLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE], such as `1gbit,mtu=1500`)",
+            self.text, self.why
+        )
+    }
+}
+
+impl std::error::Error for BadLink {}
+
+impl FromStr for LinkSpec {
+    type Err = BadLink;
+
+    fn from_str(text: &str) -> Result<LinkSpec, BadLink> {
+        let bad = |why: String| BadLink {
+            text: text.chars().take(100).collect(),
+            why,
+        };
+        let mut parts = text.split(',');
+        let down_bits = bits(parts.next().unwrap_or_default()).map_err(&bad)?;
+        let (mut up_bits, mut mtu) = (None, None);
+        for part in parts {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| bad(format!("`{part}` has no `=`")))?;
+            let twice = match key.trim() {
+                "up" => up_bits.replace(bits(value).map_err(&bad)?).is_some(),
+                "mtu" => mtu.replace(mtu_bytes(value).map_err(&bad)?).is_some(),
+                other => return Err(bad(format!("there is no `{other}`: `mtu` and `up` are"))),
+            };
+            if twice {
+                return Err(bad(format!("`{}` stands twice", key.trim())));
+            }
+        }
+        Ok(LinkSpec {
+            down_bits,
+            up_bits: up_bits.unwrap_or(down_bits),
+            mtu: mtu.unwrap_or(MTU_DEFAULT),
+        })
+    }
+}
+
+/// As it would be written.
+impl fmt::Display for LinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},mtu={}", shown_bits(self.down_bits), self.mtu)?;
+        if self.up_bits != self.down_bits {
+            write!(f, ",up={}", shown_bits(self.up_bits))?;
+        }
+        Ok(())
+    }
+}
+
+/// A rate such as `20mbit` or `1.5gbit`, in bits per second.
+pub fn parse_bits(text: &str) -> Result<u64, BadLink> {
+    bits(text).map_err(|why| BadLink {
+        text: text.chars().take(100).collect(),
+        why,
+    })
+}
+
+fn bits(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number_end = lower.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (number, unit) = lower.split_at(number_end.unwrap_or(lower.len()));
+    let scale = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        _ => {
+            return Err(format!(
+                "`{}` is no rate in bit, kbit, mbit or gbit",
+                text.trim()
+            ));
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("`{}` does not begin with a number", text.trim()))?;
+    let bits = (number * scale).round();
+    // Above 2^63 the cast saturates, and is out of range all the same.
+    let bits = bits as u64;
+    if BITS.contains(&bits) {
+        return Ok(bits);
+    }
+    Err(format!(
+        "`{}` is not between {} and {}",
+        text.trim(),
+        shown_bits(*BITS.start()),
+        shown_bits(*BITS.end())
+    ))
+}
+
+fn mtu_bytes(text: &str) -> Result<u32, String> {
+    let mtu = text.trim().parse().ok().filter(|mtu| MTU.contains(mtu));
+    mtu.ok_or_else(|| {
+        let (least, most) = (MTU.start(), MTU.end());
+        format!("`{}` is no MTU between {least} and {most}", text.trim())
+    })
+}
+
+/// A rate as people write it: `1gbit`, `1.5mbit`.
+pub(crate) fn shown_bits(bits: u64) -> String {
+    for (scale, unit) in [
+        (1_000_000_000, "gbit"),
+        (1_000_000, "mbit"),
+        (1_000, "kbit"),
+    ] {
+        // Three digits behind the point are exact down to the next unit.
+        if bits >= scale && bits.is_multiple_of(scale / 1_000) {
+            return format!("{}{unit}", bits as f64 / scale as f64);
+        }
+    }
+    format!("{bits}bit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_read_and_written() {
+        let link = |text: &str| text.parse::<LinkSpec>();
+        let plain = LinkSpec {
+            down_bits: 1_000_000_000,
+            up_bits: 1_000_000_000,
+            mtu: 1_500,
+        };
+        assert_eq!(link("1gbit"), Ok(plain));
+        assert_eq!(link(" 1Gbit , mtu = 1500"), Ok(plain));
+        let odd = link("20mbit,up=100kbit,mtu=9001").expect("a link");
+        assert_eq!(
+            (odd.down_bits, odd.up_bits, odd.mtu),
+            (20_000_000, 100_000, 9001)
+        );
+        for text in [
+            "1gbit,mtu=1500",
+            "20mbit,mtu=9001,up=100kbit",
+            "1.5gbit,mtu=576",
+            "8.001kbit,mtu=1500",
+        ] {
+            assert_eq!(link(text).expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_link_is_told_why() {
+        for (text, why) in [
+            ("", "no rate"),
+            ("1", "no rate"),
+            ("gbit", "begin with a number"),
+            ("1.2.3mbit", "begin with a number"),
+            ("-1mbit", "no rate"),
+            ("nanmbit", "no rate"),
+            ("1mbps", "no rate"),
+            ("1bit", "between"),
+            ("99999999999999999999gbit", "between"),
+            ("1gbit,mtu", "no `=`"),
+            ("1gbit,mtu=x", "no MTU"),
+            ("1gbit,mtu=100", "no MTU"),
+            ("1gbit,mtu=99999999999", "no MTU"),
+            ("1gbit,delay=3ms", "no `delay`"),
+            ("1gbit,up=1mbit,up=2mbit", "twice"),
+            ("1gbit,", "no `=`"),
+        ] {
+            let error = text.parse::<LinkSpec>().expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(parse_bits("1gbit").is_ok() && parse_bits("1gbit,mtu=1500").is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! A lab on one machine: two hosts with a link between them whose rate is ours to set.
+//!
+//! ```text
+//!  network namespace wf-PID-START-Ns          network namespace wf-PID-START-Nc
+//!  ┌──────────────────────────────┐           ┌──────────────────────────────┐
+//!  │ server   10.231.x.1 link0 tbf│──veth────▶│ downlink                     │
+//!  │                    uplink    │◀────veth──│tbf link0 10.231.x.2   client │
+//!  └──────────────────────────────┘           └──────────────────────────────┘
+//! ```
+//!
+//! What it is not: a network. There is no delay beyond the queues, and no loss but a full
+//! queue's. With segmentation offload packets of up to 64 KB cross it as one, unless they are
+//! larger than the bucket; and the sender's processor does most of the receiver's softirq
+//! work, as with every veth.
+//!
+//! The addresses are of 10.231.0.0/16, a part of the private range 10.0.0.0/8 (RFC 1918):
+//! one /30 for each lab, and only inside its namespaces.
+
+mod link_spec;
+mod shaper;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use crate::child::Shim;
+use crate::error::StageError;
+use crate::iproute;
+use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Undo};
+
+pub use link_spec::{BadLink, LinkSpec, parse_bits};
+pub use shaper::{Shaper, ShaperStats};
+
+/// Names tried for one thing, at the most.
+const NAMES_MAX: usize = 64;
+/// Networks tried, at the most: all there are.
+const NETWORKS_MAX: u32 = 256;
+
+/// Which way packets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From server to client.
+    Down,
+    /// From client to server.
+    Up,
+}
+
+/// Two hosts and a link. Dropping it removes them.
+#[derive(Debug)]
+pub struct Lab {
+    spec: LinkSpec,
+    server: PathBuf,
+    client: PathBuf,
+    network: u8,
+    down: Option<Shaper>,
+    up: Option<Shaper>,
+    changes: Vec<Change>,
+}
+
+impl Lab {
+    /// Lays the link between two hosts of its own; `client` names a network namespace that
+    /// stands already, for the client to be in that.
+    pub fn lay(spec: LinkSpec, client: Option<&Path>, shim: &Shim) -> Result<Lab, StageError> {
+        let journal = Journal::open(shim)?;
+        let mut changes = Vec::new();
+        let (server, change) = add_netns(journal, "s")?;
+        changes.push(change);
+        let (client_netns, client_link) = match client {
+            Some(path) => (path.to_owned(), free_link_name(path)?),
+            None => {
+                let (path, change) = add_netns(journal, "c")?;
+                changes.push(change);
+                (path, LINK.to_owned())
+            }
+        };
+        let network = free_network(&client_netns)?;
+        let mut lab = Lab {
+            spec,
+            server,
+            client: client_netns,
+            network,
+            down: None,
+            up: None,
+            changes,
+        };
+        // From here on dropping it removes what is there.
+        lab.join(&client_link, client.is_none(), journal)?;
+        let (server, client) = (&lab.server, &lab.client);
+        let down = Shaper::on_own(server, LINK, spec.down_bits, spec.mtu, journal)?;
+        let up = Shaper::on_own(client, &client_link, spec.up_bits, spec.mtu, journal)?;
+        (lab.down, lab.up) = (Some(down), Some(up));
+        Ok(lab)
+    }
+
+    /// The veth pair, its addresses, and the loopbacks of hosts that are ours.
+    fn join(
+        &self,
+        client_link: &str,
+        client_is_ours: bool,
+        journal: &'static Journal,
+    ) -> Result<(), StageError> {
+        let lock = journal.held()?;
+        let mtu = self.spec.mtu.to_string();
+        let client_path = self.client.display().to_string();
+        let add = [
+            "ip",
+            "link",
+            "add",
+            LINK,
+            "mtu",
+            &mtu,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            client_link,
+            "mtu",
+            &mtu,
+            "netns",
+            &client_path,
+        ];
+        iproute::change(Some(&self.server), &add, &lock)?;
+        let lo: &[&str] = &["ip", "link", "set", "dev", "lo", "up"];
+        let ends = [
+            (&self.server, LINK, self.server_address(), true),
+            (
+                &self.client,
+                client_link,
+                self.client_address(),
+                client_is_ours,
+            ),
+        ];
+        for (netns, link, address, is_ours) in ends {
+            let address = format!("{address}/30");
+            let quiet = ["ip", "link", "set", "dev", link, "addrgenmode", "none"];
+            let named = ["ip", "address", "add", &address, "dev", link];
+            let up = ["ip", "link", "set", "dev", link, "up"];
+            let mut commands: Vec<&[&str]> = vec![&quiet, &named, &up];
+            if is_ours {
+                commands.push(lo);
+            }
+            iproute::change_all(Some(netns), &commands, &lock)?;
+        }
+        Ok(())
+    }
+
+    /// The server's network namespace, a path to enter.
+    pub fn server_netns(&self) -> &Path {
+        &self.server
+    }
+
+    /// The client's.
+    pub fn client_netns(&self) -> &Path {
+        &self.client
+    }
+
+    /// Where the server is reached.
+    pub fn server_address(&self) -> IpAddr {
+        Ipv4Addr::new(10, 231, self.network, 1).into()
+    }
+
+    /// Where the client is.
+    pub fn client_address(&self) -> IpAddr {
+        Ipv4Addr::new(10, 231, self.network, 2).into()
+    }
+
+    /// What was laid.
+    pub fn spec(&self) -> LinkSpec {
+        self.spec
+    }
+
+    /// Hands out one direction of the link, once, to be squeezed. Its interface still goes
+    /// with the lab.
+    pub fn take_shaper(&mut self, direction: Direction) -> Option<Shaper> {
+        match direction {
+            Direction::Down => self.down.take(),
+            Direction::Up => self.up.take(),
+        }
+    }
+
+    /// What the record should say of it.
+    pub fn how(&self) -> String {
+        format!(
+            "veth {} between {} and {}, tbf at both ends, segmentation offload on",
+            self.spec,
+            self.server_address(),
+            self.client_address()
+        )
+    }
+
+    /// Removes it, and says if that could not be done.
+    pub fn remove(mut self) -> Result<(), StageError> {
+        while let Some(change) = self.changes.pop() {
+            change.undo()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        while self.changes.pop().is_some() {}
+    }
+}
+
+/// Takes an interface that stands, `[NETNS/]IFACE`, to have its rate squeezed and put back.
+/// `NETNS` is a name in `/run/netns` or a path; `rate_bits` is needed where the interface has
+/// no rate of its own.
+pub fn standing(device: &str, rate_bits: Option<u64>, shim: &Shim) -> Result<Shaper, StageError> {
+    let (netns, interface) = match device.rsplit_once('/') {
+        Some((netns, interface)) if netns.contains('/') => (Some(PathBuf::from(netns)), interface),
+        Some((netns, interface)) => (Some(Path::new(NETNS_FOLDER).join(netns)), interface),
+        None => (None, device),
+    };
+    // The kernel's own rule for names; nothing else may become a word of a command.
+    let is_name = (1..16).contains(&interface.len())
+        && !interface.starts_with('-')
+        && interface.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_name {
+        let why = format!("`{interface}` is no interface's name; write [NETNS/]IFACE");
+        return Err(StageError::refused("squeezing a rate", why));
+    }
+    Shaper::on_standing(netns.as_deref(), interface, rate_bits, Journal::open(shim)?)
+}
+
+fn add_netns(journal: &'static Journal, suffix: &str) -> Result<(PathBuf, Change), StageError> {
+    for _ in 0..NAMES_MAX {
+        let name = journal.name(suffix);
+        let path = Path::new(NETNS_FOLDER).join(&name);
+        if path.exists() {
+            continue;
+        }
+        let undo = Undo::DeleteNetns { name: name.clone() };
+        let words = ["ip", "netns", "add", &name];
+        match journal.change(undo, |lock| iproute::change(None, &words, lock)) {
+            Ok((change, ())) => return Ok((path, change)),
+            Err(StageError::Refused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let why = format!("{NAMES_MAX} names in {NETNS_FOLDER} are taken already");
+    Err(StageError::refused("adding a network namespace", why))
+}
+
+/// A name for the client's end in a namespace that is not ours.
+fn free_link_name(netns: &Path) -> Result<String, StageError> {
+    let shown = iproute::look(Some(netns), &["ip", "-o", "link", "show"])?;
+    let is_free = |name: &String| {
+        let mut lines = shown.lines();
+        !lines.any(|line| {
+            line.contains(&format!(": {name}:")) || line.contains(&format!(": {name}@"))
+        })
+    };
+    let mut names = (0..NAMES_MAX).map(|nth| format!("wflink{nth}"));
+    names.find(is_free).ok_or_else(|| {
+        let what = format!("adding a link to {}", netns.display());
+        StageError::refused(what, format!("{NAMES_MAX} names are taken already"))
+    })
+}
+
+/// A /30 that the client's host does not know yet. Only the client may have other links.
+fn free_network(netns: &Path) -> Result<u8, StageError> {
+    let first = std::process::id();
+    for nth in 0..NETWORKS_MAX {
+        let network = (first.wrapping_add(nth) % NETWORKS_MAX) as u8;
+        let prefix = format!("10.231.{network}.0/30");
+        let addresses = ["ip", "-4", "-o", "address", "show", "to", &prefix];
+        let routes = ["ip", "-4", "route", "show", "table", "all", "root", &prefix];
+        let is_known = |words: &[&str]| {
+            iproute::look(Some(netns), words).map(|shown| !shown.trim().is_empty())
+        };
+        if !is_known(&addresses)? && !is_known(&routes)? {
+            return Ok(network);
+        }
+    }
+    let what = format!("an address in {}", netns.display());
+    Err(StageError::refused(
+        what,
+        "all of 10.231.0.0/16 is in use there",
+    ))
+}
