@@ -26,6 +26,7 @@ use wallfinder_sys::{Errno, allocator, clock, process};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire};
 
 use crate::counters::{Class, Counters};
+use crate::levers::{Levers, Room, Setting, Slowdown};
 use crate::publication::{Edge, Publication, Report};
 use crate::schedule::{Schedule, mix};
 
@@ -72,6 +73,8 @@ pub struct Signals {
     pub stop: AtomicBool,
     /// Give up: end without draining.
     pub abort: AtomicBool,
+    /// What is changed while the lanes run.
+    pub levers: Levers,
 }
 
 /// What a lane needs to know of its part of the load.
@@ -242,7 +245,8 @@ pub struct Lane<W: Wire, I: Io> {
     opened_ever: bool,
     /// Connections to be tried again, by time.
     retries: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Ends of pauses, in order: the pause is the same for all.
+    /// Ends of pauses, in order of their beginnings: the pause is the same for all, until
+    /// a lever changes it, and then the first may hold the others up once.
     pauses: VecDeque<(u64, u32)>,
     pause_ns: u64,
     /// Open loop: what is due next, and how much was due by now.
@@ -263,6 +267,11 @@ pub struct Lane<W: Wire, I: Io> {
     batching: Batching,
     cpu_at_publish_ns: u64,
     polled_at_publish_ns: u64,
+    /// The levers as they were followed last.
+    levers_seen: u32,
+    setting: Setting,
+    room: Room,
+    slowdown: Option<Slowdown>,
     /// No more requests: the window is over.
     closing: bool,
     end: LaneEnd,
@@ -323,7 +332,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             tried: 0,
             opened_ever: false,
             retries: BinaryHeap::with_capacity(count + 1),
-            pauses: VecDeque::with_capacity(if pause_ns > 0 { slots } else { 0 }),
+            pauses: VecDeque::with_capacity(if closed { slots } else { 0 }),
             pause_ns,
             due_count: schedule.clone(),
             schedule,
@@ -339,6 +348,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
             batching: Batching::ONE_BY_ONE,
             cpu_at_publish_ns: 0,
             polled_at_publish_ns: 0,
+            levers_seen: 0,
+            setting: Setting::FREE,
+            room: Room {
+                connections: plan.connections,
+                depth,
+            },
+            slowdown: None,
             closing: false,
             end,
             plan,
@@ -426,6 +442,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.publish(now, zero_ns, Some(Edge::Open));
                 continue;
             }
+            if self.signals.levers.version() != self.levers_seen {
+                self.follow_levers(now, zero_ns);
+            }
             if now - self.published_ns >= PUBLISH_NS {
                 self.publish(now, zero_ns, None);
             }
@@ -433,6 +452,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.flush();
             self.start_connecting(now);
             let edge = if opened { close_ns } else { open_ns };
+            if let Some(slowdown) = &mut self.slowdown {
+                slowdown.spin();
+            }
             let timeout_ns = self.time_to_next(now, zero_ns, edge);
             let done_before = self.counters.issued + self.counters.events;
             self.wait(Some(timeout_ns))?;
@@ -822,6 +844,53 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
     }
 
+    /// Ends the segment with a report, and begins the next one as the levers stand now.
+    /// When the report cannot be given away at this moment, the change waits for the next
+    /// turn of the loop.
+    fn follow_levers(&mut self, now: u64, zero_ns: u64) {
+        let version = self.signals.levers.version();
+        let setting = self.signals.levers.setting();
+        self.report.ends_segment = true;
+        if !self.publish(now, zero_ns, None) {
+            self.report.ends_segment = false;
+            return;
+        }
+        self.levers_seen = version;
+        self.report.segment = setting.segment;
+        if setting.pace != self.setting.pace {
+            let elapsed_ns = now.saturating_sub(zero_ns);
+            for schedule in self.schedule.iter_mut().chain(&mut self.due_count) {
+                schedule.set_pace(elapsed_ns, setting.pace);
+            }
+        }
+        self.pause_ns = setting.think.0
+            + match self.plan.load.arrival {
+                Arrival::Closed { think } => think.0,
+                _ => 0,
+            };
+        if setting.speed != self.setting.speed {
+            self.slowdown = setting.speed.map(Slowdown::to);
+        }
+        self.room = Room::left(self.plan.connections, self.depth, setting.in_flight);
+        self.setting = setting;
+        for conn in 0..self.plan.connections {
+            let connection = &mut self.connections[conn as usize];
+            if connection.grants > 0 {
+                // What was held back was not meant to be sent before now.
+                connection.granted_ns = now;
+                self.offer(conn);
+            }
+        }
+    }
+
+    /// Whether a lever holds this connection back. Which ones are held goes around, so that
+    /// no server's worker is always spared.
+    #[inline]
+    fn held_back(&self, conn: u32) -> bool {
+        let all = self.plan.connections;
+        self.room.connections < all && (conn + self.setting.turn) % all >= self.room.connections
+    }
+
     /// A connection may have something to send, or room for more.
     #[inline]
     fn offer(&mut self, conn: u32) {
@@ -925,9 +994,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         if connection.phase != Phase::Open || connection.sending {
             return;
         }
-        if connection.grants > 0 && self.budget > 0 && !self.closing {
+        if connection.grants > 0 && self.budget > 0 && !self.closing && !self.held_back(conn) {
             let room = connection.wire.room(&self.shared);
-            let count = connection.grants.min(room);
+            let held = self.depth - self.room.depth;
+            let count = connection.grants.saturating_sub(held).min(room);
             let count = u64::from(count).min(self.budget) as u32;
             let due_ns = connection.granted_ns;
             let now = clock::monotonic_ns();
@@ -1003,7 +1073,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
     }
 
-    fn publish(&mut self, now: u64, zero_ns: u64, edge: Option<Edge>) {
+    /// Gives the report away; `false` when that is not possible now.
+    fn publish(&mut self, now: u64, zero_ns: u64, edge: Option<Edge>) -> bool {
         self.advance(now);
         if let Some(count) = &mut self.due_count {
             let due = count.take_until(now.saturating_sub(zero_ns));
@@ -1034,9 +1105,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
         if edge.is_some() {
             self.publication.swap_at_edge(&mut self.report);
         } else if !self.publication.swap(&mut self.report) {
-            return;
+            return false;
         }
         self.report.from_ns = now;
+        self.report.segment = self.setting.segment;
+        true
     }
 }
 

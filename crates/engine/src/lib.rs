@@ -18,6 +18,7 @@ pub mod calibrate;
 pub mod counters;
 pub mod histogram;
 pub mod lane;
+pub mod levers;
 pub mod null_server;
 pub mod precheck;
 pub mod publication;
@@ -25,5 +26,6 @@ pub mod run;
 pub mod schedule;
 
 pub use lane::Signals;
+pub use levers::{Segment, Setting};
 pub use publication::Edge;
 pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};

@@ -32,6 +32,10 @@ pub struct Report {
     pub lateness: Latencies,
     /// Which edge of the measured window the end is.
     pub edge: Option<Edge>,
+    /// The segment that it belongs to; 0: none.
+    pub segment: u32,
+    /// Whether the end is that of the segment.
+    pub ends_segment: bool,
 }
 
 /// An edge of the measured window.
@@ -56,6 +60,8 @@ impl Report {
             first_byte: Latencies::new(),
             lateness: Latencies::new(),
             edge: None,
+            segment: 0,
+            ends_segment: false,
         })
     }
 
@@ -71,6 +77,8 @@ impl Report {
             process::give_way();
         }
         self.edge = None;
+        self.segment = 0;
+        self.ends_segment = false;
     }
 }
 

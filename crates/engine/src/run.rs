@@ -17,8 +17,9 @@ use wallfinder_wire::Wire;
 use wallfinder_wire::http1::{self, Http1};
 
 use crate::counters::{Class, Counters};
-use crate::histogram::Latencies;
+use crate::histogram::{Latencies, QUANTILES};
 use crate::lane::{Lane, LaneEnd, LanePlan, Signals};
+use crate::levers::Segment;
 use crate::publication::{Edge, Publication, Report};
 
 /// How sockets are waited for.
@@ -61,6 +62,11 @@ pub trait Watcher {
     /// A slice of the run has ended.
     fn interval(&mut self, interval: &Interval) {
         let _ = interval;
+    }
+
+    /// All lanes have ended a segment (see [`crate::levers`]).
+    fn segment(&mut self, segment: &Segment) {
+        let _ = segment;
     }
 
     /// The measured window opened or closed, now.
@@ -316,6 +322,7 @@ where
 /// What the collector tells those who watch.
 enum News {
     Interval(Interval),
+    Segment(Segment),
     Edge(Edge),
 }
 
@@ -324,6 +331,7 @@ fn hear(told: &mpsc::Receiver<News>, watcher: &mut dyn Watcher, wait: Duration) 
     while let Ok(news) = told.recv_timeout(wait) {
         match news {
             News::Interval(interval) => watcher.interval(&interval),
+            News::Segment(segment) => watcher.segment(&segment),
             News::Edge(edge) => watcher.edge(edge),
         }
     }
@@ -361,6 +369,67 @@ struct LaneWindow {
     open: Option<(u64, Counters, u64)>,
     close: Option<(u64, Counters, u64)>,
     last_totals: Counters,
+    /// The end of the last segment: instant, totals, CPU time.
+    segment: Option<(u64, Counters, u64)>,
+}
+
+/// A segment being put together from the lanes' reports.
+#[derive(Debug)]
+struct OpenSegment {
+    sum: Segment,
+    latency: Latencies,
+    /// Lanes that have ended it.
+    ended: usize,
+}
+
+impl OpenSegment {
+    fn new(number: u32) -> OpenSegment {
+        OpenSegment {
+            sum: Segment {
+                number,
+                from_ns: 0,
+                to_ns: 0,
+                answered: 0,
+                failed: 0,
+                scheduled: 0,
+                throughput: 0.0,
+                in_flight_mean: 0.0,
+                latency_mean_ns: 0.0,
+                quantiles_ns: BTreeMap::new(),
+                lanes_cpu_ns: 0,
+            },
+            latency: Latencies::new(),
+            ended: 0,
+        }
+    }
+
+    /// Adds a lane that ended it; instants are from the schedule's zero.
+    fn lane_ends(&mut self, from: &(u64, Counters, u64), to: &(u64, Counters, u64), zero_ns: u64) {
+        let change = to.1.since(&from.1);
+        let span_ns = (to.0 - from.0).max(1) as f64;
+        self.ended += 1;
+        self.sum.from_ns += from.0.saturating_sub(zero_ns);
+        self.sum.to_ns += to.0.saturating_sub(zero_ns);
+        self.sum.answered += change.answered;
+        self.sum.failed += change.failed_total();
+        self.sum.scheduled += change.scheduled;
+        self.sum.throughput += change.answered as f64 * 1e9 / span_ns;
+        self.sum.in_flight_mean += change.in_flight_area as f64 / span_ns;
+        self.sum.lanes_cpu_ns += (to.2 - from.2).saturating_sub(change.polled_ns);
+    }
+
+    fn end(mut self) -> Segment {
+        self.sum.from_ns /= self.ended as u64;
+        self.sum.to_ns /= self.ended as u64;
+        if self.latency.count() > 0 {
+            self.sum.latency_mean_ns = self.latency.mean_ns();
+            self.sum.quantiles_ns = QUANTILES
+                .iter()
+                .map(|(name, at)| ((*name).to_owned(), self.latency.quantile_ns(*at)))
+                .collect();
+        }
+        self.sum
+    }
 }
 
 /// A slice of time being put together from the lanes' reports.
@@ -385,6 +454,8 @@ struct Collector<'p> {
     slice: Slice,
     slice_reports: usize,
     intervals: Vec<Interval>,
+    /// Segments that some lane has begun and not all have ended, oldest first.
+    segments: Vec<OpenSegment>,
 }
 
 impl<'p> Collector<'p> {
@@ -407,6 +478,7 @@ impl<'p> Collector<'p> {
             slice: Slice::default(),
             slice_reports: 0,
             intervals: Vec::new(),
+            segments: Vec::new(),
         }
     }
 
@@ -481,6 +553,8 @@ impl<'p> Collector<'p> {
             }
         }
         let edge = (report.to_ns, report.totals.clone(), report.cpu_ns);
+        self.merge_segment(lane, report, &edge);
+        let window = &mut self.windows[lane];
         match report.edge {
             Some(Edge::Open) => window.open = Some(edge),
             Some(Edge::Close) => window.close = Some(edge),
@@ -505,6 +579,37 @@ impl<'p> Collector<'p> {
         if self.slice_reports == self.publications.len() {
             self.end_slice();
         }
+    }
+
+    fn merge_segment(&mut self, lane: usize, report: &Report, end: &(u64, Counters, u64)) {
+        let begun = self.windows[lane].segment.take();
+        if report.segment != 0 {
+            let known = self
+                .segments
+                .iter()
+                .position(|open| open.sum.number == report.segment);
+            let at = known.unwrap_or_else(|| {
+                self.segments.push(OpenSegment::new(report.segment));
+                self.segments.len() - 1
+            });
+            let open = &mut self.segments[at];
+            open.latency.add(&report.latency);
+            process::give_way();
+            if report.ends_segment
+                && let Some(begun) = &begun
+            {
+                open.lane_ends(begun, end, self.zero_ns);
+                if open.ended == self.publications.len() {
+                    let whole = self.segments.remove(at).end();
+                    self.tell(News::Segment(whole));
+                }
+            }
+        }
+        self.windows[lane].segment = if report.ends_segment {
+            Some(end.clone())
+        } else {
+            begun
+        };
     }
 
     /// Nobody listens any more once the run is called off.

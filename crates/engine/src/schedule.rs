@@ -21,6 +21,42 @@ pub struct Schedule {
     next_ns: Option<u64>,
     /// No arrival beyond this many.
     limit: u64,
+    pace: Pace,
+}
+
+/// Real time against the schedule's own, which are the same until a lever says otherwise.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Where the two parted.
+    real_ns: u64,
+    own_ns: u64,
+    /// Own time for each unit of real time.
+    factor: f64,
+}
+
+impl Pace {
+    const REAL: Pace = Pace {
+        real_ns: 0,
+        own_ns: 0,
+        factor: 1.0,
+    };
+
+    #[inline]
+    fn to_real(self, own_ns: u64) -> u64 {
+        if self.factor == 1.0 {
+            return (own_ns + self.real_ns).saturating_sub(self.own_ns);
+        }
+        let ahead = own_ns as f64 - self.own_ns as f64;
+        (self.real_ns as f64 + ahead / self.factor).max(0.0) as u64
+    }
+
+    fn to_own(self, real_ns: u64) -> u64 {
+        if self.factor == 1.0 {
+            return (real_ns + self.own_ns).saturating_sub(self.real_ns);
+        }
+        let ahead = real_ns as f64 - self.real_ns as f64;
+        (self.own_ns as f64 + ahead * self.factor).max(0.0) as u64
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +98,7 @@ impl Schedule {
             taken: 0,
             next_ns: None,
             limit: limit.unwrap_or(u64::MAX),
+            pace: Pace::REAL,
         };
         schedule.next_ns = schedule.find_next(0.0);
         Some(schedule)
@@ -70,7 +107,16 @@ impl Schedule {
     /// The next arrival, from the schedule's zero.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.next_ns
+        self.next_ns.map(|own_ns| self.pace.to_real(own_ns))
+    }
+
+    /// From `elapsed_ns` on, arrivals come `factor` times as fast as planned.
+    pub fn set_pace(&mut self, elapsed_ns: u64, factor: f64) {
+        self.pace = Pace {
+            own_ns: self.pace.to_own(elapsed_ns),
+            real_ns: elapsed_ns,
+            factor,
+        };
     }
 
     /// Arrivals taken so far.
@@ -88,6 +134,7 @@ impl Schedule {
 
     /// Takes every arrival due by `elapsed_ns`, and says how many were ever due by then.
     pub fn take_until(&mut self, elapsed_ns: u64) -> u64 {
+        let elapsed_ns = self.pace.to_own(elapsed_ns);
         if let Pattern::Constant { gap_ns } = self.pattern {
             // In closed form, since a long stall can leave millions behind.
             let due = if elapsed_ns == 0 {
@@ -170,6 +217,23 @@ mod tests {
         assert_eq!(at[0], 0);
         assert_eq!(at[3], 1_000_000);
         assert_eq!(at[3_000_000], 1_000_000_000_000);
+    }
+
+    #[test]
+    fn a_change_of_pace_holds_from_its_instant_on() {
+        let mut schedule = of(Arrival::Constant { rate: Rate(1000.0) }, 0, 1);
+        let mut count = schedule.clone();
+        assert_eq!(arrivals(&mut schedule, 11)[10], 10_000_000);
+        schedule.set_pace(10_500_000, 0.5);
+        count.set_pace(10_500_000, 0.5);
+        assert_eq!(
+            arrivals(&mut schedule, 3),
+            [11_500_000, 13_500_000, 15_500_000]
+        );
+        schedule.set_pace(16_500_000, 1.0);
+        count.set_pace(16_500_000, 1.0);
+        assert_eq!(arrivals(&mut schedule, 2), [17_000_000, 18_000_000]);
+        assert_eq!(count.take_until(18_000_000), 16);
     }
 
     #[test]

@@ -1,0 +1,241 @@
+//! What may be changed while lanes run, and the segments of time between changes.
+//!
+//! What it is: the engine's own squeezes. A lane can be made slower, hold some of its
+//! requests in flight back, pause before each request, or follow its schedule at another
+//! pace; one at a time, so that it can be seen which of them moves the throughput. What it
+//! is not: it decides nothing, and without a change it costs a lane one load of a number
+//! that nobody writes.
+//!
+//! ```text
+//!  conductor ── set(Setting { segment: 7, … }) ──► version ──► lane: ends its segment 6
+//!                                                              with a report, begins 7
+//! ```
+//!
+//! Every lane cuts its segment at its own instant and says when that was, so that rates are
+//! exact whatever the lanes' delays.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wallfinder_model::{Load, Nanos};
+use wallfinder_sys::clock;
+
+/// What a lane is to do until the next change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// Number of the segment that begins; 0: none is counted.
+    pub segment: u32,
+    /// What is left of a lane's speed, above 0 and at most 1: for the rest of its working
+    /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
+    pub speed: Option<f64>,
+    /// What is left of the requests in flight, above 0 and at most 1 (see
+    /// [`in_flight_left`]).
+    pub in_flight: f64,
+    /// Turns over which connections are held back, where some are.
+    pub turn: u32,
+    /// A pause before each request of a closed loop, beside that of the load.
+    pub think: Nanos,
+    /// Pace of an open loop's schedule, as a factor.
+    pub pace: f64,
+}
+
+impl Setting {
+    /// No change, nothing counted.
+    pub const FREE: Setting = Setting {
+        segment: 0,
+        speed: None,
+        in_flight: 1.0,
+        turn: 0,
+        think: Nanos(0),
+        pace: 1.0,
+    };
+}
+
+/// The place where settings are handed to lanes.
+#[derive(Debug)]
+pub struct Levers {
+    version: AtomicU32,
+    setting: Mutex<Setting>,
+}
+
+impl Default for Levers {
+    fn default() -> Levers {
+        Levers {
+            version: AtomicU32::new(0),
+            setting: Mutex::new(Setting::FREE),
+        }
+    }
+}
+
+impl Levers {
+    /// Hands a setting to every lane. They follow within 50 ms, at once where they work.
+    pub fn set(&self, setting: Setting) {
+        assert!(
+            setting.speed.is_none_or(|left| left > 0.0 && left <= 1.0)
+                && setting.in_flight > 0.0
+                && setting.in_flight <= 1.0
+                && setting.pace > 0.0,
+            "a lever beyond its range: {setting:?}"
+        );
+        *self.setting.lock().expect("nobody panics in here") = setting;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with every setting.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The last setting.
+    pub(crate) fn setting(&self) -> Setting {
+        *self.setting.lock().expect("nobody panics in here")
+    }
+}
+
+/// What the lanes did in one segment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// Its number.
+    pub number: u32,
+    /// Start, from the schedule's zero: the mean over the lanes.
+    pub from_ns: u64,
+    /// End.
+    pub to_ns: u64,
+    /// Good answers.
+    pub answered: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Requests that became due.
+    pub scheduled: u64,
+    /// Good answers per second.
+    pub throughput: f64,
+    /// Mean requests in flight.
+    pub in_flight_mean: f64,
+    /// Mean latency; 0 without answers.
+    pub latency_mean_ns: f64,
+    /// Quantiles of latency by name, as in a record; none without answers.
+    pub quantiles_ns: BTreeMap<String, u64>,
+    /// CPU time of the lanes.
+    pub lanes_cpu_ns: u64,
+}
+
+/// Requests that one lane may have in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Connections in use.
+    pub(crate) connections: u32,
+    /// Requests on each.
+    pub(crate) depth: u32,
+}
+
+impl Room {
+    /// Fewer connections where there are some; else fewer requests on each.
+    pub(crate) fn left(connections: u32, depth: u32, left: f64) -> Room {
+        const SOME: u32 = 4;
+        let part = |whole: u32| {
+            let part = (f64::from(whole) * left).round() as u32;
+            part.clamp(1, whole.max(1))
+        };
+        if left >= 1.0 {
+            Room { connections, depth }
+        } else if connections >= SOME {
+            Room {
+                connections: part(connections),
+                depth,
+            }
+        } else {
+            Room {
+                connections,
+                depth: part(depth),
+            }
+        }
+    }
+}
+
+/// What is really left of a load's requests in flight when `left` of them is asked for:
+/// connections and requests are whole. `None` where nothing can be taken.
+pub fn in_flight_left(load: &Load, left: f64) -> Option<f64> {
+    let lanes = load.lanes.max(1).min(load.connections);
+    let of_lane = |lane| {
+        let (each, rest) = (load.connections / lanes, load.connections % lanes);
+        each + u32::from(lane < rest)
+    };
+    let room: u64 = (0..lanes)
+        .map(|lane| {
+            let room = Room::left(of_lane(lane), load.in_flight_per_connection, left);
+            u64::from(room.connections) * u64::from(room.depth)
+        })
+        .sum();
+    let really = room as f64 / load.in_flight_max() as f64;
+    (really < 1.0).then_some(really)
+}
+
+/// Spins for a part of the calling lane's working time.
+#[derive(Debug)]
+pub(crate) struct Slowdown {
+    /// Spinning for each unit of work.
+    per_work: f64,
+    counted_ns: u64,
+    owed_ns: f64,
+}
+
+/// Shorter turns would be mostly spent reading the clock.
+const SPIN_NS_MIN: f64 = 20_000.0;
+
+impl Slowdown {
+    /// At most `speed` of the lane's speed is left.
+    pub(crate) fn to(speed: f64) -> Slowdown {
+        Slowdown {
+            per_work: (1.0 - speed) / speed,
+            counted_ns: clock::thread_cpu_ns(),
+            owed_ns: 0.0,
+        }
+    }
+
+    /// After some work.
+    pub(crate) fn spin(&mut self) {
+        let mut now_ns = clock::thread_cpu_ns();
+        self.owed_ns += (now_ns - self.counted_ns) as f64 * self.per_work;
+        if self.owed_ns >= SPIN_NS_MIN {
+            let began_ns = now_ns;
+            while ((now_ns - began_ns) as f64) < self.owed_ns {
+                std::hint::spin_loop();
+                now_ns = clock::thread_cpu_ns();
+            }
+            self.owed_ns -= (now_ns - began_ns) as f64;
+        }
+        self.counted_ns = now_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_held_back_before_depth() {
+        assert_eq!(Room::left(16, 1, 0.8).connections, 13);
+        assert_eq!(Room::left(100, 10, 0.5).depth, 10);
+        assert_eq!(Room::left(2, 10, 0.8).depth, 8);
+        assert_eq!(Room::left(1, 1, 0.5).depth, 1);
+        assert_eq!(Room::left(4, 1, 0.1).connections, 1);
+    }
+
+    #[test]
+    fn a_lane_at_half_speed_spins_as_long_as_it_works() {
+        let mut slow = Slowdown::to(0.5);
+        let began_ns = clock::thread_cpu_ns();
+        let mut worked_ns = 0;
+        for _ in 0..200 {
+            let from_ns = clock::thread_cpu_ns();
+            while clock::thread_cpu_ns() - from_ns < 50_000 {}
+            worked_ns += clock::thread_cpu_ns() - from_ns;
+            slow.spin();
+        }
+        let all_ns = clock::thread_cpu_ns() - began_ns;
+        let share = worked_ns as f64 / all_ns as f64;
+        assert!((share - 0.5).abs() < 0.02, "worked {share} of the time");
+    }
+}

@@ -1,0 +1,171 @@
+//! The engine's own squeezes at real servers: each moves what it should, in segments that
+//! add up.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run};
+use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_sys::allocator::{Watchful, broken_promises};
+use wallfinder_wire::http1::Request;
+
+/// A change of a lever allocates nothing in a lane either.
+#[global_allocator]
+static ALLOCATOR: Watchful = Watchful;
+
+/// Answers every connection after a pause, and any number of them at once.
+fn sleeping_server(pause: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(1..) = stream.read(&mut request) {
+                    thread::sleep(pause);
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+                    if stream.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
+    Load {
+        connections,
+        in_flight_per_connection: 1,
+        lanes,
+        arrival,
+        warmup: Nanos::from_millis(50),
+        stop: Stop {
+            after: Nanos::from_secs(30),
+            requests: None,
+        },
+        timeout: Nanos::from_secs(5),
+        connection_per_request: false,
+        method: "GET".into(),
+        header_names: Vec::new(),
+        body_bytes: 0,
+        inflate: false,
+    }
+}
+
+struct Tell(Sender<Segment>);
+
+impl Watcher for Tell {
+    fn segment(&mut self, segment: &Segment) {
+        self.0.send(segment.clone()).unwrap();
+    }
+}
+
+/// The segments of a load under these settings, 400 ms of each.
+fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segment> {
+    let signals = Arc::new(Signals::default());
+    let spec = StepSpec {
+        load,
+        address,
+        request: Request::get("test", "/"),
+        cpus: Vec::new(),
+        io: IoChoice::Auto,
+        seed: 1,
+    };
+    let (tell, told) = channel();
+    thread::scope(|scope| {
+        let of_engine = Arc::clone(&signals);
+        let measured = scope.spawn(move || run(&spec, &of_engine, &mut Tell(tell)).unwrap());
+        thread::sleep(Duration::from_millis(300));
+        for (number, setting) in settings.iter().enumerate() {
+            let wash_out = Setting {
+                segment: 0,
+                ..*setting
+            };
+            signals.levers.set(wash_out);
+            thread::sleep(Duration::from_millis(100));
+            signals.levers.set(Setting {
+                segment: number as u32 + 1,
+                ..*setting
+            });
+            thread::sleep(Duration::from_millis(400));
+        }
+        signals.levers.set(Setting::FREE);
+        let segments: Vec<Segment> = settings
+            .iter()
+            .map(|_| told.recv_timeout(Duration::from_secs(5)).unwrap())
+            .collect();
+        signals
+            .stop
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        let measured = measured.join().unwrap();
+        assert!(measured.counts.balanced());
+        assert_eq!(broken_promises(), 0);
+        for (number, segment) in segments.iter().enumerate() {
+            assert_eq!(segment.number, number as u32 + 1);
+            let seconds = (segment.to_ns - segment.from_ns) as f64 / 1e9;
+            assert!((0.35..0.6).contains(&seconds), "{segment:?}");
+            let rate = segment.answered as f64 / seconds;
+            assert!(
+                (rate / segment.throughput - 1.0).abs() < 0.02,
+                "{segment:?}"
+            );
+        }
+        segments
+    })
+}
+
+const SHAM: Setting = Setting {
+    speed: Some(1.0),
+    ..Setting::FREE
+};
+
+#[test]
+fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
+    let address = sleeping_server(Duration::from_millis(4));
+    let closed = load(Arrival::Closed { think: Nanos(0) }, 20, 2);
+    let half = Setting {
+        in_flight: 0.5,
+        ..SHAM
+    };
+    let thinking = Setting {
+        think: Nanos::from_millis(4),
+        ..SHAM
+    };
+    let slow = Setting {
+        speed: Some(0.5),
+        ..SHAM
+    };
+    let seen = segments(closed, address, &[SHAM, half, thinking, slow, SHAM]);
+    let base = (seen[0].throughput + seen[4].throughput) / 2.0;
+    let left = |at: usize| seen[at].throughput / base;
+    assert!((left(1) - 0.5).abs() < 0.06, "in flight: {}", left(1));
+    assert!((left(2) - 0.5).abs() < 0.06, "think time: {}", left(2));
+    assert!(left(3) > 0.9, "speed, which is no wall here: {}", left(3));
+    assert!(seen[1].in_flight_mean < 0.6 * seen[0].in_flight_mean);
+    // What was held back is not late: it was not meant to be sent.
+    assert!(
+        seen[4].quantiles_ns["p99.99"] < 100_000_000,
+        "{:?}",
+        seen[4]
+    );
+}
+
+#[test]
+fn an_open_loop_changes_its_pace() {
+    let address = sleeping_server(Duration::from_millis(1));
+    let rate = Rate(2_000.0);
+    let open = load(Arrival::Constant { rate }, 40, 2);
+    let slower = Setting { pace: 0.5, ..SHAM };
+    let seen = segments(open, address, &[SHAM, slower, SHAM]);
+    for (at, rate) in [2_000.0, 1_000.0, 2_000.0].into_iter().enumerate() {
+        let ratio = seen[at].throughput / rate;
+        assert!((ratio - 1.0).abs() < 0.05, "{:?}", seen[at]);
+    }
+}
