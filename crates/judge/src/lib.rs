@@ -8,11 +8,12 @@
 //!  Step ──► ─┼─► cost ────────────────────────────────┼─► observed::verdict
 //!            └─► histogram                             │        │
 //!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘
+//!  Step with an Experiment ─► proof::prove, proof::next (what to run), proof::what_if
 //!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
 //! ```
 //!
-//! It is not the prover: walls named here are *observed*, from telemetry, and never said
-//! to be proved.
+//! [`observed`] names walls from telemetry and never says proved; [`proof`] judges windows in
+//! which one resource at a time was squeezed. Neither squeezes: that is the conductor's work.
 //!
 //! Invariants: no record makes it panic, whatever its numbers; a value that is not finite
 //! counts as not known; a doubt is stated, as a caveat or as less confidence.
@@ -29,6 +30,7 @@ pub mod histogram;
 pub mod identity;
 pub mod little;
 pub mod observed;
+pub mod proof;
 pub mod ramp;
 pub mod require;
 pub mod steady;

@@ -133,7 +133,7 @@ pub fn change_point(values: &[f64]) -> Option<ChangePoint> {
 }
 
 /// First and last level of a series that moves steadily one way.
-fn drift(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn drift(values: &[f64]) -> Option<(f64, f64)> {
     let third = values.len() / 3;
     if third < 4 {
         return None;

@@ -1,0 +1,238 @@
+//! Which resource each pair of squeezes speaks for.
+//!
+//! Speed and capacity of the same processors together tell a parallel CPU wall (both move
+//! it), a serial section or a neighbour (speed alone) and a quota (capacity alone) apart.
+
+use wallfinder_model::experiment::{Experiment, Squeeze};
+use wallfinder_model::verdict::Verdict;
+use wallfinder_model::{Step, Wall};
+
+use super::gates::Gates;
+use super::readings::{Answer, Reading, Readings};
+use crate::words::{percent, trimmed};
+
+/// Cores of somebody else from which they count as a neighbour.
+const NEIGHBOUR_MIN: f64 = 0.05;
+/// A thread this busy is hot.
+const THREAD_HOT: f64 = 0.90;
+
+/// All that a decision is made from.
+pub(super) struct Case<'c> {
+    pub(super) step: &'c Step,
+    pub(super) experiment: &'c Experiment,
+    pub(super) observed: &'c Verdict,
+    pub(super) readings: &'c Readings,
+    pub(super) gates: &'c Gates,
+}
+
+/// A resource that a squeeze names.
+#[derive(Clone)]
+pub(super) struct Claim<'c> {
+    pub(super) wall: Wall,
+    /// The squeeze that names it.
+    pub(super) reading: &'c Reading,
+    /// Beyond doubt, and nothing about it is odd.
+    pub(super) sure: bool,
+    pub(super) detail: Option<String>,
+}
+
+impl<'c> Case<'c> {
+    pub(super) fn get(&self, squeeze: Squeeze) -> Option<&'c Reading> {
+        self.readings.get(squeeze)
+    }
+
+    /// Every resource that is named by its squeeze.
+    pub(super) fn claims(&self) -> Vec<Claim<'c>> {
+        let simple = [
+            (Squeeze::Downlink, Wall::Downlink),
+            (Squeeze::Uplink, Wall::Uplink),
+            (Squeeze::BackendSpeed, Wall::Backend),
+        ];
+        let mut claims: Vec<Claim> = [self.server(), self.client()]
+            .into_iter()
+            .flatten()
+            .collect();
+        for (squeeze, wall) in simple {
+            let named = self.get(squeeze).filter(|reading| reading.names());
+            claims.extend(named.map(|reading| {
+                let names = &self.experiment.setting.backends;
+                let detail = (wall == Wall::Backend && !names.is_empty()).then(|| names.join(", "));
+                claim(wall, reading, detail)
+            }));
+        }
+        claims
+    }
+
+    /// Processors that the server may use, where that is known.
+    fn server_cpus(&self) -> usize {
+        let stated = self.experiment.setting.server_cpus.len();
+        let seen = self.step.telemetry.server.as_ref();
+        if stated > 0 {
+            stated
+        } else {
+            seen.map_or(0, |family| family.cpus_allowed.len())
+        }
+    }
+
+    fn server(&self) -> Option<Claim<'c>> {
+        let speed = self.get(Squeeze::ServerSpeed);
+        let capacity = self.get(Squeeze::ServerCapacity);
+        match (speed, capacity) {
+            (Some(speed), Some(capacity)) if speed.names() => Some(if capacity.names() {
+                claim(Wall::ServerCpu, speed, None)
+            } else if capacity.answer() == Answer::No {
+                self.speed_alone(speed)
+            } else {
+                self.by_telemetry(speed)
+            }),
+            (Some(speed), None) if speed.names() => Some(self.by_telemetry(speed)),
+            (speed, Some(capacity)) if capacity.names() => self.server_quota(speed, capacity),
+            _ => None,
+        }
+    }
+
+    /// The server answers speed and not capacity.
+    fn speed_alone(&self, speed: &'c Reading) -> Claim<'c> {
+        let neighbours: Vec<String> = self
+            .experiment
+            .setting
+            .neighbours
+            .iter()
+            .filter(|neighbour| neighbour.cores >= NEIGHBOUR_MIN)
+            .map(|neighbour| {
+                format!(
+                    "{} with {} cores",
+                    neighbour.name,
+                    trimmed(neighbour.cores, 2)
+                )
+            })
+            .collect();
+        if !neighbours.is_empty() {
+            let detail = format!("neighbour on its processors: {}", neighbours.join(", "));
+            return claim(Wall::ServerCpu, speed, Some(detail));
+        }
+        match self.server_cpus() {
+            0 => unsure(claim(Wall::ServerCpu, speed, None)),
+            1 => unsure(claim(
+                Wall::ServerCpu,
+                speed,
+                Some("its one processor answers speed and not a quota, which is odd".to_owned()),
+            )),
+            _ => self.serial(speed),
+        }
+    }
+
+    fn serial(&self, speed: &'c Reading) -> Claim<'c> {
+        let hottest = self
+            .step
+            .telemetry
+            .server
+            .as_ref()
+            .and_then(|family| family.hottest_thread.as_ref())
+            .filter(|thread| thread.share >= THREAD_HOT);
+        let detail = match hottest {
+            Some(thread) => format!(
+                "one hot thread: `{}` is {} busy",
+                thread.name,
+                percent(thread.share)
+            ),
+            None => "no thread is full, so one runs at a time: a lock with work inside".to_owned(),
+        };
+        claim(Wall::ServerSerial, speed, Some(detail))
+    }
+
+    /// Speed moves it, and capacity could not be squeezed: with more than one processor
+    /// only telemetry tells all of them from one hot thread.
+    fn by_telemetry(&self, speed: &'c Reading) -> Claim<'c> {
+        if self.server_cpus() == 1 {
+            return claim(Wall::ServerCpu, speed, None);
+        }
+        if self.observed.wall == Wall::ServerSerial {
+            return unsure(self.serial(speed));
+        }
+        unsure(claim(Wall::ServerCpu, speed, None))
+    }
+
+    /// The server answers capacity and not speed.
+    fn server_quota(&self, speed: Option<&'c Reading>, capacity: &'c Reading) -> Option<Claim<'c>> {
+        if speed.is_none_or(|speed| speed.has_share()) {
+            return Some(unsure(claim(Wall::ServerCpu, capacity, None)));
+        }
+        let family = self.step.telemetry.server.as_ref();
+        let quota = self
+            .experiment
+            .setting
+            .server_quota_cores
+            .or(family.and_then(|family| family.quota_cores));
+        let throttled = family.map_or(0.0, |family| family.throttled_share);
+        if let Some(quota) = quota {
+            let detail = format!(
+                "quota of {} cores: the processors have time, the group may not use it",
+                trimmed(quota, 2)
+            );
+            return Some(claim(Wall::ServerCpu, capacity, Some(detail)));
+        }
+        if throttled > 0.01 {
+            let detail = format!(
+                "a quota: throttled in {} of its periods",
+                percent(throttled)
+            );
+            return Some(claim(Wall::ServerCpu, capacity, Some(detail)));
+        }
+        // Something in the group burns what the quota leaves and the thief does not touch.
+        None
+    }
+
+    fn client(&self) -> Option<Claim<'c>> {
+        let speed = self
+            .get(Squeeze::ClientSpeed)
+            .filter(|reading| reading.names());
+        if let Some(speed) = speed {
+            return Some(claim(Wall::ClientCpu, speed, None));
+        }
+        let capacity = self
+            .get(Squeeze::ClientCapacity)
+            .filter(|reading| reading.names())?;
+        let family = self.step.telemetry.client.as_ref();
+        let quota = self
+            .experiment
+            .setting
+            .client_quota_cores
+            .or(family.and_then(|family| family.quota_cores));
+        let detail = quota.map(|quota| format!("quota of {} cores", trimmed(quota, 2)));
+        let known = detail.is_some();
+        let claim = claim(Wall::ClientCpu, capacity, detail);
+        Some(if known { claim } else { unsure(claim) })
+    }
+}
+
+fn claim(wall: Wall, reading: &Reading, detail: Option<String>) -> Claim<'_> {
+    Claim {
+        wall,
+        reading,
+        sure: reading.answer() == Answer::Surely,
+        detail,
+    }
+}
+
+fn unsure(claim: Claim) -> Claim {
+    Claim {
+        sure: false,
+        ..claim
+    }
+}
+
+/// The squeezes that speak for or against a wall.
+pub(super) fn squeezes_of(wall: Wall) -> &'static [Squeeze] {
+    match wall {
+        Wall::ServerCpu => &[Squeeze::ServerSpeed, Squeeze::ServerCapacity],
+        Wall::ServerSerial => &[Squeeze::ServerSpeed],
+        Wall::ClientCpu => &[Squeeze::ClientSpeed, Squeeze::ClientCapacity],
+        Wall::Downlink => &[Squeeze::Downlink],
+        Wall::Uplink => &[Squeeze::Uplink],
+        Wall::Concurrency => &[Squeeze::InFlight, Squeeze::ThinkTime],
+        Wall::OfferedLoad => &[Squeeze::OfferedLoad],
+        Wall::Backend => &[Squeeze::BackendSpeed],
+        Wall::Wait | Wall::CoLimited | Wall::Inconclusive => &[],
+    }
+}

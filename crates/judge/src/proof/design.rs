@@ -1,0 +1,131 @@
+//! The order of the windows of one round: randomised complete blocks, balanced.
+//!
+//! ```text
+//!  sham │ a │ b │ sham │ c │ d │ sham │ e │ sham
+//! ```
+//!
+//! Every squeeze comes once, and has a sham right before or right after it, so that a
+//! machine that slows for a while slows base and squeeze alike. Over as many rounds as
+//! there are squeezes each takes each place once, and follows each of the others about
+//! equally often (Williams' squares), so that neither drift nor carry-over favours one.
+//!
+//! It is a function of its arguments: a record's seed gives its order again.
+
+use super::random::Random;
+
+/// Squeezed windows between two shams, at the most.
+pub const SQUEEZED_BETWEEN_SHAMS: usize = 2;
+
+/// The windows of a round as indices of conditions; 0 is the sham. `conditions_in_use` are
+/// the squeezes of the round (a 0 among them is passed over).
+pub fn block(seed: u64, round: u32, conditions_in_use: &[usize]) -> Vec<usize> {
+    let mut squeezes: Vec<usize> = conditions_in_use
+        .iter()
+        .copied()
+        .filter(|index| *index != 0)
+        .collect();
+    squeezes.sort_unstable();
+    squeezes.dedup();
+    let mut order = Vec::with_capacity(length(squeezes.len()));
+    for (place, squeeze) in row(seed, round as usize, squeezes).into_iter().enumerate() {
+        if place.is_multiple_of(SQUEEZED_BETWEEN_SHAMS) {
+            order.push(0);
+        }
+        order.push(squeeze);
+    }
+    order.push(0);
+    if order.len() == 1 {
+        order.push(0);
+    }
+    order
+}
+
+/// Windows of a round with so many squeezes, shams included.
+pub fn length(squeezes: usize) -> usize {
+    match squeezes {
+        0 => 2,
+        n => n + n.div_ceil(SQUEEZED_BETWEEN_SHAMS) + 1,
+    }
+}
+
+/// One row of a Williams square over the squeezes. Each square has its own relabelling and
+/// its own order of rows.
+fn row(seed: u64, round: usize, mut squeezes: Vec<usize>) -> Vec<usize> {
+    let n = squeezes.len();
+    if n < 2 {
+        return squeezes;
+    }
+    let square = (round / n) as u64;
+    let mut random = Random::new(seed ^ square.wrapping_mul(0xD1B5_4A32_D192_ED03));
+    random.shuffle(&mut squeezes);
+    let mut rows: Vec<usize> = (0..n).collect();
+    random.shuffle(&mut rows);
+    let shift = rows[round % n];
+    // 0, 1, n-1, 2, n-2, ...: neighbours differ by every distance once.
+    (0..n)
+        .map(|place| {
+            let step = place.div_ceil(2);
+            let zigzag = if place % 2 == 1 { step } else { n - step };
+            squeezes[(zigzag + shift) % n]
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_squeeze_comes_once_with_a_sham_at_its_side(
+            seed: u64, round in 0u32..40, n in 0usize..12,
+        ) {
+            let squeezes: Vec<usize> = (1..=n).collect();
+            let order = block(seed, round, &squeezes);
+            prop_assert_eq!(order.len(), length(n));
+            prop_assert_eq!(order[0], 0);
+            prop_assert_eq!(*order.last().unwrap(), 0);
+            for squeeze in &squeezes {
+                prop_assert_eq!(order.iter().filter(|i| *i == squeeze).count(), 1);
+                let at = order.iter().position(|i| i == squeeze).unwrap();
+                prop_assert!(order[at - 1] == 0 || order[at + 1] == 0);
+            }
+            prop_assert_eq!(block(seed, round, &squeezes), order);
+        }
+
+        #[test]
+        fn over_as_many_rounds_each_takes_each_place_once(seed: u64, n in 2usize..9) {
+            let squeezes: Vec<usize> = (1..=n).collect();
+            let mut places: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+            for round in 0..n as u32 {
+                for (at, squeeze) in block(seed, round, &squeezes).into_iter().enumerate() {
+                    if squeeze != 0 {
+                        *places.entry((squeeze, at)).or_default() += 1;
+                    }
+                }
+            }
+            prop_assert!(places.len() == n * n && places.values().all(|count| *count == 1));
+        }
+    }
+
+    #[test]
+    fn a_squeeze_does_not_always_follow_the_same_other() {
+        let squeezes: Vec<usize> = (1..=6).collect();
+        let mut follows: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for round in 0..6 {
+            let order: Vec<usize> = block(7, round, &squeezes)
+                .into_iter()
+                .filter(|i| *i != 0)
+                .collect();
+            for pair in order.windows(2) {
+                *follows.entry((pair[0], pair[1])).or_default() += 1;
+            }
+        }
+        assert_eq!(follows.len(), 30);
+        assert!(follows.values().all(|count| *count == 1));
+    }
+}

@@ -1,0 +1,247 @@
+//! Where what is slack begins to bind: r*, and with it the next wall.
+//!
+//! A resource with ceiling C = X·e^g answers a squeeze to r with min(0, g + ln r): nothing
+//! until it binds, then in proportion. Where a dose binds beyond doubt, g is read off it.
+//! Around the knee the answer is rounder than that (two stations of like speed share the
+//! cycle), so doses well past it are preferred; and where two of them show another slope
+//! than 1 (collectors and overheads answer more than the dose), the line is drawn with it.
+//!
+//! What a dose of 0.5 does not bind lies beyond twice the present throughput. For that the
+//! service demand says where, with a cost per request taken as constant.
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::Wall;
+use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::verdict::{NextWall, ResourceView};
+
+use super::estimate::{self, ALPHA, Estimate, Spread};
+use super::pairs::Pair;
+use super::readings::{self, Reading, Readings};
+use crate::finite::positive;
+
+/// Loss, in ln of throughput, from which a dose certainly binds.
+const BINDS: f64 = 0.02;
+/// Loss from which the knee is well past.
+const WELL_PAST: f64 = 0.08;
+/// Slopes outside are noise.
+const SLOPES: (f64, f64) = (0.7, 1.5);
+
+/// The ceiling of one resource over the present throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ceiling {
+    pub(super) ratio: f64,
+    /// 95 % interval; `None` where it is from service demand alone.
+    pub(super) interval: Option<(f64, f64)>,
+}
+
+/// The rates that may be a next wall.
+const RATES: [(Squeeze, Wall); 5] = [
+    (Squeeze::ServerSpeed, Wall::ServerCpu),
+    (Squeeze::ClientSpeed, Wall::ClientCpu),
+    (Squeeze::Downlink, Wall::Downlink),
+    (Squeeze::Uplink, Wall::Uplink),
+    (Squeeze::BackendSpeed, Wall::Backend),
+];
+
+/// Ceilings of everything that was squeezed or seen, `walls` apart.
+pub(super) fn ceilings(
+    readings: &Readings,
+    views: &[ResourceView],
+    throughput: f64,
+    walls: &[Wall],
+) -> BTreeMap<Wall, Ceiling> {
+    let mut ceilings = BTreeMap::new();
+    for (squeeze, wall) in RATES {
+        let server = [Wall::ServerCpu, Wall::ServerSerial];
+        let same = server.contains(&wall) && walls.iter().any(|wall| server.contains(wall));
+        if same || walls.contains(&wall) {
+            continue;
+        }
+        let reading = readings.get(squeeze);
+        let demand = views
+            .iter()
+            .find(|view| view.wall == wall)
+            .and_then(|view| view.ceiling)
+            .and_then(|ceiling| positive(ceiling / throughput));
+        let measured = reading.and_then(|reading| measured(reading, readings.noise));
+        let ceiling = measured.or_else(|| {
+            // A dose that did not bind says at least so much.
+            let least = reading.map_or(1.0, least);
+            demand.map(|demand| Ceiling {
+                ratio: demand.max(least),
+                interval: None,
+            })
+        });
+        if let Some(ceiling) = ceiling {
+            ceilings.insert(wall, ceiling);
+        }
+    }
+    ceilings
+}
+
+/// The lowest of the ceilings.
+pub(super) fn next(ceilings: &BTreeMap<Wall, Ceiling>) -> Option<NextWall> {
+    let (wall, ceiling) = ceilings
+        .iter()
+        .min_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))?;
+    Some(NextWall {
+        wall: *wall,
+        ratio: ceiling.ratio,
+        low: ceiling.interval.map(|(low, _)| low),
+        high: ceiling.interval.map(|(_, high)| high),
+    })
+}
+
+/// One dose of one squeeze.
+struct AtDose {
+    x: f64,
+    y: Estimate,
+}
+
+fn doses(reading: &Reading, noise: Option<Spread>) -> Vec<AtDose> {
+    let mut groups: BTreeMap<u64, Vec<&Pair>> = BTreeMap::new();
+    for pair in &reading.pairs {
+        groups
+            .entry((pair.asked * 1000.0) as u64)
+            .or_default()
+            .push(pair);
+    }
+    groups
+        .into_values()
+        .filter_map(|pairs| {
+            let losses: Vec<f64> = pairs.iter().map(|pair| pair.y).collect();
+            Some(AtDose {
+                x: pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len() as f64,
+                y: estimate::estimate(&losses, noise)?,
+            })
+        })
+        .collect()
+}
+
+/// The ceiling, where a dose was bound by it.
+fn measured(reading: &Reading, noise: Option<Spread>) -> Option<Ceiling> {
+    let bound: Vec<AtDose> = doses(reading, noise)
+        .into_iter()
+        .filter(|dose| dose.y.interval(ALPHA).1 < -BINDS)
+        .collect();
+    let past: Vec<&AtDose> = bound
+        .iter()
+        .filter(|dose| dose.y.value <= -WELL_PAST)
+        .collect();
+    let used: Vec<&AtDose> = if past.is_empty() {
+        bound.iter().collect()
+    } else {
+        past
+    };
+    let gap = sloped(&used).or_else(|| {
+        let gaps = used.iter().map(|dose| Estimate {
+            value: dose.y.value - dose.x,
+            ..dose.y
+        });
+        gaps.reduce(Estimate::joined)
+    })?;
+    let (low, high) = gap.interval(ALPHA);
+    let ratio = gap.value.max(0.0).exp();
+    // A dose that bound holds the ceiling below its own reach.
+    let reach = used.iter().map(|dose| (-dose.x).exp()).fold(1.0, f64::max);
+    Some(Ceiling {
+        ratio,
+        interval: Some((
+            low.max(0.0).exp(),
+            high.max(0.0).exp().min(reach.max(ratio)),
+        )),
+    })
+}
+
+/// The knee by the line through the deepest and the shallowest of the doses past it, where
+/// its slope is certainly not 1.
+fn sloped(used: &[&AtDose]) -> Option<Estimate> {
+    let deep = used.iter().min_by(|a, b| a.x.total_cmp(&b.x))?;
+    let shallow = used.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
+    let run = shallow.x - deep.x;
+    if run < 0.15 {
+        return None;
+    }
+    let slope = shallow.y.minus(deep.y).scaled(1.0 / run);
+    let (low, high) = slope.interval(ALPHA);
+    if low <= 1.0 && high >= 1.0 {
+        return None;
+    }
+    let k = slope.value.clamp(SLOPES.0, SLOPES.1);
+    // The line meets 0 at x* = x - y / k, and the ceiling lies at -x*.
+    let reach = (shallow.x - shallow.y.value / k).abs();
+    let lever = (shallow.x + reach).abs() / run;
+    Some(Estimate {
+        value: shallow.y.value / k - shallow.x,
+        error: (shallow.y.error / k) * (1.0 + lever),
+        ..shallow.y
+    })
+}
+
+/// How far above the present throughput the ceiling lies at least: the deepest dose that
+/// certainly cost next to nothing.
+fn least(reading: &Reading) -> f64 {
+    doses(reading, None)
+        .iter()
+        .filter(|dose| dose.y.rounds >= 2 && dose.y.value > -BINDS)
+        .map(|dose| (-dose.x).exp())
+        .fold(1.0, f64::max)
+}
+
+/// Whether the squeeze binds at about this dose; `None`: it was not tried.
+pub(super) fn binds(readings: &Readings, reading: &Reading, asked: f64) -> Option<bool> {
+    let pairs = reading
+        .pairs
+        .iter()
+        .filter(|pair| (pair.asked - asked).abs() < 0.03);
+    let elasticity = readings::elasticity(pairs, readings.noise)?;
+    Some(elasticity.interval(ALPHA).0 > 0.05)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::synthetic::experiment_of;
+
+    fn ceiling_of(answers: [f64; 3]) -> Option<Ceiling> {
+        let doses = [0.8, 0.65, 0.5];
+        let conditions: Vec<(Squeeze, f64)> = doses
+            .iter()
+            .map(|dose| (Squeeze::ClientSpeed, *dose))
+            .collect();
+        let mut windows = Vec::new();
+        for round in 0..4 {
+            for (i, answer) in answers.iter().enumerate() {
+                let wobble = 1.0 + 0.004 * f64::from((round + i as i32) % 3 - 1);
+                windows.extend([(0, 1000.0), (i as u32 + 1, answer * wobble)]);
+            }
+        }
+        windows.push((0, 1000.0));
+        let readings = Readings::of(&experiment_of(&conditions, &windows));
+        ceilings(&readings, &[], 1000.0, &[])
+            .get(&Wall::ClientCpu)
+            .copied()
+    }
+
+    #[test]
+    fn the_ceiling_is_read_off_the_doses_that_bind() {
+        let ceiling = ceiling_of([1000.0, 910.0, 700.0]).unwrap();
+        assert!((ceiling.ratio - 1.4).abs() < 0.02, "{ceiling:?}");
+        let (low, high) = ceiling.interval.unwrap();
+        assert!(low <= ceiling.ratio && ceiling.ratio <= high && high - low < 0.15);
+    }
+
+    #[test]
+    fn a_steeper_answer_moves_the_knee() {
+        // Answers 1.3 times its dose beyond a knee at 1.2.
+        let at = |r: f64| 1000.0 * (1.2 * r).powf(1.3).min(1.0);
+        let ceiling = ceiling_of([at(0.8), at(0.65), at(0.5)]).unwrap();
+        assert!((ceiling.ratio - 1.2).abs() < 0.03, "{ceiling:?}");
+    }
+
+    #[test]
+    fn what_never_binds_has_no_measured_ceiling() {
+        assert_eq!(ceiling_of([1000.0, 1000.0, 1000.0]), None);
+    }
+}

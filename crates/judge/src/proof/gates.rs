@@ -1,0 +1,241 @@
+//! What must hold before a wall may be called proved.
+//!
+//! A gate that fails is said. Most take *proved* down to *likely*; failures, stolen time or
+//! drift beyond measure leave nothing to be said.
+
+use wallfinder_model::Caveat;
+use wallfinder_model::experiment::{Experiment, Window};
+use wallfinder_model::verdict::Evidence;
+
+use super::estimate::{ALPHA, Estimate};
+use super::pairs;
+use crate::caveats::{ERRORS_MAX, STEAL_MAX};
+use crate::finite::{known, mean, median, positive, ratio};
+use crate::little;
+use crate::steady;
+use crate::words::{percent, trimmed};
+
+/// Shams against shams must read nothing within this, in ln of throughput.
+pub(super) const NULL_MAX: f64 = 0.02;
+/// Failures from here leave nothing to be said of walls.
+const ERRORS_TOO_MANY: f64 = 0.10;
+/// Stolen time from here leaves nothing to be said of walls.
+const STEAL_TOO_MUCH: f64 = 0.10;
+/// A level that moved this much is not one level.
+const DRIFT_TOO_MUCH: f64 = 0.20;
+
+/// One gate that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failed {
+    pub(super) words: String,
+    pub(super) caveat: Caveat,
+    /// Nothing can be said.
+    pub(super) fatal: bool,
+}
+
+/// All gates of one experiment.
+#[derive(Debug, Clone)]
+pub(super) struct Gates {
+    pub(super) failed: Vec<Failed>,
+    /// The effect of nothing, in ln of throughput.
+    pub(super) null: Option<Estimate>,
+}
+
+impl Gates {
+    pub(super) fn of(experiment: &Experiment, doubts: &[Caveat]) -> Gates {
+        let shams = pairs::shams(experiment);
+        let null = pairs::null_effect(experiment);
+        let mut failed: Vec<Failed> = [
+            errors(experiment),
+            steal(experiment),
+            drift(&shams),
+            little(&shams, experiment),
+            null_effect(null),
+            shared(experiment),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        failed.extend(schedule(doubts, experiment));
+        Gates { failed, null }
+    }
+
+    pub(super) fn pass(&self) -> bool {
+        self.failed.is_empty()
+    }
+
+    pub(super) fn fatal(&self) -> Option<&Failed> {
+        self.failed.iter().find(|failed| failed.fatal)
+    }
+
+    /// The comparison of nothing with nothing, as evidence.
+    pub(super) fn evidence(&self) -> Option<Evidence> {
+        let null = self.null?;
+        let (low, high) = null.interval(ALPHA);
+        let text = if high.is_finite() {
+            format!(
+                "windows with nothing squeezed differed by {} % to {} % from their neighbours",
+                trimmed(100.0 * low, 1),
+                trimmed(100.0 * high, 1)
+            )
+        } else {
+            "too few windows with nothing squeezed to compare them".to_owned()
+        };
+        Some(Evidence {
+            text,
+            measure: "proof.null_effect".to_owned(),
+            value: null.value,
+        })
+    }
+}
+
+pub(super) fn note(text: String) -> Caveat {
+    Caveat::Note { text }
+}
+
+fn errors(experiment: &Experiment) -> Option<Failed> {
+    // Under a squeeze a server may well refuse; with none it should not.
+    let mut counts = (0u64, 0u64);
+    for window in &experiment.windows {
+        let condition = experiment.conditions.get(window.condition as usize);
+        if condition.is_some_and(|condition| condition.squeeze.is_none()) {
+            counts.0 = counts.0.saturating_add(window.failed);
+            counts.1 = counts
+                .1
+                .saturating_add(window.answered)
+                .saturating_add(window.failed);
+        }
+    }
+    let share = ratio(counts.0 as f64, counts.1 as f64).filter(|share| *share > ERRORS_MAX)?;
+    Some(Failed {
+        words: format!(
+            "{} of the requests failed with nothing squeezed",
+            percent(share)
+        ),
+        caveat: Caveat::Errors {
+            share,
+            class: "any".to_owned(),
+        },
+        fatal: share > ERRORS_TOO_MANY,
+    })
+}
+
+fn steal(experiment: &Experiment) -> Option<Failed> {
+    let shares: Vec<f64> = experiment.windows.iter().map(|w| w.steal_share).collect();
+    let share = mean(&shares)
+        .and_then(known)
+        .filter(|share| *share > STEAL_MAX)?;
+    Some(Failed {
+        words: format!("the hypervisor took {} of the processors", percent(share)),
+        caveat: Caveat::StealAbove { share },
+        fatal: share > STEAL_TOO_MUCH,
+    })
+}
+
+/// A change of level across the shams.
+fn drift(shams: &[&Window]) -> Option<Failed> {
+    let levels: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
+    let jump = steady::change_point(&levels).map(|p| (p.before, p.after, p.index));
+    let slope = steady::drift(&levels).map(|(first, last)| (first, last, levels.len() / 2));
+    // A slope reads as a jump of half its height, so the larger of the two is meant.
+    let (before, after, at) = [slope, jump]
+        .into_iter()
+        .flatten()
+        .max_by(|a, b| (a.1 / a.0).ln().abs().total_cmp(&(b.1 / b.0).ln().abs()))?;
+    let change = ratio(after, before)?;
+    Some(Failed {
+        words: format!(
+            "with nothing squeezed throughput moved to {} of what it was",
+            percent(change)
+        ),
+        caveat: Caveat::NotSteady {
+            ratio: change,
+            at_ns: shams[at].from_ns,
+        },
+        fatal: (change - 1.0).abs() > DRIFT_TOO_MUCH,
+    })
+}
+
+/// N = X·R over the shams. In an open loop latency counts from the intended instant, before
+/// a request is in flight, so that the law does not hold for it.
+fn little(shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
+    if experiment.setting.open_loop {
+        return None;
+    }
+    let ratios: Vec<f64> = shams
+        .iter()
+        .filter_map(|sham| {
+            let ended = ratio(sham.failed as f64, sham.answered as f64).unwrap_or(0.0);
+            let in_flight = positive(sham.in_flight_mean?)?;
+            let latency_s = positive(sham.latency_mean_ns? / 1e9)?;
+            ratio(in_flight, sham.throughput * (1.0 + ended) * latency_s)
+        })
+        .collect();
+    let off = median(&ratios).filter(|ratio| (ratio - 1.0).abs() > little::TOLERANCE)?;
+    Some(Failed {
+        words: format!(
+            "in flight is {} times throughput times latency",
+            trimmed(off, 2)
+        ),
+        caveat: Caveat::LittleMismatch { ratio: off },
+        fatal: false,
+    })
+}
+
+fn null_effect(null: Option<Estimate>) -> Option<Failed> {
+    let Some(null) = null else {
+        let words = "too few windows with nothing squeezed to compare them".to_owned();
+        return Some(Failed {
+            caveat: note(format!("There were {words}.")),
+            words,
+            fatal: false,
+        });
+    };
+    let (low, high) = null.interval(ALPHA);
+    if low >= -NULL_MAX && high <= NULL_MAX {
+        return None;
+    }
+    let words = format!(
+        "nothing against nothing is only known to be within {} % and {} %",
+        trimmed(100.0 * low.max(-1.0), 1),
+        trimmed(100.0 * high.min(1.0), 1)
+    );
+    Some(Failed {
+        caveat: note(format!(
+            "Windows with nothing squeezed: {words}; it should be within 2 %."
+        )),
+        words,
+        fatal: false,
+    })
+}
+
+/// Squeezing one side of a shared processor feeds the other.
+fn shared(experiment: &Experiment) -> Option<Failed> {
+    let setting = &experiment.setting;
+    let both: Vec<u32> = setting
+        .server_cpus
+        .iter()
+        .copied()
+        .filter(|cpu| setting.client_cpus.contains(cpu))
+        .collect();
+    (!both.is_empty()).then(|| Failed {
+        words: "client and server share processors, and squeezing one feeds the other".to_owned(),
+        caveat: Caveat::SharedProcessors { cpus: both },
+        fatal: false,
+    })
+}
+
+/// In an open loop: lanes that ran late did not ask for what they should have.
+fn schedule(doubts: &[Caveat], experiment: &Experiment) -> Option<Failed> {
+    if !experiment.setting.open_loop {
+        return None;
+    }
+    let late = doubts
+        .iter()
+        .find(|doubt| matches!(doubt, Caveat::LanesLate { .. }))?;
+    Some(Failed {
+        words: "the load generator ran late against its own schedule".to_owned(),
+        caveat: late.clone(),
+        fatal: false,
+    })
+}

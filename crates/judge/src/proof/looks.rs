@@ -1,0 +1,412 @@
+//! What to run next: rounds are spent where a decision needs them.
+//!
+//! ```text
+//!  every squeeze in reach at 0.8, 3 rounds (quick) or 6
+//!      └► what may be the wall at 0.9 · what is slack at 0.5, and at 0.65 where that binds
+//!            └► what is still open: to 10 rounds, and to 16
+//! ```
+//!
+//! It is a function of the experiment so far. The conductor calls it after each batch and
+//! stops at [`Next::Enough`]. It ends by itself, for every order is for rounds that a
+//! condition lacks, and windows count as run whether or not their squeeze was in force.
+
+use std::collections::BTreeSet;
+
+use wallfinder_model::Wall;
+use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+
+use super::decide;
+use super::design;
+use super::dose;
+use super::estimate::{ALPHA, LOOKS};
+use super::gates::NULL_MAX;
+use super::pairs;
+use super::readings::{Answer, HALF_WIDTH_MAX, Reading, Readings, SHARE_MIN, WALL_MIN};
+
+/// What the conductor does now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// More rounds of these squeezes, each round with its shams ([`design::block`]).
+    Rounds {
+        /// How many.
+        rounds: u32,
+        /// Squeezes in use; the shams are not among them.
+        conditions: Vec<ConditionOrder>,
+    },
+    /// Nothing that could still be run would change the verdict, or the budget is spent.
+    Enough,
+}
+
+/// A squeeze at a dose.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConditionOrder {
+    /// What to squeeze.
+    pub squeeze: Squeeze,
+    /// What to leave of it.
+    pub retained: f64,
+}
+
+/// Rounds of one batch, after the first look.
+const BATCH: u32 = 3;
+/// The first dose.
+const MAIN: f64 = 0.8;
+/// The dose that tells a wall from a near next wall.
+const SMALL: f64 = 0.9;
+
+/// The next batch.
+pub fn next(experiment: &Experiment) -> Next {
+    if experiment.cut_short.is_some() {
+        return Next::Enough;
+    }
+    let plan = Plan {
+        experiment,
+        in_reach: in_reach(experiment),
+    };
+    let first = plan.lacking(plan.in_reach.iter().map(|s| (*s, MAIN, plan.first_look())));
+    if !first.is_empty() {
+        return plan.order(first, u32::MAX);
+    }
+    if experiment.effort == Effort::Quick {
+        return Next::Enough;
+    }
+    let readings = Readings::of(experiment);
+    let mut wanted = plan.lacking(plan.confirm(&readings));
+    wanted.extend(plan.lacking(plan.search(&readings)));
+    if wanted.is_empty() {
+        wanted = plan.lacking(plan.open(&readings));
+    }
+    plan.order(wanted, BATCH)
+}
+
+/// Squeezes that this experiment can make and that mean something in it.
+pub fn in_reach(experiment: &Experiment) -> Vec<Squeeze> {
+    let setting = &experiment.setting;
+    let had = |squeeze: Squeeze| {
+        let out = experiment
+            .out_of_reach
+            .iter()
+            .any(|out| out.squeeze == squeeze);
+        !out
+    };
+    Squeeze::ALL
+        .into_iter()
+        .filter(|squeeze| had(*squeeze))
+        .filter(|squeeze| match squeeze {
+            Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
+            Squeeze::ThinkTime => !setting.open_loop,
+            // A quick look has no time for it, unless a quota asks for it.
+            Squeeze::ClientCapacity => {
+                experiment.effort != Effort::Quick || setting.client_quota_cores.is_some()
+            }
+            Squeeze::OfferedLoad => setting.open_loop,
+            Squeeze::BackendSpeed => !setting.backends.is_empty(),
+            _ => true,
+        })
+        .collect()
+}
+
+type Want = (Squeeze, f64, u32);
+
+struct Plan<'e> {
+    experiment: &'e Experiment,
+    in_reach: Vec<Squeeze>,
+}
+
+impl Plan<'_> {
+    fn first_look(&self) -> u32 {
+        match self.experiment.effort {
+            Effort::Quick => 3,
+            Effort::Normal => LOOKS[0],
+            Effort::Thorough => LOOKS[1],
+        }
+    }
+
+    /// Windows of the whole experiment, shams included, at about 1.5 s each.
+    fn budget(&self) -> usize {
+        match self.experiment.effort {
+            Effort::Quick => 40,
+            Effort::Normal => 190,
+            Effort::Thorough => 580,
+        }
+    }
+
+    /// Rounds that a condition has had, whatever they told.
+    fn had(&self, squeeze: Squeeze, retained: f64) -> u32 {
+        let dose = pairs::Dose::of(squeeze, retained);
+        let rounds: BTreeSet<u32> = self
+            .experiment
+            .windows
+            .iter()
+            .filter(|window| {
+                let condition = self.experiment.conditions.get(window.condition as usize);
+                condition.is_some_and(|condition| {
+                    let near = (condition.retained - retained).abs() < 0.03;
+                    let same = dose == pairs::Dose::of(squeeze, condition.retained);
+                    condition.squeeze == Some(squeeze)
+                        && (near || (same && dose == pairs::Dose::Main))
+                })
+            })
+            .map(|window| window.round)
+            .collect();
+        rounds.len() as u32
+    }
+
+    /// Of what is wanted, the rounds that are still to be run.
+    fn lacking(&self, wanted: impl IntoIterator<Item = Want>) -> Vec<Want> {
+        wanted
+            .into_iter()
+            .filter_map(|(squeeze, retained, rounds)| {
+                let lacks = rounds.saturating_sub(self.had(squeeze, retained));
+                (lacks > 0).then_some((squeeze, retained, lacks))
+            })
+            .collect()
+    }
+
+    /// What is wanted, cut to the budget; the last wishes go first.
+    fn order(&self, mut wanted: Vec<Want>, rounds_max: u32) -> Next {
+        let left = self.budget().saturating_sub(self.experiment.windows.len());
+        while !wanted.is_empty() {
+            let block = design::length(wanted.len());
+            let lacks = wanted
+                .iter()
+                .map(|(_, _, rounds)| *rounds)
+                .min()
+                .unwrap_or(0);
+            let rounds = lacks.min(rounds_max).min((left / block) as u32);
+            // The first look is taken whole: without it there is nothing to say.
+            let first = self.experiment.windows.is_empty();
+            if rounds >= lacks.min(2) || first {
+                return Next::Rounds {
+                    rounds: if first { lacks } else { rounds },
+                    conditions: wanted
+                        .iter()
+                        .map(|(squeeze, retained, _)| ConditionOrder {
+                            squeeze: *squeeze,
+                            retained: *retained,
+                        })
+                        .collect(),
+                };
+            }
+            wanted.pop();
+        }
+        Next::Enough
+    }
+
+    /// A small dose of what may be the wall.
+    fn confirm(&self, readings: &Readings) -> Vec<Want> {
+        let mut candidates: Vec<&Reading> = readings
+            .iter()
+            .filter(|reading| is_rate(reading.squeeze) && self.in_reach.contains(&reading.squeeze))
+            .filter(|reading| {
+                let at_main = reading.main.unwrap_or(reading.local);
+                at_main.value >= 0.4
+            })
+            .collect();
+        let size = |reading: &Reading| reading.main.unwrap_or(reading.local).value;
+        candidates.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        let most = if self.experiment.effort == Effort::Thorough {
+            4
+        } else {
+            3
+        };
+        candidates
+            .into_iter()
+            .take(most)
+            .map(|reading| (reading.squeeze, SMALL, LOOKS[0]))
+            .collect()
+    }
+
+    /// Large doses of what is slack, until it binds.
+    fn search(&self, readings: &Readings) -> Vec<Want> {
+        let rounds = if self.experiment.effort == Effort::Thorough {
+            6
+        } else {
+            3
+        };
+        let slack: Vec<&Reading> = readings
+            .iter()
+            .filter(|reading| is_speed(reading.squeeze) && self.in_reach.contains(&reading.squeeze))
+            .filter(|reading| reading.answer() == Answer::No)
+            .collect();
+        let mut wanted: Vec<Want> = slack
+            .iter()
+            .map(|reading| (reading.squeeze, 0.5, rounds))
+            .collect();
+        wanted.extend(
+            slack
+                .iter()
+                .filter(|reading| dose::binds(readings, reading, 0.5) == Some(true))
+                .map(|reading| (reading.squeeze, 0.65, rounds)),
+        );
+        wanted
+    }
+
+    /// What is not yet decided, up to the next look.
+    fn open(&self, readings: &Readings) -> Vec<Want> {
+        let named = readings
+            .iter()
+            .any(|reading| is_rate(reading.squeeze) && reading.names())
+            || readings.in_flight().is_some_and(Reading::names);
+        let mut wanted = Vec::new();
+        for reading in readings
+            .iter()
+            .filter(|r| self.in_reach.contains(&r.squeeze))
+        {
+            if is_open(reading, named) {
+                let dose = if reading.bent { SMALL } else { MAIN };
+                wanted.push((
+                    reading.squeeze,
+                    dose,
+                    look_after(self.had(reading.squeeze, dose)),
+                ));
+            }
+        }
+        if let Some((first, second)) = self.at_the_kink(readings) {
+            for squeeze in [first, second] {
+                for dose in [SMALL, MAIN] {
+                    wanted.push((squeeze, dose, look_after(self.had(squeeze, dose))));
+                }
+            }
+        }
+        if wanted.is_empty() && !self.null_is_known() {
+            // Shams come with any round; the strongest squeeze gains most from it.
+            let most = readings
+                .iter()
+                .filter(|reading| self.in_reach.contains(&reading.squeeze))
+                .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
+            wanted.extend(most.map(|reading| {
+                (
+                    reading.squeeze,
+                    MAIN,
+                    look_after(self.had(reading.squeeze, MAIN)),
+                )
+            }));
+        }
+        wanted.sort_by(|a, b| {
+            (a.0, a.1)
+                .partial_cmp(&(b.0, b.1))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        wanted.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+        wanted
+    }
+
+    /// Pairs of walls that may still be told apart by more rounds.
+    fn at_the_kink(&self, readings: &Readings) -> Option<(Squeeze, Squeeze)> {
+        let mut named: Vec<&Reading> = readings
+            .iter()
+            .filter(|reading| is_speed(reading.squeeze) && reading.names())
+            .collect();
+        named.sort_by(|a, b| a.gap.value.total_cmp(&b.gap.value));
+        let [first, second, ..] = named[..] else {
+            return None;
+        };
+        let gap = decide::behind(first, second);
+        let (_, high) = gap.interval(decide::ALPHA_BEHIND);
+        let open = !decide::is_behind(&gap) && high > 2.0 * NULL_MAX;
+        open.then_some((first.squeeze, second.squeeze))
+    }
+
+    fn null_is_known(&self) -> bool {
+        pairs::null_effect(self.experiment).is_some_and(|null| {
+            let (low, high) = null.interval(ALPHA);
+            low >= -NULL_MAX && high <= NULL_MAX
+        })
+    }
+}
+
+/// Whether more rounds of a squeeze could change what is said of it.
+fn is_open(reading: &Reading, named: bool) -> bool {
+    let (low, high) = reading.interval();
+    match reading.answer() {
+        Answer::Surely => false,
+        Answer::Likely | Answer::Open => true,
+        // With a wall named, what is certainly none of it needs no more.
+        Answer::No if named => reading.local.half_width() > HALF_WIDTH_MAX,
+        Answer::No => (low < SHARE_MIN && high > SHARE_MIN + 0.1) || high > WALL_MIN,
+    }
+}
+
+/// The look after so many rounds; beyond the last, none.
+fn look_after(rounds: u32) -> u32 {
+    LOOKS.into_iter().find(|look| *look > rounds).unwrap_or(0)
+}
+
+/// A squeeze of a rate, whose small dose tells a wall from a next wall.
+fn is_rate(squeeze: Squeeze) -> bool {
+    is_speed(squeeze)
+        || matches!(
+            squeeze,
+            Squeeze::ServerCapacity | Squeeze::ClientCapacity | Squeeze::OfferedLoad
+        )
+}
+
+/// A squeeze that may be deep: until what is slack binds.
+fn is_speed(squeeze: Squeeze) -> bool {
+    matches!(
+        squeeze,
+        Squeeze::ServerSpeed
+            | Squeeze::ClientSpeed
+            | Squeeze::Downlink
+            | Squeeze::Uplink
+            | Squeeze::BackendSpeed
+    )
+}
+
+/// The squeeze that moves a wall's resource alone.
+pub(super) fn speed_of(wall: Wall) -> Option<Squeeze> {
+    match wall {
+        Wall::ServerCpu | Wall::ServerSerial => Some(Squeeze::ServerSpeed),
+        Wall::ClientCpu => Some(Squeeze::ClientSpeed),
+        Wall::Downlink => Some(Squeeze::Downlink),
+        Wall::Uplink => Some(Squeeze::Uplink),
+        Wall::Concurrency => Some(Squeeze::InFlight),
+        Wall::OfferedLoad => Some(Squeeze::OfferedLoad),
+        Wall::Backend => Some(Squeeze::BackendSpeed),
+        Wall::Wait | Wall::CoLimited | Wall::Inconclusive => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::synthetic::experiment_of;
+    use wallfinder_model::experiment::OutOfReach;
+
+    #[test]
+    fn the_first_batch_holds_every_squeeze_in_reach_once() {
+        let mut experiment = experiment_of(&[], &[]);
+        experiment.out_of_reach.push(OutOfReach {
+            squeeze: Squeeze::Uplink,
+            why: "no link of ours".to_owned(),
+        });
+        let Next::Rounds { rounds, conditions } = next(&experiment) else {
+            panic!()
+        };
+        assert_eq!(rounds, 6);
+        let squeezes: Vec<Squeeze> = conditions.iter().map(|order| order.squeeze).collect();
+        assert!(squeezes.contains(&Squeeze::ServerSpeed) && !squeezes.contains(&Squeeze::Uplink));
+        assert!(!squeezes.contains(&Squeeze::OfferedLoad));
+        assert!(conditions.iter().all(|order| order.retained == 0.8));
+    }
+
+    #[test]
+    fn an_experiment_that_was_cut_short_ends() {
+        let mut experiment = experiment_of(&[], &[]);
+        experiment.cut_short = Some("a signal".to_owned());
+        assert_eq!(next(&experiment), Next::Enough);
+    }
+
+    #[test]
+    fn without_any_squeeze_in_reach_there_is_nothing_to_run() {
+        let mut experiment = experiment_of(&[], &[]);
+        experiment.out_of_reach = Squeeze::ALL
+            .into_iter()
+            .map(|squeeze| OutOfReach {
+                squeeze,
+                why: String::new(),
+            })
+            .collect();
+        assert_eq!(next(&experiment), Next::Enough);
+    }
+}

@@ -1,0 +1,201 @@
+//! The proof: the wall of one load, from an experiment that squeezed one resource at a time.
+//!
+//! ```text
+//!  design ─► [conductor runs a batch] ─► looks ─► enough?
+//!                                          │
+//!  Experiment ─► pairs ─► readings ─┬─► claims ─► decide ─► Verdict
+//!                estimate ──────────┤     gates ─────┘
+//!                                   └─► dose ─► next wall, what_if
+//! ```
+//!
+//! It is not the conductor: it squeezes nothing, and an old record is judged again by a
+//! newer version. Telemetry is evidence beside the squeezes; it names a wall only where the
+//! squeezes that would tell were out of reach, and then the verdict says *observed*.
+//!
+//! Invariants: *proved* needs at least six rounds, an interval that excludes a half with the
+//! error shared over resources and looks, the small dose to bear the large one out, and
+//! every gate passed; quick effort never proves.
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::experiment::Experiment;
+use wallfinder_model::verdict::{Evidence, How, NextWall};
+use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
+
+use crate::observed;
+use crate::words::percent;
+use claims::Case;
+use gates::{Gates, note};
+use readings::{Reading, Readings};
+
+mod claims;
+mod decide;
+pub mod design;
+mod dose;
+mod estimate;
+mod gates;
+pub mod looks;
+mod pairs;
+mod random;
+mod readings;
+mod say;
+#[cfg(test)]
+mod synthetic;
+#[cfg(test)]
+mod tests;
+mod what_if;
+
+pub use looks::{ConditionOrder, Next, next};
+pub use what_if::{Prediction, what_if};
+
+/// The verdict of a step with an experiment; without one, the observed verdict.
+pub fn prove(step: &Step, environment: &Environment) -> Verdict {
+    let observed = observed::verdict(step, environment);
+    let Some(experiment) = &step.experiment else {
+        return observed;
+    };
+    let readings = Readings::of(experiment);
+    let gates = Gates::of(experiment, &observed.caveats);
+    let case = Case {
+        step,
+        experiment,
+        observed: &observed,
+        readings: &readings,
+        gates: &gates,
+    };
+    let decision = decide::decide(&case);
+    let evidence = evidence(&case);
+    let caveats = caveats(&case, &decision);
+    let mut verdict = Verdict {
+        wall: decision.wall,
+        how: decision.how,
+        confidence: confidence(decision.how, observed.confidence),
+        sentence: decision.sentence,
+        detail: decision.detail,
+        evidence,
+        resources: observed.resources.clone(),
+        shares: decision.shares,
+        elasticities: readings
+            .iter()
+            .map(|reading| (reading.squeeze.label().to_owned(), reading.record()))
+            .collect(),
+        next: None,
+        caveats,
+    };
+    verdict.next = next_wall(&verdict, &readings, step.throughput);
+    verdict
+}
+
+/// The walls that a verdict names: one, or those that share.
+fn walls(verdict: &Verdict) -> Vec<Wall> {
+    match verdict.wall {
+        Wall::CoLimited => Wall::ALL
+            .into_iter()
+            .filter(|wall| verdict.shares.contains_key(wall.label()))
+            .collect(),
+        wall => vec![wall],
+    }
+}
+
+fn next_wall(verdict: &Verdict, readings: &Readings, throughput: f64) -> Option<NextWall> {
+    if matches!(verdict.wall, Wall::Inconclusive) {
+        return None;
+    }
+    let ceilings = dose::ceilings(readings, &verdict.resources, throughput, &walls(verdict));
+    dose::next(&ceilings)
+}
+
+/// A statement about the rules, not a measured probability.
+fn confidence(how: How, observed: f64) -> f64 {
+    match how {
+        How::Proved => 0.95,
+        How::Likely => 0.8,
+        How::Observed => observed,
+        How::Inconclusive => 0.0,
+    }
+}
+
+/// What each squeeze did and how it was checked, strongest first; then shams against shams,
+/// then telemetry.
+fn evidence(case: &Case) -> Vec<Evidence> {
+    let mut readings: Vec<&Reading> = case.readings.iter().collect();
+    readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
+    let squeezes = readings.into_iter().map(|reading| Evidence {
+        text: format!(
+            "{}{}",
+            say::moved(reading),
+            checked(case.experiment, reading)
+        ),
+        measure: format!("elasticity.{}", reading.squeeze.label()),
+        value: reading.local.value,
+    });
+    squeezes
+        .chain(case.gates.evidence())
+        .chain(case.observed.evidence.iter().cloned())
+        .collect()
+}
+
+/// What the check of the manipulation saw, in one window of it.
+fn checked(experiment: &Experiment, reading: &Reading) -> String {
+    let window = experiment.windows.iter().rev().find(|window| {
+        let condition = experiment.conditions.get(window.condition as usize);
+        condition.is_some_and(|c| c.squeeze == Some(reading.squeeze))
+            && window.in_force != Some(false)
+            && !window.check.is_empty()
+    });
+    window.map_or(String::new(), |window| format!(" ({})", window.check))
+}
+
+/// Gates that failed, doubts of telemetry, squeezes that did not take, and those not had.
+fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
+    let mut caveats: Vec<Caveat> = case
+        .gates
+        .failed
+        .iter()
+        .map(|failed| failed.caveat.clone())
+        .collect();
+    let kinds: Vec<_> = caveats.iter().map(std::mem::discriminant).collect();
+    let telemetry = case.observed.caveats.iter().filter(|caveat| {
+        matches!(caveat, Caveat::Note { .. }) || !kinds.contains(&std::mem::discriminant(caveat))
+    });
+    caveats.extend(telemetry.cloned());
+    caveats.extend(decision.caveats.iter().cloned());
+    caveats.extend(without_force(case.experiment));
+    caveats.extend(case.experiment.out_of_reach.iter().map(|out| {
+        note(format!(
+            "{} was out of reach: {}",
+            out.squeeze.label(),
+            out.why
+        ))
+    }));
+    if let Some(why) = &case.experiment.cut_short {
+        caveats.push(Caveat::Incomplete {
+            what: format!("the experiment was cut short: {why}"),
+        });
+    }
+    caveats
+}
+
+/// Squeezes of which many windows were not in force.
+fn without_force(experiment: &Experiment) -> Vec<Caveat> {
+    let mut counts: BTreeMap<_, (u32, u32)> = BTreeMap::new();
+    for window in &experiment.windows {
+        let condition = experiment.conditions.get(window.condition as usize);
+        if let Some(squeeze) = condition.and_then(|condition| condition.squeeze) {
+            let count = counts.entry(squeeze).or_default();
+            count.0 += u32::from(window.in_force == Some(false));
+            count.1 += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .filter(|(_, (out, all))| 4 * out >= *all && *out > 0)
+        .map(|(squeeze, (out, all))| {
+            note(format!(
+                "{} was not in force in {} of its windows; they are no evidence.",
+                squeeze.label(),
+                percent(f64::from(out) / f64::from(all))
+            ))
+        })
+        .collect()
+}

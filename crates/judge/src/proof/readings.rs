@@ -1,0 +1,331 @@
+//! What each squeeze did: elasticity by dose, with its interval, and its gap to the wall.
+//!
+//! The gap tells a wall from a near next wall. With ln of throughput as y and ln of what was
+//! left as x, a wall answers y = x from the first touch. A ceiling a little above the present
+//! throughput answers nothing at first and then y = x + g: it stays a constant g = ln(C/X)
+//! behind, at every dose that binds.
+//!
+//! ```text
+//!    x = ln retained  0.5   0.65   0.8  0.9  1
+//!                      .      .     .    .   ┼ 0      C = X·e^g
+//!                      .      .     .    ╱╱──┤
+//!                      .      .    ╱ ╱   wall and next wall, g apart
+//! ```
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+use wallfinder_model::verdict::Elasticity;
+
+use super::estimate::{self, ALPHA, Estimate, Spread};
+use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
+
+/// From here a squeeze may name a wall.
+pub(super) const WALL_MIN: f64 = 0.5;
+/// From here a resource has a share.
+pub(super) const SHARE_MIN: f64 = 0.2;
+/// An interval wider than this to each side decides nothing by itself.
+pub(super) const HALF_WIDTH_MAX: f64 = 0.25;
+/// Error in saying that two doses disagree: it is asked of every squeeze at every look.
+const ALPHA_DOSES: f64 = 0.01;
+/// Rounds without which nothing is proved.
+pub(super) const ROUNDS_PROVED: u32 = 6;
+
+/// How far a squeeze's answer settles whether its resource is a wall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Above a half beyond doubt, the error shared over resources and looks.
+    Surely,
+    /// Above a half.
+    Likely,
+    /// Below a half.
+    No,
+    /// Not known well enough.
+    Open,
+}
+
+/// One squeeze over all of its rounds.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub(super) squeeze: Squeeze,
+    /// The elasticity at 0.8.
+    pub(super) main: Option<Estimate>,
+    /// The same at 0.9.
+    pub(super) small: Option<Estimate>,
+    /// The one to judge by.
+    pub(super) local: Estimate,
+    /// At 0.9 it is certainly less than at 0.8: it is not the first to bind.
+    pub(super) bent: bool,
+    /// At 0.9 it is certainly more than at 0.8: the doses disagree.
+    pub(super) disagree: bool,
+    /// ln(ceiling / throughput), taken as if it bound at 0.8 and 0.9.
+    pub(super) gap: Estimate,
+    /// Adjusted p of being no wall.
+    p: f64,
+    /// Error that may be spent at this look.
+    level: f64,
+    pub(super) pairs: Vec<Pair>,
+}
+
+/// Every squeeze with evidence.
+#[derive(Debug, Clone)]
+pub(super) struct Readings {
+    all: BTreeMap<Squeeze, Reading>,
+    /// Variance of one window's ln throughput beside its base.
+    pub(super) noise: Option<Spread>,
+}
+
+impl Reading {
+    pub(super) fn answer(&self) -> Answer {
+        let (low, high) = self.local.interval(ALPHA);
+        let narrow = self.local.half_width() <= HALF_WIDTH_MAX;
+        match self.local.value {
+            _ if low >= WALL_MIN && self.p < self.level => Answer::Surely,
+            value if low >= WALL_MIN || (narrow && value >= WALL_MIN) => Answer::Likely,
+            value if high < WALL_MIN || (narrow && value < WALL_MIN) => Answer::No,
+            _ => Answer::Open,
+        }
+    }
+
+    pub(super) fn names(&self) -> bool {
+        matches!(self.answer(), Answer::Surely | Answer::Likely)
+    }
+
+    /// Named, and either beyond doubt or with the whole interval above a half.
+    pub(super) fn clearly(&self) -> bool {
+        self.names() && self.interval().0 >= WALL_MIN
+    }
+
+    pub(super) fn interval(&self) -> (f64, f64) {
+        self.local.interval(ALPHA)
+    }
+
+    /// Certainly more than a share.
+    pub(super) fn has_share(&self) -> bool {
+        self.interval().0 >= SHARE_MIN
+    }
+
+    /// Certainly less than a share: not this.
+    pub(super) fn excluded(&self) -> bool {
+        self.interval().1 < SHARE_MIN
+    }
+
+    /// As good as nothing: certainly no wall, and little at the centre.
+    pub(super) fn slack(&self) -> bool {
+        let (_, high) = self.interval();
+        high < WALL_MIN && self.local.value < SHARE_MIN
+    }
+
+    /// Whether the small dose bears the main one out.
+    pub(super) fn confirmed(&self) -> bool {
+        self.small.is_some_and(|small| {
+            let (low, high) = small.interval(ALPHA);
+            small.rounds >= 3 && low > 0.0 && high >= WALL_MIN && !self.disagree
+        })
+    }
+
+    pub(super) fn record(&self) -> Elasticity {
+        let (low, high) = self.interval();
+        Elasticity {
+            value: self.local.value,
+            low: low.max(-ELASTICITY_MAX),
+            high: high.min(ELASTICITY_MAX),
+            rounds: self.local.rounds,
+        }
+    }
+
+    /// Whether the starts of the subject say different things of it.
+    pub(super) fn restarts_disagree(&self) -> bool {
+        let mut starts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for pair in self.pairs.iter().filter(|pair| pair.dose == Dose::Main) {
+            starts
+                .entry(pair.restart)
+                .or_default()
+                .push(pair.elasticity());
+        }
+        let each: Vec<Estimate> = starts
+            .values()
+            .filter(|values| values.len() >= 3)
+            .filter_map(|values| estimate::estimate(values, None))
+            .collect();
+        each.iter().enumerate().any(|(i, a)| {
+            each[i + 1..].iter().any(|b| {
+                let apart = a.minus(*b);
+                let (low, high) = apart.interval(0.01);
+                apart.value.abs() > 0.3 && (low > 0.0 || high < 0.0)
+            })
+        })
+    }
+}
+
+impl Readings {
+    pub(super) fn of(experiment: &Experiment) -> Readings {
+        let pairs = pairs::pairs(experiment);
+        let noise = noise(&pairs);
+        let mut all: BTreeMap<Squeeze, Reading> = BTreeMap::new();
+        for squeeze in Squeeze::ALL {
+            let own: Vec<Pair> = pairs
+                .iter()
+                .copied()
+                .filter(|pair| pair.squeeze == squeeze)
+                .collect();
+            if let Some(reading) = reading(squeeze, own, noise, experiment.effort) {
+                all.insert(squeeze, reading);
+            }
+        }
+        let p: Vec<f64> = all.values().map(|r| r.local.p_above(WALL_MIN)).collect();
+        for (reading, p) in all.values_mut().zip(estimate::holm(&p)) {
+            reading.p = p;
+        }
+        Readings { all, noise }
+    }
+
+    pub(super) fn get(&self, squeeze: Squeeze) -> Option<&Reading> {
+        self.all.get(&squeeze)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Reading> {
+        self.all.values()
+    }
+
+    /// In flight: by fewer connections or, where a pool on the client's side does not feel
+    /// that (or it was not to be had), by an added pause.
+    pub(super) fn in_flight(&self) -> Option<&Reading> {
+        let (fewer, pause) = (self.get(Squeeze::InFlight), self.get(Squeeze::ThinkTime));
+        match (fewer, pause) {
+            (Some(fewer), Some(pause)) if fewer.slack() && pause.names() => Some(pause),
+            (Some(fewer), _) => Some(fewer),
+            (None, pause) => pause,
+        }
+    }
+}
+
+/// The variance that windows of all squeezes show around their own centres.
+fn noise(pairs: &[Pair]) -> Option<Spread> {
+    let mut groups: BTreeMap<(Squeeze, u64), Vec<f64>> = BTreeMap::new();
+    for pair in pairs {
+        let key = (pair.squeeze, (pair.asked * 1000.0) as u64);
+        groups.entry(key).or_default().push(pair.y);
+    }
+    let spreads: Vec<Spread> = groups
+        .values()
+        .filter(|values| values.len() >= 3)
+        .filter_map(|values| estimate::spread(values))
+        .collect();
+    (spreads.len() >= 3)
+        .then(|| estimate::pool(&spreads))
+        .flatten()
+}
+
+fn reading(
+    squeeze: Squeeze,
+    pairs: Vec<Pair>,
+    noise: Option<Spread>,
+    effort: Effort,
+) -> Option<Reading> {
+    let at = |dose: Dose| elasticity(pairs.iter().filter(|pair| pair.dose == dose), noise);
+    let (main, small) = (at(Dose::Main), at(Dose::Small));
+    let apart = main
+        .zip(small)
+        .map(|(main, small)| main.minus(small).interval(ALPHA_DOSES));
+    let bent = apart.is_some_and(|(low, _)| low > 0.0);
+    let disagree = apart.is_some_and(|(_, high)| high < 0.0);
+    let local = match (main, small) {
+        (Some(_), Some(small)) if bent => small,
+        (Some(main), _) => main,
+        (None, Some(small)) => small,
+        (None, None) => at(Dose::Deep)?,
+    };
+    let gap = [Dose::Main, Dose::Small]
+        .into_iter()
+        .filter_map(|dose| gap(pairs.iter().filter(|pair| pair.dose == dose), noise))
+        .reduce(Estimate::joined)
+        .or_else(|| gap(pairs.iter(), noise))?;
+    let level = match effort {
+        Effort::Quick => ALPHA,
+        _ => estimate::level(local.rounds),
+    };
+    Some(Reading {
+        squeeze,
+        main,
+        small,
+        local,
+        bent,
+        disagree,
+        gap,
+        p: 1.0,
+        level,
+        pairs,
+    })
+}
+
+/// The elasticity at one dose. The pool's variance is of y, so it is put in units of y / x.
+pub(super) fn elasticity<'p>(
+    pairs: impl Iterator<Item = &'p Pair>,
+    noise: Option<Spread>,
+) -> Option<Estimate> {
+    let pairs: Vec<&Pair> = pairs.collect();
+    let values: Vec<f64> = pairs.iter().map(|pair| pair.elasticity()).collect();
+    let x = pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len().max(1) as f64;
+    let noise = noise.map(|noise| Spread {
+        variance: noise.variance / (x * x).max(1e-9),
+        ..noise
+    });
+    estimate::estimate(&values, noise)
+}
+
+/// y - x, as if every window was bound.
+pub(super) fn gap<'p>(
+    pairs: impl Iterator<Item = &'p Pair>,
+    noise: Option<Spread>,
+) -> Option<Estimate> {
+    let values: Vec<f64> = pairs.map(|pair| pair.y - pair.x).collect();
+    estimate::estimate(&values, noise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::synthetic::experiment_of;
+
+    fn rounds(at_08: f64, at_09: f64) -> Readings {
+        let mut windows = Vec::new();
+        for round in 0..8 {
+            let wobble = 1.0 + 0.002 * f64::from(round % 3);
+            windows.extend([
+                (0, 1000.0),
+                (1, at_08 * wobble),
+                (0, 1000.0),
+                (2, at_09 * wobble),
+            ]);
+        }
+        windows.push((0, 1000.0));
+        Readings::of(&experiment_of(
+            &[(Squeeze::ServerSpeed, 0.8), (Squeeze::ServerSpeed, 0.9)],
+            &windows,
+        ))
+    }
+
+    #[test]
+    fn a_wall_is_linear_in_the_dose() {
+        let readings = rounds(800.0, 900.0);
+        let server = readings.get(Squeeze::ServerSpeed).unwrap();
+        assert_eq!(server.answer(), Answer::Surely);
+        assert!(!server.bent && server.confirmed());
+        assert!(server.gap.value.abs() < 0.01);
+    }
+
+    #[test]
+    fn a_next_wall_that_starts_to_bind_is_not() {
+        // Its ceiling lies 8 % above the present throughput.
+        let readings = rounds(864.0, 972.0);
+        let server = readings.get(Squeeze::ServerSpeed).unwrap();
+        assert!(server.bent, "{server:?}");
+        assert!(
+            (server.gap.value - 1.08f64.ln()).abs() < 0.01,
+            "{:?}",
+            server.gap
+        );
+        assert!(server.local.value < 0.35);
+    }
+}

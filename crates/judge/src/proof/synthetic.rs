@@ -1,0 +1,428 @@
+//! Experiments with known answers: a closed queueing network, squeezed by a conductor of
+//! four lines, seen through noise.
+//!
+//! The network is solved exactly by mean value analysis, so that its true elasticities and
+//! what lifting a wall would bring are known to any digit.
+
+use wallfinder_model::experiment::{
+    Condition, Effort, Experiment, Neighbour, OutOfReach, Setting, Squeeze, Window,
+};
+use wallfinder_model::record::Step;
+
+use super::{design, looks};
+use crate::double::{Noise, a_step};
+
+/// Seconds per request at each place, and what limits the load.
+#[derive(Debug, Clone)]
+pub(super) struct System {
+    /// Work of the server that its processors share.
+    pub(super) server: f64,
+    /// Work of the server that runs one at a time.
+    pub(super) serial: f64,
+    pub(super) cores: f64,
+    pub(super) quota: Option<f64>,
+    /// Cores that somebody else takes from the server.
+    pub(super) neighbour: f64,
+    pub(super) client: f64,
+    pub(super) client_quota: Option<f64>,
+    pub(super) downlink: f64,
+    pub(super) uplink: f64,
+    pub(super) backend: f64,
+    /// A queue that no squeeze reaches: a pool, a sleeping lock.
+    pub(super) inner: f64,
+    /// A delay in parallel: a round trip, an asynchronous sleep.
+    pub(super) delay: f64,
+    pub(super) in_flight: f64,
+    /// A pool on the client's side, below what is nominally in flight.
+    pub(super) client_pool: Option<f64>,
+    /// Requests per second asked for, in an open loop.
+    pub(super) open: Option<f64>,
+    /// How much the server's demand answers its speed: 1.3 for collectors, 0.85 for batching.
+    pub(super) answers: f64,
+    /// Two phases of equal work, the one bound by the server, the other by the downlink.
+    pub(super) phases: bool,
+    /// Squeezes do nothing: shams all the way.
+    pub(super) null: bool,
+}
+
+impl Default for System {
+    fn default() -> System {
+        System {
+            server: 5e-6,
+            serial: 0.0,
+            cores: 1.0,
+            quota: None,
+            neighbour: 0.0,
+            client: 5e-6,
+            client_quota: None,
+            downlink: 2e-6,
+            uplink: 1e-6,
+            backend: 0.0,
+            inner: 0.0,
+            delay: 0.0,
+            in_flight: 16.0,
+            client_pool: None,
+            open: None,
+            answers: 1.0,
+            phases: false,
+            null: false,
+        }
+    }
+}
+
+impl System {
+    fn squeezed(&self, squeeze: Squeeze, r: f64) -> f64 {
+        let mut changed = self.clone();
+        match squeeze {
+            _ if self.null => {}
+            Squeeze::ServerSpeed => {
+                changed.serial /= r.powf(self.answers);
+                changed.server /= r.powf(self.answers);
+                // A quota below what the thief leaves still binds alone.
+                let left = (self.cores - self.neighbour) * r;
+                if let Some(quota) = self.quota.filter(|quota| *quota < left) {
+                    changed.server = self.server;
+                    changed.serial = self.serial;
+                    changed.quota = Some(quota);
+                }
+            }
+            Squeeze::ServerCapacity => {
+                changed.quota = Some(self.quota.unwrap_or(self.cores) * r);
+            }
+            Squeeze::ClientSpeed => match self.client_quota {
+                Some(quota) if quota < r => {}
+                _ => changed.client /= r,
+            },
+            Squeeze::ClientCapacity => {
+                changed.client_quota = Some(self.client_quota.unwrap_or(1.0) * r);
+            }
+            Squeeze::Downlink => changed.downlink /= r,
+            Squeeze::Uplink => changed.uplink /= r,
+            Squeeze::BackendSpeed => changed.backend /= r,
+            Squeeze::InFlight => changed.in_flight *= r,
+            Squeeze::ThinkTime => {
+                changed.delay += self.in_flight() / self.throughput() * (1.0 / r - 1.0);
+            }
+            Squeeze::OfferedLoad => changed.open = self.open.map(|rate| rate * r),
+        }
+        changed.throughput()
+    }
+
+    fn in_flight(&self) -> f64 {
+        self.client_pool
+            .map_or(self.in_flight, |pool| pool.min(self.in_flight))
+    }
+
+    fn server_cores(&self) -> f64 {
+        let left = self.cores - self.neighbour;
+        self.quota.map_or(left, |quota| quota.min(left))
+    }
+
+    fn demands(&self) -> [f64; 7] {
+        [
+            self.server / self.server_cores(),
+            self.serial,
+            self.client / self.client_quota.unwrap_or(1.0),
+            self.downlink,
+            self.uplink,
+            self.backend,
+            self.inner,
+        ]
+    }
+
+    pub(super) fn throughput(&self) -> f64 {
+        if self.phases {
+            let only = |server: f64, downlink: f64| {
+                System {
+                    server,
+                    downlink,
+                    phases: false,
+                    ..self.clone()
+                }
+                .throughput()
+            };
+            let (a, b) = (only(self.server, 1e-6), only(1e-6, self.downlink));
+            return 2.0 / (1.0 / a + 1.0 / b);
+        }
+        let n = self.in_flight();
+        let closed = closed(&self.demands(), self.delay, n);
+        self.open.map_or(closed, |rate| rate.min(closed))
+    }
+
+    /// d ln X / d ln r in the limit of small doses.
+    pub(super) fn elasticity(&self, squeeze: Squeeze) -> f64 {
+        (self.squeezed(squeeze, 0.995) / self.throughput()).ln() / 0.995f64.ln()
+    }
+
+    fn has(&self, squeeze: Squeeze) -> bool {
+        match squeeze {
+            Squeeze::BackendSpeed => self.backend > 0.0,
+            Squeeze::ClientCapacity => self.client_quota.is_some(),
+            _ => true,
+        }
+    }
+
+    /// What telemetry shows of it.
+    fn step(&self, noise: &mut Noise) -> Step {
+        let x = self.throughput();
+        let n = self
+            .open
+            .map_or(self.in_flight(), |rate| if x < rate { 256.0 } else { 4.0 });
+        let mut seen = |used: f64| (used * (1.0 + 0.01 * noise.gauss())).clamp(0.0, 1.0);
+        let cores = self.quota.unwrap_or(self.cores);
+        let server = seen(x * (self.server + self.serial) / cores);
+        let client = seen(x * self.client / self.client_quota.unwrap_or(1.0));
+        let (down, up) = (seen(x * self.downlink), seen(x * self.uplink));
+        let mean_ms = n / x * 1e3;
+        a_step()
+            .throughput(x)
+            .in_flight(n)
+            .latency_ms(mean_ms, 0.8 * mean_ms)
+            .server(cores, server)
+            .client(self.client_quota.unwrap_or(1.0), client)
+            .link(0.96 * down, 0.96 * up)
+            .build()
+    }
+}
+
+/// Throughput of a closed network, between whole populations by interpolation.
+fn closed(demands: &[f64], delay: f64, population: f64) -> f64 {
+    let (below, above) = (population.floor().max(1.0), population.ceil().max(1.0));
+    let mut queues = vec![0.0f64; demands.len()];
+    let mut last = 0.0;
+    for n in 1..=above as u32 {
+        let times: Vec<f64> = demands
+            .iter()
+            .zip(&queues)
+            .map(|(d, q)| d * (1.0 + q))
+            .collect();
+        let x = f64::from(n) / (delay + times.iter().sum::<f64>());
+        for (queue, time) in queues.iter_mut().zip(times) {
+            *queue = x * time;
+        }
+        if n as f64 > below {
+            return last + (x - last) * (population - below);
+        }
+        last = x;
+    }
+    if population < 1.0 {
+        last * population
+    } else {
+        last
+    }
+}
+
+/// How an experiment is run and blurred.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conditions {
+    pub(super) effort: Effort,
+    pub(super) seed: u64,
+    /// Deviation of a window's ln throughput.
+    pub(super) noise: f64,
+    /// Share of windows that run at three quarters.
+    pub(super) slow: f64,
+    /// ln of throughput over the whole experiment.
+    pub(super) drift: f64,
+    /// Only what needs no privilege.
+    pub(super) unprivileged: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Conditions {
+        Conditions {
+            effort: Effort::Normal,
+            seed: 1,
+            noise: 0.015,
+            slow: 0.02,
+            drift: 0.0,
+            unprivileged: false,
+        }
+    }
+}
+
+/// Runs an experiment on a system until the judge has seen enough.
+pub(super) fn run(system: &System, conditions: Conditions) -> Step {
+    let mut noise = Noise::new(conditions.seed.wrapping_mul(7919) + 13);
+    let mut step = system.step(&mut noise);
+    let mut experiment = empty(conditions.effort, conditions.seed);
+    experiment.setting = setting(system);
+    for squeeze in Squeeze::ALL {
+        let needs = !matches!(
+            squeeze,
+            Squeeze::ClientSpeed | Squeeze::InFlight | Squeeze::ThinkTime | Squeeze::OfferedLoad
+        );
+        if !system.has(squeeze) || (conditions.unprivileged && needs) {
+            let why = "needs root".to_owned();
+            experiment.out_of_reach.push(OutOfReach { squeeze, why });
+        }
+    }
+    let mut round = 0;
+    let mut batches = 0;
+    while let looks::Next::Rounds {
+        rounds,
+        conditions: orders,
+    } = looks::next(&experiment)
+    {
+        batches += 1;
+        assert!(
+            batches < 60 && rounds > 0 && !orders.is_empty(),
+            "{orders:?}"
+        );
+        let in_use: Vec<usize> = orders
+            .iter()
+            .map(|order| place(&mut experiment, order))
+            .collect();
+        for _ in 0..rounds {
+            for index in design::block(experiment.seed, round, &in_use) {
+                let window = window(system, &experiment, index, round, conditions, &mut noise);
+                experiment.windows.push(window);
+            }
+            round += 1;
+        }
+    }
+    step.experiment = Some(experiment);
+    step
+}
+
+/// Index of an order's condition, which is new at its first time.
+fn place(experiment: &mut Experiment, order: &looks::ConditionOrder) -> usize {
+    let conditions = &mut experiment.conditions;
+    let same = |c: &Condition| c.squeeze == Some(order.squeeze) && c.retained == order.retained;
+    conditions.iter().position(same).unwrap_or_else(|| {
+        conditions.push(Condition {
+            squeeze: Some(order.squeeze),
+            retained: order.retained,
+            how: String::new(),
+        });
+        conditions.len() - 1
+    })
+}
+
+fn window(
+    system: &System,
+    experiment: &Experiment,
+    index: usize,
+    round: u32,
+    conditions: Conditions,
+    noise: &mut Noise,
+) -> Window {
+    let condition = &experiment.conditions[index];
+    let at = experiment.windows.len() as f64;
+    let mut retained = None;
+    let truth = match condition.squeeze {
+        None => system.throughput(),
+        Some(Squeeze::InFlight) => {
+            let left = (system.in_flight * condition.retained).round().max(1.0);
+            retained = Some(left / system.in_flight);
+            system.squeezed(Squeeze::InFlight, left / system.in_flight)
+        }
+        Some(squeeze) => system.squeezed(squeeze, condition.retained),
+    };
+    let slow = if noise.uniform() < conditions.slow {
+        0.75
+    } else {
+        1.0
+    };
+    let drift = (conditions.drift * at / 130.0).exp();
+    let x = truth * slow * drift * (conditions.noise * noise.gauss()).exp();
+    Window {
+        retained,
+        throughput: x,
+        answered: x as u64,
+        in_flight_mean: Some(system.in_flight()),
+        latency_mean_ns: Some(system.in_flight() / x * 1e9),
+        ..blank(index as u32, round, experiment.windows.len())
+    }
+}
+
+fn setting(system: &System) -> Setting {
+    let neighbours = (system.neighbour > 0.0).then(|| Neighbour {
+        name: "stress-ng (4711)".to_owned(),
+        cores: system.neighbour,
+    });
+    let cores = system.cores as u32;
+    Setting {
+        server_cpus: (0..cores).collect(),
+        server_quota_cores: system.quota,
+        client_cpus: vec![cores],
+        client_quota_cores: system.client_quota,
+        open_loop: system.open.is_some(),
+        in_flight_max: system.in_flight as u64,
+        own_engine: true,
+        neighbours: neighbours.into_iter().collect(),
+        backends: if system.backend > 0.0 {
+            vec!["redis".to_owned()]
+        } else {
+            Vec::new()
+        },
+        ..Setting::default()
+    }
+}
+
+fn empty(effort: Effort, seed: u64) -> Experiment {
+    Experiment {
+        seed,
+        effort,
+        conditions: vec![Condition {
+            squeeze: None,
+            retained: 1.0,
+            how: "sham".to_owned(),
+        }],
+        windows: Vec::new(),
+        out_of_reach: Vec::new(),
+        setting: Setting {
+            in_flight_max: 16,
+            ..Setting::default()
+        },
+        intervals: Vec::new(),
+        cut_short: None,
+    }
+}
+
+/// A window of one second after half a second of wash-out.
+fn blank(condition: u32, round: u32, at: usize) -> Window {
+    let from_ns = at as u64 * 1_500_000_000 + 500_000_000;
+    Window {
+        round,
+        condition,
+        restart: 0,
+        from_ns,
+        to_ns: from_ns + 1_000_000_000,
+        answered: 0,
+        failed: 0,
+        throughput: 0.0,
+        in_flight_mean: None,
+        latency_mean_ns: None,
+        p50_ns: None,
+        p99_ns: None,
+        retained: None,
+        in_force: Some(true),
+        check: String::new(),
+        server_cores: None,
+        client_cores: None,
+        steal_share: 0.0,
+    }
+}
+
+/// An experiment by hand: squeezes with what is left of them (conditions from 1 on), and
+/// windows as condition and throughput. The n-th window of a condition is of round n.
+pub(super) fn experiment_of(squeezes: &[(Squeeze, f64)], windows: &[(u32, f64)]) -> Experiment {
+    let mut experiment = empty(Effort::Normal, 1);
+    experiment
+        .conditions
+        .extend(squeezes.iter().map(|(squeeze, retained)| Condition {
+            squeeze: Some(*squeeze),
+            retained: *retained,
+            how: String::new(),
+        }));
+    for (at, (condition, throughput)) in windows.iter().enumerate() {
+        let same = |window: &&Window| window.condition == *condition;
+        let round = experiment.windows.iter().filter(same).count() as u32;
+        experiment.windows.push(Window {
+            throughput: *throughput,
+            answered: *throughput as u64,
+            ..blank(*condition, round, at)
+        });
+    }
+    experiment
+}
