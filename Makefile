@@ -21,6 +21,8 @@ tools: ## Say what is missing to build, and install what may be installed.
 subjects: tools ## Build the servers that studies load.
 	@mkdir -p bin
 	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
+	@cd subjects/rust && $(CARGO) build --release --locked -j $(JOBS)
+	@install -t bin subjects/rust/target/release/knownwall subjects/rust/target/release/knownwall-client
 
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
@@ -38,12 +40,15 @@ drivers: ## Foreign load generators that the demo and the benchmarks use, where 
 test: build drivers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
 	@$(MAKE) --no-print-directory check
 	@cd subjects/go && go test -p $(JOBS) ./...
+	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
 	@$(CARGO) test --workspace --locked -j $(JOBS)
 
 .PHONY: check
 check: ## Formatting and lints, as errors.
 	@$(CARGO) fmt --all -- --check
 	@$(CARGO) clippy --workspace --all-targets --locked -j $(JOBS) -- -D warnings
+	@cd subjects/rust && $(CARGO) fmt --all -- --check
+	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
 	@unformatted=$$(gofmt -l subjects/go); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 	@cd subjects/go && go vet ./...
 
@@ -60,4 +65,5 @@ fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.
 .PHONY: clean
 clean: ## Remove what was built.
 	@$(CARGO) clean
+	@cd subjects/rust && $(CARGO) clean
 	@rm -rf bin

@@ -1,0 +1,128 @@
+//! What a request costs the thread that serves it: CPU time, and sections under one lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::draws::Draws;
+use crate::options::Options;
+use crate::spin::Spinner;
+
+/// The lock that all workers share.
+pub type Lock = Arc<Mutex<()>>;
+
+/// Which half of an alternation it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// All work, and a small answer.
+    Cpu,
+    /// The full answer, and no work.
+    Answer,
+    /// No alternation: both.
+    Both,
+}
+
+/// The costs of one worker's requests.
+#[derive(Debug)]
+pub struct Work {
+    options: Options,
+    spinner: Spinner,
+    lock: Lock,
+    draws: Draws,
+}
+
+impl Work {
+    /// As the flags say.
+    pub fn new(options: &Options, spinner: Spinner, lock: Lock, draws: Draws) -> Work {
+        Work {
+            options: options.clone(),
+            spinner,
+            lock,
+            draws,
+        }
+    }
+
+    /// How much longer everything takes by now: the drift.
+    pub fn stretch(&self, now_ns: u64) -> f64 {
+        let minutes = now_ns as f64 / 60e9;
+        (1.0 + self.options.drift_percent_per_min / 100.0 * minutes).max(0.01)
+    }
+
+    /// Which phase it is.
+    pub fn phase(&self, now_ns: u64) -> Phase {
+        match now_ns.checked_div(self.options.phase_ns) {
+            None => Phase::Both,
+            Some(number) if number % 2 == 0 => Phase::Cpu,
+            Some(_) => Phase::Answer,
+        }
+    }
+
+    /// The cost of a batch, whatever is in it.
+    pub fn batch(&self, now_ns: u64) {
+        self.spin(self.options.batch_us, self.stretch(now_ns));
+    }
+
+    /// The cost of one request.
+    pub fn request(&mut self, now_ns: u64) {
+        let stretch = self.stretch(now_ns);
+        if self.phase(now_ns) != Phase::Answer {
+            self.spin(self.options.spin_us, stretch);
+        }
+        self.spin(self.options.each_us, stretch);
+        if self.draws.one_in(self.options.burst_one_in) {
+            self.spin(self.options.burst_us, stretch);
+        }
+        if self.options.lock_sleep_us > 0.0 || self.options.lock_spin_us > 0.0 {
+            let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.options.lock_sleep_us > 0.0 {
+                thread::sleep(Duration::from_secs_f64(
+                    self.options.lock_sleep_us * stretch / 1e6,
+                ));
+            }
+            self.spin(self.options.lock_spin_us, stretch);
+            drop(held);
+        }
+    }
+
+    fn spin(&self, us: f64, stretch: f64) {
+        if us > 0.0 {
+            self.spinner.spin_us(us * stretch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(flags: &[&str]) -> Work {
+        let flags = flags.iter().map(|flag| flag.to_string());
+        let options = Options::parse(flags).expect("good flags");
+        Work::new(
+            &options,
+            Spinner::with_speed(1.0),
+            Lock::default(),
+            Draws::new(1, 0),
+        )
+    }
+
+    #[test]
+    fn drift_grows_by_the_minute() {
+        let work = work(&["--spin-us", "10", "--drift-percent-per-min", "20"]);
+        assert_eq!(work.stretch(0), 1.0);
+        assert!((work.stretch(90_000_000_000) - 1.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn phases_alternate() {
+        let work = work(&["--spin-us", "10", "--phase-ms", "200"]);
+        let phases = [0, 199, 200, 399, 400].map(|ms| work.phase(ms * 1_000_000));
+        use Phase::{Answer, Cpu};
+        assert_eq!(phases, [Cpu, Cpu, Answer, Answer, Cpu]);
+    }
+
+    #[test]
+    fn without_phases_there_is_one() {
+        assert_eq!(work(&[]).phase(7), Phase::Both);
+    }
+}
