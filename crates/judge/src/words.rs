@@ -59,6 +59,15 @@ pub fn capital(text: &str) -> String {
     }
 }
 
+/// The first letter in lower case.
+pub fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +82,7 @@ mod tests {
         assert_eq!(rate(f64::NAN), "unknown");
         assert_eq!(time(0.0034), "3.4 ms");
         assert_eq!(capital("the server"), "The server");
+        assert_eq!(lower("Take 20 %"), "take 20 %");
         assert_eq!(
             (trimmed(0.5, 2), trimmed(100.0, 0)),
             ("0.5".into(), "100".into())

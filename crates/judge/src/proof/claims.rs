@@ -64,7 +64,7 @@ impl<'c> Case<'c> {
     }
 
     /// Processors that the server may use, where that is known.
-    fn server_cpus(&self) -> usize {
+    pub(super) fn server_cpus(&self) -> usize {
         let stated = self.experiment.setting.server_cpus.len();
         let seen = self.step.telemetry.server.as_ref();
         if stated > 0 {

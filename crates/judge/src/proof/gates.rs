@@ -75,8 +75,8 @@ impl Gates {
         let text = if high.is_finite() {
             format!(
                 "windows with nothing squeezed differed by {} % to {} % from their neighbours",
-                trimmed(100.0 * low, 1),
-                trimmed(100.0 * high, 1)
+                hundredths(low),
+                hundredths(high)
             )
         } else {
             "too few windows with nothing squeezed to compare them".to_owned()
@@ -91,6 +91,13 @@ impl Gates {
 
 pub(super) fn note(text: String) -> Caveat {
     Caveat::Note { text }
+}
+
+/// A small difference in per cent: `-1.2`.
+fn hundredths(value: f64) -> String {
+    let tenths = (1000.0 * value).round() / 10.0;
+    // Without the sign of a negative zero.
+    trimmed(tenths + 0.0, 1)
 }
 
 fn errors(experiment: &Experiment) -> Option<Failed> {
@@ -197,8 +204,8 @@ fn null_effect(null: Option<Estimate>) -> Option<Failed> {
     }
     let words = format!(
         "nothing against nothing is only known to be within {} % and {} %",
-        trimmed(100.0 * low.max(-1.0), 1),
-        trimmed(100.0 * high.min(1.0), 1)
+        hundredths(low.max(-1.0)),
+        hundredths(high.min(1.0))
     );
     Some(Failed {
         caveat: note(format!(

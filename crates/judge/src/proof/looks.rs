@@ -12,7 +12,6 @@
 
 use std::collections::BTreeSet;
 
-use wallfinder_model::Wall;
 use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
 
 use super::decide;
@@ -62,7 +61,11 @@ pub fn next(experiment: &Experiment) -> Next {
         experiment,
         in_reach: in_reach(experiment),
     };
-    let first = plan.lacking(plan.in_reach.iter().map(|s| (*s, MAIN, plan.first_look())));
+    let first = plan.lacking(
+        plan.in_reach
+            .iter()
+            .map(|s| (*s, MAIN, first(experiment.effort))),
+    );
     if !first.is_empty() {
         return plan.order(first, u32::MAX);
     }
@@ -105,6 +108,15 @@ pub fn in_reach(experiment: &Experiment) -> Vec<Squeeze> {
         .collect()
 }
 
+/// Rounds at the first look.
+pub(super) fn first(effort: Effort) -> u32 {
+    match effort {
+        Effort::Quick => 3,
+        Effort::Normal => LOOKS[0],
+        Effort::Thorough => LOOKS[1],
+    }
+}
+
 type Want = (Squeeze, f64, u32);
 
 struct Plan<'e> {
@@ -113,21 +125,26 @@ struct Plan<'e> {
 }
 
 impl Plan<'_> {
-    fn first_look(&self) -> u32 {
-        match self.experiment.effort {
-            Effort::Quick => 3,
-            Effort::Normal => LOOKS[0],
-            Effort::Thorough => LOOKS[1],
-        }
-    }
-
-    /// Windows of the whole experiment, shams included, at about 1.5 s each.
-    fn budget(&self) -> usize {
-        match self.experiment.effort {
-            Effort::Quick => 40,
-            Effort::Normal => 190,
-            Effort::Thorough => 580,
-        }
+    /// Windows that may still be run, shams included.
+    fn left(&self) -> usize {
+        let (windows, seconds) = match self.experiment.effort {
+            Effort::Quick => (40, 60.0),
+            Effort::Normal => (190, 285.0),
+            Effort::Thorough => (580, 870.0),
+        };
+        let had = self.experiment.windows.len();
+        let spent = self
+            .experiment
+            .windows
+            .iter()
+            .map(|w| w.to_ns)
+            .max()
+            .unwrap_or(0);
+        let spent = spent as f64 / 1e9;
+        // A slow server's windows are longer than the second and a half that is usual.
+        let each = (spent / had.max(1) as f64).max(0.1);
+        let by_time = ((seconds - spent) / each).max(0.0) as usize;
+        by_time.min(usize::saturating_sub(windows, had))
     }
 
     /// Rounds that a condition has had, whatever they told.
@@ -164,7 +181,7 @@ impl Plan<'_> {
 
     /// What is wanted, cut to the budget; the last wishes go first.
     fn order(&self, mut wanted: Vec<Want>, rounds_max: u32) -> Next {
-        let left = self.budget().saturating_sub(self.experiment.windows.len());
+        let left = self.left();
         while !wanted.is_empty() {
             let block = design::length(wanted.len());
             let lacks = wanted
@@ -342,7 +359,7 @@ fn is_rate(squeeze: Squeeze) -> bool {
 }
 
 /// A squeeze that may be deep: until what is slack binds.
-fn is_speed(squeeze: Squeeze) -> bool {
+pub(super) fn is_speed(squeeze: Squeeze) -> bool {
     matches!(
         squeeze,
         Squeeze::ServerSpeed
@@ -351,20 +368,6 @@ fn is_speed(squeeze: Squeeze) -> bool {
             | Squeeze::Uplink
             | Squeeze::BackendSpeed
     )
-}
-
-/// The squeeze that moves a wall's resource alone.
-pub(super) fn speed_of(wall: Wall) -> Option<Squeeze> {
-    match wall {
-        Wall::ServerCpu | Wall::ServerSerial => Some(Squeeze::ServerSpeed),
-        Wall::ClientCpu => Some(Squeeze::ClientSpeed),
-        Wall::Downlink => Some(Squeeze::Downlink),
-        Wall::Uplink => Some(Squeeze::Uplink),
-        Wall::Concurrency => Some(Squeeze::InFlight),
-        Wall::OfferedLoad => Some(Squeeze::OfferedLoad),
-        Wall::Backend => Some(Squeeze::BackendSpeed),
-        Wall::Wait | Wall::CoLimited | Wall::Inconclusive => None,
-    }
 }
 
 #[cfg(test)]

@@ -33,12 +33,15 @@ mod decide;
 pub mod design;
 mod dose;
 mod estimate;
+mod fallback;
 mod gates;
+mod in_flight;
 pub mod looks;
 mod pairs;
 mod random;
 mod readings;
 mod say;
+mod shares;
 #[cfg(test)]
 mod synthetic;
 #[cfg(test)]

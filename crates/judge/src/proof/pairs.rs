@@ -197,7 +197,8 @@ fn base(shams: &[&Window], window: &Window) -> Option<f64> {
 /// neighbours. What it reads is the effect of nothing, in ln of throughput.
 pub(super) fn null_effect(experiment: &Experiment) -> Option<Estimate> {
     let shams = shams(experiment);
-    let bases: Vec<&Window> = shams.iter().copied().step_by(2).collect();
+    let even: Vec<&Window> = shams.iter().copied().step_by(2).collect();
+    let bases = without_isolated(&even);
     let effects: Vec<f64> = shams
         .iter()
         .skip(1)

@@ -18,6 +18,7 @@ use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
 use wallfinder_model::verdict::Elasticity;
 
 use super::estimate::{self, ALPHA, Estimate, Spread};
+use super::looks;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
 
 /// From here a squeeze may name a wall.
@@ -94,6 +95,11 @@ impl Reading {
     /// Named, and either beyond doubt or with the whole interval above a half.
     pub(super) fn clearly(&self) -> bool {
         self.names() && self.interval().0 >= WALL_MIN
+    }
+
+    /// It takes nearly all of the cycle, so that widening anything else gains little.
+    pub(super) fn fills(&self) -> bool {
+        self.names() && self.local.value >= 0.8 && self.interval().0 >= 0.6
     }
 
     pub(super) fn interval(&self) -> (f64, f64) {
@@ -243,7 +249,7 @@ fn reading(
         .or_else(|| gap(pairs.iter(), noise))?;
     let level = match effort {
         Effort::Quick => ALPHA,
-        _ => estimate::level(local.rounds),
+        effort => estimate::level(local.rounds, looks::first(effort)),
     };
     Some(Reading {
         squeeze,

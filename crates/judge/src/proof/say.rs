@@ -62,7 +62,7 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> String {
         .filter(|reading| !reading.slack())
         .map(|reading| {
             format!(
-                "{} by {:.1}",
+                "{} reads {:.2}",
                 reading.squeeze.label(),
                 reading.local.value.max(0.0)
             )
@@ -71,7 +71,7 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> String {
     match (others.is_empty(), moving.is_empty()) {
         (true, _) => "no other squeeze was in reach".to_owned(),
         (false, true) => "nothing else that was squeezed moves it".to_owned(),
-        (false, false) => format!("of the others, {} of its dose", join(&moving)),
+        (false, false) => format!("of the others, {}", join(&moving)),
     }
 }
 

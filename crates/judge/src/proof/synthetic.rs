@@ -223,6 +223,9 @@ pub(super) struct Conditions {
     pub(super) slow: f64,
     /// ln of throughput over the whole experiment.
     pub(super) drift: f64,
+    /// A shared machine: spells of two to five windows at four fifths, and a level that
+    /// wanders.
+    pub(super) rough: bool,
     /// Only what needs no privilege.
     pub(super) unprivileged: bool,
 }
@@ -235,6 +238,7 @@ impl Default for Conditions {
             noise: 0.015,
             slow: 0.02,
             drift: 0.0,
+            rough: false,
             unprivileged: false,
         }
     }
@@ -258,6 +262,7 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     }
     let mut round = 0;
     let mut batches = 0;
+    let mut machine = Machine::default();
     while let looks::Next::Rounds {
         rounds,
         conditions: orders,
@@ -274,7 +279,10 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
             .collect();
         for _ in 0..rounds {
             for index in design::block(experiment.seed, round, &in_use) {
-                let window = window(system, &experiment, index, round, conditions, &mut noise);
+                let mut window = window(system, &experiment, index, round, conditions, &mut noise);
+                if conditions.rough {
+                    machine.pass(&mut window, &mut noise);
+                }
                 experiment.windows.push(window);
             }
             round += 1;
@@ -282,6 +290,26 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     }
     step.experiment = Some(experiment);
     step
+}
+
+/// Others on the machine.
+#[derive(Default)]
+struct Machine {
+    spell: u32,
+    level: f64,
+}
+
+impl Machine {
+    fn pass(&mut self, window: &mut Window, noise: &mut Noise) {
+        if self.spell == 0 && noise.uniform() < 0.015 {
+            self.spell = 2 + (4.0 * noise.uniform()) as u32;
+        }
+        self.level = 0.95 * self.level + 0.01 * noise.gauss();
+        let spell = if self.spell > 0 { 0.8 } else { 1.0 };
+        self.spell = self.spell.saturating_sub(1);
+        window.throughput *= spell * self.level.exp();
+        window.latency_mean_ns = window.in_flight_mean.map(|n| n / window.throughput * 1e9);
+    }
 }
 
 /// Index of an order's condition, which is new at its first time.

@@ -1,5 +1,5 @@
-//! What a change would do, from ceilings: more of a resource moves its ceiling, and the
-//! lowest ceiling is the throughput.
+//! What a change would do, from elasticities and ceilings: more of a resource moves what
+//! answers to it, until the next ceiling binds.
 //!
 //! It is a prediction to be held beside a measurement. It knows nothing of what was neither
 //! squeezed nor seen, and says so where that is what it leans on.
@@ -7,19 +7,23 @@
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::{Environment, Step, Verdict, Wall};
 
+use super::claims::squeezes_of;
 use super::dose::{self, Ceiling};
-use super::looks::speed_of;
 use super::prove;
 use super::readings::Readings;
+use super::shares::KINK;
 use crate::finite::positive;
-use crate::words::{rate, trimmed};
+use crate::words::{capital, rate};
+
+/// An elasticity whose lower end is below this may be noise, and moves nothing.
+const ELASTICITY_MIN: f64 = 0.1;
 
 /// Throughput after a change, before it is made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
     /// Good answers per second.
     pub throughput: f64,
-    /// Lower end of what the ceilings' intervals allow.
+    /// Lower end of what the intervals behind it allow.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -27,18 +31,17 @@ pub struct Prediction {
     pub because: String,
 }
 
-/// A ceiling after the change.
-struct Changed {
-    wall: Wall,
+/// A multiple of the present throughput, with its interval.
+#[derive(Debug, Clone, Copy)]
+struct Multiple {
     ratio: f64,
     low: f64,
     high: f64,
-    known: bool,
 }
 
 /// Predicts the throughput after each resource is multiplied by its factor: the downlink by
-/// 2 for a link twice as fast, and for answers of half the size. `None` without a decided
-/// verdict, without throughput, or with a factor that is no positive number.
+/// 2 for a link twice as fast, and also for answers of half the size. `None` without a
+/// decided verdict, without throughput, or with a factor that is no positive number.
 pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
     let throughput = positive(step.throughput)?;
     if changes
@@ -55,87 +58,124 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
     if verdict.wall == Wall::Inconclusive {
         return None;
     }
-    let readings = step.experiment.as_ref().map(Readings::of);
     let walls = super::walls(&verdict);
-    let mut changed: Vec<Changed> = walls
-        .iter()
-        .map(|wall| at_the_wall(*wall, &verdict, changes))
-        .collect();
-    if let Some(readings) = &readings {
-        let others = dose::ceilings(readings, &verdict.resources, throughput, &walls);
-        changed.extend(
-            others
-                .into_iter()
-                .map(|(wall, ceiling)| behind(wall, ceiling, changes)),
-        );
-    }
-    let lowest = changed.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    let low = changed.iter().map(|c| c.low).fold(f64::INFINITY, f64::min);
-    let high = changed.iter().map(|c| c.high).fold(f64::INFINITY, f64::min);
-    Some(Prediction {
-        throughput: throughput * lowest.ratio,
-        low: throughput * low,
-        high: throughput * high.max(lowest.ratio),
-        because: because(lowest, &walls, throughput),
-    })
+    let free = answered(&verdict, &walls, changes);
+    let readings = step.experiment.as_ref().map(Readings::of);
+    let lowest = readings
+        .map(|readings| dose::ceilings(&readings, &verdict.resources, throughput, &walls))
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(wall, ceiling)| (wall, ceiling, moved(wall, ceiling, changes)))
+        .min_by(|a, b| a.2.ratio.total_cmp(&b.2.ratio));
+    let Some((wall, ceiling, next)) = lowest.filter(|(_, _, next)| next.low < free.high) else {
+        let because = stays(&walls, free);
+        return Some(prediction(throughput, free, because));
+    };
+    let capped = Multiple {
+        ratio: free.ratio.min(next.ratio),
+        low: free.low.min(next.low),
+        high: free.high.min(next.high),
+    };
+    let because = if next.ratio < free.ratio {
+        binds_next(wall, ceiling, throughput * next.ratio)
+    } else {
+        stays(&walls, free)
+    };
+    Some(prediction(throughput, capped, because))
 }
 
-/// What a change does to a resource's ceiling.
-fn factor(wall: Wall, changes: &[(Squeeze, f64)]) -> f64 {
-    changes
+fn prediction(throughput: f64, by: Multiple, because: String) -> Prediction {
+    Prediction {
+        throughput: throughput * by.ratio,
+        low: throughput * by.low.min(by.ratio),
+        high: throughput * by.high.max(by.ratio),
+        because,
+    }
+}
+
+/// What the changes do by their elasticities, before any other ceiling binds. Where ceilings
+/// coincide, one that is not widened holds all of it.
+fn answered(verdict: &Verdict, walls: &[Wall], changes: &[(Squeeze, f64)]) -> Multiple {
+    let mut by = Multiple {
+        ratio: 1.0,
+        low: 1.0,
+        high: 1.0,
+    };
+    for (squeeze, factor) in changes {
+        let own = walls
+            .iter()
+            .any(|wall| squeezes_of(*wall).contains(squeeze));
+        let measured = verdict.elasticities.get(squeeze.label());
+        let (value, low, high) = match measured {
+            Some(e) if e.low >= ELASTICITY_MIN => (e.value, e.low, e.high),
+            None if own => (1.0, 1.0, 1.0),
+            _ => continue,
+        };
+        // Nothing gains more than in proportion by being widened; a wall that answers more
+        // than its dose may well lose more.
+        let most = if *factor > 1.0 { 1.0 } else { 2.0 };
+        let power = |e: f64| factor.powf(e.clamp(0.0, most));
+        by.ratio *= power(value);
+        by.low *= power(low).min(power(high));
+        by.high *= power(low).max(power(high));
+    }
+    let kink = verdict
+        .detail
+        .as_deref()
+        .is_some_and(|detail| detail.starts_with(KINK));
+    let held = walls.iter().any(|wall| {
+        !changes
+            .iter()
+            .any(|(squeeze, factor)| *factor > 1.0 && squeezes_of(*wall).contains(squeeze))
+    });
+    if kink && held && by.ratio > 1.0 {
+        return Multiple {
+            ratio: 1.0,
+            low: 1.0,
+            high: by.high.min(1.05),
+        };
+    }
+    by
+}
+
+/// A ceiling after the changes.
+fn moved(wall: Wall, ceiling: Ceiling, changes: &[(Squeeze, f64)]) -> Multiple {
+    let factor: f64 = changes
         .iter()
-        .filter(|(squeeze, _)| super::claims::squeezes_of(wall).contains(squeeze))
+        .filter(|(squeeze, _)| squeezes_of(wall).contains(squeeze))
         .map(|(_, factor)| factor)
-        .product()
-}
-
-/// A wall answers with its own elasticity, as far as it was measured; at most in proportion
-/// when widened, for what widens a wall cannot gain more than its ceiling.
-fn at_the_wall(wall: Wall, verdict: &Verdict, changes: &[(Squeeze, f64)]) -> Changed {
-    let factor = factor(wall, changes);
-    let elasticity = speed_of(wall)
-        .and_then(|squeeze| verdict.elasticities.get(squeeze.label()))
-        .filter(|_| wall != Wall::ServerCpu || verdict.detail.is_none());
-    let (value, low, high) = elasticity.map_or((1.0, 1.0, 1.0), |e| (e.value, e.low, e.high));
-    let power = |e: f64| factor.powf(e.clamp(0.0, if factor > 1.0 { 1.0 } else { 2.0 }));
-    let (a, b) = (power(low), power(high));
-    Changed {
-        wall,
-        ratio: power(value),
-        low: a.min(b),
-        high: a.max(b),
-        known: true,
-    }
-}
-
-fn behind(wall: Wall, ceiling: Ceiling, changes: &[(Squeeze, f64)]) -> Changed {
-    let factor = factor(wall, changes);
+        .product();
     let (low, high) = ceiling.interval.unwrap_or((ceiling.ratio, ceiling.ratio));
-    Changed {
-        wall,
+    Multiple {
         ratio: ceiling.ratio * factor,
         low: low * factor,
         high: high * factor,
-        known: ceiling.interval.is_some(),
     }
 }
 
-fn because(lowest: &Changed, walls: &[Wall], throughput: f64) -> String {
-    let at = rate(throughput * lowest.ratio);
-    if walls.contains(&lowest.wall) {
-        let more = trimmed(lowest.ratio, 2);
-        return format!(
-            "{} stays the wall, and its ceiling is then {more} times what it was.",
-            crate::words::capital(lowest.wall.words())
-        );
+fn stays(walls: &[Wall], by: Multiple) -> String {
+    let names: Vec<&str> = walls.iter().map(|wall| wall.words()).collect();
+    let names = capital(&super::say::join(&names));
+    match by.ratio {
+        ratio if (ratio - 1.0).abs() < 0.005 => {
+            format!(
+                "The change does not touch what binds: {}.",
+                crate::words::lower(&names)
+            )
+        }
+        ratio => format!("{names} still binds, at {ratio:.2} times what it was."),
     }
-    let source = if lowest.known {
+}
+
+fn binds_next(wall: Wall, ceiling: Ceiling, at: f64) -> String {
+    let source = if ceiling.interval.is_some() {
         "as squeezing it showed"
     } else {
-        "by its service demand, which was not squeezed until it bound"
+        "by its service demand, for it was not squeezed until it bound"
     };
     format!(
-        "{} binds next, at {at}/s, {source}.",
-        crate::words::capital(lowest.wall.words())
+        "{} then binds, at {}/s, {source}.",
+        capital(wall.words()),
+        rate(at)
     )
 }

@@ -1,0 +1,204 @@
+//! Elasticities as shares: of each resource, and of what no squeeze reached.
+//!
+//! Elasticities to all rates sum to 1, so what is left of 1 belongs to what was not squeezed:
+//! a sleep, a timer, a pool. That holds only where everything else was in reach.
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::Wall;
+use wallfinder_model::experiment::Squeeze;
+
+use super::claims::{Case, Claim, squeezes_of};
+use super::estimate::{ALPHA, Estimate, level};
+use super::looks;
+use super::readings::{Answer, Reading, SHARE_MIN};
+
+/// How the detail of a verdict begins where ceilings coincide.
+pub(super) const KINK: &str = "their ceilings coincide";
+/// Use below which telemetry bears a wait out.
+const IDLE: f64 = 0.85;
+/// Squeezes share their shams, so that their sum is less certain than if they did not.
+const SHARED_SHAMS: f64 = 1.15;
+
+/// A wall with its part of the throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Part {
+    pub(super) wall: Wall,
+    pub(super) value: f64,
+    pub(super) rounds: u32,
+    /// Beyond doubt, at the level of this look.
+    pub(super) sure: bool,
+}
+
+impl Part {
+    pub(super) fn of(claim: &Claim) -> Part {
+        Part {
+            sure: claim.sure,
+            ..Part::by(claim.wall, claim.reading)
+        }
+    }
+
+    /// A part that was measured by one squeeze.
+    pub(super) fn by(wall: Wall, reading: &Reading) -> Part {
+        Part {
+            wall,
+            value: reading.local.value,
+            rounds: reading.local.rounds,
+            sure: reading.answer() == Answer::Surely,
+        }
+    }
+}
+
+/// Parts of one, by label.
+pub(super) fn of(parts: &[Part]) -> BTreeMap<String, f64> {
+    let total: f64 = parts.iter().map(|part| part.value.max(0.0)).sum();
+    parts
+        .iter()
+        .map(|part| {
+            let share = if total > 0.0 {
+                part.value.max(0.0) / total
+            } else {
+                0.0
+            };
+            (part.wall.label().to_owned(), share)
+        })
+        .collect()
+}
+
+/// Of parts that are each below a half: beyond doubt more than a share.
+fn surely_shared(case: &Case, estimate: Estimate) -> bool {
+    let looks = level(estimate.rounds, looks::first(case.experiment.effort));
+    let resources = case.readings.iter().count().max(1) as f64;
+    estimate.p_above(SHARE_MIN) * resources < looks
+}
+
+/// The sum of elasticities.
+pub(super) fn sum(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
+    estimates
+        .reduce(|a, b| a.minus(b.scaled(-1.0)))
+        .map(|sum| Estimate {
+            error: sum.error * SHARED_SHAMS,
+            ..sum
+        })
+}
+
+/// What certainly has a share, the rest included.
+pub(super) fn parts(case: &Case) -> Vec<Part> {
+    let stronger = |squeezes: &[Squeeze]| {
+        squeezes
+            .iter()
+            .filter_map(|squeeze| case.get(*squeeze))
+            .max_by(|a, b| a.local.value.total_cmp(&b.local.value))
+    };
+    let resources = [
+        Wall::ServerCpu,
+        Wall::ClientCpu,
+        Wall::Downlink,
+        Wall::Uplink,
+        Wall::Backend,
+    ];
+    let mut parts: Vec<Part> = resources
+        .into_iter()
+        .filter_map(|wall| Some((wall, stronger(squeezes_of(wall))?)))
+        .filter(|(_, reading)| reading.has_share())
+        .map(|(wall, reading)| Part {
+            sure: surely_shared(case, reading.local),
+            ..Part::by(wall, reading)
+        })
+        .collect();
+    let rest = residual(case).filter(|rest| rest.interval(ALPHA).0 >= SHARE_MIN);
+    if let Some(rest) = rest {
+        let moved = case.readings.in_flight().is_some_and(Reading::has_share);
+        parts.push(Part {
+            wall: if moved { Wall::Concurrency } else { Wall::Wait },
+            value: rest.value.min(1.0),
+            rounds: rest.rounds,
+            sure: surely_shared(case, rest),
+        });
+    }
+    parts
+}
+
+/// 1 - Σ over the rates: the share of what no squeeze reached. `None` where a squeeze that
+/// it would need was out of reach.
+pub(super) fn residual(case: &Case) -> Option<Estimate> {
+    if !missing(case).is_empty() {
+        return None;
+    }
+    let capacity = case.get(Squeeze::ServerCapacity);
+    let server = case
+        .get(Squeeze::ServerSpeed)
+        .into_iter()
+        .chain(capacity)
+        .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
+    let others = [
+        Squeeze::ClientSpeed,
+        Squeeze::Downlink,
+        Squeeze::Uplink,
+        Squeeze::BackendSpeed,
+        Squeeze::OfferedLoad,
+    ];
+    let all = server
+        .into_iter()
+        .chain(others.into_iter().filter_map(|s| case.get(s)));
+    let sum = sum(all.map(|reading| reading.local))?;
+    Some(Estimate {
+        value: 1.0 - sum.value,
+        ..sum
+    })
+}
+
+/// Squeezes without which the rest cannot be told from what was not squeezed.
+pub(super) fn missing(case: &Case) -> Vec<Squeeze> {
+    let mut missing = Vec::new();
+    let absent = |squeeze: Squeeze| case.get(squeeze).is_none();
+    // On one processor a quota takes from all of the server's work, serial or not.
+    let quota = case.server_cpus() == 1 && !absent(Squeeze::ServerCapacity);
+    if absent(Squeeze::ServerSpeed) && !quota {
+        missing.push(Squeeze::ServerSpeed);
+    }
+    if absent(Squeeze::ClientSpeed) {
+        missing.push(Squeeze::ClientSpeed);
+    }
+    let link = case.step.telemetry.link.as_ref();
+    let here = case.step.telemetry.server.is_some();
+    for (squeeze, wall) in [
+        (Squeeze::Downlink, Wall::Downlink),
+        (Squeeze::Uplink, Wall::Uplink),
+    ] {
+        // Without a rate between two processes of one host there is no link to fill.
+        let unlimited = here && link.is_none_or(|link| link.rate_bits.is_none());
+        let idle = used(case, wall).is_some_and(|used| used < IDLE - 0.15);
+        if absent(squeeze) && !unlimited && !idle {
+            missing.push(squeeze);
+        }
+    }
+    if case.experiment.setting.open_loop {
+        if absent(Squeeze::OfferedLoad) {
+            missing.push(Squeeze::OfferedLoad);
+        }
+    } else if case.readings.in_flight().is_none() {
+        missing.push(Squeeze::InFlight);
+    }
+    missing
+}
+
+/// Use of a resource by telemetry.
+fn used(case: &Case, wall: Wall) -> Option<f64> {
+    let view = case
+        .observed
+        .resources
+        .iter()
+        .find(|view| view.wall == wall);
+    view.map(|view| view.utilisation)
+}
+
+/// Telemetry shows time left on both sides and on the link.
+pub(super) fn idle(case: &Case) -> bool {
+    let below = |wall: Wall, most: f64| used(case, wall).map(|used| used < most);
+    below(Wall::ServerCpu, IDLE) == Some(true)
+        && below(Wall::ClientCpu, IDLE) == Some(true)
+        && [Wall::Downlink, Wall::Uplink, Wall::ServerSerial]
+            .into_iter()
+            .all(|wall| below(wall, IDLE + 0.05).unwrap_or(true))
+}
