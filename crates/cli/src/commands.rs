@@ -1,8 +1,10 @@
 //! The commands, one file each.
 
+mod ab;
 mod calibrate;
 mod compare;
 mod doctor;
+mod find;
 mod load;
 mod record;
 mod study;
@@ -16,6 +18,8 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
     match command {
         Command::Run(flags) => load::run(flags),
         Command::Ramp(flags) => load::ramp(flags),
+        Command::Find(flags) => find::find(&flags),
+        Command::Ab(flags) => ab::ab(&flags),
         Command::Study(flags) => study::dispatch(flags.command),
         Command::Judge(flags) => record::judge(&flags),
         Command::Report(flags) => record::report(&flags),

@@ -35,6 +35,10 @@ pub(crate) enum Command {
     Run(RunFlags),
     /// Hold one load after the other, and print one table with its "bound by" column.
     Ramp(RampFlags),
+    /// Ramp to the ceiling, squeeze each resource there, and name the wall, proved.
+    Find(FindFlags),
+    /// Two settings of one lever, interleaved, with an interval on the ratio.
+    Ab(Box<AbFlags>),
     /// Run the built-in studies, and judge their claims.
     Study(StudyFlags),
     /// Judge a record again.
@@ -51,8 +55,8 @@ pub(crate) enum Command {
     Schema(SchemaFlags),
 }
 
-/// What to load, and how it is shown: shared by `run` and `ramp`.
-#[derive(Debug, Args)]
+/// What to load, and how it is shown: shared by the commands that make load.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TargetFlags {
     /// The URL under load; the host `subject` is the one started by --subject.
     #[arg(value_name = "URL")]
@@ -122,6 +126,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) subject: Option<String>,
 
+    /// Lay a link between the client and the subject, each a host of its own:
+    /// RATE[,mtu=N][,up=RATE], such as 1gbit or 20mbit,mtu=1500,up=5mbit. Needs root.
+    #[arg(long, value_name = "LINK", requires = "subject")]
+    pub(crate) link: Option<String>,
+
     /// Let another load generator produce the load, under the same observation: {url} in the
     /// command is the target; {connections}, {pipeline} and {duration} are the step's.
     #[arg(long, value_name = "COMMAND")]
@@ -160,7 +169,7 @@ pub(crate) struct TargetFlags {
 }
 
 /// Where results go.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct OutputFlags {
     /// What is printed.
     #[arg(long, value_enum, default_value = "text")]
@@ -226,6 +235,93 @@ pub(crate) struct RampFlags {
     /// Open loop: one step for each of these rates, at the largest number of connections.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) rates: Vec<Rate>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FindFlags {
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections in all; without it a ramp finds how many reach the ceiling.
+    #[arg(short = 'c', long, value_parser = count_u32)]
+    pub(crate) connections: Option<u32>,
+
+    /// Open loop: requests per second in all. Below the ceiling the wall is the rate itself.
+    #[arg(short = 'R', long)]
+    pub(crate) rate: Option<Rate>,
+
+    /// How much time it may take: quick (about a minute, likely at best), normal (about four),
+    /// thorough (about a quarter of an hour).
+    #[arg(long, value_enum, default_value = "normal")]
+    pub(crate) effort: EffortFlag,
+
+    /// Predict a change, such as downlink=2 (twice the rate), server-speed=1.5, bytes=0.5.
+    #[arg(long, value_name = "RESOURCE=FACTOR")]
+    pub(crate) what_if: Vec<String>,
+
+    /// Put the sham in the place of every squeeze: nothing may then be named a wall.
+    #[arg(long, hide = true)]
+    pub(crate) null: bool,
+}
+
+/// Two settings: what is not given for B is as for A. With nothing given for B the two are
+/// the same, and no difference should be shown.
+#[derive(Debug, Args)]
+pub(crate) struct AbFlags {
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections in all.
+    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    pub(crate) connections: u32,
+
+    /// Open loop: requests per second in all.
+    #[arg(short = 'R', long)]
+    pub(crate) rate: Option<Rate>,
+
+    /// Rounds; each holds both settings once. -d is the time measured for each setting, over
+    /// all rounds.
+    #[arg(long, default_value = "8", value_parser = rounds)]
+    pub(crate) rounds: u32,
+
+    /// Paths of A and B, such as /read,/read-gz; the URL's own path is then not used.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    pub(crate) path: Vec<String>,
+
+    /// The URL of B.
+    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    pub(crate) url_b: Option<String>,
+
+    /// A header field that B sends as well; may be repeated.
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header_b: Vec<String>,
+
+    /// The subject of B, such as 'catalogue --prefork' or 'GOGC=off catalogue'.
+    #[arg(long, value_name = "COMMAND", requires = "subject")]
+    pub(crate) subject_b: Option<String>,
+
+    /// The link of B.
+    #[arg(long, value_name = "LINK", requires = "link")]
+    pub(crate) link_b: Option<String>,
+
+    /// The driver of B, or `wallfinder` for our own engine.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) driver_b: Option<String>,
+
+    /// Connections of B.
+    #[arg(long, value_name = "N", value_parser = count_u32)]
+    pub(crate) connections_b: Option<u32>,
+
+    /// Requests in flight on each connection of B.
+    #[arg(long, value_name = "N", value_parser = count_u32)]
+    pub(crate) pipeline_b: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EffortFlag {
+    Quick,
+    Normal,
+    Thorough,
 }
 
 #[derive(Debug, Args)]
@@ -379,6 +475,13 @@ fn cpu_list(text: &str) -> Result<CpuList, String> {
             "processor {cpu} is not one that this process may use: {there:?}"
         )),
         None => Ok(CpuList(cpus)),
+    }
+}
+
+fn rounds(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(rounds @ 3..=200) => Ok(rounds),
+        _ => Err("from 3 to 200 rounds: fewer give no interval".into()),
     }
 }
 

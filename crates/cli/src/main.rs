@@ -11,6 +11,7 @@ mod output;
 mod placement;
 mod present;
 mod session;
+mod stand;
 mod target;
 
 use std::process::ExitCode;

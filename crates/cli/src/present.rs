@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use wallfinder_conduct::experiment::Progress;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::{Arrival, Step};
@@ -24,6 +25,7 @@ pub(crate) struct Presenter {
     look: Look,
     moment: Moment,
     slices: u64,
+    experiment_slices: u64,
     /// Lines of the frame on the screen.
     drawn: usize,
     warmup_ns: u64,
@@ -52,6 +54,7 @@ impl Presenter {
             look: output::look(terminal, ascii),
             moment: Moment::default(),
             slices: 0,
+            experiment_slices: 0,
             drawn: 0,
             warmup_ns: 0,
             client_cpus: Vec::new(),
@@ -122,6 +125,48 @@ impl Presenter {
         }
         self.slices += 1;
         self.show();
+    }
+
+    /// A window of an experiment begins.
+    pub(crate) fn squeezing(&mut self, what: String, progress: Progress) {
+        let left_s = progress.left.as_secs();
+        self.moment.phase = Phase::Squeezing(format!(
+            "{what} · window {} of {} · {}:{:02} left",
+            progress.windows + 1,
+            progress.planned,
+            left_s / 60,
+            left_s % 60
+        ));
+        self.experiment_slices = 0;
+        self.show_phase();
+    }
+
+    /// A slice of an experiment has ended.
+    pub(crate) fn slice_of_experiment(&mut self, interval: &Interval) {
+        let rate = interval.answered as f64 * 1e9 / interval.span_ns.max(1) as f64;
+        self.moment.throughput = rate;
+        if self.moment.history.len() == HISTORY_MAX {
+            self.moment.history.remove(0);
+        }
+        self.moment.history.push(rate);
+        self.moment.in_flight = interval.in_flight;
+        self.moment.answered += interval.answered;
+        self.moment.failed += interval.failed;
+        self.moment.elapsed_ns = interval.at_ns;
+        self.experiment_slices += 1;
+        if self.mode == Mode::Frame && self.experiment_slices.is_multiple_of(SLICES_PER_FRAME) {
+            self.draw();
+        }
+    }
+
+    fn show_phase(&mut self) {
+        match self.mode {
+            Mode::Quiet => {}
+            Mode::Frame => self.draw(),
+            Mode::Lines => {
+                let _ = writeln!(io::stderr(), "{}", live::line(&self.moment, &self.look));
+            }
+        }
     }
 
     /// The window has closed.

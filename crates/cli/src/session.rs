@@ -4,7 +4,11 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use wallfinder_conduct::experiment::lever::Lever;
+use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Progress, experiment};
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct};
+use wallfinder_judge::proof;
+use wallfinder_model::experiment::{Condition, Effort, OutOfReach, Setting};
 use wallfinder_model::record::{Interval, SCHEMA};
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
@@ -55,6 +59,7 @@ impl Session {
             caveats: Vec::new(),
             complete: false,
             interrupted: None,
+            ab: None,
             claims: Vec::new(),
         };
         let journal = folder.begin(&record).map_err(store)?;
@@ -104,6 +109,32 @@ impl Session {
         Ok(self.record.steps.last().expect("it was just pushed"))
     }
 
+    /// Squeezes at the load of the last step, and judges it by that.
+    pub(crate) fn prove(&mut self, step: &StepOrder, how: Proof) -> Result<&Step, Failed> {
+        let signals = self.interrupts.next_step();
+        let base = self.record.steps.last().expect("a step was measured");
+        let order = ExperimentOrder {
+            step,
+            base,
+            effort: how.effort,
+            seed: how.seed,
+            levers: how.levers,
+            out_of_reach: how.out_of_reach,
+            setting: how.setting,
+            null: how.null,
+        };
+        let mut live = Squeezing {
+            presenter: &mut self.presenter,
+        };
+        let experiment = experiment(order, &self.record.environment, &signals, &mut live)
+            .map_err(|error| conduct_failed(&error))?;
+        let step = self.record.steps.last_mut().expect("it is still there");
+        step.experiment = Some(experiment);
+        step.verdict = Some(proof::prove(step, &self.record.environment));
+        self.journal.step_ends(step).map_err(store)?;
+        Ok(step)
+    }
+
     /// Seals the record, writes the report beside it, prints the result, and gives the
     /// record back. `result` is what the steps came to: a failure is reported after what
     /// there is has been sealed.
@@ -142,6 +173,39 @@ impl Session {
             Some((code, _)) => Err(Failed::with_code(code, "")),
             None => Ok(self.record),
         }
+    }
+}
+
+/// What is to be squeezed, and how much time that may take.
+pub(crate) struct Proof {
+    pub(crate) effort: Effort,
+    pub(crate) seed: u64,
+    pub(crate) levers: Vec<Box<dyn Lever>>,
+    pub(crate) out_of_reach: Vec<OutOfReach>,
+    pub(crate) setting: Setting,
+    pub(crate) null: bool,
+}
+
+/// Shows an experiment while it goes on.
+struct Squeezing<'s> {
+    presenter: &'s mut Presenter,
+}
+
+impl ExperimentAudience for Squeezing<'_> {
+    fn window_begins(&mut self, condition: &Condition, progress: Progress) {
+        let what = match condition.squeeze {
+            None => "nothing (the base)".to_owned(),
+            Some(squeeze) => format!(
+                "{}, {:.0} %",
+                squeeze.label().replace('-', " "),
+                (1.0 - condition.retained) * 100.0
+            ),
+        };
+        self.presenter.squeezing(what, progress);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.presenter.slice_of_experiment(interval);
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run as drive};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
-use wallfinder_model::telemetry::Sample;
+use wallfinder_model::telemetry::{LinkSample, Sample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::sample::Series;
@@ -39,7 +39,7 @@ const RESOLUTIONS_MIN: f64 = 20.0;
 
 /// What one request and its answer weigh, in bytes of TCP payload.
 #[derive(Debug, Clone, Copy)]
-struct Exchange {
+pub(crate) struct Exchange {
     payload_bytes: f64,
     answer_bytes: f64,
 }
@@ -113,7 +113,7 @@ pub(crate) fn run(
 }
 
 /// Measures one exchange with a few requests of our own.
-fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
+pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
     let mut load = order.load.clone();
     load.connections = 1;
     load.lanes = 1;
@@ -143,7 +143,18 @@ fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
 
 /// Payload bytes of both directions. Loopback counts each packet as sent and as received.
 fn payload_bytes(sample: &Sample, order: &StepOrder) -> f64 {
-    let Some(link) = &sample.link else { return 0.0 };
+    sample
+        .link
+        .as_ref()
+        .map_or(0.0, |link| link_payload(link, order))
+}
+
+/// Answers that a link carried.
+pub(crate) fn answers(link: &LinkSample, order: &StepOrder, exchange: Exchange) -> f64 {
+    link_payload(link, order) / exchange.payload_bytes.max(1.0)
+}
+
+fn link_payload(link: &LinkSample, order: &StepOrder) -> f64 {
     let (bytes, packets) = if order.address.ip().is_loopback() {
         (link.tx_bytes, link.tx_packets)
     } else {
@@ -156,7 +167,7 @@ fn payload_bytes(sample: &Sample, order: &StepOrder) -> f64 {
 }
 
 /// A tick as a slice, with answers counted on the wire.
-fn slice(sample: &Sample, order: &StepOrder, exchange: Exchange) -> Interval {
+pub(crate) fn slice(sample: &Sample, order: &StepOrder, exchange: Exchange) -> Interval {
     let answers = payload_bytes(sample, order) / exchange.payload_bytes.max(1.0);
     Interval {
         at_ns: sample.at_ns.max(0) as u64,

@@ -15,6 +15,7 @@
 
 mod driver_command;
 mod engine_step;
+pub mod experiment;
 mod foreign_step;
 pub mod sight;
 
@@ -114,13 +115,17 @@ pub enum ConductError {
     Probe(String),
     /// The foreign driver could not.
     Driver(String),
+    /// A resource could not be squeezed.
+    Lever(String),
 }
 
 impl std::fmt::Display for ConductError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ConductError::Engine(error) => error.fmt(f),
-            ConductError::Probe(why) | ConductError::Driver(why) => f.write_str(why),
+            ConductError::Probe(why) | ConductError::Driver(why) | ConductError::Lever(why) => {
+                f.write_str(why)
+            }
         }
     }
 }

@@ -370,6 +370,7 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
         caveats: Vec::new(),
         complete: true,
         interrupted: None,
+        ab: None,
         claims: Vec::new(),
     }
 }

@@ -40,6 +40,9 @@ pub struct Record {
     pub complete: bool,
     /// Why it ended early, such as `SIGINT`.
     pub interrupted: Option<String>,
+    /// Two settings side by side, when the run compared some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ab: Option<Ab>,
     /// Claims, when the run was a study.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<ClaimOutcome>,
@@ -257,6 +260,42 @@ pub struct Ceiling {
     pub cpu_per_request_ns: f64,
     /// Requests per second actually driven against the null server.
     pub driven: f64,
+}
+
+/// Two settings of a lever, measured in turn. Steps with an even index are of the first
+/// setting of their round where `order` says so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ab {
+    /// What A is, in words.
+    pub a: String,
+    /// What B is.
+    pub b: String,
+    /// For each step of the record, in order: its round, and whether it is of B.
+    pub order: Vec<(u32, bool)>,
+    /// B over A, by measure.
+    pub ratios: Vec<Ratio>,
+}
+
+/// A measure of B over the same of A, over rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// `throughput`, `p50`, `p99`, `p99.9`, `server-cpu`, `client-cpu`, `downlink-bytes`.
+    pub measure: String,
+    /// Geometric mean of A.
+    pub a: f64,
+    /// Of B.
+    pub b: f64,
+    /// Centre of the rounds' ratios.
+    pub ratio: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Rounds behind it.
+    pub rounds: u32,
+    /// Whether a difference is shown: the interval, widened for the number of measures,
+    /// leaves 1 out.
+    pub differs: bool,
 }
 
 /// A sentence of a study, and what the data say of it.

@@ -1,18 +1,13 @@
 //! `run` and `ramp`: flags become loads, loads become steps of one record.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use wallfinder_conduct::{Producer, StepOrder, sight};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
-use wallfinder_probe::Family;
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_stage::subject::{Subject, SubjectSpec};
-use wallfinder_sys::process;
+use wallfinder_stage::subject::Subject;
 use wallfinder_wire::http1::Request;
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
@@ -22,12 +17,11 @@ use crate::interrupt::Interrupts;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
-use crate::target::{SUBJECT_HOST, Url};
+use crate::stand::{Server, Stand};
+use crate::target::Url;
 
 /// How long the engine's own ceiling is measured after a step.
 pub(crate) const CALIBRATE_FOR: Nanos = Nanos::from_millis(600);
-/// How long a subject may take to listen.
-const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `wallfinder run`.
 pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
@@ -76,10 +70,10 @@ pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
 
 /// What differs between the steps of one command.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
-    connections: u32,
-    arrival: Arrival,
-    requests: Option<u64>,
+pub(crate) struct Shape {
+    pub(crate) connections: u32,
+    pub(crate) arrival: Arrival,
+    pub(crate) requests: Option<u64>,
 }
 
 fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
@@ -93,97 +87,15 @@ fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
     flags.warmup.unwrap_or(default)
 }
 
-/// A server to load: one that was started for the run, or one that is there.
-pub(crate) struct Server {
-    /// Kept for its life: dropping it ends it.
-    pub(crate) subject: Option<Subject>,
-    /// Where the load goes.
-    pub(crate) address: SocketAddr,
-    /// Its processes, where they are seen.
-    pub(crate) family: Option<Family>,
-    /// Why not, where they are not.
-    pub(crate) not_seen: Option<String>,
-}
-
-/// Starts a subject on its processors.
-pub(crate) fn start_subject(
-    command: &str,
-    cpus: &[u32],
-    port: Option<u16>,
-) -> Result<(Subject, SocketAddr), Failed> {
-    let mut spec = SubjectSpec::new(with_port(command, port));
-    spec.cpus = cpus.to_vec();
-    spec.listen_timeout = LISTEN_TIMEOUT;
-    // 0: whichever the subject takes and announces.
-    spec.expect_port = port.filter(|port| *port != 0);
-    let subject = Subject::start(spec).map_err(Failed::run)?;
-    let address = subject.address().parse().map_err(|_| {
-        Failed::run(format!(
-            "the subject says that it listens on `{}`, which is no address",
-            subject.address()
-        ))
-    })?;
-    Ok((subject, address))
-}
-
-/// A built-in subject is told the port that the URL names; any other server has it in its
-/// own configuration.
-fn with_port(command: &str, port: Option<u16>) -> String {
-    match port {
-        Some(port) if command.starts_with("catalogue") && !command.contains("--port") => {
-            format!("{command} --port {port}")
-        }
-        _ => command.to_owned(),
-    }
-}
-
 fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Failed> {
     let url = Url::parse(&flags.url)?;
     let request = request(flags, &url)?;
-    if flags.server_cpus.is_some() && flags.subject.is_none() {
-        return Err(Failed::usage(
-            "--server-cpus places the server that --subject starts, and there is no --subject; \
-             place a server of your own with taskset",
-        ));
-    }
     check_conditions(&flags.require, &flags.threshold)?;
-    if flags.subject.is_none() && url.host == SUBJECT_HOST {
-        return Err(Failed::usage(
-            "the host `subject` is the server that --subject starts, and there is no --subject",
-        ));
-    }
-    let client_cpus = flags.client_cpus.clone().map(|list| list.0);
-    let server_cpus = flags.server_cpus.clone().map(|list| list.0);
-    let (server, placement) = match &flags.subject {
-        Some(subject) => {
-            let placement = Placement::decide(client_cpus, server_cpus, true, None);
-            let (subject, address) = start_subject(subject, &placement.server, Some(url.port))?;
-            let address = url.resolve(Some(address), &flags.i_may_load)?;
-            let (family, not_seen) = sight::server(address, flags.server_pid);
-            let server = Server {
-                subject: Some(subject),
-                address,
-                family,
-                not_seen,
-            };
-            (server, placement)
-        }
-        None => {
-            let address = url.resolve(None, &flags.i_may_load)?;
-            let (family, not_seen) = sight::server(address, flags.server_pid);
-            let runs_on = family.as_ref().and_then(sight::cpus_of);
-            let server = Server {
-                subject: None,
-                address,
-                family,
-                not_seen,
-            };
-            (server, Placement::decide(client_cpus, None, false, runs_on))
-        }
-    };
-    if !placement.client.is_empty() {
-        process::pin_to(&placement.client).map_err(Failed::run)?;
-    }
+    let Stand {
+        server,
+        placement,
+        lab,
+    } = Stand::raise(flags, &url)?;
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
     let orders = orders(flags, shapes, &url, &request, &server, &placement)?;
@@ -207,6 +119,8 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
             break;
         }
     }
+    drop(server);
+    drop(lab);
     // Steps side by side tell more of each other than each tells alone.
     judge_steps(&mut session.record);
     let record = session.finish(result, &flags.output)?;
@@ -241,7 +155,7 @@ fn driver_spec(command: &str, load: &Load, steps: usize) -> Result<DriverSpec, F
     DriverSpec::parse(&command).map_err(Failed::usage)
 }
 
-fn orders(
+pub(crate) fn orders(
     flags: &TargetFlags,
     shapes: &[Shape],
     url: &Url,
@@ -287,7 +201,12 @@ pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
     }
 }
 
-fn step_load(flags: &TargetFlags, shape: &Shape, request: &Request, placement: &Placement) -> Load {
+pub(crate) fn step_load(
+    flags: &TargetFlags,
+    shape: &Shape,
+    request: &Request,
+    placement: &Placement,
+) -> Load {
     Load {
         connections: shape.connections,
         in_flight_per_connection: flags.pipeline,
@@ -325,7 +244,7 @@ pub(crate) fn step_name(path: &str, load: &Load) -> String {
     format!("{path} c={}{depth}{rate}", load.connections)
 }
 
-fn plan(
+pub(crate) fn plan(
     command: &str,
     flags: &TargetFlags,
     url: &Url,
@@ -357,12 +276,12 @@ fn plan(
             Producer::Engine(_) => None,
             Producer::Foreign { spec, .. } => Some(spec.command()),
         }),
-        link: None,
+        link: flags.link.clone(),
         effort: None,
     }
 }
 
-fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
+pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
     let mut request = Request::new(
         flags.method.clone(),
         url.authority.clone(),

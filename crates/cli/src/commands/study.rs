@@ -17,7 +17,7 @@ use wallfinder_study::{Driver, Size, Study, StudyStep, SubjectSpec, builtin};
 use wallfinder_sys::process;
 use wallfinder_wire::http1::Request;
 
-use crate::commands::load::{CALIBRATE_FOR, note_versions, start_subject};
+use crate::commands::load::{CALIBRATE_FOR, note_versions};
 use crate::exit::Failed;
 use crate::flags::{OutputFlags, StudyCommand};
 use crate::interrupt::Interrupts;
@@ -25,6 +25,7 @@ use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
+use crate::stand::start_subject;
 
 /// `wallfinder study …`.
 pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
@@ -356,7 +357,7 @@ impl Apparatus for Bench {
         let cpus = &self.placement.server;
         let cpus = &cpus[..cpus.len().min(subject.cpus as usize)];
         let command = command::join(&subject.command);
-        let started = start_subject(&command, cpus, free_port(subject.port));
+        let started = start_subject(&command, cpus, free_port(subject.port), None);
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         note_versions(&mut self.session.record.environment, Some(&running));
         self.subject = Some(Running {

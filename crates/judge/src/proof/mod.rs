@@ -28,6 +28,7 @@ use claims::Case;
 use gates::{Gates, note};
 use readings::{Reading, Readings};
 
+pub mod ab;
 mod claims;
 mod decide;
 pub mod design;

@@ -634,6 +634,7 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
         ],
         complete: true,
         interrupted: None,
+        ab: None,
         claims: vec![],
     }
 }

@@ -280,6 +280,7 @@ fn without_steps(record: &Record) -> Record {
         caveats: record.caveats.clone(),
         complete: record.complete,
         interrupted: record.interrupted.clone(),
+        ab: record.ab.clone(),
         claims: record.claims.clone(),
     }
 }

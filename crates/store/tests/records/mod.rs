@@ -95,6 +95,7 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
         caveats: vec![],
         complete: true,
         interrupted: None,
+        ab: None,
         claims: vec![],
     }
 }

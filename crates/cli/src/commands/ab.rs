@@ -1,0 +1,239 @@
+//! `ab`: two settings of one lever, in turn, and what B is over A.
+
+use wallfinder_conduct::{StepOrder, sight};
+use wallfinder_engine::precheck;
+use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
+use wallfinder_model::record::Ab;
+use wallfinder_model::{Arrival, Nanos};
+
+use crate::commands::load::{self, Shape, note_versions};
+use crate::commands::record::{check_conditions, hold, judge_steps};
+use crate::exit::Failed;
+use crate::flags::{AbFlags, TargetFlags};
+use crate::interrupt::Interrupts;
+use crate::present::Presenter;
+use crate::session::Session;
+use crate::stand::{Stand, is_told_where};
+use crate::target::Url;
+
+/// Shorter windows than this say little of a tail.
+const WINDOW_MIN: Nanos = Nanos::from_millis(300);
+
+/// One setting: its flags, and where it stands.
+struct Setting {
+    flags: TargetFlags,
+    connections: u32,
+    what: String,
+    /// `None`: on A's stand.
+    stand: Option<Stand>,
+}
+
+/// `wallfinder ab`.
+pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
+    check_conditions(&flags.target.require, &flags.target.threshold)?;
+    let (mut a, mut b) = settings(flags)?;
+    let shared = a.flags.subject == b.flags.subject && a.flags.link == b.flags.link;
+    let (url_a, mut url_b) = (Url::parse(&a.flags.url)?, Url::parse(&b.flags.url)?);
+    if !shared && flags.url_b.is_none() && a.flags.link.is_none() {
+        url_b.port = other_port(&b, url_b.port)?;
+    }
+    a.stand = Some(Stand::raise(&a.flags, &url_a)?);
+    if !shared {
+        b.stand = Some(Stand::raise(&b.flags, &url_b)?);
+    }
+    let interrupts = Interrupts::catch();
+    let order_a = order(flags, &a, &url_a, stand(&a, &b))?;
+    let order_b = order(flags, &b, &url_b, stand(&b, &a))?;
+    for order in [&order_a, &order_b] {
+        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+    }
+    let rounds = order_of_rounds(flags.target.seed, flags.rounds);
+    let steps: Vec<StepOrder> = rounds
+        .iter()
+        .enumerate()
+        .map(|(index, (_, is_b))| {
+            let mut step = if *is_b { &order_b } else { &order_a }.clone();
+            step.index = index as u32;
+            step.name = format!("{} {}", if *is_b { "B" } else { "A" }, step.name);
+            step
+        })
+        .collect();
+    let base = stand(&a, &b);
+    let mut plan = load::plan("ab", &flags.target, &url_a, &steps, &base.placement);
+    plan.seed = flags.target.seed;
+    let mut environment = wallfinder_probe::fingerprint(Some(base.server.address));
+    note_versions(&mut environment, base.server.subject.as_ref());
+    let output = &flags.target.output;
+    let mut presenter = Presenter::new(output.quiet, output.ascii);
+    let server_cpus = base.server.family.as_ref().and_then(sight::cpus_of);
+    presenter.sides(&base.placement.client, &server_cpus.unwrap_or_default());
+    let mut session = Session::begin(plan, environment, output, interrupts, presenter)?;
+    session.record.ab = Some(Ab {
+        a: a.what.clone(),
+        b: b.what.clone(),
+        order: rounds.clone(),
+        ratios: Vec::new(),
+    });
+    let mut result = Ok(());
+    for (step, (_, is_b)) in steps.iter().zip(&rounds) {
+        if session.interrupted() {
+            break;
+        }
+        let place = if *is_b { stand(&b, &a) } else { stand(&a, &b) };
+        if let Err(failed) = place.enter().and_then(|()| session.step(step).map(|_| ())) {
+            result = Err(failed);
+            break;
+        }
+    }
+    drop((a, b));
+    judge_steps(&mut session.record);
+    let found = ratios(&session.record.steps, &rounds);
+    if let Some(ab) = &mut session.record.ab {
+        ab.ratios = found;
+    }
+    let record = session.finish(result, output)?;
+    hold(&record, &flags.target.require, &flags.target.threshold)
+}
+
+fn stand<'s>(of: &'s Setting, other: &'s Setting) -> &'s Stand {
+    of.stand
+        .as_ref()
+        .or(other.stand.as_ref())
+        .expect("A stands somewhere")
+}
+
+/// The two settings, and what differs between them.
+fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
+    let (mut a, mut b) = (flags.target.clone(), flags.target.clone());
+    let mut differs: Vec<(String, String)> = Vec::new();
+    let mut lever = |a: &dyn ToString, b: &dyn ToString| {
+        let (a, b) = (a.to_string(), b.to_string());
+        if a != b {
+            differs.push((a, b));
+        }
+    };
+    match flags.path.as_slice() {
+        [] => {}
+        [path_a, path_b] => {
+            a.url = with_path(&flags.target.url, path_a);
+            b.url = with_path(&flags.target.url, path_b);
+            lever(path_a, path_b);
+        }
+        _ => {
+            return Err(Failed::usage(
+                "--path takes two paths with a comma between them, such as /read,/read-gz",
+            ));
+        }
+    }
+    if let Some(url) = &flags.url_b {
+        b.url.clone_from(url);
+        let shown = |text: &str| Url::parse(text).map(|url| url.shown());
+        lever(&shown(&a.url)?, &shown(url)?);
+    }
+    for header in &flags.header_b {
+        let name = header.split(':').next().unwrap_or_default();
+        lever(&format!("without {name}"), &format!("with {name}"));
+        b.headers.push(header.clone());
+    }
+    let none = "none".to_owned();
+    if let Some(subject) = &flags.subject_b {
+        b.subject = Some(subject.clone());
+        lever(a.subject.as_ref().unwrap_or(&none), subject);
+    }
+    if let Some(link) = &flags.link_b {
+        b.link = Some(link.clone());
+        lever(a.link.as_ref().unwrap_or(&none), link);
+    }
+    let engine = "wallfinder".to_owned();
+    if let Some(driver) = &flags.driver_b {
+        b.driver = (driver != &engine).then(|| driver.clone());
+        lever(a.driver.as_ref().unwrap_or(&engine), driver);
+    }
+    let connections_b = flags.connections_b.unwrap_or(flags.connections);
+    let in_words = |count: u32| format!("{count} connections");
+    lever(&in_words(flags.connections), &in_words(connections_b));
+    b.pipeline = flags.pipeline_b.unwrap_or(a.pipeline);
+    lever(
+        &format!("depth {}", a.pipeline),
+        &format!("depth {}", b.pipeline),
+    );
+    let (what_a, what_b): (Vec<String>, Vec<String>) = differs.into_iter().unzip();
+    let what = |words: Vec<String>| match words.is_empty() {
+        true => "the same as the other".to_owned(),
+        false => words.join(", "),
+    };
+    let setting = |flags, connections, words| Setting {
+        flags,
+        connections,
+        what: what(words),
+        stand: None,
+    };
+    Ok((
+        setting(a, flags.connections, what_a),
+        setting(b, connections_b, what_b),
+    ))
+}
+
+/// The URL with another path.
+fn with_path(url: &str, path: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let place = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    format!("{scheme}://{place}/{}", path.trim_start_matches('/'))
+}
+
+/// A second subject needs a port of its own.
+fn other_port(b: &Setting, port: u16) -> Result<u16, Failed> {
+    let ours = b.flags.subject.as_deref().is_some_and(is_told_where);
+    match port.checked_add(1) {
+        Some(other) if ours => Ok(other),
+        _ => Err(Failed::usage(
+            "the two subjects would listen on one port: give B another one with --url-b",
+        )),
+    }
+}
+
+fn order(
+    flags: &AbFlags,
+    setting: &Setting,
+    url: &Url,
+    stand: &Stand,
+) -> Result<StepOrder, Failed> {
+    let shape = Shape {
+        connections: setting.connections,
+        arrival: match flags.rate {
+            Some(rate) => Arrival::Constant { rate },
+            None => Arrival::Closed {
+                think: flags.target.think,
+            },
+        },
+        requests: None,
+    };
+    let mut target = setting.flags.clone();
+    let each = Nanos(target.duration.0 / u64::from(flags.rounds));
+    target.duration = Nanos(each.0.max(WINDOW_MIN.0));
+    target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
+    target.no_calibrate = true;
+    let request = load::request(&target, url)?;
+    load::orders(
+        &target,
+        &[shape],
+        url,
+        &request,
+        &stand.server,
+        &stand.placement,
+    )?
+    .into_iter()
+    .next()
+    .ok_or_else(|| Failed::run("no step"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_takes_the_place_of_the_urls() {
+        assert_eq!(with_path("http://h:1/a?b", "/c"), "http://h:1/c");
+        assert_eq!(with_path("h:1", "c"), "http://h:1/c");
+    }
+}

@@ -1,0 +1,272 @@
+//! `find`: ramp to the ceiling, squeeze there, and say which wall it is, how that was
+//! established, and which comes next.
+
+use wallfinder_conduct::{StepOrder, sight};
+use wallfinder_engine::precheck;
+use wallfinder_judge::proof;
+use wallfinder_model::experiment::{Effort, OutOfReach, Setting, Squeeze};
+use wallfinder_model::{Arrival, Nanos, Step, Stop};
+
+use crate::commands::load::{self, CALIBRATE_FOR, Shape, note_versions};
+use crate::commands::record::{check_conditions, hold};
+use crate::exit::Failed;
+use crate::flags::{EffortFlag, FindFlags};
+use crate::interrupt::Interrupts;
+use crate::present::Presenter;
+use crate::session::{Proof, Session};
+use crate::stand::Stand;
+use crate::target::Url;
+
+/// Connections that the ramp begins and ends with.
+const RAMP_FIRST: u32 = 4;
+const RAMP_LAST: u32 = 1024;
+/// Steps in a row that bring less than this much more end the ramp.
+const GROWTH_MIN: f64 = 1.05;
+const FLAT_STEPS: usize = 2;
+/// The ceiling is reached by whoever comes this close to the most.
+const AT_CEILING: f64 = 0.97;
+/// Length of a step of the ramp.
+const RAMP_STEP: Nanos = Nanos::from_millis(800);
+const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
+
+/// `wallfinder find`.
+pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
+    let target = &flags.target;
+    let url = Url::parse(&target.url)?;
+    let request = load::request(target, &url)?;
+    check_conditions(&target.require, &target.threshold)?;
+    let questions = questions(&flags.what_if)?;
+    let effort = effort(flags.effort);
+    let stand = Stand::raise(target, &url)?;
+    let interrupts = Interrupts::catch();
+    let arrival = match flags.rate {
+        Some(rate) => Arrival::Constant { rate },
+        None => Arrival::Closed {
+            think: target.think,
+        },
+    };
+    let order = |connections: u32| {
+        let shape = Shape {
+            connections,
+            arrival,
+            requests: None,
+        };
+        let (server, placement) = (&stand.server, &stand.placement);
+        let orders = load::orders(target, &[shape], &url, &request, server, placement)?;
+        orders
+            .into_iter()
+            .next()
+            .ok_or_else(|| Failed::run("no step"))
+    };
+    let ramped = flags.connections.is_none() && flags.rate.is_none() && target.driver.is_none();
+    let mut connections = flags
+        .connections
+        .unwrap_or(if ramped { RAMP_FIRST } else { 64 });
+    let first = order(connections)?;
+    precheck::check(&first.load, &first.address).map_err(Failed::run)?;
+    let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
+    plan.effort = Some(effort);
+    let mut environment = wallfinder_probe::fingerprint(Some(stand.server.address));
+    note_versions(&mut environment, stand.server.subject.as_ref());
+    let mut presenter = Presenter::new(target.output.quiet, target.output.ascii);
+    let server_cpus = stand.server.family.as_ref().and_then(sight::cpus_of);
+    presenter.sides(&stand.placement.client, &server_cpus.unwrap_or_default());
+    let mut session = Session::begin(plan, environment, &target.output, interrupts, presenter)?;
+    let result = (|| {
+        if ramped {
+            connections = ramp(&mut session, &order)?;
+        }
+        if session.interrupted() {
+            return Ok(());
+        }
+        let mut at_ceiling = order(connections)?;
+        at_ceiling.index = session.record.steps.len() as u32;
+        at_ceiling.load.stop.after = base_window(effort);
+        at_ceiling.load.warmup = Nanos::from_millis(500);
+        at_ceiling.calibrate = (!target.no_calibrate).then_some(CALIBRATE_FOR);
+        session.step(&at_ceiling)?;
+        if session.interrupted() {
+            return Ok(());
+        }
+        let proof = proof_of(flags, effort, &stand, &at_ceiling, &session.record.steps);
+        session.prove(&at_ceiling, proof)?;
+        Ok(())
+    })();
+    drop(stand);
+    let record = session.finish(result, &target.output)?;
+    if let Some(step) = record.steps.last() {
+        answer(&questions, step);
+    }
+    hold(&record, &target.require, &target.threshold)
+}
+
+fn effort(flag: EffortFlag) -> Effort {
+    match flag {
+        EffortFlag::Quick => Effort::Quick,
+        EffortFlag::Normal => Effort::Normal,
+        EffortFlag::Thorough => Effort::Thorough,
+    }
+}
+
+fn base_window(effort: Effort) -> Nanos {
+    match effort {
+        Effort::Quick => Nanos::from_secs(2),
+        Effort::Normal => Nanos::from_secs(3),
+        Effort::Thorough => Nanos::from_secs(6),
+    }
+}
+
+/// Doubles the connections until throughput grows no more, and says at how many the
+/// ceiling is to be squeezed: well past the knee, where more in flight brings nothing.
+fn ramp(
+    session: &mut Session,
+    order: &dyn Fn(u32) -> Result<StepOrder, Failed>,
+) -> Result<u32, Failed> {
+    let mut seen: Vec<(u32, f64)> = Vec::new();
+    let mut connections = RAMP_FIRST;
+    while connections <= RAMP_LAST && !session.interrupted() {
+        let mut step = order(connections)?;
+        if precheck::check(&step.load, &step.address).is_err() {
+            break;
+        }
+        step.index = seen.len() as u32;
+        step.load.warmup = RAMP_WARMUP;
+        step.load.stop = Stop {
+            after: RAMP_STEP,
+            requests: None,
+        };
+        step.calibrate = None;
+        let measured = session.step(&step)?;
+        seen.push((connections, measured.throughput));
+        if is_flat(&seen) {
+            break;
+        }
+        connections *= 2;
+    }
+    Ok(past_the_knee(&seen))
+}
+
+/// Whether the last steps brought nothing more than the best before them.
+fn is_flat(seen: &[(u32, f64)]) -> bool {
+    let Some(before) = seen.len().checked_sub(FLAT_STEPS).filter(|n| *n > 0) else {
+        return false;
+    };
+    let best = |steps: &[(u32, f64)]| steps.iter().map(|(_, x)| *x).fold(0.0, f64::max);
+    best(&seen[before..]) < best(&seen[..before]) * GROWTH_MIN
+}
+
+/// Four times the connections that reach the ceiling, as far as throughput keeps up.
+fn past_the_knee(seen: &[(u32, f64)]) -> u32 {
+    let most = seen.iter().map(|(_, x)| *x).fold(0.0, f64::max);
+    let reaches = |(_, x): &&(u32, f64)| *x >= most * AT_CEILING;
+    let knee = seen.iter().find(reaches).map_or(RAMP_FIRST, |(n, _)| *n);
+    let wanted = seen
+        .iter()
+        .rev()
+        .filter(reaches)
+        .find(|(n, _)| *n <= knee * 4);
+    wanted.map_or(knee, |(n, _)| *n)
+}
+
+/// What can be squeezed here, and what the judge must know of the place.
+fn proof_of(
+    flags: &FindFlags,
+    effort: Effort,
+    stand: &Stand,
+    order: &StepOrder,
+    steps: &[Step],
+) -> Proof {
+    let out_of_reach: Vec<OutOfReach> = Vec::new();
+    let telemetry = steps.last().map(|step| &step.telemetry);
+    let client = telemetry.and_then(|t| t.client.as_ref());
+    let server = telemetry.and_then(|t| t.server.as_ref());
+    let setting = Setting {
+        server_cpus: server.map(|f| f.cpus_allowed.clone()).unwrap_or_default(),
+        server_quota_cores: server.and_then(|f| f.quota_cores),
+        client_cpus: client.map(|f| f.cpus_allowed.clone()).unwrap_or_default(),
+        client_quota_cores: client.and_then(|f| f.quota_cores),
+        open_loop: order.load.arrival.is_open(),
+        in_flight_max: order.load.in_flight_max(),
+        own_engine: flags.target.driver.is_none(),
+        downlink_bits: stand.lab.as_ref().map(|lab| lab.spec().down_bits as f64),
+        uplink_bits: stand.lab.as_ref().map(|lab| lab.spec().up_bits as f64),
+        neighbours: Vec::new(),
+        backends: Vec::new(),
+    };
+    Proof {
+        effort,
+        seed: flags.target.seed,
+        levers: Vec::new(),
+        out_of_reach,
+        setting,
+        null: flags.null,
+    }
+}
+
+/// A question as it was asked, and the resources that it changes.
+type Question = (String, Vec<(Squeeze, f64)>);
+
+/// `RESOURCE=FACTOR` as the judge takes it; `bytes=0.5` is a link twice as fast.
+fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
+    let parse = |text: &String| {
+        let bad = |why: &str| Failed::usage(format!("--what-if {text}: {why}"));
+        let (name, factor) = text
+            .split_once('=')
+            .ok_or_else(|| bad("write it as RESOURCE=FACTOR, such as downlink=2"))?;
+        let factor: f64 = factor
+            .parse()
+            .ok()
+            .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
+            .ok_or_else(|| bad("the factor must be a number above 0"))?;
+        if name == "bytes" {
+            let faster = 1.0 / factor;
+            let both = vec![(Squeeze::Downlink, faster), (Squeeze::Uplink, faster)];
+            return Ok((text.clone(), both));
+        }
+        let squeeze = Squeeze::ALL.into_iter().find(|s| s.label() == name);
+        let squeeze = squeeze.ok_or_else(|| {
+            let names: Vec<&str> = Squeeze::ALL.iter().map(|s| s.label()).collect();
+            bad(&format!("it is one of bytes, {}", names.join(", ")))
+        })?;
+        Ok((text.clone(), vec![(squeeze, factor)]))
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn answer(questions: &[Question], step: &Step) {
+    for (text, changes) in questions {
+        match proof::what_if(step, changes) {
+            Some(prediction) => eprintln!("what if {text}: {prediction:?}"),
+            None => eprintln!("what if {text}: there is nothing to predict it from"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ramp_stops_when_two_steps_bring_nothing() {
+        assert!(!is_flat(&[(4, 10.0), (8, 20.0)]));
+        assert!(!is_flat(&[(4, 10.0), (8, 20.0), (16, 20.1), (32, 30.0)]));
+        assert!(is_flat(&[(4, 10.0), (8, 20.0), (16, 20.1), (32, 19.0)]));
+    }
+
+    #[test]
+    fn the_ceiling_is_squeezed_well_past_the_knee() {
+        let seen = [(4, 10.0), (8, 20.0), (16, 20.1), (32, 20.0), (64, 19.9)];
+        assert_eq!(past_the_knee(&seen), 32);
+        let falls = [(4, 10.0), (8, 20.0), (16, 18.0), (32, 12.0)];
+        assert_eq!(past_the_knee(&falls), 8);
+    }
+
+    #[test]
+    fn fewer_bytes_are_a_faster_link() {
+        let asked = questions(&["bytes=0.5".into()]).unwrap();
+        assert_eq!(asked[0].1[0], (Squeeze::Downlink, 2.0));
+        assert!(questions(&["bytes".into()]).is_err());
+        assert!(questions(&["memory=2".into()]).is_err());
+        assert!(questions(&["downlink=0".into()]).is_err());
+    }
+}

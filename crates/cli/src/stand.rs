@@ -1,0 +1,223 @@
+//! The stand that a load runs on: a server that was started for it or that is there, a link
+//! where one was asked for, and which processors belong to whom.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wallfinder_conduct::sight;
+use wallfinder_probe::Family;
+use wallfinder_stage::child::{Place, Shim};
+use wallfinder_stage::lab::{Lab, LinkSpec};
+use wallfinder_stage::subject::{Subject, SubjectSpec};
+use wallfinder_sys::{namespace, process};
+
+use crate::exit::Failed;
+use crate::flags::TargetFlags;
+use crate::placement::Placement;
+use crate::target::{SUBJECT_HOST, Url};
+
+/// How long a subject may take to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Subjects of ours, which are told where to listen; any other server has it in its own
+/// configuration.
+const TOLD_WHERE: [&str; 4] = ["catalogue", "knownwall", "content", "echo"];
+
+/// A server to load: one that was started for the run, or one that is there.
+pub(crate) struct Server {
+    /// Kept for its life: dropping it ends it.
+    pub(crate) subject: Option<Subject>,
+    /// Where the load goes.
+    pub(crate) address: SocketAddr,
+    /// Its processes, where they are seen.
+    pub(crate) family: Option<Family>,
+    /// Why not, where they are not.
+    pub(crate) not_seen: Option<String>,
+}
+
+/// Everything that stands before a load begins. The order of the fields is that of taking
+/// it down: the server goes before the link that it listens on.
+pub(crate) struct Stand {
+    pub(crate) server: Server,
+    pub(crate) placement: Placement,
+    pub(crate) lab: Option<Lab>,
+}
+
+impl Stand {
+    /// Lays the link, starts the subject, finds the server, and puts this process on its
+    /// processors and its side of the link. Called before any thread is started: threads
+    /// inherit both.
+    pub(crate) fn raise(flags: &TargetFlags, url: &Url) -> Result<Stand, Failed> {
+        check(flags, url)?;
+        let client_cpus = flags.client_cpus.clone().map(|list| list.0);
+        let server_cpus = flags.server_cpus.clone().map(|list| list.0);
+        let lab = lay(flags)?;
+        let stand = match &flags.subject {
+            Some(command) => {
+                let placement = Placement::decide(client_cpus, server_cpus, true, None);
+                let (subject, address) =
+                    start_subject(command, &placement.server, Some(url.port), lab.as_ref())?;
+                let address = url.resolve(Some(address), &flags.i_may_load)?;
+                let (family, not_seen) = sight::server(address, flags.server_pid);
+                let server = Server {
+                    subject: Some(subject),
+                    address,
+                    family,
+                    not_seen,
+                };
+                Stand {
+                    server,
+                    placement,
+                    lab,
+                }
+            }
+            None => {
+                let address = url.resolve(None, &flags.i_may_load)?;
+                let (family, not_seen) = sight::server(address, flags.server_pid);
+                let runs_on = family.as_ref().and_then(sight::cpus_of);
+                let placement = Placement::decide(client_cpus, None, false, runs_on);
+                let server = Server {
+                    subject: None,
+                    address,
+                    family,
+                    not_seen,
+                };
+                Stand {
+                    server,
+                    placement,
+                    lab,
+                }
+            }
+        };
+        if !stand.placement.client.is_empty() {
+            process::pin_to(&stand.placement.client).map_err(Failed::run)?;
+        }
+        stand.enter()?;
+        Ok(stand)
+    }
+
+    /// Puts the calling thread, and those that it starts, on the client's side of the link.
+    pub(crate) fn enter(&self) -> Result<(), Failed> {
+        let Some(lab) = &self.lab else {
+            return Ok(());
+        };
+        namespace::enter_netns(lab.client_netns())
+            .map_err(|error| Failed::run(format!("the client's side of the link: {error}")))
+    }
+}
+
+fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
+    if flags.subject.is_none() {
+        if flags.server_cpus.is_some() {
+            return Err(Failed::usage(
+                "--server-cpus places the server that --subject starts, and there is no \
+                 --subject; place a server of your own with taskset",
+            ));
+        }
+        if flags.link.is_some() {
+            return Err(Failed::usage(
+                "--link lies between the client and the server that --subject starts, and there \
+                 is no --subject; for a link that stands, name its interface with \
+                 --downlink-dev and --uplink-dev",
+            ));
+        }
+        if url.host == SUBJECT_HOST {
+            return Err(Failed::usage(
+                "the host `subject` is the server that --subject starts, and there is no --subject",
+            ));
+        }
+    }
+    if flags.link.is_some() && url.host != SUBJECT_HOST {
+        return Err(Failed::usage(format!(
+            "with --link the server is on a host of its own, whose name is `subject`: \
+             write http://subject:{}{}",
+            url.port,
+            url.path()
+        )));
+    }
+    Ok(())
+}
+
+fn lay(flags: &TargetFlags) -> Result<Option<Lab>, Failed> {
+    let Some(link) = &flags.link else {
+        return Ok(None);
+    };
+    let spec: LinkSpec = link.parse().map_err(Failed::usage)?;
+    Lab::lay(spec, None, &Shim::of_this_process())
+        .map(Some)
+        .map_err(Failed::run)
+}
+
+/// Starts a subject on its processors and its side of the link.
+pub(crate) fn start_subject(
+    command: &str,
+    cpus: &[u32],
+    port: Option<u16>,
+    lab: Option<&Lab>,
+) -> Result<(Subject, SocketAddr), Failed> {
+    let host = lab.map(|lab| lab.server_address().to_string());
+    let mut spec = SubjectSpec::new(told_where(command, host.as_deref(), port));
+    spec.cpus = cpus.to_vec();
+    spec.place = Place {
+        netns: lab.map(|lab| lab.server_netns().to_owned()),
+        ..Place::default()
+    };
+    spec.listen_timeout = LISTEN_TIMEOUT;
+    // 0: whichever the subject takes and announces.
+    spec.expect_port = port.filter(|port| *port != 0);
+    let subject = Subject::start(spec).map_err(Failed::run)?;
+    let mut address: SocketAddr = subject.address().parse().map_err(|_| {
+        Failed::run(format!(
+            "the subject says that it listens on `{}`, which is no address",
+            subject.address()
+        ))
+    })?;
+    if let Some(lab) = lab {
+        address.set_ip(lab.server_address());
+    }
+    Ok((subject, address))
+}
+
+/// Whether a subject's command takes the flags that say where to listen.
+pub(crate) fn is_told_where(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    // Variables may stand before the program, as in a shell.
+    let program = words.find(|word| !word.contains('='));
+    program.is_some_and(|program| TOLD_WHERE.contains(&program))
+}
+
+fn told_where(command: &str, host: Option<&str>, port: Option<u16>) -> String {
+    if !is_told_where(command) {
+        return command.to_owned();
+    }
+    let mut told = command.to_owned();
+    let mut tell = |flag: &str, value: Option<String>| {
+        if let Some(value) = value
+            && !command.contains(flag)
+        {
+            told.push_str(&format!(" {flag} {value}"));
+        }
+    };
+    tell("--host", host.map(str::to_owned));
+    tell("--port", port.map(|port| port.to_string()));
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_of_ours_are_told_where_to_listen() {
+        let told = |command| told_where(command, Some("10.231.0.1"), Some(80));
+        assert_eq!(
+            told("catalogue --prefork"),
+            "catalogue --prefork --host 10.231.0.1 --port 80"
+        );
+        assert_eq!(
+            told("knownwall --port 7"),
+            "knownwall --port 7 --host 10.231.0.1"
+        );
+        assert_eq!(told("nginx -c bench.conf"), "nginx -c bench.conf");
+        assert_eq!(told_where("catalogue", None, None), "catalogue");
+    }
+}

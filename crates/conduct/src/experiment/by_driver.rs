@@ -1,0 +1,201 @@
+//! The load of an experiment as a foreign load generator holds it.
+//!
+//! A driver runs for as long as its command says, so it is started again whenever the next
+//! window would outlast it. Throughput is counted on the wire: payload over what one
+//! exchange weighs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use wallfinder_engine::Signals;
+use wallfinder_model::record::Interval;
+use wallfinder_model::telemetry::Telemetry;
+use wallfinder_model::{Environment, Step};
+use wallfinder_probe::discover::family_of;
+use wallfinder_probe::sample::Sampler;
+use wallfinder_stage::driver::{DriveOptions, Driver, DriverSpec};
+use wallfinder_sys::clock;
+
+use super::hands::Hands;
+use super::{INTERRUPTED, Seen, Source};
+use crate::foreign_step::{self, Exchange};
+use crate::{ConductError, StepOrder, start_sampler};
+
+/// From a driver's start until its load counts.
+const RISE: Duration = Duration::from_millis(1_200);
+/// A driver may stop a little before its time.
+const END_MARGIN: Duration = Duration::from_millis(300);
+/// How long a driver may take to report and end.
+const END_WAIT_MAX: Duration = Duration::from_secs(5);
+
+pub(super) struct Foreign {
+    order: StepOrder,
+    spec: DriverSpec,
+    url: String,
+    environment: Environment,
+    signals: Arc<Signals>,
+    exchange: Exchange,
+    in_flight: f64,
+    zero_ns: u64,
+    run: Option<Run>,
+    telemetry: Vec<Telemetry>,
+    from_ns: i64,
+    last_slice_ns: i64,
+}
+
+/// One start of the driver.
+struct Run {
+    driver: Driver,
+    sampler: Sampler,
+    /// When its load is over.
+    until: Instant,
+}
+
+impl Foreign {
+    pub(super) fn start(
+        order: &StepOrder,
+        spec: &DriverSpec,
+        url: &str,
+        base: &Step,
+        environment: &Environment,
+        signals: &Arc<Signals>,
+    ) -> Result<Foreign, ConductError> {
+        let mut foreign = Foreign {
+            order: order.clone(),
+            spec: spec.clone(),
+            url: url.to_owned(),
+            environment: environment.clone(),
+            signals: Arc::clone(signals),
+            exchange: foreign_step::weigh(order)?,
+            in_flight: base.load.in_flight_max() as f64,
+            zero_ns: clock::monotonic_ns(),
+            run: None,
+            telemetry: Vec::new(),
+            from_ns: 0,
+            last_slice_ns: 0,
+        };
+        foreign.launch()?;
+        Ok(foreign)
+    }
+
+    fn launch(&mut self) -> Result<(), ConductError> {
+        let mut options = DriveOptions::new(&self.url, &self.spec);
+        options.cpus.clone_from(&self.order.client_cpus);
+        let started = Instant::now();
+        let driver = Driver::start(&self.spec, options)
+            .map_err(|error| ConductError::Driver(error.to_string()))?;
+        let mut family = family_of(driver.pid())
+            .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
+        family.follows_children = true;
+        let sampler = start_sampler(&self.order, &self.environment, self.zero_ns, family)?;
+        self.run = Some(Run {
+            driver,
+            sampler,
+            until: started + Duration::from_nanos(self.spec.load().stop.after.0),
+        });
+        self.sleep(RISE)
+    }
+
+    fn sleep(&self, time: Duration) -> Result<(), ConductError> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            if self.signals.stop.load(Ordering::Relaxed) {
+                return Err(ConductError::Probe(INTERRUPTED.to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<&mut Run, ConductError> {
+        self.run
+            .as_mut()
+            .ok_or_else(|| ConductError::Driver("the driver is not there".to_owned()))
+    }
+
+    /// Ends the driver that runs, which has no time for another window.
+    fn finish(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let asked = Instant::now();
+        run.driver.interrupt();
+        while run.driver.poll() && asked.elapsed() < END_WAIT_MAX {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(run.sampler.stop());
+    }
+}
+
+impl Source for Foreign {
+    fn wash_out(&mut self, _: &Hands) -> Result<(), ConductError> {
+        Ok(())
+    }
+
+    fn last_for(&mut self, time: Duration) -> Result<(), ConductError> {
+        let needed = time + END_MARGIN;
+        let long = Duration::from_nanos(self.spec.load().stop.after.0);
+        if long < RISE + needed {
+            return Err(ConductError::Driver(format!(
+                "the driver's load of {:.1} s is too short to measure anything under a squeeze; \
+                 let it run for 20 s or more",
+                long.as_secs_f64()
+            )));
+        }
+        let run = self.run()?;
+        let lasts = run.driver.poll() && Instant::now() + needed < run.until;
+        if !lasts {
+            self.finish();
+            self.launch()?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, _: &Hands) -> Result<(), ConductError> {
+        self.from_ns = self.run()?.sampler.mark("window");
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Seen, ConductError> {
+        let from_ns = self.from_ns;
+        let run = self.run()?;
+        let to_ns = run.sampler.mark("window");
+        if !run.driver.poll() {
+            return Err(ConductError::Driver(
+                "the driver ended before its time".to_owned(),
+            ));
+        }
+        let telemetry = run.sampler.summarise(from_ns, to_ns);
+        let link = telemetry.link.as_ref().map(|link| link.totals);
+        self.telemetry.push(telemetry);
+        let link = link.ok_or_else(|| {
+            ConductError::Probe("the interface between client and server is not seen".to_owned())
+        })?;
+        let answers = foreign_step::answers(&link, &self.order, self.exchange);
+        let seconds = (to_ns - from_ns).max(1) as f64 / 1e9;
+        Ok(Seen {
+            from_ns: from_ns.max(0) as u64,
+            to_ns: to_ns.max(0) as u64,
+            answered: answers.round() as u64,
+            throughput: answers / seconds,
+            ..Seen::default()
+        })
+    }
+
+    fn intervals(&mut self) -> Vec<Interval> {
+        let sample = self.run.as_ref().and_then(|run| run.sampler.latest());
+        let Some(sample) = sample.filter(|sample| sample.at_ns > self.last_slice_ns) else {
+            return Vec::new();
+        };
+        self.last_slice_ns = sample.at_ns;
+        let mut slice = foreign_step::slice(&sample, &self.order, self.exchange);
+        slice.in_flight = self.in_flight as u64;
+        vec![slice]
+    }
+
+    fn close(mut self: Box<Self>, _: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
+        self.finish();
+        Ok(std::mem::take(&mut self.telemetry))
+    }
+}

@@ -1,0 +1,240 @@
+//! The load of an experiment as our own engine holds it.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use wallfinder_engine::{
+    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
+};
+use wallfinder_model::record::Interval;
+use wallfinder_model::telemetry::Telemetry;
+use wallfinder_model::{Environment, Nanos};
+use wallfinder_probe::discover::family_of_self;
+use wallfinder_probe::sample::Sampler;
+
+use super::hands::Hands;
+use super::{Seen, Source};
+use crate::{ConductError, StepOrder, start_sampler};
+
+/// The longest an experiment's load lasts, whatever comes.
+const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
+/// Longest time until the connections are there.
+const START_WAIT_MAX: Duration = Duration::from_secs(40);
+/// Longest time until the lanes have followed a lever and told of it.
+const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// What the engine's thread tells.
+enum News {
+    Started,
+    Interval(Interval),
+    Segment(Segment),
+}
+
+struct Watch {
+    order: StepOrder,
+    environment: Environment,
+    tell: Sender<News>,
+    sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
+}
+
+impl Watcher for Watch {
+    fn starts(&mut self, zero_ns: u64) {
+        let sampler = start_sampler(&self.order, &self.environment, zero_ns, family_of_self());
+        *self.sampler.lock().unwrap_or_else(PoisonError::into_inner) = Some(sampler);
+        let _ = self.tell.send(News::Started);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let _ = self.tell.send(News::Interval(interval.clone()));
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        let _ = self.tell.send(News::Segment(segment.clone()));
+    }
+}
+
+pub(super) struct Engine {
+    signals: Arc<Signals>,
+    told: Receiver<News>,
+    sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
+    lanes: Option<JoinHandle<Result<Measured, EngineError>>>,
+    intervals: Vec<Interval>,
+    segments: u32,
+    setting: Setting,
+}
+
+impl Engine {
+    pub(super) fn start(
+        order: &StepOrder,
+        io: IoChoice,
+        environment: &Environment,
+        signals: &Arc<Signals>,
+    ) -> Result<Engine, ConductError> {
+        let mut load = order.load.clone();
+        load.stop.after = LOAD_MAX;
+        load.stop.requests = None;
+        let warmup = load.warmup;
+        let spec = StepSpec {
+            load,
+            address: order.address,
+            request: order.request.clone(),
+            cpus: order.client_cpus.clone(),
+            io,
+            seed: order.seed,
+        };
+        let (tell, told) = channel();
+        let sampler = Arc::new(Mutex::new(None));
+        let mut watch = Watch {
+            order: order.clone(),
+            environment: environment.clone(),
+            tell,
+            sampler: Arc::clone(&sampler),
+        };
+        let of_thread = Arc::clone(signals);
+        let lanes = std::thread::Builder::new()
+            .name("experiment".to_owned())
+            .spawn(move || drive(&spec, &of_thread, &mut watch))
+            .map_err(|error| ConductError::Probe(error.to_string()))?;
+        let mut engine = Engine {
+            signals: Arc::clone(signals),
+            told,
+            sampler,
+            lanes: Some(lanes),
+            intervals: Vec::new(),
+            segments: 0,
+            setting: Setting::FREE,
+        };
+        engine.hear(START_WAIT_MAX, |news| matches!(news, News::Started))?;
+        std::thread::sleep(Duration::from_nanos(warmup.0));
+        Ok(engine)
+    }
+
+    /// Takes news until one of a kind comes.
+    fn hear(
+        &mut self,
+        wait: Duration,
+        wanted: impl Fn(&News) -> bool,
+    ) -> Result<Option<Segment>, ConductError> {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(news) = self.told.recv_timeout(left) else {
+                return Err(self.why_silent());
+            };
+            let found = wanted(&news);
+            match news {
+                News::Started => {}
+                News::Interval(interval) => self.intervals.push(interval),
+                News::Segment(segment) if found => return Ok(Some(segment)),
+                News::Segment(_) => {}
+            }
+            if found {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Why the lanes tell nothing any more.
+    fn why_silent(&mut self) -> ConductError {
+        let over = self.lanes.as_ref().is_none_or(JoinHandle::is_finished);
+        if over && let Some(lanes) = self.lanes.take() {
+            return match lanes.join() {
+                Ok(Err(error)) => error.into(),
+                Ok(Ok(_)) => ConductError::Probe(super::INTERRUPTED.to_owned()),
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+        }
+        ConductError::Lever("the lanes did not follow a change in time".to_owned())
+    }
+
+    fn set(&mut self, setting: Setting) {
+        self.setting = setting;
+        self.signals.levers.set(setting);
+    }
+}
+
+impl Source for Engine {
+    fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError> {
+        self.set(hands.engine_setting());
+        Ok(())
+    }
+
+    fn last_for(&mut self, _: Duration) -> Result<(), ConductError> {
+        if self.lanes.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(self.why_silent());
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, hands: &Hands) -> Result<(), ConductError> {
+        self.segments += 1;
+        self.set(Setting {
+            segment: self.segments,
+            ..hands.engine_setting()
+        });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Seen, ConductError> {
+        let number = self.segments;
+        self.set(Setting {
+            segment: 0,
+            ..self.setting
+        });
+        let wanted =
+            |news: &News| matches!(news, News::Segment(segment) if segment.number == number);
+        let Some(segment) = self.hear(FOLLOW_WAIT_MAX, wanted)? else {
+            unreachable!("only a segment is wanted");
+        };
+        let quantile = |name: &str| segment.quantiles_ns.get(name).copied();
+        Ok(Seen {
+            from_ns: segment.from_ns,
+            to_ns: segment.to_ns,
+            answered: segment.answered,
+            failed: segment.failed,
+            throughput: segment.throughput,
+            in_flight_mean: Some(segment.in_flight_mean),
+            latency_mean_ns: (segment.latency_mean_ns > 0.0).then_some(segment.latency_mean_ns),
+            p50_ns: quantile("p50"),
+            p99_ns: quantile("p99"),
+        })
+    }
+
+    fn intervals(&mut self) -> Vec<Interval> {
+        let mut intervals = std::mem::take(&mut self.intervals);
+        // Segments are waited for when they end, so only slices can be there now.
+        for news in self.told.try_iter() {
+            if let News::Interval(interval) = news {
+                intervals.push(interval);
+            }
+        }
+        intervals
+    }
+
+    fn close(mut self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
+        self.signals.stop.store(true, Ordering::Relaxed);
+        let ended = self.lanes.take().map(JoinHandle::join);
+        let sampler = self
+            .sampler
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let telemetry = match sampler {
+            Some(Ok(sampler)) => {
+                let series = sampler.stop();
+                let of = |(from, to): &(u64, u64)| series.summarise(*from as i64, *to as i64);
+                windows.iter().map(of).collect()
+            }
+            Some(Err(error)) => return Err(error),
+            None => Vec::new(),
+        };
+        match ended {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(Err(error))) => Err(error.into()),
+            _ => Ok(telemetry),
+        }
+    }
+}

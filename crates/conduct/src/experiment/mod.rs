@@ -1,0 +1,368 @@
+//! An experiment, conducted: one load held while one resource at a time is squeezed.
+//!
+//! What it is: the loop of windows. Which squeezes, in which order and how often is the
+//! judge's word; how a resource is squeezed is the stage's and the engine's; here they are
+//! put together, and what happened is written down. What it is not: it concludes nothing.
+//!
+//! ```text
+//!  judge::proof::next ──► rounds ──► block ──► window: set ─► wash-out ─► measure ─► check
+//!         ▲                                                                  │
+//!         └──────────────────────── Experiment ◄─────────────────────────────┘
+//! ```
+//!
+//! Invariants: in every window all machinery stands, at no dose where it is not the one
+//! squeezed; whatever ends an experiment, every lever goes back to no dose.
+
+mod by_driver;
+mod by_engine;
+mod hands;
+pub mod lever;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lever::Lever;
+use wallfinder_engine::Signals;
+use wallfinder_judge::proof::design;
+use wallfinder_judge::proof::looks::{self, Next};
+use wallfinder_model::experiment::{
+    Condition, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
+};
+use wallfinder_model::record::Interval;
+use wallfinder_model::telemetry::Telemetry;
+use wallfinder_model::{Environment, Step};
+
+use crate::{ConductError, Producer, StepOrder};
+use hands::Hands;
+
+/// What is squeezed, and with what.
+pub struct ExperimentOrder<'o> {
+    /// The load to be held.
+    pub step: &'o StepOrder,
+    /// The same load, measured before: it says how long a window must be.
+    pub base: &'o Step,
+    /// How much time it may take.
+    pub effort: Effort,
+    /// Seed of the order of windows.
+    pub seed: u64,
+    /// Levers of the apparatus.
+    pub levers: Vec<Box<dyn Lever>>,
+    /// Squeezes that are known to be out of reach.
+    pub out_of_reach: Vec<OutOfReach>,
+    /// Where it runs.
+    pub setting: Setting,
+    /// Every squeeze is replaced by its sham: nothing may then be named a wall.
+    pub null: bool,
+}
+
+/// Who hears how an experiment goes.
+pub trait ExperimentAudience {
+    /// A window begins: what is squeezed in it, and how far the experiment is.
+    fn window_begins(&mut self, condition: &Condition, progress: Progress) {
+        let _ = (condition, progress);
+    }
+
+    /// A slice has ended.
+    fn interval(&mut self, interval: &Interval) {
+        let _ = interval;
+    }
+}
+
+/// How far an experiment is, as far as it is planned at this moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Windows measured.
+    pub windows: u32,
+    /// Windows planned so far.
+    pub planned: u32,
+    /// Time left for those.
+    pub left: Duration,
+}
+
+/// What came of one window, before telemetry is added.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    from_ns: u64,
+    to_ns: u64,
+    answered: u64,
+    failed: u64,
+    throughput: f64,
+    in_flight_mean: Option<f64>,
+    latency_mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+}
+
+/// What holds the load.
+pub(crate) trait Source {
+    /// Applies what the load generator itself squeezes, outside of any measured window.
+    fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError>;
+    /// Makes sure that the load will last so long.
+    fn last_for(&mut self, time: Duration) -> Result<(), ConductError>;
+    /// Begins to measure.
+    fn begin(&mut self, hands: &Hands) -> Result<(), ConductError>;
+    /// Ends the window; the load goes on.
+    fn end(&mut self) -> Result<Seen, ConductError>;
+    /// Slices that have ended since the last call.
+    fn intervals(&mut self) -> Vec<Interval>;
+    /// Ends the load, and gives telemetry of each window.
+    fn close(self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError>;
+}
+
+/// Holds the load and squeezes until the judge has enough. `signals` end it early, with
+/// what there is.
+pub fn experiment(
+    order: ExperimentOrder<'_>,
+    environment: &Environment,
+    signals: &Arc<Signals>,
+    audience: &mut dyn ExperimentAudience,
+) -> Result<Experiment, ConductError> {
+    let times = Times::of(order.base, order.effort);
+    let mut source: Box<dyn Source> = match &order.step.producer {
+        Producer::Engine(io) => Box::new(by_engine::Engine::start(
+            order.step,
+            *io,
+            environment,
+            signals,
+        )?),
+        Producer::Foreign { spec, url, secrets } => Box::new(
+            by_driver::Foreign::start(order.step, spec, url, order.base, environment, signals)
+                .map_err(|error| error.without(secrets))?,
+        ),
+    };
+    let mut out_of_reach = order.out_of_reach;
+    let hands = Hands::new(
+        order.step,
+        order.base,
+        order.levers,
+        order.null,
+        &mut out_of_reach,
+    );
+    let mut experiment = Experiment {
+        seed: order.seed,
+        effort: order.effort,
+        conditions: vec![Condition {
+            squeeze: None,
+            retained: 1.0,
+            how: "all machinery in place, at no dose".to_owned(),
+        }],
+        windows: Vec::new(),
+        out_of_reach,
+        setting: order.setting,
+        intervals: Vec::new(),
+        cut_short: None,
+    };
+    let mut conducting = Conducting {
+        source: source.as_mut(),
+        hands,
+        times,
+        signals,
+        audience,
+        round: 0,
+        windows: 0,
+        slices: Vec::new(),
+    };
+    let ended = conducting.all(&mut experiment);
+    conducting.hands.release();
+    if let Err(error) = ended {
+        experiment.cut_short = Some(error.to_string());
+    }
+    let spans: Vec<(u64, u64)> = experiment
+        .windows
+        .iter()
+        .map(|window| (window.from_ns, window.to_ns))
+        .collect();
+    experiment.intervals.extend(source.intervals());
+    match source.close(&spans) {
+        Ok(telemetry) => {
+            for (window, telemetry) in experiment.windows.iter_mut().zip(&telemetry) {
+                add_telemetry(window, telemetry);
+            }
+        }
+        Err(error) if experiment.windows.is_empty() => return Err(error),
+        Err(error) => {
+            experiment.cut_short.get_or_insert(error.to_string());
+        }
+    }
+    Ok(experiment)
+}
+
+/// How long windows are.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    wash_out: Duration,
+    window: Duration,
+}
+
+impl Times {
+    /// Long enough for a thousand answers, and washed out five times as long as the slow
+    /// ones take.
+    fn of(base: &Step, effort: Effort) -> Times {
+        const ANSWERS_MIN: f64 = 1_000.0;
+        const WINDOW_MAX_S: f64 = 4.0;
+        const WASH_OUT_MAX_S: f64 = 2.0;
+        let (wash_out_s, window_s) = match effort {
+            Effort::Quick => (0.35, 0.75),
+            Effort::Normal => (0.5, 1.0),
+            Effort::Thorough => (0.5, 1.5),
+        };
+        let p99_s = base
+            .latency
+            .as_ref()
+            .and_then(|latency| latency.quantile_ns("p99"))
+            .unwrap_or(0) as f64
+            / 1e9;
+        let answers_s = ANSWERS_MIN / base.throughput.max(1.0);
+        let seconds = |least: f64, wanted: f64, most: f64| {
+            Duration::from_secs_f64(wanted.clamp(least, most.max(least)))
+        };
+        Times {
+            wash_out: seconds(wash_out_s, 5.0 * p99_s, WASH_OUT_MAX_S),
+            window: seconds(window_s, answers_s, WINDOW_MAX_S),
+        }
+    }
+
+    fn each(self) -> Duration {
+        self.wash_out + self.window
+    }
+}
+
+/// Interrupted by a signal.
+const INTERRUPTED: &str = "interrupted";
+
+struct Conducting<'c> {
+    source: &'c mut dyn Source,
+    hands: Hands,
+    times: Times,
+    signals: &'c Arc<Signals>,
+    audience: &'c mut dyn ExperimentAudience,
+    round: u32,
+    windows: u32,
+    /// Slices that have ended since the last window.
+    slices: Vec<Interval>,
+}
+
+impl Conducting<'_> {
+    fn all(&mut self, experiment: &mut Experiment) -> Result<(), ConductError> {
+        loop {
+            let Next::Rounds { rounds, conditions } = looks::next(experiment) else {
+                return Ok(());
+            };
+            let indices: Vec<usize> = conditions
+                .iter()
+                .map(|wanted| self.condition(experiment, wanted.squeeze, wanted.retained))
+                .collect();
+            let planned = self.windows + rounds * design::length(indices.len()) as u32;
+            for _ in 0..rounds {
+                for index in design::block(experiment.seed, self.round, &indices) {
+                    let window = self.window(experiment, index, planned)?;
+                    experiment.windows.push(window);
+                    experiment.intervals.append(&mut self.slices);
+                }
+                self.round += 1;
+            }
+        }
+    }
+
+    /// The index of a condition, which is added where it is new.
+    fn condition(&self, experiment: &mut Experiment, squeeze: Squeeze, retained: f64) -> usize {
+        let known = experiment.conditions.iter().position(|condition| {
+            condition.squeeze == Some(squeeze) && condition.retained == retained
+        });
+        known.unwrap_or_else(|| {
+            experiment.conditions.push(Condition {
+                squeeze: Some(squeeze),
+                retained,
+                how: self.hands.how(squeeze),
+            });
+            experiment.conditions.len() - 1
+        })
+    }
+
+    fn window(
+        &mut self,
+        experiment: &Experiment,
+        index: usize,
+        planned: u32,
+    ) -> Result<Window, ConductError> {
+        let condition = &experiment.conditions[index];
+        let windows_left = planned.saturating_sub(self.windows);
+        self.audience.window_begins(
+            condition,
+            Progress {
+                windows: self.windows,
+                planned,
+                left: self.times.each() * windows_left,
+            },
+        );
+        self.source.last_for(self.times.each())?;
+        self.hands.squeeze(condition.squeeze, condition.retained)?;
+        self.source.wash_out(&self.hands)?;
+        self.pass(self.times.wash_out)?;
+        self.source.begin(&self.hands)?;
+        self.hands.begin_window();
+        self.pass(self.times.window)?;
+        let check = self.hands.end_window();
+        let seen = self.source.end()?;
+        self.windows += 1;
+        Ok(Window {
+            round: self.round,
+            condition: index as u32,
+            restart: 0,
+            from_ns: seen.from_ns,
+            to_ns: seen.to_ns,
+            answered: seen.answered,
+            failed: seen.failed,
+            throughput: seen.throughput,
+            in_flight_mean: seen.in_flight_mean,
+            latency_mean_ns: seen.latency_mean_ns,
+            p50_ns: seen.p50_ns,
+            p99_ns: seen.p99_ns,
+            retained: check.retained,
+            in_force: check.in_force,
+            check: check.text,
+            server_cores: None,
+            client_cores: None,
+            steal_share: 0.0,
+        })
+    }
+
+    /// Lets time pass; a signal ends it.
+    fn pass(&mut self, time: Duration) -> Result<(), ConductError> {
+        const LOOK_EVERY: Duration = Duration::from_millis(50);
+        let until = Instant::now() + time;
+        loop {
+            if self.signals.stop.load(Ordering::Relaxed) {
+                return Err(ConductError::Probe(INTERRUPTED.to_owned()));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+            for interval in self.source.intervals() {
+                self.audience.interval(&interval);
+                self.slices.push(interval);
+            }
+        }
+    }
+}
+
+fn add_telemetry(window: &mut Window, telemetry: &Telemetry) {
+    let seconds = telemetry.window_ns as f64 / 1e9;
+    if seconds <= 0.0 {
+        return;
+    }
+    let cores = |cpu_ns: u64| Some(cpu_ns as f64 / 1e9 / seconds);
+    window.server_cores = telemetry.server.as_ref().and_then(|f| cores(f.cpu_ns));
+    window.client_cores = telemetry.client.as_ref().and_then(|f| cores(f.cpu_ns));
+    let count = telemetry.cores.len().max(1) as f64;
+    let steal: f64 = telemetry
+        .cores
+        .iter()
+        .map(|core| f64::from(core.steal))
+        .sum();
+    window.steal_share = steal / count;
+}
