@@ -498,6 +498,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             tcp: Some(TcpSample::default()),
             server_sockets: Some(SocketsSummary {
                 sockets: load.connections,
+                polled_ns: 0,
                 busy_share: 0.4,
                 rtt_p50_us: 71,
                 ..SocketsSummary::default()
@@ -518,6 +519,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             connections: load.connections,
             answered,
             cpu_ns: (client_busy * window_ns as f64) as u64,
+            polled_ns: 0,
             busy_share: client_busy,
             waits: 180_000,
             events: answered,
