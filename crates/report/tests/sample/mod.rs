@@ -498,7 +498,6 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             tcp: Some(TcpSample::default()),
             server_sockets: Some(SocketsSummary {
                 sockets: load.connections,
-                polled_ns: 0,
                 busy_share: 0.4,
                 rtt_p50_us: 71,
                 ..SocketsSummary::default()
