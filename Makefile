@@ -57,6 +57,10 @@ bench: build ## Ours beside its peers: client CPU per request as ratios with int
 	@./bench/install-peers.sh
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-bench
 
+.PHONY: walls
+walls: build ## Servers whose wall is known: how many does find name? ARGS='--smoke' for three of them.
+	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-walls -- $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.
 	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \

@@ -1,0 +1,274 @@
+//! Runs `wallfinder find` on a scenario, as a user would.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::found::{self, Found};
+use crate::scenario::Scenario;
+
+/// The client's processor. The server has another, unless a scenario says otherwise.
+const CLIENT_CPU: &str = "1";
+/// Port of every subject.
+const PORT: u16 = 8090;
+/// How often a running find is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// How long an interrupted find may take to put everything back.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
+
+/// How hard to try, as `find --effort` takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Effort {
+    /// About a minute.
+    Quick,
+    /// About four minutes.
+    Normal,
+    /// About a quarter of an hour.
+    Thorough,
+}
+
+impl Effort {
+    const fn label(self) -> &'static str {
+        match self {
+            Effort::Quick => "quick",
+            Effort::Normal => "normal",
+            Effort::Thorough => "thorough",
+        }
+    }
+
+    /// When it counts as hung: three times what it should take.
+    const fn time_limit(self) -> Duration {
+        Duration::from_secs(match self {
+            Effort::Quick => 240,
+            Effort::Normal => 780,
+            Effort::Thorough => 2_700,
+        })
+    }
+}
+
+/// What does not change from one scenario to the next.
+#[derive(Debug, Clone)]
+pub struct Apparatus {
+    /// The binary.
+    pub wallfinder: PathBuf,
+    /// Folder of the subjects' binaries.
+    pub bin: PathBuf,
+    /// Where records are kept.
+    pub runs: PathBuf,
+    /// How hard to try.
+    pub effort: Effort,
+}
+
+impl Apparatus {
+    /// Runs a scenario once.
+    pub fn find(&self, scenario: &Scenario, seed: u64) -> Result<Found, String> {
+        let _beside = match scenario.beside {
+            Some(command) => Some(Beside::start(command, &self.bin, scenario.server_cpus)?),
+            None => None,
+        };
+        let json = self.run(&self.arguments(scenario, seed))?;
+        found::read(&json)
+    }
+
+    /// The arguments of `wallfinder`.
+    pub fn arguments(&self, scenario: &Scenario, seed: u64) -> Vec<String> {
+        let seed = seed.to_string();
+        let runs = self.runs.display().to_string();
+        let mut arguments: Vec<String> = [
+            "find",
+            "--format",
+            "json",
+            "--quiet",
+            "--effort",
+            self.effort.label(),
+            "--seed",
+            &seed,
+            "--runs",
+            &runs,
+            "--name",
+            scenario.name,
+            "--client-cpus",
+            CLIENT_CPU,
+            "--server-cpus",
+            scenario.server_cpus,
+            "--subject",
+            scenario.subject,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if let Some(link) = scenario.link {
+            arguments.extend(["--link".to_owned(), link.to_owned()]);
+        }
+        let bin = self.bin.display().to_string();
+        let flags = words(scenario.flags);
+        arguments.extend(flags.iter().map(|word| word.replace("{bin}", &bin)));
+        arguments.push(format!("http://subject:{PORT}{}", scenario.path));
+        arguments
+    }
+
+    fn run(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
+        let mut child = Command::new(&self.wallfinder)
+            .args(arguments)
+            .env("WALLFINDER_SUBJECTS", &self.bin)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", self.wallfinder.display()))?;
+        // Read while it runs: a record is larger than a pipe.
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let in_time = wait(&mut child, self.effort.time_limit());
+        if !in_time {
+            interrupt(&mut child);
+        }
+        let status = child.wait().map_err(|error| error.to_string())?;
+        let (stdout, stderr) = (joined(stdout), joined(stderr));
+        if !in_time {
+            return Err(format!("not done within {:?}", self.effort.time_limit()));
+        }
+        if !status.success() {
+            let said = String::from_utf8_lossy(&stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            return Err(format!("{status}: {}", last.unwrap_or("it said nothing")));
+        }
+        Ok(stdout)
+    }
+}
+
+type Drained = thread::JoinHandle<Vec<u8>>;
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before it broke is what there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn joined(drained: Drained) -> Vec<u8> {
+    drained.join().unwrap_or_default()
+}
+
+/// Whether it ends within the time.
+fn wait(child: &mut Child, at_most: Duration) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < at_most {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        thread::sleep(POLL);
+    }
+    false
+}
+
+/// Asks it to end, so that it removes its links and groups; kills it if it does not.
+fn interrupt(child: &mut Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::INT);
+    if !wait(child, INTERRUPT_GRACE) {
+        let _ = child.kill();
+    }
+}
+
+/// A process beside the server, ended when dropped.
+struct Beside(Child);
+
+impl Beside {
+    fn start(command: &str, bin: &Path, cpus: &str) -> Result<Beside, String> {
+        let command = words(command);
+        let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;
+        Command::new("taskset")
+            .args(["-c", cpus])
+            .arg(bin.join(program))
+            .args(arguments)
+            .env("WALLFINDER_SUBJECT", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map(Beside)
+            .map_err(|error| format!("the neighbour: taskset: {error}"))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Splits at spaces; what stands in single quotes is one word.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for (nth, part) in line.split('\'').enumerate() {
+        if nth % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::SUITE;
+
+    fn apparatus() -> Apparatus {
+        Apparatus {
+            wallfinder: "/bin/false".into(),
+            bin: "/b".into(),
+            runs: "/r".into(),
+            effort: Effort::Quick,
+        }
+    }
+
+    fn arguments(name: &str) -> Vec<String> {
+        let scenario = SUITE.iter().find(|s| s.name == name).unwrap();
+        apparatus().arguments(scenario, 7)
+    }
+
+    #[test]
+    fn a_scenario_becomes_a_command() {
+        let line = arguments("uplink-20mbit").join(" ");
+        for part in [
+            "find --format json --quiet --effort quick --seed 7 --runs /r",
+            "--client-cpus 1 --server-cpus 0 --subject knownwall --link 20mbit",
+            "-c 16 -m POST --body-bytes 10000 http://subject:8090/",
+        ] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_driver_is_one_word_and_knows_where_it_is() {
+        let arguments = arguments("client-pool-4-of-64");
+        let at = arguments
+            .iter()
+            .position(|word| word == "--driver")
+            .unwrap();
+        let driver = &arguments[at + 1];
+        assert_eq!(
+            driver,
+            "/b/knownwall-client -c 64 --pool 4 -d {duration} {url}"
+        );
+    }
+
+    #[test]
+    fn a_find_that_fails_says_why() {
+        let failed = apparatus().find(&SUITE[0], 1).unwrap_err();
+        assert!(failed.contains("said nothing"), "{failed}");
+        let mut missing = apparatus();
+        missing.wallfinder = "/nowhere/wallfinder".into();
+        let failed = missing.find(&SUITE[0], 1).unwrap_err();
+        assert!(failed.contains("/nowhere/wallfinder"), "{failed}");
+    }
+}

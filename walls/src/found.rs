@@ -1,0 +1,165 @@
+//! What `wallfinder find` said, read from its JSON: only what is marked.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wallfinder_model::verdict::{How, Wall};
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// The wall.
+    pub wall: Wall,
+    /// How it was established.
+    pub how: How,
+    /// What it is made of.
+    pub detail: Option<String>,
+    /// Elasticities by squeeze.
+    pub elasticities: BTreeMap<String, Span>,
+    /// The wall after this one.
+    pub next: Option<Next>,
+    /// Answers per second with nothing squeezed.
+    pub rate: f64,
+    /// 99th percentile of latency in the worst window without a squeeze, where it is known:
+    /// what happens now and then is not in every window.
+    pub p99_ms: Option<f64>,
+}
+
+/// A number with its interval. What is not finite is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// Centre.
+    pub value: Option<f64>,
+    /// Lower end.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// The next wall.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Next {
+    /// Which.
+    pub wall: Wall,
+    /// Its ceiling over the present throughput.
+    pub ratio: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    throughput: Option<f64>,
+    latency: Option<Latency>,
+    verdict: Option<Verdict>,
+    experiment: Option<Experiment>,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    quantiles_ns: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+struct Verdict {
+    wall: Wall,
+    how: How,
+    detail: Option<String>,
+    #[serde(default)]
+    elasticities: BTreeMap<String, Span>,
+    next: Option<Next>,
+}
+
+#[derive(Deserialize)]
+struct Experiment {
+    conditions: Vec<Condition>,
+    windows: Vec<Window>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    squeeze: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Window {
+    condition: usize,
+    throughput: Option<f64>,
+    p99_ns: Option<u64>,
+}
+
+/// Reads a record. Of its steps the one that was squeezed counts, else the last one.
+pub fn read(json: &[u8]) -> Result<Found, String> {
+    let record: Record = serde_json::from_slice(json)
+        .map_err(|error| format!("what find printed is no record: {error}"))?;
+    let squeezed = record.steps.iter().rfind(|step| step.experiment.is_some());
+    let step = squeezed.or(record.steps.last());
+    let step = step.ok_or("the record has no step")?;
+    let verdict = step.verdict.as_ref().ok_or("the step has no verdict")?;
+    let shams = step.experiment.as_ref().map(shams).unwrap_or_default();
+    let rate = base_rate(&shams).or(step.throughput);
+    let of_step = step
+        .latency
+        .as_ref()
+        .and_then(|l| l.quantiles_ns.get("p99"));
+    let of_shams = shams.iter().filter_map(|window| window.p99_ns);
+    let p99_ns = of_shams.chain(of_step.copied()).max();
+    Ok(Found {
+        wall: verdict.wall,
+        how: verdict.how,
+        detail: verdict.detail.clone(),
+        elasticities: verdict.elasticities.clone(),
+        next: verdict.next,
+        rate: rate.ok_or("the step has no throughput")?,
+        p99_ms: p99_ns.map(|ns| ns as f64 / 1e6),
+    })
+}
+
+/// The windows in which nothing was squeezed.
+fn shams(experiment: &Experiment) -> Vec<&Window> {
+    let is_sham = |window: &&Window| {
+        let condition = experiment.conditions.get(window.condition);
+        condition.is_some_and(|condition| condition.squeeze.is_none())
+    };
+    experiment.windows.iter().filter(is_sham).collect()
+}
+
+/// The mean throughput of the shams: what elasticities are relative to.
+fn base_rate(shams: &[&Window]) -> Option<f64> {
+    let rates: Vec<f64> = shams
+        .iter()
+        .filter_map(|window| window.throughput)
+        .collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: &[u8] = include_bytes!("../testdata/record.json");
+
+    #[test]
+    fn the_squeezed_step_counts_and_its_shams_are_the_rate() {
+        let found = read(RECORD).unwrap();
+        assert_eq!((found.wall, found.how), (Wall::ServerCpu, How::Proved));
+        assert_eq!(found.rate, 4_700.0);
+        assert_eq!(found.p99_ms, Some(7.1), "the worst of step and shams");
+        let speed = found.elasticities["server-speed"];
+        assert_eq!((speed.value, speed.low), (Some(1.02), Some(0.97)));
+        // A bound that is not finite is written as null.
+        assert_eq!(found.elasticities["uplink"].high, None);
+        let next = found.next.unwrap();
+        assert_eq!((next.wall, next.ratio), (Wall::Downlink, Some(1.38)));
+    }
+
+    #[test]
+    fn what_is_no_record_is_said_to_be_none() {
+        for bad in [&b""[..], b"{}", b"{\"steps\":[]}", &RECORD[..400]] {
+            assert!(read(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `wallfinder-walls`: runs the labelled suite and marks it. See `docs/labelled-suite.md`.
+//!
+//! Exit codes: 0 the bar is met, 1 it is missed, 2 bad arguments or nothing to run with.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use wallfinder_walls::find::{Apparatus, Effort};
+use wallfinder_walls::found::Found;
+use wallfinder_walls::scenario::Scenario;
+use wallfinder_walls::score::{self, Outcome, Score};
+use wallfinder_walls::suite::{SMOKE, SUITE};
+use wallfinder_walls::table;
+
+/// Runs `wallfinder find` on servers whose wall is known, and says how many were named.
+#[derive(Debug, Parser)]
+#[command(name = "wallfinder-walls")]
+struct Flags {
+    /// How hard find tries: about one, four or fifteen minutes for each scenario.
+    #[arg(long, value_enum, default_value = "normal")]
+    effort: Effort,
+    /// Only scenarios whose name holds this; repeatable.
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+    /// Three scenarios at quick effort: shows that everything works.
+    #[arg(long)]
+    smoke: bool,
+    /// Every scenario so often, each time with another seed.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeat: u64,
+    /// Keep everything in this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Say which scenarios there are, and run none.
+    #[arg(long)]
+    list: bool,
+    /// The `wallfinder` binary, if it does not stand beside this one.
+    #[arg(long)]
+    wallfinder: Option<PathBuf>,
+    /// Folder of the subjects' binaries.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../bin"))]
+    bin: PathBuf,
+    /// Folder that records are kept in.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../runs/walls"))]
+    runs: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    match run(&flags) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("wallfinder-walls: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether the bar is met.
+fn run(flags: &Flags) -> Result<bool, String> {
+    let wanted = wanted(flags)?;
+    if flags.list {
+        wanted
+            .iter()
+            .for_each(|scenario| println!("{}", listed(scenario)));
+        return Ok(true);
+    }
+    let apparatus = apparatus(flags)?;
+    println!("{}", table::header());
+    let mut outcomes = Vec::new();
+    for seed in 1..=flags.repeat {
+        for scenario in &wanted {
+            let outcome = run_one(&apparatus, scenario, seed);
+            print!("{}", table::line(scenario, &outcome));
+            outcomes.push(outcome);
+            // After each: a suite of two hours may be cut short.
+            keep(flags.json.as_deref(), &outcomes)?;
+        }
+    }
+    let score = Score::of(&outcomes);
+    print!("\n{}", table::score(&score));
+    Ok(score.missed().is_empty())
+}
+
+fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
+    let named = |scenario: &&Scenario| {
+        let any = |pattern: &String| scenario.name.contains(pattern.as_str());
+        let by_pattern = flags.only.is_empty() || flags.only.iter().any(any);
+        by_pattern && (!flags.smoke || SMOKE.contains(&scenario.name))
+    };
+    let wanted: Vec<&Scenario> = SUITE.iter().filter(named).collect();
+    match wanted.is_empty() {
+        true => Err("no scenario has such a name; --list names them all".to_owned()),
+        false => Ok(wanted),
+    }
+}
+
+fn listed(scenario: &Scenario) -> String {
+    let link = scenario.link.map(|link| format!(" --link {link}"));
+    format!(
+        "{:<28}{} · {}{}",
+        scenario.name,
+        scenario.subject,
+        scenario.flags,
+        link.unwrap_or_default()
+    )
+}
+
+fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
+    let beside = || Some(std::env::current_exe().ok()?.with_file_name("wallfinder"));
+    let wallfinder = flags.wallfinder.clone().or_else(beside);
+    let wallfinder = wallfinder.filter(|path| path.is_file());
+    let wallfinder = wallfinder.ok_or("the wallfinder binary is not there; run `make build`")?;
+    let bin = flags.bin.canonicalize().ok();
+    let bin = bin.filter(|bin| bin.join("knownwall").is_file());
+    Ok(Apparatus {
+        wallfinder,
+        bin: bin.ok_or("knownwall is not built; run `make subjects`")?,
+        runs: flags.runs.clone(),
+        effort: match flags.smoke {
+            true => Effort::Quick,
+            false => flags.effort,
+        },
+    })
+}
+
+/// Runs a scenario, and where its wall can be lifted, runs it without.
+fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
+    let since = Instant::now();
+    let found = apparatus.find(scenario, seed);
+    let next = found
+        .as_ref()
+        .ok()
+        .and_then(|found| lift(apparatus, scenario, found, seed));
+    let seen = |what: fn(&Scenario, &Found) -> Option<bool>| what(scenario, found.as_ref().ok()?);
+    let (next_error, next_unknown) = match next {
+        None => (None, None),
+        Some(Ok(error)) => (Some(error), None),
+        Some(Err(why)) => (None, Some(why)),
+    };
+    Outcome {
+        scenario: scenario.name,
+        seed,
+        mark: score::mark(scenario, &found),
+        detail_named: seen(score::detail_named),
+        label_holds: seen(score::label_holds),
+        next_error,
+        next_unknown,
+        seconds: since.elapsed().as_secs_f64(),
+        found,
+    }
+}
+
+/// Takes the wall away, and compares what comes with what was predicted.
+fn lift(
+    apparatus: &Apparatus,
+    scenario: &Scenario,
+    before: &Found,
+    seed: u64,
+) -> Option<Result<f64, String>> {
+    let lift = scenario.lift?;
+    let lifted = Scenario {
+        subject: lift.subject,
+        link: lift.link,
+        ..*scenario
+    };
+    // Only its throughput is needed.
+    let apparatus = Apparatus {
+        effort: Effort::Quick,
+        ..apparatus.clone()
+    };
+    let after = apparatus.find(&lifted, seed);
+    Some(after.and_then(|after| score::next_error(before, lift.next, after.rate)))
+}
+
+fn keep(file: Option<&Path>, outcomes: &[Outcome]) -> Result<(), String> {
+    let Some(file) = file else { return Ok(()) };
+    let kept = serde_json::json!({ "score": Score::of(outcomes), "outcomes": outcomes });
+    let text = format!("{kept:#}\n");
+    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}

@@ -1,0 +1,74 @@
+//! What a labelled scenario consists of.
+
+use wallfinder_model::verdict::Wall;
+
+/// A load whose wall is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// In kebab case; `--only` looks for parts of it.
+    pub name: &'static str,
+    /// The server's command.
+    pub subject: &'static str,
+    /// `--link`, where there is one.
+    pub link: Option<&'static str>,
+    /// The path under load.
+    pub path: &'static str,
+    /// Other flags of `find`: how much load, quotas, a driver. `{bin}` is the folder of the
+    /// subjects. Split at spaces; what stands in single quotes is one word.
+    pub flags: &'static str,
+    /// Processors of the server; the client has processor 1.
+    pub server_cpus: &'static str,
+    /// A process beside the server, on its processors.
+    pub beside: Option<&'static str>,
+    /// What must come out.
+    pub expect: Expect,
+    /// The rates, least and most, in answers per second, between which the label holds:
+    /// arithmetic, not experience. Outside, the build does not do what it says.
+    pub rate: Option<(f64, f64)>,
+    /// How to take the wall away, to see which is the next.
+    pub lift: Option<Lift>,
+}
+
+/// What must come out of a scenario.
+#[derive(Debug, Clone, Copy)]
+pub enum Expect {
+    /// One of these walls. `detail` is a word that the detail should hold, any of several
+    /// divided by `|`, and counts apart.
+    Wall {
+        /// Labels that are right; the first is the label proper.
+        walls: &'static [Wall],
+        /// What it is made of.
+        detail: Option<&'static str>,
+        /// Numbers that must be right as well.
+        checks: &'static [Check],
+    },
+    /// Nothing was squeezed: no wall may be named from squeezes.
+    NoEffect,
+}
+
+/// A number that must be within bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Check {
+    /// An elasticity, by its key in the verdict.
+    Elasticity {
+        /// Such as `in-flight`.
+        squeeze: &'static str,
+        /// Least.
+        low: f64,
+        /// Most.
+        high: f64,
+    },
+    /// The 99th percentile of latency from the intended instant, at the least.
+    P99AtLeastMs(f64),
+}
+
+/// The same scenario without its wall.
+#[derive(Debug, Clone, Copy)]
+pub struct Lift {
+    /// The server's command.
+    pub subject: &'static str,
+    /// The link.
+    pub link: Option<&'static str>,
+    /// The wall that then binds.
+    pub next: Wall,
+}

@@ -1,0 +1,401 @@
+//! Marks: what was found beside what is known, and the bar. Pure.
+
+use serde::Serialize;
+use wallfinder_model::verdict::{How, Wall};
+
+use crate::found::{Found, Span};
+use crate::scenario::{Check, Expect, Scenario};
+
+/// Of those answered, this share must be right.
+pub const RIGHT_MIN: f64 = 0.95;
+/// This share must be answered.
+pub const ANSWERED_MIN: f64 = 0.90;
+/// Root mean square of the next wall's relative error, at the most.
+pub const NEXT_RMSE_MAX: f64 = 0.05;
+/// An elasticity whose whole interval is beyond this has an effect.
+const EFFECT: f64 = 0.2;
+
+/// One scenario, run and marked.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub scenario: &'static str,
+    /// The seed it ran with.
+    pub seed: u64,
+    /// What was found, or why nothing was.
+    pub found: Result<Found, String>,
+    /// What it took.
+    pub seconds: f64,
+    /// The mark.
+    pub mark: Mark,
+    /// Whether the detail names what the wall is made of; `None`: nothing to name.
+    pub detail_named: Option<bool>,
+    /// Whether the rate was one at which the label holds; `None`: no bounds.
+    pub label_holds: Option<bool>,
+    /// Relative error of the next wall's ceiling, once the first was lifted.
+    pub next_error: Option<f64>,
+    /// Why there is no such error where there should be one.
+    pub next_unknown: Option<String>,
+}
+
+/// How a scenario went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The wall, and what else had to be.
+    Right,
+    /// Another wall, or a number that is off.
+    Wrong,
+    /// No wall where there is one.
+    Unanswered,
+    /// Nothing squeezed, and nothing named.
+    NoEffect,
+    /// Nothing squeezed, and a wall named.
+    FalseWall,
+}
+
+impl Mark {
+    /// In a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Mark::Right => "right",
+            Mark::Wrong => "WRONG",
+            Mark::Unanswered => "unanswered",
+            Mark::NoEffect => "no effect",
+            Mark::FalseWall => "FALSE WALL",
+        }
+    }
+}
+
+/// Marks what was found in a scenario.
+pub fn mark(scenario: &Scenario, found: &Result<Found, String>) -> Mark {
+    let (found, expect) = match (found, scenario.expect) {
+        (Err(_), _) => return Mark::Unanswered,
+        (Ok(found), expect) => (found, expect),
+    };
+    let Expect::Wall { walls, checks, .. } = expect else {
+        return match names_a_wall(found) {
+            true => Mark::FalseWall,
+            false => Mark::NoEffect,
+        };
+    };
+    let expected = walls.contains(&found.wall);
+    if found.wall == Wall::Inconclusive && !expected {
+        return Mark::Unanswered;
+    }
+    match expected && checks.iter().all(|check| holds(check, found)) {
+        true => Mark::Right,
+        false => Mark::Wrong,
+    }
+}
+
+/// With every squeeze a sham, an effect is false. `wait` is none: it means that no squeeze
+/// moved anything, which is so; nor is what telemetry alone observed, for it is true.
+fn names_a_wall(found: &Found) -> bool {
+    let beyond = |span: &Span| {
+        span.low.is_some_and(|low| low > EFFECT) || span.high.is_some_and(|high| high < -EFFECT)
+    };
+    let from_squeezes = found.how >= How::Likely;
+    let named = from_squeezes && !matches!(found.wall, Wall::Inconclusive | Wall::Wait);
+    named || found.elasticities.values().any(beyond)
+}
+
+fn holds(check: &Check, found: &Found) -> bool {
+    match check {
+        Check::Elasticity { squeeze, low, high } => {
+            let value = found.elasticities.get(*squeeze).and_then(|e| e.value);
+            value.is_some_and(|value| (*low..=*high).contains(&value))
+        }
+        Check::P99AtLeastMs(least) => found.p99_ms.is_some_and(|ms| ms >= *least),
+    }
+}
+
+/// Whether the detail holds one of the words that it should.
+pub fn detail_named(scenario: &Scenario, found: &Found) -> Option<bool> {
+    let Expect::Wall {
+        detail: Some(words),
+        ..
+    } = scenario.expect
+    else {
+        return None;
+    };
+    let detail = found.detail.as_deref().unwrap_or_default().to_lowercase();
+    Some(
+        words
+            .split('|')
+            .any(|word| detail.contains(&word.to_lowercase())),
+    )
+}
+
+/// Whether the rate is one at which the label holds.
+pub fn label_holds(scenario: &Scenario, found: &Found) -> Option<bool> {
+    let (least, most) = scenario.rate?;
+    Some((least..=most).contains(&found.rate))
+}
+
+/// Predicted ceiling of the next wall over the one measured without the first, less one.
+pub fn next_error(before: &Found, next: Wall, lifted_rate: f64) -> Result<f64, String> {
+    let predicted = before.next.ok_or("no next wall was named")?;
+    if predicted.wall != next {
+        let (said, is) = (predicted.wall.label(), next.label());
+        return Err(format!("the next wall is {is}, not {said}"));
+    }
+    let ratio = predicted.ratio.ok_or("the next wall has no ceiling")?;
+    Ok(ratio * before.rate / lifted_rate - 1.0)
+}
+
+/// The sum of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Score {
+    /// Scenarios with a wall.
+    pub labelled: usize,
+    /// Those answered.
+    pub answered: usize,
+    /// Those right.
+    pub right: usize,
+    /// Scenarios without a squeeze.
+    pub null: usize,
+    /// Those with a wall all the same.
+    pub false_walls: usize,
+    /// Those of them that did not run.
+    pub null_failed: usize,
+    /// Details to be named.
+    pub details: usize,
+    /// Those named.
+    pub details_named: usize,
+    /// Rates at which the label does not hold.
+    pub labels_doubtful: usize,
+    /// Next walls to be told.
+    pub next: usize,
+    /// Those told, and measured.
+    pub next_told: usize,
+    /// Root mean square of their relative errors.
+    pub next_rmse: Option<f64>,
+}
+
+impl Score {
+    /// Adds outcomes up.
+    pub fn of(outcomes: &[Outcome]) -> Score {
+        let count =
+            |wanted: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| wanted(o)).count();
+        let marked = |mark: Mark| count(&|outcome| outcome.mark == mark);
+        let is_null = |outcome: &Outcome| {
+            let named = |scenario: &&Scenario| scenario.name == outcome.scenario;
+            let scenario = crate::suite::SUITE.iter().find(named);
+            scenario.is_some_and(|scenario| matches!(scenario.expect, Expect::NoEffect))
+        };
+        let null = count(&is_null);
+        let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
+        let mean_square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64;
+        Score {
+            labelled: outcomes.len() - null,
+            answered: marked(Mark::Right) + marked(Mark::Wrong),
+            right: marked(Mark::Right),
+            null,
+            false_walls: marked(Mark::FalseWall),
+            null_failed: count(&|o| is_null(o) && o.mark == Mark::Unanswered),
+            details: count(&|outcome| outcome.detail_named.is_some()),
+            details_named: count(&|outcome| outcome.detail_named == Some(true)),
+            labels_doubtful: count(&|outcome| outcome.label_holds == Some(false)),
+            next: errors.len() + count(&|outcome| outcome.next_unknown.is_some()),
+            next_told: errors.len(),
+            next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
+        }
+    }
+
+    /// What keeps it below the bar, in words. A next wall that was not told is a part of
+    /// the bar not reached.
+    pub fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+        if self.answered > 0 && share(self.right, self.answered) < RIGHT_MIN {
+            missed.push(format!(
+                "{} of {} answered are right",
+                self.right, self.answered
+            ));
+        }
+        if self.labelled > 0 && share(self.answered, self.labelled) < ANSWERED_MIN {
+            missed.push(format!(
+                "{} of {} are answered",
+                self.answered, self.labelled
+            ));
+        }
+        if self.false_walls > 0 {
+            missed.push(format!(
+                "{} false walls without a squeeze",
+                self.false_walls
+            ));
+        }
+        if self.null_failed > 0 {
+            missed.push(format!(
+                "{} runs without a squeeze failed",
+                self.null_failed
+            ));
+        }
+        if self.next_told < self.next {
+            missed.push(format!(
+                "{} of {} next walls are told",
+                self.next_told, self.next
+            ));
+        }
+        if let Some(rmse) = self.next_rmse.filter(|rmse| *rmse > NEXT_RMSE_MAX) {
+            missed.push(format!(
+                "the next wall is off by {:.1} % RMSE",
+                rmse * 100.0
+            ));
+        }
+        missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::found::Next;
+    use crate::suite::SUITE;
+    use std::collections::BTreeMap;
+
+    fn scenario(name: &str) -> &'static Scenario {
+        SUITE.iter().find(|s| s.name == name).expect("in the suite")
+    }
+
+    fn found(wall: Wall) -> Found {
+        Found {
+            wall,
+            how: How::Proved,
+            detail: None,
+            elasticities: BTreeMap::new(),
+            next: None,
+            rate: 4_700.0,
+            p99_ms: None,
+        }
+    }
+
+    fn with(mut found: Found, squeeze: &str, value: f64) -> Found {
+        let span = Span {
+            value: Some(value),
+            low: Some(value - 0.05),
+            high: Some(value + 0.05),
+        };
+        found.elasticities.insert(squeeze.to_owned(), span);
+        found
+    }
+
+    fn outcome(name: &'static str, mark: Mark) -> Outcome {
+        Outcome {
+            scenario: name,
+            seed: 1,
+            found: Err("not run".into()),
+            seconds: 0.0,
+            mark,
+            detail_named: None,
+            label_holds: None,
+            next_error: None,
+            next_unknown: None,
+        }
+    }
+
+    #[test]
+    fn the_label_is_right_another_is_wrong_and_none_is_no_answer() {
+        let spin = scenario("spin-200us");
+        let of = |wall| mark(spin, &Ok(found(wall)));
+        assert_eq!(of(Wall::ServerCpu), Mark::Right);
+        assert_eq!(of(Wall::ServerSerial), Mark::Wrong);
+        assert_eq!(of(Wall::Inconclusive), Mark::Unanswered);
+        assert_eq!(mark(spin, &Err("it failed".into())), Mark::Unanswered);
+        // Where nothing can be concluded, saying so is the right answer.
+        let drift = scenario("drift");
+        assert_eq!(mark(drift, &Ok(found(Wall::Inconclusive))), Mark::Right);
+        assert_eq!(mark(drift, &Ok(found(Wall::ServerCpu))), Mark::Wrong);
+    }
+
+    #[test]
+    fn numbers_must_be_right_as_well() {
+        let sleep = scenario("async-sleep-5ms");
+        let of = |found| mark(sleep, &Ok(found));
+        let concurrency = || found(Wall::Concurrency);
+        assert_eq!(of(concurrency()), Mark::Wrong, "the elasticity is missing");
+        assert_eq!(of(with(concurrency(), "in-flight", 0.98)), Mark::Right);
+        assert_eq!(of(with(concurrency(), "in-flight", 0.70)), Mark::Wrong);
+        let stall = scenario("stall-500ms");
+        let mut offered = found(Wall::OfferedLoad);
+        assert_eq!(mark(stall, &Ok(offered.clone())), Mark::Wrong);
+        offered.p99_ms = Some(440.0);
+        assert_eq!(mark(stall, &Ok(offered)), Mark::Right);
+    }
+
+    #[test]
+    fn without_a_squeeze_no_effect_may_be_seen() {
+        let null = scenario("null-spin");
+        let of = |found| mark(null, &Ok(found));
+        assert_eq!(of(found(Wall::Inconclusive)), Mark::NoEffect);
+        assert_eq!(of(found(Wall::Wait)), Mark::NoEffect);
+        assert_eq!(of(found(Wall::ServerCpu)), Mark::FalseWall);
+        let mut observed = found(Wall::ServerCpu);
+        observed.how = How::Observed;
+        assert_eq!(of(observed), Mark::NoEffect);
+        let effect = |value| of(with(found(Wall::Inconclusive), "uplink", value));
+        assert_eq!(effect(0.24), Mark::NoEffect, "the interval reaches 0.19");
+        assert_eq!(effect(0.30), Mark::FalseWall);
+        assert_eq!(effect(-0.30), Mark::FalseWall);
+    }
+
+    #[test]
+    fn details_and_labels_are_marked_apart() {
+        let neighbour = scenario("neighbour");
+        let mut said = found(Wall::ServerCpu);
+        assert_eq!(detail_named(neighbour, &said), Some(false));
+        said.detail = Some("Neighbour: knownwall (4711)".into());
+        assert_eq!(detail_named(neighbour, &said), Some(true));
+        assert_eq!(
+            label_holds(neighbour, &said),
+            Some(false),
+            "4,700/s is too fast"
+        );
+        assert_eq!(detail_named(scenario("spin-200us"), &said), None);
+    }
+
+    #[test]
+    fn the_next_wall_is_compared_with_what_lifting_gave() {
+        let mut before = found(Wall::ServerCpu);
+        assert!(next_error(&before, Wall::Downlink, 6_600.0).is_err());
+        before.next = Some(Next {
+            wall: Wall::Downlink,
+            ratio: Some(1.40),
+        });
+        let error = next_error(&before, Wall::Downlink, 6_600.0).unwrap();
+        assert!((error - (1.40 * 4_700.0 / 6_600.0 - 1.0)).abs() < 1e-12);
+        assert!(next_error(&before, Wall::Uplink, 6_600.0).is_err());
+    }
+
+    #[test]
+    fn the_bar_is_a_bar() {
+        let labelled = |right: usize, wrong: usize, unanswered: usize| {
+            let marks = [
+                (Mark::Right, right),
+                (Mark::Wrong, wrong),
+                (Mark::Unanswered, unanswered),
+            ];
+            let all = marks.into_iter().flat_map(|(mark, n)| vec![mark; n]);
+            let all: Vec<Outcome> = all.map(|mark| outcome("spin-200us", mark)).collect();
+            all
+        };
+        let missed = |outcomes: &[Outcome]| Score::of(outcomes).missed();
+        assert_eq!(missed(&labelled(19, 1, 2)), Vec::<String>::new());
+        assert_eq!(missed(&labelled(18, 2, 0)), ["18 of 20 answered are right"]);
+        assert_eq!(missed(&labelled(17, 0, 3)), ["17 of 20 are answered"]);
+        assert_eq!(missed(&labelled(0, 0, 2)), ["0 of 2 are answered"]);
+        let null = [outcome("null-spin", Mark::FalseWall)];
+        assert_eq!(missed(&null), ["1 false walls without a squeeze"]);
+        let null = [outcome("null-spin", Mark::Unanswered)];
+        assert_eq!(missed(&null), ["1 runs without a squeeze failed"]);
+        let mut next = labelled(2, 0, 0);
+        next[0].next_error = Some(0.06);
+        next[1].next_error = Some(-0.08);
+        assert_eq!(missed(&next), ["the next wall is off by 7.1 % RMSE"]);
+        next[1].next_error = None;
+        next[1].next_unknown = Some("none was named".into());
+        next[0].next_error = Some(0.01);
+        assert_eq!(missed(&next), ["1 of 2 next walls are told"]);
+    }
+}

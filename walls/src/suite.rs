@@ -1,0 +1,366 @@
+//! The scenarios, as data. Each row's arithmetic is in `docs/labelled-suite.md`.
+
+use wallfinder_model::verdict::Wall::{
+    ClientCpu, CoLimited, Concurrency, Downlink, Inconclusive, OfferedLoad, ServerCpu,
+    ServerSerial, Uplink, Wait,
+};
+
+use crate::scenario::Check::{Elasticity, P99AtLeastMs};
+use crate::scenario::{Expect, Lift, Scenario};
+
+/// A server that does next to nothing, and a client that asks it with 16 in flight.
+const PLAIN: Scenario = Scenario {
+    name: "",
+    subject: "knownwall",
+    link: None,
+    path: "/",
+    flags: "-c 16",
+    server_cpus: "0",
+    beside: None,
+    expect: Expect::NoEffect,
+    rate: None,
+    lift: None,
+};
+
+const fn wall(walls: &'static [wallfinder_model::verdict::Wall]) -> Expect {
+    made_of(walls, None)
+}
+
+const fn made_of(
+    walls: &'static [wallfinder_model::verdict::Wall],
+    detail: Option<&'static str>,
+) -> Expect {
+    Expect::Wall {
+        walls,
+        detail,
+        checks: &[],
+    }
+}
+
+/// Enough to see that everything works: a CPU, a link and a wait.
+pub const SMOKE: [&str; 3] = ["spin-200us", "downlink-20mbit", "pool-4x5ms"];
+
+/// Every scenario.
+pub const SUITE: &[Scenario] = &[
+    Scenario {
+        name: "spin-200us",
+        subject: "knownwall --spin-us 200",
+        expect: wall(&[ServerCpu]),
+        rate: Some((4_000.0, 5_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "spin-1000us",
+        subject: "knownwall --spin-us 1000",
+        expect: wall(&[ServerCpu]),
+        rate: Some((850.0, 1_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "server-quota",
+        subject: "knownwall --spin-us 200",
+        flags: "-c 16 --server-quota 0.5",
+        expect: made_of(&[ServerCpu], Some("quota|throttl")),
+        rate: Some((1_800.0, 2_550.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "client-spin-300us",
+        flags: "-c 16 --driver '{bin}/knownwall-client --spin-us 300 -c {connections} -d {duration} {url}'",
+        expect: wall(&[ClientCpu]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "client-quota",
+        flags: "-c 16 --client-quota 0.3",
+        expect: made_of(&[ClientCpu], Some("quota|throttl")),
+        ..PLAIN
+    },
+    Scenario {
+        name: "downlink-20mbit",
+        subject: "knownwall --answer-bytes 10000",
+        link: Some("20mbit"),
+        expect: wall(&[Downlink]),
+        rate: Some((225.0, 250.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "uplink-20mbit",
+        link: Some("20mbit"),
+        flags: "-c 16 -m POST --body-bytes 10000",
+        expect: wall(&[Uplink]),
+        rate: Some((225.0, 250.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "lock-sleep-1ms",
+        subject: "knownwall --lock-sleep-us 1000 --workers 8",
+        expect: made_of(&[Wait], Some("lock|futex")),
+        rate: Some((800.0, 1_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "lock-spin-300us",
+        subject: "knownwall --lock-spin-us 300 --workers 4",
+        server_cpus: "0,1",
+        expect: made_of(&[ServerSerial], Some("lock")),
+        rate: Some((2_300.0, 3_334.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "one-thread",
+        subject: "knownwall --spin-us 200",
+        server_cpus: "0,1",
+        expect: made_of(&[ServerSerial], Some("thread")),
+        rate: Some((3_800.0, 5_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "contention-behind-downlink",
+        subject: "knownwall --answer-bytes 10000 --contend-threads 4",
+        link: Some("20mbit"),
+        expect: wall(&[Downlink]),
+        rate: Some((225.0, 250.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "async-sleep-5ms",
+        subject: "knownwall --async-sleep-us 5000",
+        flags: "-c 8",
+        expect: Expect::Wall {
+            walls: &[Concurrency],
+            detail: None,
+            checks: &[Elasticity {
+                squeeze: "in-flight",
+                low: 0.9,
+                high: 1.1,
+            }],
+        },
+        rate: Some((1_350.0, 1_600.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "pool-4x5ms",
+        subject: "knownwall --permits 4 --permit-sleep-us 5000",
+        flags: "-c 64",
+        expect: made_of(&[Wait], Some("pool|limit")),
+        rate: Some((780.0, 801.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "client-pool-4-of-64",
+        subject: "knownwall --async-sleep-us 5000",
+        flags: "-c 64 --driver '{bin}/knownwall-client -c 64 --pool 4 -d {duration} {url}'",
+        expect: made_of(&[Concurrency], Some("pool|client")),
+        ..PLAIN
+    },
+    Scenario {
+        name: "open-50-percent",
+        subject: "knownwall --spin-us 200",
+        flags: "-c 64 -R 2300",
+        expect: wall(&[OfferedLoad]),
+        rate: Some((2_270.0, 2_330.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "open-120-percent",
+        subject: "knownwall --spin-us 200",
+        flags: "-c 64 -R 5600",
+        expect: wall(&[ServerCpu]),
+        rate: Some((4_000.0, 5_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "slow-accept",
+        subject: "knownwall --backlog 4 --accept-delay-us 2000",
+        flags: "-c 16 --no-keepalive",
+        expect: made_of(&[Wait], Some("accept|listen")),
+        rate: Some((430.0, 501.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "write-write-read",
+        subject: "knownwall --nagle-wwr",
+        expect: made_of(&[Wait, Concurrency], Some("timer|delayed|nagle")),
+        rate: Some((280.0, 401.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "collector",
+        subject: "catalogue --server nethttp --products 5000 --gogc 20",
+        path: "/compute?body=full",
+        expect: made_of(&[ServerCpu], Some("collect|GC")),
+        ..PLAIN
+    },
+    Scenario {
+        name: "neighbour",
+        subject: "knownwall --spin-us 200",
+        beside: Some("knownwall --burn"),
+        expect: made_of(&[ServerCpu], Some("neighbour")),
+        rate: Some((1_800.0, 2_600.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "bursts-under-quota",
+        subject: "knownwall --spin-us 100 --burst-one-in 50 --burst-us 10000",
+        flags: "-c 64 -R 800 --server-quota 0.6",
+        expect: made_of(&[OfferedLoad], Some("throttl|quota")),
+        rate: Some((790.0, 810.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "cpu-meets-link",
+        subject: "knownwall --spin-us 1000 --answer-bytes 2400",
+        link: Some("20mbit"),
+        expect: wall(&[CoLimited]),
+        rate: Some((850.0, 1_000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "phases-200ms",
+        subject: "knownwall --spin-us 800 --phase-ms 200 --answer-bytes 10000",
+        link: Some("100mbit"),
+        expect: made_of(&[CoLimited, Inconclusive], Some("phase")),
+        rate: Some((950.0, 1_250.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "three-stages",
+        subject: "knownwall --stages 3 --stage-mean-us 1000",
+        flags: "-c 4",
+        expect: Expect::Wall {
+            walls: &[Wait, CoLimited],
+            detail: None,
+            checks: &[Elasticity {
+                squeeze: "in-flight",
+                low: 0.22,
+                high: 0.52,
+            }],
+        },
+        rate: Some((600.0, 690.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "batches",
+        subject: "knownwall --batch-us 200 --each-us 10",
+        flags: "-c 256 --think 1ms",
+        expect: wall(&[ServerCpu]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "stall-500ms",
+        subject: "knownwall --stall-ms 500 --stall-every-s 5",
+        flags: "-c 64 -R 1000",
+        expect: Expect::Wall {
+            walls: &[OfferedLoad],
+            detail: None,
+            checks: &[P99AtLeastMs(300.0)],
+        },
+        rate: Some((980.0, 1_020.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "drift",
+        subject: "knownwall --spin-us 200 --drift-percent-per-min 20",
+        expect: wall(&[Inconclusive]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "null-spin",
+        subject: "knownwall --spin-us 200",
+        flags: "-c 16 --null",
+        ..PLAIN
+    },
+    Scenario {
+        name: "null-downlink",
+        subject: "knownwall --answer-bytes 10000",
+        link: Some("20mbit"),
+        flags: "-c 16 --null",
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-cpu-then-link",
+        subject: "knownwall --spin-us 200 --answer-bytes 1000",
+        link: Some("60mbit"),
+        expect: wall(&[ServerCpu]),
+        rate: Some((4_000.0, 5_000.0)),
+        lift: Some(Lift {
+            subject: "knownwall --spin-us 20 --answer-bytes 1000",
+            link: Some("60mbit"),
+            next: Downlink,
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-link-then-cpu",
+        subject: "knownwall --spin-us 600 --answer-bytes 2000",
+        link: Some("20mbit"),
+        expect: wall(&[Downlink]),
+        rate: Some((1_080.0, 1_210.0)),
+        lift: Some(Lift {
+            subject: "knownwall --spin-us 600 --answer-bytes 2000",
+            link: Some("200mbit"),
+            next: ServerCpu,
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-pool-then-link",
+        subject: "knownwall --permits 4 --permit-sleep-us 5000 --answer-bytes 2000",
+        link: Some("20mbit"),
+        flags: "-c 64",
+        expect: made_of(&[Wait], Some("pool|limit")),
+        rate: Some((780.0, 801.0)),
+        lift: Some(Lift {
+            subject: "knownwall --permits 16 --permit-sleep-us 5000 --answer-bytes 2000",
+            link: Some("20mbit"),
+            next: Downlink,
+        }),
+        ..PLAIN
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_the_smoke_set_is_in_the_suite() {
+        let names: BTreeSet<&str> = SUITE.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), SUITE.len());
+        assert!(SMOKE.iter().all(|name| names.contains(name)));
+        let kebab = |name: &str| {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            !name.is_empty() && name.chars().all(plain)
+        };
+        assert!(names.iter().all(|name| kebab(name)));
+    }
+
+    #[test]
+    fn every_scenario_is_explained() {
+        let text = include_str!("../../docs/labelled-suite.md");
+        for scenario in SUITE {
+            let heading = format!("`{}`", scenario.name);
+            assert!(text.contains(&heading), "{heading} is not in the document");
+        }
+    }
+
+    #[test]
+    fn whoever_expects_no_effect_squeezes_nothing() {
+        for scenario in SUITE {
+            let null = scenario.flags.contains("--null");
+            let no_effect = matches!(scenario.expect, Expect::NoEffect);
+            assert_eq!(null, no_effect, "{}", scenario.name);
+        }
+    }
+
+    #[test]
+    fn bounds_are_bounds() {
+        for scenario in SUITE {
+            if let Some((least, most)) = scenario.rate {
+                assert!(least < most, "{}", scenario.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is printed: a line for each scenario, its elasticities below, and the score.
+
+use std::fmt::Write as _;
+
+use wallfinder_model::verdict::How;
+
+use crate::found::Found;
+use crate::scenario::{Expect, Scenario};
+use crate::score::{Outcome, Score};
+
+/// An elasticity beyond this, or whose interval reaches beyond it, is shown.
+const SHOWN: f64 = 0.15;
+
+/// The line above the others.
+pub fn header() -> String {
+    format!(
+        "{:<28}{:<25}{:<14}{:<13}{:>9}  {:>5}  mark",
+        "scenario", "expected", "verdict", "how", "rate/s", "s"
+    )
+}
+
+/// One scenario: a line, its elasticities, and whatever else a reader must know.
+pub fn line(scenario: &Scenario, outcome: &Outcome) -> String {
+    let mark = outcome.mark.word();
+    let expected = expected(scenario);
+    let seconds = outcome.seconds;
+    let name = scenario.name;
+    let mut text = match &outcome.found {
+        Ok(found) => format!(
+            "{name:<28}{expected:<25}{:<14}{:<13}{:>9.0}  {seconds:>5.0}  {mark}\n",
+            found.wall.label(),
+            how(found.how),
+            found.rate,
+        ),
+        Err(why) => format!("{name:<28}{expected:<25}{why}  {seconds:.0}  {mark}\n"),
+    };
+    if let Ok(found) = &outcome.found {
+        text += &below(found, outcome, scenario);
+    }
+    text
+}
+
+fn below(found: &Found, outcome: &Outcome, scenario: &Scenario) -> String {
+    let mut text = String::new();
+    for (squeeze, span) in &found.elasticities {
+        let [value, low, high] = [span.value, span.low, span.high].map(|n| n.unwrap_or(f64::NAN));
+        if [value, low, high].iter().any(|n| n.abs() >= SHOWN) {
+            let _ = writeln!(text, "    {squeeze:<18}{value:>6.2} [{low:.2}, {high:.2}]");
+        }
+    }
+    if outcome.detail_named.is_some() || found.detail.is_some() {
+        let word = match outcome.detail_named {
+            Some(true) => " (named)",
+            Some(false) => " (not what it is)",
+            None => "",
+        };
+        let detail = found.detail.as_deref().unwrap_or("none");
+        let _ = writeln!(text, "    detail: {detail}{word}");
+    }
+    if let (Some(false), Some((least, most))) = (outcome.label_holds, scenario.rate) {
+        let _ = writeln!(
+            text,
+            "    the label holds from {least}/s to {most}/s: in doubt here"
+        );
+    }
+    if let Some(error) = outcome.next_error {
+        let _ = writeln!(text, "    next wall: off by {:+.1} %", error * 100.0);
+    }
+    if let Some(why) = &outcome.next_unknown {
+        let _ = writeln!(text, "    next wall: {why}");
+    }
+    text
+}
+
+fn expected(scenario: &Scenario) -> String {
+    match scenario.expect {
+        Expect::NoEffect => "no effect".to_owned(),
+        Expect::Wall { walls, .. } => {
+            let labels: Vec<&str> = walls.iter().map(|wall| wall.label()).collect();
+            labels.join(" or ")
+        }
+    }
+}
+
+const fn how(how: How) -> &'static str {
+    match how {
+        How::Inconclusive => "inconclusive",
+        How::Observed => "observed",
+        How::Likely => "likely",
+        How::Proved => "proved",
+    }
+}
+
+/// The sum, and the bar.
+pub fn score(score: &Score) -> String {
+    let mut text = format!(
+        "right {} of {} answered · {} of {} answered · false walls {} of {} · details named {} of {}\n",
+        score.right,
+        score.answered,
+        score.answered,
+        score.labelled,
+        score.false_walls,
+        score.null,
+        score.details_named,
+        score.details,
+    );
+    if let Some(rmse) = score.next_rmse {
+        let (told, all) = (score.next_told, score.next);
+        let _ = writeln!(
+            text,
+            "next wall {:.1} % RMSE over {told} of {all}",
+            rmse * 100.0
+        );
+    }
+    if score.labels_doubtful > 0 {
+        let n = score.labels_doubtful;
+        let _ = writeln!(text, "{n} ran at a rate at which the label is in doubt");
+    }
+    match score.missed().as_slice() {
+        [] => text += "the bar is met\n",
+        missed => {
+            let _ = writeln!(text, "the bar is missed: {}", missed.join("; "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::found;
+    use crate::score::{detail_named, label_holds, mark};
+    use crate::suite::SUITE;
+
+    #[test]
+    fn a_line_says_what_was_expected_and_what_came() {
+        let scenario = SUITE.iter().find(|s| s.name == "neighbour").unwrap();
+        let found = found::read(include_bytes!("../testdata/record.json")).unwrap();
+        let outcome = Outcome {
+            scenario: scenario.name,
+            seed: 1,
+            mark: mark(scenario, &Ok(found.clone())),
+            detail_named: detail_named(scenario, &found),
+            label_holds: label_holds(scenario, &found),
+            found: Ok(found),
+            seconds: 61.4,
+            next_error: Some(-0.031),
+            next_unknown: None,
+        };
+        let expected = "\
+neighbour                   server-cpu               server-cpu    proved            4700     61  right
+    server-speed        1.02 [0.97, 1.06]
+    detail: neighbour: others used 0.5 of its cores (named)
+    the label holds from 1800/s to 2600/s: in doubt here
+    next wall: off by -3.1 %
+";
+        assert_eq!(line(scenario, &outcome), expected);
+        let said = score(&Score::of(&[outcome]));
+        assert!(said.starts_with("right 1 of 1 answered") && said.ends_with("the bar is met\n"));
+    }
+}
