@@ -13,8 +13,11 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use wallfinder_stage::child::{self, Shim};
+use wallfinder_stage::group::{Control, Group};
 use wallfinder_stage::lab::{self, Direction, Lab};
+use wallfinder_stage::pauses::Pauses;
 use wallfinder_stage::subject::{Subject, SubjectSpec};
+use wallfinder_stage::thief::Thief;
 
 fn main() {
     let mut args = std::env::args_os().skip(1);
@@ -99,6 +102,34 @@ fn take(
             let facts = format!("{} {}", shaper.full_bits(), shaper.bits()?);
             held.push(Box::new(shaper));
             facts
+        }
+        "quota" => {
+            let pid: u32 = words[0].parse()?;
+            let mut group = Group::around(&[pid], "server", Control::Cpu, shim)?;
+            group.set_quota(Some(words[1].parse()?))?;
+            let facts = group.folder().display().to_string();
+            held.push(Box::new(group));
+            facts
+        }
+        "frozen" => {
+            let group = Group::around(&[words[0].parse()?], "server", Control::Freezer, shim)?;
+            group.freeze()?;
+            let facts = group.folder().display().to_string();
+            held.push(Box::new(group));
+            facts
+        }
+        "paused" => {
+            let pid: u32 = words[0].parse()?;
+            let mut pauses = Pauses::by_signals(&[pid], 7, shim)?;
+            pauses.set_duty(0.2)?;
+            held.push(Box::new(pauses));
+            String::new()
+        }
+        "thief" => {
+            let mut thief = Thief::start(&[words[0].parse()?], 7, shim)?;
+            thief.set_dose(0.2)?;
+            held.push(Box::new(thief));
+            String::new()
         }
         _ => return Err("an unknown step".into()),
     })

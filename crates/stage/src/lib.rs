@@ -4,15 +4,19 @@
 //!  "catalogue --prefork" ─► command ─► child ──► Subject   a server under load
 //!  "wrk -c 100 {url}"    ─► command ─► child ──► Driver    a foreign load generator
 //!                                                   └─► report: its output, understood
+//!  "1gbit,mtu=1500"      ─► lab: two hosts, a link ──► Shaper ┐
+//!  processors, processes ─► thief, pauses, group ─────────────┴─► squeeze: one Lever each
+//!  every change of the machine ─► undo: a journal, written first, undone on every way out
 //! ```
 //!
-//! It starts, pins, watches and stops. It measures nothing: probes look at the processes
-//! that are named here, and the judge concludes.
+//! It starts, pins, squeezes, watches and stops. It measures nothing but whether a squeeze
+//! was in force: probes look at the processes that are named here, and the judge concludes.
 //!
 //! Invariants:
 //!
 //! - Whatever was started here is gone when its value is dropped, and when this process
-//!   is killed: processes die with whoever started them, by whole groups.
+//!   is killed: processes die with whoever started them, by whole groups; namespaces, links,
+//!   rates, control groups and stopped processes are taken back.
 //! - Nothing waits without a limit, and no output is kept without one.
 //! - A child's words end up in the error when it fails.
 
@@ -22,14 +26,19 @@ pub mod child;
 pub mod command;
 pub mod driver;
 pub mod error;
+pub mod group;
 pub mod lab;
+pub mod pauses;
 pub mod redact;
 pub mod report;
+pub mod squeeze;
 pub mod subject;
+pub mod thief;
 pub mod undo;
 
 mod iproute;
 
 pub use driver::{Driver, DriverKind, DriverSpec};
 pub use error::{NoPrivilege, StageError};
+pub use squeeze::{Check, Lever};
 pub use subject::{Subject, SubjectSpec};

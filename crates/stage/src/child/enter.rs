@@ -12,6 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use wallfinder_sys::namespace::enter_netns;
 
 use super::{BETWEEN_VARIABLE, keeper};
+use crate::thief;
 
 /// Why the child did not become the program.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl fmt::Display for EnterError {
 impl std::error::Error for EnterError {}
 
 /// Arranges the child's end and place, and becomes the program: on success this does not
-/// return, except for the keeper, whose work is done when it does. `args` are those after
+/// return, except for the keeper and the thief, whose work is done when it does. `args` are those after
 /// [`SUBCOMMAND`](super::SUBCOMMAND).
 pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError> {
     let args = Args::parse(args)?;
@@ -73,6 +74,11 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if args.parent.is_some() && parent != args.parent {
         return Err(EnterError::ParentGone);
+    }
+    if args.thief {
+        let cpus: Vec<u32> = args.cpus.iter().map(|cpu| *cpu as u32).collect();
+        thief::steal(&cpus, args.seed);
+        return Ok(());
     }
     for cgroup in &args.cgroups {
         // 0: the process that writes.
@@ -116,6 +122,8 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
 #[derive(Debug, Default)]
 struct Args {
     keep: bool,
+    thief: bool,
+    seed: u64,
     parent: Option<i32>,
     cpus: Vec<usize>,
     netns: Option<PathBuf>,
@@ -135,6 +143,11 @@ impl Args {
             };
             match arg.to_str() {
                 Some("--keep") => parsed.keep = true,
+                Some("--thief") => parsed.thief = true,
+                Some("--seed") => {
+                    let seed = value()?.parse();
+                    parsed.seed = seed.map_err(|_| bad("--seed takes a number"))?;
+                }
                 Some("--parent") => {
                     let pid = value()?.parse().map_err(|_| bad("--parent takes a pid"))?;
                     parsed.parent = Some(pid);
@@ -159,7 +172,7 @@ impl Args {
                 _ => return Err(bad("an unknown argument")),
             }
         }
-        if parsed.keep {
+        if parsed.keep || parsed.thief {
             Ok(parsed)
         } else {
             Err(bad("no `--` before the program"))

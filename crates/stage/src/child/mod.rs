@@ -18,11 +18,13 @@
 
 mod capture;
 mod enter;
+mod helper;
 mod keeper;
 mod spawn;
 mod version;
 
 pub use enter::{EnterError, enter};
+pub(crate) use helper::Helper;
 pub(crate) use keeper::keep_journal;
 pub(crate) use spawn::{Child, ChildSpec, Keep};
 pub use spawn::{Ended, Place, Shim, SpawnError};

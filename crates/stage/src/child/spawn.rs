@@ -335,7 +335,7 @@ type Birth = (Command, SyncSender<io::Result<std::process::Child>>);
 
 /// Forks on a thread that lives as long as this process, since the kernel's death signal
 /// is tied to the thread that forked.
-fn in_nursery(command: Command) -> io::Result<std::process::Child> {
+pub(super) fn in_nursery(command: Command) -> io::Result<std::process::Child> {
     static NURSERY: OnceLock<Option<Sender<Birth>>> = OnceLock::new();
     let nursery = NURSERY.get_or_init(|| {
         let (births, asked) = channel::<Birth>();

@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{Shim, keep_journal};
 use crate::error::StageError;
 
+pub(crate) use owner::{GROUP_PREFIX, Process};
 pub use remains::{Cleaned, Remain, clean, remains};
 pub(crate) use step::{HANDLE, LINK, NETNS_FOLDER, Netns, Undo};
 

@@ -1,0 +1,366 @@
+//! A control group of ours around the processes of one side (cgroups(7)).
+//!
+//! ```text
+//!  version 1, cpu and freezer       /outer ──► /outer/wallfinder-TAG-server
+//!  version 2, freezer               the same
+//!  version 2, cpu                   /outer ──► /wallfinder-TAG-server beside it, since a group
+//!                                   with processes of its own may not hand the controller on
+//! ```
+//!
+//! It is made below the group in which the processes are, so a quota that stands there stays
+//! in force. Where version 2 forbids that, and the outer group has a quota, it is refused.
+//!
+//! Invariants: processes go back to where they were when it is dropped, by the journal when
+//! it cannot be; only groups that are ours are written to.
+
+mod hierarchy;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use wallfinder_probe::parse::cgroup::{self, CpuStat};
+use wallfinder_probe::parse::process;
+
+use crate::child::Shim;
+use crate::error::StageError;
+use crate::undo::{Change, GROUP_PREFIX, Journal, Undo};
+use hierarchy::{Hierarchy, Version};
+
+/// The period of a quota of ours. Shorter ones cost more; longer ones stop a server for longer.
+const PERIOD_US: u64 = 10_000;
+/// The period where the quota in one of the above would be less than the kernel's least.
+const LONG_PERIOD_US: u64 = 100_000;
+/// The kernel's least quota.
+const QUOTA_US_MIN: u64 = 1_000;
+/// How often children that are born while their parents are moved are looked for.
+const LOOKS_MAX: usize = 8;
+/// How long a group may take to be frozen.
+const FREEZE_WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// What a group is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// Quotas.
+    Cpu,
+    /// Pauses.
+    Freezer,
+}
+
+/// How often a quota held a group up, since the group was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Throttling {
+    /// Periods in which it ran.
+    pub periods: u64,
+    /// Of them, those in which it was held up.
+    pub throttled: u64,
+    /// For how long, summed over processors.
+    pub throttled_ns: u64,
+}
+
+/// A control group around processes. Dropping it puts them back and removes it.
+#[derive(Debug)]
+pub struct Group {
+    control: Control,
+    version: Version,
+    folder: PathBuf,
+    /// Where its processes came from.
+    origin: PathBuf,
+    /// The mount, above which there is nothing.
+    top: PathBuf,
+    period_us: u64,
+    changes: Vec<Change>,
+}
+
+impl Group {
+    /// Puts a group around processes and their descendants. `side` becomes part of its name.
+    pub fn around(
+        pids: &[u32],
+        side: &str,
+        control: Control,
+        shim: &Shim,
+    ) -> Result<Group, StageError> {
+        let what = || format!("a control group around the {side}");
+        let hierarchy = Hierarchy::of(control)?;
+        let mut origin: Option<PathBuf> = None;
+        for pid in pids {
+            let Some(folder) = hierarchy.folder_of(*pid) else {
+                let why = format!("the group of process {pid} is not below its mount here");
+                return Err(StageError::refused(what(), why));
+            };
+            match &origin {
+                Some(first) if *first != folder => {
+                    let why = format!(
+                        "its processes are in several: {} and {}",
+                        first.display(),
+                        folder.display()
+                    );
+                    return Err(StageError::refused(what(), why));
+                }
+                _ => origin = Some(folder),
+            }
+        }
+        let origin = origin.ok_or_else(|| StageError::refused(what(), "it has no processes"))?;
+        let group = Group::below(&hierarchy, origin, side, control, shim)?;
+        group.include(pids)?;
+        Ok(group)
+    }
+
+    /// An empty group, below that of this process, for children to be started in.
+    pub fn for_children(side: &str, control: Control, shim: &Shim) -> Result<Group, StageError> {
+        let hierarchy = Hierarchy::of(control)?;
+        let own = hierarchy.folder_of(std::process::id());
+        let origin = own.ok_or_else(|| {
+            let what = format!("a control group for the {side}");
+            StageError::refused(what, "this process's group is not below its mount here")
+        })?;
+        Group::below(&hierarchy, origin, side, control, shim)
+    }
+
+    fn below(
+        hierarchy: &Hierarchy,
+        origin: PathBuf,
+        side: &str,
+        control: Control,
+        shim: &Shim,
+    ) -> Result<Group, StageError> {
+        let journal = Journal::open(shim)?;
+        let parent = hierarchy.parent_for(control, &origin)?;
+        let name = format!("{GROUP_PREFIX}{}", journal.name(&format!("-{side}")));
+        let folder = parent.join(name);
+        let undo = Undo::RemoveGroup {
+            group: folder.clone(),
+            back: origin.clone(),
+        };
+        let make = |_: &fs::File| {
+            fs::create_dir(&folder).map_err(|e| hierarchy.may_not("make the group", &folder, &e))
+        };
+        let (made, ()) = journal.change(undo, make)?;
+        let mut group = Group {
+            control,
+            version: hierarchy.version,
+            folder,
+            origin,
+            top: hierarchy.top.clone(),
+            period_us: PERIOD_US,
+            changes: vec![made],
+        };
+        match control {
+            Control::Cpu => group.settle_period()?,
+            Control::Freezer => {
+                let undo = Undo::Thaw {
+                    group: group.folder.clone(),
+                };
+                let (thawed, ()) = journal.change(undo, |_| Ok(()))?;
+                group.changes.push(thawed);
+            }
+        }
+        Ok(group)
+    }
+
+    /// An outer quota's period is kept: the kernel compares shares, and two quotas with one
+    /// period stop and go together.
+    fn settle_period(&mut self) -> Result<(), StageError> {
+        if let Some((_, period_us)) = self.outer_quota() {
+            self.period_us = period_us;
+        }
+        if self.version == Version::One {
+            self.write("cpu.cfs_period_us", &self.period_us.to_string())?;
+        }
+        self.read("cpu.stat").map(drop)
+    }
+
+    /// The folder that holds its `cgroup.procs`, for children to join.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Moves processes into it, with their descendants as far as they are not ours.
+    pub fn include(&self, pids: &[u32]) -> Result<(), StageError> {
+        let (mut moved, mut looks) = (BTreeSet::new(), 0);
+        loop {
+            let mut news = family(pids);
+            news.retain(|pid| !moved.contains(pid));
+            if news.is_empty() || looks == LOOKS_MAX {
+                return Ok(());
+            }
+            for pid in news {
+                let path = self.folder.join("cgroup.procs");
+                match fs::write(&path, pid.to_string()) {
+                    Ok(()) => drop(moved.insert(pid)),
+                    // ESRCH: it ended meanwhile.
+                    Err(e) if e.raw_os_error() == Some(3) => drop(moved.insert(pid)),
+                    Err(e) => {
+                        let doing = format!("move process {pid} into");
+                        return Err(StageError::at(&doing, &self.folder, &e));
+                    }
+                }
+            }
+            looks += 1;
+        }
+    }
+
+    /// Its processes now.
+    pub fn members(&self) -> BTreeSet<u32> {
+        let text = self.read("cgroup.procs").unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Lets its processes use this many cores' worth of time together; `None`: all there is.
+    pub fn set_quota(&mut self, cores: Option<f64>) -> Result<(), StageError> {
+        assert_eq!(self.control, Control::Cpu, "a group for quotas");
+        let quota_us = |period_us: u64| {
+            let cores = cores.filter(|cores| *cores > 0.0)?;
+            Some(((cores * period_us as f64).round() as u64).max(QUOTA_US_MIN))
+        };
+        if cores.is_some_and(|cores| cores * (self.period_us as f64) < QUOTA_US_MIN as f64) {
+            self.period_us = LONG_PERIOD_US;
+            if self.version == Version::One {
+                self.write("cpu.cfs_quota_us", "-1")?;
+                self.write("cpu.cfs_period_us", &self.period_us.to_string())?;
+            }
+        }
+        let quota = quota_us(self.period_us);
+        match self.version {
+            Version::One => {
+                let text = quota.map_or_else(|| "-1".to_owned(), |us| us.to_string());
+                self.write("cpu.cfs_quota_us", &text)
+            }
+            Version::Two => {
+                let text = quota.map_or_else(|| "max".to_owned(), |us| us.to_string());
+                self.write("cpu.max", &format!("{text} {}", self.period_us))
+            }
+        }
+    }
+
+    /// Its quota in cores, as the kernel has it.
+    pub fn quota_cores(&self) -> Option<f64> {
+        hierarchy::quota(self.version, &self.folder).map(|(cores, _)| cores)
+    }
+
+    /// The least quota of the groups that it is in, in cores: what was there before us.
+    pub fn outer_quota_cores(&self) -> Option<f64> {
+        self.outer_quota().map(|(cores, _)| cores)
+    }
+
+    /// The least outer quota and its period in microseconds.
+    fn outer_quota(&self) -> Option<(f64, u64)> {
+        let above = self.folder.ancestors().skip(1);
+        let above = above.take_while(|folder| folder.starts_with(&self.top));
+        let quotas = above.filter_map(|folder| hierarchy::quota(self.version, folder));
+        quotas.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Whether a quota above an outer one is refused by the kernel, as version 1 does.
+    pub(crate) fn is_bound_by_outer(&self) -> bool {
+        self.version == Version::One
+    }
+
+    /// How often its quota held it up so far.
+    pub fn throttling(&self) -> Result<Throttling, StageError> {
+        let text = self.read("cpu.stat")?;
+        let CpuStat {
+            periods,
+            throttled_periods,
+            throttled_ns,
+        } = cgroup::cpu_stat(text.as_bytes()).ok_or_else(|| {
+            let doing = format!("read {}", self.folder.join("cpu.stat").display());
+            StageError::failed(doing, "it counts no throttling")
+        })?;
+        Ok(Throttling {
+            periods,
+            throttled: throttled_periods,
+            throttled_ns,
+        })
+    }
+
+    /// Stops all its processes where they are, and waits until they stand.
+    pub fn freeze(&self) -> Result<(), StageError> {
+        assert_eq!(self.control, Control::Freezer, "a group for pauses");
+        let (file, word, sign) = match self.version {
+            Version::One => ("freezer.state", "FROZEN", "freezer.state"),
+            Version::Two => ("cgroup.freeze", "1", "cgroup.events"),
+        };
+        self.write(file, word)?;
+        let until = Instant::now() + FREEZE_WAIT_MAX;
+        while Instant::now() < until {
+            let text = self.read(sign)?;
+            if text.trim() == "FROZEN" || text.contains("frozen 1") {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Lets them go on.
+    pub fn thaw(&self) -> Result<(), StageError> {
+        match self.version {
+            Version::One => self.write("freezer.state", "THAWED"),
+            Version::Two => self.write("cgroup.freeze", "0"),
+        }
+    }
+
+    /// Puts its processes back and removes it, and says if that could not be done.
+    pub fn remove(mut self) -> Result<(), StageError> {
+        while let Some(change) = self.changes.pop() {
+            change.undo()?;
+        }
+        Ok(())
+    }
+
+    /// Where its processes were before.
+    pub fn origin(&self) -> &Path {
+        &self.origin
+    }
+
+    fn read(&self, file: &str) -> Result<String, StageError> {
+        let path = self.folder.join(file);
+        fs::read_to_string(&path).map_err(|e| StageError::at("read", &path, &e))
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), StageError> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).map_err(|e| StageError::at(&format!("write `{text}` to"), &path, &e))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        while self.changes.pop().is_some() {}
+    }
+}
+
+/// Processes and their descendants. This process counts for itself alone: its children are
+/// the other side, the thief, the keeper.
+pub(crate) fn family(pids: &[u32]) -> Vec<u32> {
+    let own = std::process::id();
+    let mut children: Vec<(u32, u32)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let stat = fs::read(entry.path().join("stat")).ok();
+        let stat = stat.and_then(|bytes| process::stat(&bytes));
+        if let Some(stat) = stat.filter(|stat| stat.state != b'Z') {
+            children.push((stat.parent, pid));
+        }
+    }
+    let is_there = |pid: &u32| children.iter().any(|(_, there)| there == pid);
+    let mut found: Vec<u32> = pids.iter().copied().filter(is_there).collect();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        at += 1;
+        if parent == own {
+            continue;
+        }
+        for (of, pid) in &children {
+            if *of == parent && *pid != own && !found.contains(pid) {
+                found.push(*pid);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,286 @@
+//! Which squeezes are to be had here, and why the others are not.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use wallfinder_model::experiment::{OutOfReach, Squeeze};
+use wallfinder_probe::parse::host::cpulist;
+
+use super::{Capacity, Lever, LinkRate, Speed};
+use crate::child::Shim;
+use crate::error::StageError;
+use crate::group::{Control, Group};
+use crate::lab::Shaper;
+use crate::pauses::Pauses;
+use crate::thief::{Thief, shown_cpus};
+
+/// Threads of one process that are asked where they may run, at the most.
+const THREADS_MAX: usize = 4_096;
+
+/// The processes of one side, and the processors that they may run on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Side {
+    /// Its processes; their descendants belong to it.
+    pub pids: Vec<u32>,
+    /// Its processors, ascending; empty: asked of its processes.
+    pub cpus: Vec<u32>,
+}
+
+/// Who is there to be squeezed.
+#[derive(Debug)]
+pub struct Scene {
+    /// The server.
+    pub server: Side,
+    /// What makes the load: this process for our own engine, else the driver's.
+    pub client: Side,
+    /// Processes behind the server that are to be squeezed apart from it.
+    pub backend: Option<Side>,
+    /// The rate from server to client, where it is ours to set.
+    pub downlink: Option<Shaper>,
+    /// The rate from client to server.
+    pub uplink: Option<Shaper>,
+    /// Seed of the rhythm of thieves and pauses.
+    pub seed: u64,
+    /// What turns itself into the helpers.
+    pub shim: Shim,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Reach {
+    /// The levers, each at no dose.
+    pub levers: Vec<Box<dyn Lever>>,
+    /// What is not to be had, why, and what it needs.
+    pub out_of_reach: Vec<OutOfReach>,
+}
+
+impl Reach {
+    fn add(&mut self, squeeze: Squeeze, lever: Result<Box<dyn Lever>, String>) {
+        match lever {
+            Ok(lever) => self.levers.push(lever),
+            Err(why) => self.out_of_reach.push(OutOfReach { squeeze, why }),
+        }
+    }
+}
+
+/// Puts up every lever that is to be had. The engine's own squeezes are not among them; for
+/// our own engine the client's speed is one of those.
+pub fn reach(scene: Scene) -> Reach {
+    let mut reach = Reach::default();
+    let Scene {
+        server,
+        client,
+        backend,
+        downlink,
+        uplink,
+        seed,
+        shim,
+    } = scene;
+    let (server, client) = (located(server), located(client));
+    let apart = keep_apart(&server, &client);
+    let own_engine = client.pids == [std::process::id()];
+    // Thieves before quotas: the kernel may give a group of ours no real-time bandwidth.
+    reach.add(
+        Squeeze::ServerSpeed,
+        apart
+            .clone()
+            .and_then(|()| speed(Squeeze::ServerSpeed, &server, "server", seed, &shim)),
+    );
+    if !own_engine {
+        reach.add(
+            Squeeze::ClientSpeed,
+            apart
+                .clone()
+                .and_then(|()| speed(Squeeze::ClientSpeed, &client, "client", seed ^ 1, &shim)),
+        );
+    }
+    if let Some(backend) = backend {
+        let backend = located(backend);
+        let lever = backend_speed(&backend, &[&server, &client], seed ^ 2, &shim);
+        reach.add(Squeeze::BackendSpeed, lever);
+    }
+    reach.add(
+        Squeeze::ServerCapacity,
+        apart
+            .clone()
+            .and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim)),
+    );
+    reach.add(
+        Squeeze::ClientCapacity,
+        apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim)),
+    );
+    for (squeeze, shaper, flag) in [
+        (Squeeze::Downlink, downlink, "--downlink-dev"),
+        (Squeeze::Uplink, uplink, "--uplink-dev"),
+    ] {
+        let lever = shaper.map(|shaper| Box::new(LinkRate::of(squeeze, shaper)) as Box<dyn Lever>);
+        let why = || {
+            format!(
+                "there is no link whose rate is ours to set: lay one with --subject and --link, \
+                 or name an interface with {flag}"
+            )
+        };
+        reach.add(squeeze, lever.ok_or_else(why));
+    }
+    reach
+}
+
+fn located(mut side: Side) -> Side {
+    if side.cpus.is_empty() {
+        side.cpus = cpus_of(&side.pids);
+    }
+    side
+}
+
+/// Processors that any thread of the processes may run on, ascending; empty where that cannot
+/// be seen.
+pub fn cpus_of(pids: &[u32]) -> Vec<u32> {
+    let mut cpus = BTreeSet::new();
+    for pid in pids {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        for thread in threads.flatten().take(THREADS_MAX) {
+            let status = fs::read(thread.path().join("status")).unwrap_or_default();
+            let mut lines = status.split(|byte| *byte == b'\n');
+            let list = lines.find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
+            cpus.extend(
+                list.and_then(|list| cpulist(list.trim_ascii()))
+                    .unwrap_or_default(),
+            );
+        }
+    }
+    cpus.into_iter().collect()
+}
+
+/// What is taken from one side of a shared processor feeds the other.
+fn keep_apart(server: &Side, client: &Side) -> Result<(), String> {
+    for (side, name) in [(server, "server"), (client, "client")] {
+        if side.cpus.is_empty() {
+            return Err(format!(
+                "which processors the {name} runs on cannot be seen: it may be another user's, \
+                 or on another machine"
+            ));
+        }
+    }
+    let shared: Vec<u32> = server
+        .cpus
+        .iter()
+        .copied()
+        .filter(|cpu| client.cpus.contains(cpu))
+        .collect();
+    if shared.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "server and client share {}, so what is taken from one feeds the other: keep them apart \
+         with --server-cpus and --client-cpus",
+        shown_cpus(&shared)
+    ))
+}
+
+fn speed(
+    squeeze: Squeeze,
+    side: &Side,
+    name: &str,
+    seed: u64,
+    shim: &Shim,
+) -> Result<Box<dyn Lever>, String> {
+    let no_thief = match Thief::start(&side.cpus, seed, shim) {
+        Ok(thief) => return Ok(Box::new(Speed::by_thief(squeeze, thief))),
+        Err(why) => why,
+    };
+    match Pauses::of(&side.pids, name, seed, shim) {
+        Ok(pauses) => Ok(Box::new(Speed::by_pauses(squeeze, pauses, name))),
+        Err(no_pauses) => Err(format!("{no_thief}; {no_pauses}")),
+    }
+}
+
+/// A backend on processors of its own can have a thief there; one that shares them is paused
+/// by itself, which takes its time without taking theirs.
+fn backend_speed(
+    backend: &Side,
+    others: &[&Side],
+    seed: u64,
+    shim: &Shim,
+) -> Result<Box<dyn Lever>, String> {
+    let squeeze = Squeeze::BackendSpeed;
+    let mut theirs = others.iter().flat_map(|side| &side.cpus);
+    if !backend.cpus.is_empty() && !theirs.any(|cpu| backend.cpus.contains(cpu)) {
+        return speed(squeeze, backend, "backend", seed, shim);
+    }
+    let pauses = Pauses::of(&backend.pids, "backend", seed, shim).map_err(|e| e.to_string())?;
+    Ok(Box::new(Speed::by_pauses(squeeze, pauses, "backend")))
+}
+
+fn capacity(
+    squeeze: Squeeze,
+    side: &Side,
+    name: &str,
+    shim: &Shim,
+) -> Result<Box<dyn Lever>, String> {
+    let put_up = || -> Result<Capacity, StageError> {
+        let group = Group::around(&side.pids, name, Control::Cpu, shim)?;
+        Capacity::of(squeeze, group, side.cpus.len(), &side.pids)
+    };
+    match put_up() {
+        Ok(capacity) => Ok(Box::new(capacity)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(cpus: &[u32]) -> Side {
+        Side {
+            pids: vec![std::process::id()],
+            cpus: cpus.to_vec(),
+        }
+    }
+
+    #[test]
+    fn shared_processors_put_squeezes_out_of_reach() {
+        assert_eq!(keep_apart(&side(&[0]), &side(&[1])), Ok(()));
+        let why = keep_apart(&side(&[0, 1]), &side(&[1, 2])).expect_err("they share one");
+        assert!(
+            why.contains("share cpu 1,") && why.contains("--server-cpus"),
+            "{why}"
+        );
+        assert!(keep_apart(&side(&[]), &side(&[1])).is_err());
+    }
+
+    #[test]
+    fn a_process_says_where_it_may_run() {
+        let own = cpus_of(&[std::process::id()]);
+        assert!(!own.is_empty());
+        assert_eq!(cpus_of(&[u32::MAX]), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn what_is_out_of_reach_says_why_and_what_it_needs() {
+        let scene = Scene {
+            server: side(&[0]),
+            client: side(&[0]),
+            backend: None,
+            downlink: None,
+            uplink: None,
+            seed: 1,
+            shim: Shim::of_this_process(),
+        };
+        let reach = reach(scene);
+        assert!(reach.levers.is_empty());
+        let squeezes: Vec<Squeeze> = reach.out_of_reach.iter().map(|out| out.squeeze).collect();
+        // The speed of our own engine is its own affair.
+        let expected = [
+            Squeeze::ServerSpeed,
+            Squeeze::ServerCapacity,
+            Squeeze::ClientCapacity,
+            Squeeze::Downlink,
+            Squeeze::Uplink,
+        ];
+        assert_eq!(squeezes, expected);
+        assert!(reach.out_of_reach[3].why.contains("--downlink-dev"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Inside the thief's process: a thread on each processor, and the pipe that it obeys.
+
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use wallfinder_probe::parse::cgroup;
+use wallfinder_sys::clock::monotonic_ns;
+use wallfinder_sys::{Errno, process};
+
+use super::{DOSE_MAX, Said, Stolen};
+
+/// The middle of the times from one turn to the next, and how far they stray from it. To wake
+/// costs the processor 20 µs on a virtual machine, so waking twice as often would cost the
+/// sham 2 %.
+const EVERY_NS: u64 = 2_000_000;
+const JITTER: f64 = 0.3;
+/// What is left to the others between two turns, at the least.
+const REST_NS_MIN: u64 = 100_000;
+/// The longest turn.
+const TURN_NS_MAX: u64 = 2_500_000;
+/// What it is behind its dose at the most: more, after the machine stood still, is forgiven.
+const BEHIND_NS_MAX: f64 = 5_000_000.0;
+/// A step of the clock that is longer was not spent spinning. The network's softirq work, which
+/// the server may need, is told from theft by this; the kernel's ticks, 1 to 2 % of the time
+/// on a virtual machine, are left out with it, and so is that much of the dose.
+const GAP_NS: u64 = 3_000;
+/// How long a dose stands that nobody renews.
+const DOSE_NS_MAX: u64 = 30_000_000_000;
+
+/// What the threads are told.
+#[derive(Debug, Default)]
+struct Orders {
+    /// The bits of the dose.
+    dose: AtomicU64,
+    /// When it was last wanted.
+    wanted_ns: AtomicU64,
+}
+
+impl Orders {
+    fn dose_at(&self, now_ns: u64) -> f64 {
+        let dose = f64::from_bits(self.dose.load(Ordering::Relaxed));
+        let since_ns = now_ns.saturating_sub(self.wanted_ns.load(Ordering::Relaxed));
+        if since_ns < DOSE_NS_MAX { dose } else { 0.0 }
+    }
+}
+
+/// Steals until standard input ends. The process ends with this.
+pub(crate) fn steal(cpus: &[u32], seed: u64) {
+    let orders = Arc::new(Orders::default());
+    let stolen: Arc<Vec<AtomicU64>> = Arc::new(cpus.iter().map(|_| AtomicU64::new(0)).collect());
+    let (began, begun) = channel();
+    for (at, cpu) in cpus.iter().copied().enumerate() {
+        let (orders, stolen) = (Arc::clone(&orders), Arc::clone(&stolen));
+        let began = began.clone();
+        let run = move || match take_place(cpu) {
+            Ok(()) => {
+                let _ = began.send(Ok(()));
+                turns(&orders, &stolen[at], seed ^ (u64::from(cpu) + 1));
+            }
+            Err(why) => drop(began.send(Err(why))),
+        };
+        let thread = std::thread::Builder::new().name(format!("thief-{cpu}"));
+        if let Err(error) = thread.spawn(run) {
+            return say(&Said::Failed(error.to_string()));
+        }
+    }
+    for _ in cpus {
+        if let Ok(Err(why)) = begun.recv() {
+            return say(&Said::Failed(why));
+        }
+    }
+    say(&Said::Ready);
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        if line == "read" {
+            let stolen_ns = stolen.iter().map(|ns| ns.load(Ordering::Relaxed)).collect();
+            say(&Said::Stolen(Stolen {
+                at_ns: monotonic_ns(),
+                stolen_ns,
+            }));
+            continue;
+        }
+        if let Some(dose) = line
+            .strip_prefix("dose ")
+            .and_then(|dose| dose.parse().ok())
+        {
+            let dose = f64::clamp(dose, 0.0, DOSE_MAX);
+            orders.dose.store(dose.to_bits(), Ordering::Relaxed);
+        }
+        orders.wanted_ns.store(monotonic_ns(), Ordering::Relaxed);
+    }
+}
+
+fn say(said: &Said) {
+    let text = serde_json::to_string(said).unwrap_or_default();
+    let mut out = io::stdout().lock();
+    // Without a reader the input ends as well.
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Onto the processor, and before everybody else there.
+fn take_place(cpu: u32) -> Result<(), String> {
+    process::pin_to(&[cpu]).map_err(|e| format!("cpu {cpu} may not be used: {e}"))?;
+    let first = process::before_all_others();
+    if first == Err(Errno::PERM) && leave_group() {
+        return process::before_all_others().map_err(refused);
+    }
+    first.map_err(refused)
+}
+
+fn refused(errno: Errno) -> String {
+    format!("SCHED_FIFO is refused ({errno}): it needs root or CAP_SYS_NICE")
+}
+
+/// Kernels that hand out real-time bandwidth by groups give none to new ones. The root group
+/// has some, and this process is nobody's but ours.
+fn leave_group() -> bool {
+    let mounts = cgroup::mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default());
+    let mut mounts = mounts.iter();
+    let cpu = mounts.find(|mount| {
+        mount.kind == "cgroup" && mount.options.split(',').any(|option| option == "cpu")
+    });
+    cpu.is_some_and(|mount| fs::write(format!("{}/cgroup.procs", mount.point), "0").is_ok())
+}
+
+/// One processor's turns, without end.
+fn turns(orders: &Orders, stolen: &AtomicU64, seed: u64) {
+    let mut dice = Dice(seed | 1);
+    let mut account = Account::default();
+    loop {
+        let woken_ns = monotonic_ns();
+        let dose = orders.dose_at(woken_ns);
+        account.begin_turn(dose, woken_ns);
+        let mut last_ns = woken_ns;
+        while account.owes(last_ns) && last_ns - woken_ns < TURN_NS_MAX {
+            std::hint::spin_loop();
+            let now_ns = monotonic_ns();
+            let step_ns = now_ns - last_ns;
+            last_ns = now_ns;
+            if step_ns < GAP_NS {
+                account.stolen_ns += step_ns as f64;
+                stolen.fetch_add(step_ns, Ordering::Relaxed);
+            }
+        }
+        let stray = JITTER * (2.0 * dice.share() - 1.0);
+        let next_ns = woken_ns + (EVERY_NS as f64 * (1.0 + stray)) as u64;
+        let rest_ns = next_ns.saturating_sub(last_ns).max(REST_NS_MIN);
+        std::thread::sleep(Duration::from_nanos(rest_ns));
+    }
+}
+
+/// What is owed of one dose.
+#[derive(Debug, Default)]
+struct Account {
+    dose: f64,
+    since_ns: u64,
+    stolen_ns: f64,
+}
+
+impl Account {
+    fn begin_turn(&mut self, dose: f64, now_ns: u64) {
+        if dose != self.dose || self.since_ns == 0 {
+            *self = Account {
+                dose,
+                since_ns: now_ns,
+                stolen_ns: 0.0,
+            };
+        }
+        let due_ns = self.due_ns(now_ns);
+        self.stolen_ns = self.stolen_ns.max(due_ns - BEHIND_NS_MAX);
+    }
+
+    fn due_ns(&self, now_ns: u64) -> f64 {
+        self.dose * (now_ns - self.since_ns) as f64
+    }
+
+    fn owes(&self, now_ns: u64) -> bool {
+        self.dose > 0.0 && self.stolen_ns < self.due_ns(now_ns)
+    }
+}
+
+/// xorshift64*: enough to keep out of step with everybody else's rhythm.
+#[derive(Debug)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// Even in 0..1.
+    pub(crate) fn share(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dose_is_owed_by_elapsed_time_and_a_standstill_is_forgiven() {
+        let mut account = Account::default();
+        account.begin_turn(0.2, 1_000);
+        assert!(!account.owes(1_000));
+        assert!(account.owes(2_000));
+        account.stolen_ns = 200.0;
+        assert!(!account.owes(2_000) && account.owes(2_001));
+        // A second later most of the debt is gone.
+        account.begin_turn(0.2, 1_000_000_000);
+        let behind_ns = account.due_ns(1_000_000_000) - account.stolen_ns;
+        assert!((behind_ns - BEHIND_NS_MAX).abs() < 1.0, "{behind_ns}");
+        account.begin_turn(0.0, 2_000_000_000);
+        assert!(!account.owes(3_000_000_000), "the sham steals nothing");
+    }
+
+    #[test]
+    fn a_dose_that_nobody_renews_ends() {
+        let orders = Orders::default();
+        orders.dose.store(0.2_f64.to_bits(), Ordering::Relaxed);
+        orders.wanted_ns.store(1_000, Ordering::Relaxed);
+        assert_eq!(orders.dose_at(DOSE_NS_MAX), 0.2);
+        assert_eq!(orders.dose_at(DOSE_NS_MAX + 1_000), 0.0);
+    }
+
+    #[test]
+    fn the_rhythm_strays_evenly() {
+        let mut dice = Dice(7);
+        let shares: Vec<f64> = (0..10_000).map(|_| dice.share()).collect();
+        let mean = shares.iter().sum::<f64>() / 1e4;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+    }
+}

@@ -1,0 +1,318 @@
+//! Quotas, pauses and levers on processes that spin, and what is left of them after a kill.
+
+mod helper;
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use helper::steps::{Steps, no_privilege, things_of};
+use helper::{shim, wait_until};
+use wallfinder_model::experiment::Squeeze;
+use wallfinder_stage::Lever;
+use wallfinder_stage::group::{Control, Group};
+use wallfinder_stage::pauses::Pauses;
+use wallfinder_stage::squeeze::{Capacity, Scene, Side, Speed, reach};
+use wallfinder_sys::process::allowed_cpus;
+
+/// A shell that spins on one processor, with a child that waits.
+struct Spinner {
+    child: Child,
+}
+
+impl Spinner {
+    fn on(cpu: u32) -> Spinner {
+        let mut command = Command::new("taskset");
+        let script = "sleep 300 & while :; do :; done";
+        let child = command
+            .args([
+                "-c",
+                &cpu.to_string(),
+                "nice",
+                "-n",
+                "-20",
+                "sh",
+                "-c",
+                script,
+            ])
+            .process_group(0)
+            .spawn()
+            .expect("taskset");
+        let spinner = Spinner { child };
+        wait_until("it spins", || spinner.cpu() > Duration::from_millis(10));
+        spinner
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// CPU time so far, exact.
+    fn cpu(&self) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid()));
+        let text = text.unwrap_or_default();
+        let ns = text.split(' ').next().and_then(|word| word.parse().ok());
+        Duration::from_nanos(ns.unwrap_or(0))
+    }
+
+    /// The share of a processor that it used over some time.
+    fn share(&self, time: Duration) -> f64 {
+        let (from, before) = (Instant::now(), self.cpu());
+        std::thread::sleep(time);
+        (self.cpu() - before).as_secs_f64() / from.elapsed().as_secs_f64()
+    }
+
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        let stat = stat.unwrap_or_default();
+        stat[stat.rfind(')').unwrap_or(0)..]
+            .chars()
+            .nth(2)
+            .unwrap_or('?')
+    }
+
+    fn group(&self, controller: &str) -> String {
+        let text = std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid())).expect("there");
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.contains(&format!(":{controller}:")));
+        line.expect(controller)
+            .rsplit(':')
+            .next()
+            .expect("a path")
+            .to_owned()
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_raw(self.pid() as i32).expect("a pid");
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Version 1 is mounted with both controllers; other machines have other tests.
+fn no_version_1() -> bool {
+    let there = ["cpu", "freezer"].map(|name| Path::new("/sys/fs/cgroup").join(name).exists());
+    if there != [true, true] {
+        println!("skipped: cpu and freezer are not mounted as version 1");
+    }
+    there != [true, true] || no_privilege()
+}
+
+fn last_cpu() -> u32 {
+    *allowed_cpus().last().expect("a processor")
+}
+
+const LOOK: Duration = Duration::from_millis(400);
+
+#[test]
+fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
+    if no_version_1() {
+        return;
+    }
+    let spinner = Spinner::on(last_cpu());
+    let home = spinner.group("cpu");
+    for outer_cores in [None, Some(0.5)] {
+        let outer = PathBuf::from(format!("/sys/fs/cgroup/cpu/wfx-{}", std::process::id()));
+        if let Some(cores) = outer_cores {
+            std::fs::create_dir(&outer).unwrap();
+            let quota_us = (cores * 20_000.0).to_string();
+            std::fs::write(outer.join("cpu.cfs_period_us"), "20000").unwrap();
+            std::fs::write(outer.join("cpu.cfs_quota_us"), quota_us).unwrap();
+            std::fs::write(outer.join("cgroup.procs"), spinner.pid().to_string()).unwrap();
+        }
+        let before = spinner.group("cpu");
+        let group = Group::around(&[spinner.pid()], "server", Control::Cpu, &shim()).unwrap();
+        assert_eq!(group.members().len(), 2, "with its child");
+        assert!(
+            spinner
+                .group("cpu")
+                .starts_with(before.trim_end_matches('/')),
+            "below it"
+        );
+        let mut lever = Capacity::of(Squeeze::ServerCapacity, group, 1, &[spinner.pid()]).unwrap();
+        let available = outer_cores.unwrap_or(1.0);
+        assert_eq!(lever.available_cores(), available);
+        for retained in [1.0, 0.8, 0.5] {
+            lever.set(retained).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            lever.begin_window();
+            let share = spinner.share(LOOK);
+            let check = lever.end_window();
+            println!("{outer_cores:?} {retained}: used {share:.3}, {check:?}");
+            assert_eq!(check.in_force, Some(true), "{check:?}");
+            assert!((check.retained.unwrap() - retained).abs() < 0.01);
+            assert!(
+                (share / available - retained).abs() < 0.1,
+                "{share} of {available}"
+            );
+        }
+        assert!(lever.set(0.01).is_err() && lever.set(1.5).is_err());
+        drop(lever);
+        assert_eq!(spinner.group("cpu"), before, "it is back where it was");
+        if outer_cores.is_some() {
+            let root = "/sys/fs/cgroup/cpu/cgroup.procs";
+            for pid in std::fs::read_to_string(outer.join("cgroup.procs"))
+                .unwrap()
+                .lines()
+            {
+                std::fs::write(root, pid).unwrap();
+            }
+            std::fs::remove_dir(&outer).unwrap();
+        }
+    }
+    assert_eq!(spinner.group("cpu"), home);
+}
+
+#[test]
+fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
+    if no_version_1() {
+        return;
+    }
+    let spinner = Spinner::on(last_cpu());
+    let pids = [spinner.pid()];
+    for by_signals in [false, true] {
+        let pauses = if by_signals {
+            Pauses::by_signals(&pids, 7, &shim()).unwrap()
+        } else {
+            Pauses::of(&pids, "server", 7, &shim()).unwrap()
+        };
+        let mut lever = Speed::by_pauses(Squeeze::ServerSpeed, pauses, "server");
+        let alone = spinner.share(LOOK);
+        lever.set(0.8).unwrap();
+        lever.begin_window();
+        let share = spinner.share(2 * LOOK);
+        let check = lever.end_window();
+        println!(
+            "{}: {:.3} of its time, {check:?}",
+            lever.how(),
+            share / alone
+        );
+        assert!((share / alone - 0.8).abs() < 0.08, "{share} of {alone}");
+        assert!((check.retained.unwrap() - 0.8).abs() < 0.03, "{check:?}");
+        assert!(lever.set(0.7).is_err(), "they reach no further");
+        drop(lever);
+        assert_eq!(spinner.state(), 'R');
+        assert_eq!(spinner.group("freezer"), "/");
+    }
+    assert!(Pauses::of(&[std::process::id()], "client", 7, &shim()).is_err());
+}
+
+#[test]
+fn every_lever_is_put_up_for_sides_that_are_apart() {
+    if no_version_1() || allowed_cpus().len() < 2 {
+        return;
+    }
+    let cpus = allowed_cpus();
+    let (server, client) = (Spinner::on(cpus[0]), Spinner::on(cpus[1]));
+    let side = |spinner: &Spinner| Side {
+        pids: vec![spinner.pid()],
+        cpus: Vec::new(),
+    };
+    let scene = |backend| Scene {
+        server: side(&server),
+        client: side(&client),
+        backend,
+        downlink: None,
+        uplink: None,
+        seed: 7,
+        shim: shim(),
+    };
+    let mut put_up = reach(scene(Some(side(&server))));
+    let squeezes: Vec<Squeeze> = put_up.levers.iter().map(|lever| lever.squeeze()).collect();
+    let expected = [
+        Squeeze::ServerSpeed,
+        Squeeze::ClientSpeed,
+        Squeeze::BackendSpeed,
+        Squeeze::ServerCapacity,
+        Squeeze::ClientCapacity,
+    ];
+    assert_eq!(squeezes, expected, "{:?}", put_up.out_of_reach);
+    assert_eq!(put_up.out_of_reach.len(), 2, "there is no link");
+    for lever in &mut put_up.levers {
+        for retained in [0.8, 1.0] {
+            lever.set(retained).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            lever.begin_window();
+            std::thread::sleep(Duration::from_millis(300));
+            let check = lever.end_window();
+            println!("{} {retained}: {check:?}", lever.how());
+            assert!(
+                (check.retained.unwrap() - retained).abs() < 0.02,
+                "{check:?}"
+            );
+            assert_eq!(check.in_force, Some(true), "{check:?}");
+        }
+    }
+    drop(put_up);
+    assert_eq!(
+        (server.group("cpu"), client.group("cpu")),
+        ("/".into(), "/".into())
+    );
+}
+
+#[test]
+fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
+    if no_version_1() {
+        return;
+    }
+    let spinner = Spinner::on(last_cpu());
+    let pid = spinner.pid();
+    let steps = [
+        format!("quota={pid}:0.5"),
+        format!("thief={}", last_cpu()),
+        format!("frozen={pid}"),
+        format!("paused={pid}"),
+    ];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let is_free =
+        || spinner.group("cpu") == "/" && spinner.group("freezer") == "/" && spinner.state() == 'R';
+    for killed_after in 1..=steps.len() {
+        let mut helper = Steps::begin(&steps);
+        for _ in 0..killed_after {
+            helper.next();
+        }
+        let below = children_of(helper.pid());
+        assert!(!below.is_empty(), "the keeper at least");
+        helper.kill();
+        wait_until("all is undone", || {
+            things_of(helper.pid()).is_empty() && is_free()
+        });
+        wait_until("its helpers are gone", || {
+            !below.iter().any(|pid| helper::is_running(*pid))
+        });
+    }
+    for nth in 0..8 {
+        let mut helper = Steps::begin(&steps);
+        for _ in &steps {
+            helper.go();
+        }
+        std::thread::sleep(Duration::from_millis(7 * nth));
+        helper.kill();
+        wait_until("all is undone", || {
+            things_of(helper.pid()).is_empty() && is_free()
+        });
+    }
+    let mut helper = Steps::begin(&steps);
+    for _ in &steps {
+        helper.next();
+    }
+    let pid = helper.pid();
+    helper.end();
+    assert!(things_of(pid).is_empty() && is_free());
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    texts
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
