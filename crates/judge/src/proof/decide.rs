@@ -320,7 +320,8 @@ fn wait(case: &Case) -> Option<Decision> {
         .map(|reading| reading.local.rounds)
         .min()
         .unwrap_or(0);
-    let sure = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort));
+    let sure = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort))
+        && shares::inert(case).is_empty();
     let decision = Decision::new(Wall::Wait, how(case, sure, rounds), sentence);
     Some(decision.with_detail(Some(named.unwrap_or_else(|| {
         "a wait that no squeeze reaches: a pool, a limiter, a sleeping lock or a timer".to_owned()

@@ -55,15 +55,19 @@ pub(super) fn ceilings(
     for (squeeze, wall) in RATES {
         let server = [Wall::ServerCpu, Wall::ServerSerial];
         let same = server.contains(&wall) && walls.iter().any(|wall| server.contains(wall));
-        if same || walls.contains(&wall) {
+        let reading = readings.get(squeeze);
+        // Where a quota is the wall, the processors beyond it may be next: their speed is
+        // slack until it is squeezed to the quota.
+        let beyond = same && reading.is_some_and(Reading::slack);
+        if (same || walls.contains(&wall)) && !beyond {
             continue;
         }
-        let reading = readings.get(squeeze);
         let demand = views
             .iter()
             .find(|view| view.wall == wall)
             .and_then(|view| view.ceiling)
-            .and_then(|ceiling| positive(ceiling / throughput));
+            .and_then(|ceiling| positive(ceiling / throughput))
+            .filter(|_| !beyond);
         let measured = reading.and_then(|reading| measured(reading, readings.noise));
         let ceiling = measured.or_else(|| {
             // A dose that did not bind says at least so much.

@@ -103,8 +103,10 @@ fn reason(case: &Case) -> String {
             "nothing that was squeezed moves the throughput, and telemetry does not show both sides waiting".to_owned()
         };
     }
+    let second = case.get(Squeeze::InFlight).map(|_| Squeeze::ThinkTime);
     let most = readings
         .iter()
+        .filter(|reading| Some(reading.squeeze) != second)
         .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
     match most {
         Some(reading) => format!(

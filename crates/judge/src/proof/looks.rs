@@ -22,6 +22,9 @@ use super::gates::NULL_MAX;
 use super::pairs;
 use super::readings::{Answer, HALF_WIDTH_MAX, Reading, Readings, SHARE_MIN, WALL_MIN};
 
+/// Half an interval from which a squeeze blurs the sum of all.
+const BLURRED: f64 = 0.13;
+
 /// What the conductor does now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
@@ -216,7 +219,7 @@ impl Plan<'_> {
             .filter(|reading| is_rate(reading.squeeze) && self.in_reach.contains(&reading.squeeze))
             .filter(|reading| {
                 let at_main = reading.main.unwrap_or(reading.local);
-                at_main.value >= 0.4
+                at_main.value >= 0.4 || reading.has_share()
             })
             .collect();
         let size = |reading: &Reading| reading.main.unwrap_or(reading.local).value;
@@ -340,7 +343,11 @@ fn is_open(reading: &Reading, named: bool) -> bool {
         Answer::Likely | Answer::Open => true,
         // With a wall named, what is certainly none of it needs no more.
         Answer::No if named => reading.local.half_width() > HALF_WIDTH_MAX,
-        Answer::No => (low < SHARE_MIN && high > SHARE_MIN + 0.1) || high > WALL_MIN,
+        // Without one, the rest is what all of them leave of 1, and each blurs it.
+        Answer::No => {
+            let half = reading.local.half_width();
+            high > WALL_MIN || half > BLURRED || (low < SHARE_MIN && high > SHARE_MIN + 0.1)
+        }
     }
 }
 

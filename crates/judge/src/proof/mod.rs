@@ -165,6 +165,12 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     caveats.extend(telemetry.cloned());
     caveats.extend(decision.caveats.iter().cloned());
     caveats.extend(without_force(case.experiment));
+    caveats.extend(shares::inert(case).into_iter().map(|squeeze| {
+        note(format!(
+            "By telemetry {} should cost throughput at half, and it did not: the squeeze does not work, or what looks busy is not at work.",
+            squeeze.label()
+        ))
+    }));
     caveats.extend(case.experiment.out_of_reach.iter().map(|out| {
         note(format!(
             "{} was out of reach: {}",

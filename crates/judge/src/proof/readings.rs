@@ -106,9 +106,13 @@ impl Reading {
         self.local.interval(ALPHA)
     }
 
-    /// Certainly more than a share.
+    /// Certainly more than a share, and not only at a dose at which something else that was
+    /// slack begins to bind.
     pub(super) fn has_share(&self) -> bool {
-        self.interval().0 >= SHARE_MIN
+        let at_once = self
+            .small
+            .is_none_or(|small| small.interval(ALPHA).0 > 0.0 || small.value >= SHARE_MIN);
+        self.interval().0 >= SHARE_MIN && at_once
     }
 
     /// Certainly less than a share: not this.

@@ -18,7 +18,7 @@ pub(super) const fn what(squeeze: Squeeze) -> &'static str {
         Squeeze::Downlink => "the downlink",
         Squeeze::Uplink => "the uplink",
         Squeeze::InFlight => "the requests in flight",
-        Squeeze::ThinkTime => "the requests in flight (by a pause before each)",
+        Squeeze::ThinkTime => "a pause before each request",
         Squeeze::OfferedLoad => "the offered load",
         Squeeze::BackendSpeed => "the backend's processor speed",
     }
@@ -43,6 +43,12 @@ pub(super) fn moved(reading: &Reading) -> String {
     } else {
         percent(lost)
     };
+    if reading.squeeze == Squeeze::ThinkTime {
+        return format!(
+            "Add a pause of {} of the response time before each request and {goes} of the throughput goes",
+            percent((-x).exp() - 1.0)
+        );
+    }
     format!(
         "Take {} of {} away and {goes} of the throughput goes",
         percent(1.0 - x.exp()),

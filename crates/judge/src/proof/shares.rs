@@ -9,6 +9,7 @@ use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
 
 use super::claims::{Case, Claim, squeezes_of};
+use super::dose;
 use super::estimate::{ALPHA, Estimate, level};
 use super::looks;
 use super::readings::{Answer, Reading, SHARE_MIN};
@@ -17,6 +18,10 @@ use super::readings::{Answer, Reading, SHARE_MIN};
 pub(super) const KINK: &str = "their ceilings coincide";
 /// Use below which telemetry bears a wait out.
 const IDLE: f64 = 0.85;
+/// Use above which a resource has no room, whatever its squeeze did.
+const FULL: f64 = 0.98;
+/// Use above which halving a resource must cost throughput.
+const SHOULD_BIND: f64 = 0.6;
 /// Squeezes share their shams, so that their sum is less certain than if they did not.
 const SHARED_SHAMS: f64 = 1.15;
 
@@ -193,12 +198,46 @@ fn used(case: &Case, wall: Wall) -> Option<f64> {
     view.map(|view| view.utilisation)
 }
 
-/// Telemetry shows time left on both sides and on the link.
+/// Both sides and the link have room: telemetry shows time left, or a large dose bound
+/// while small ones did not. The second is the better evidence, for a squeeze that binds at
+/// all is known to work.
 pub(super) fn idle(case: &Case) -> bool {
-    let below = |wall: Wall, most: f64| used(case, wall).map(|used| used < most);
-    below(Wall::ServerCpu, IDLE) == Some(true)
-        && below(Wall::ClientCpu, IDLE) == Some(true)
+    let room = |wall: Wall, most: f64| {
+        let used = used(case, wall);
+        let squeeze = squeezes_of(wall).first().copied();
+        let bound = squeeze
+            .and_then(|squeeze| case.get(squeeze))
+            .and_then(|reading| dose::binds(case.readings, reading, 0.5));
+        match (used, bound) {
+            (Some(used), Some(true)) => Some(used < FULL),
+            (Some(used), _) => Some(used < most),
+            (None, Some(true)) => Some(true),
+            (None, _) => None,
+        }
+    };
+    room(Wall::ServerCpu, IDLE) == Some(true)
+        && room(Wall::ClientCpu, IDLE) == Some(true)
         && [Wall::Downlink, Wall::Uplink, Wall::ServerSerial]
             .into_iter()
-            .all(|wall| below(wall, IDLE + 0.05).unwrap_or(true))
+            .all(|wall| room(wall, IDLE + 0.05).unwrap_or(true))
+}
+
+/// Squeezes that by telemetry should have bound at their large dose, and did not: either
+/// the squeeze does not work, or what looks busy is not at work.
+pub(super) fn inert(case: &Case) -> Vec<Squeeze> {
+    let resources = [
+        Wall::ServerCpu,
+        Wall::ClientCpu,
+        Wall::Downlink,
+        Wall::Uplink,
+    ];
+    resources
+        .into_iter()
+        .filter(|wall| used(case, *wall).is_some_and(|used| used > SHOULD_BIND))
+        .filter_map(|wall| squeezes_of(wall).first().copied())
+        .filter(|squeeze| {
+            case.get(*squeeze)
+                .is_some_and(|reading| dose::binds(case.readings, reading, 0.5) == Some(false))
+        })
+        .collect()
 }

@@ -71,19 +71,23 @@ impl Default for System {
 }
 
 impl System {
-    fn squeezed(&self, squeeze: Squeeze, r: f64) -> f64 {
+    /// Throughput with this much left of a resource.
+    pub(super) fn squeezed(&self, squeeze: Squeeze, r: f64) -> f64 {
         let mut changed = self.clone();
         match squeeze {
             _ if self.null => {}
             Squeeze::ServerSpeed => {
                 changed.serial /= r.powf(self.answers);
                 changed.server /= r.powf(self.answers);
-                // A quota below what the thief leaves still binds alone.
+                // A quota below what the thief leaves still binds alone; above it, it binds
+                // no more.
                 let left = (self.cores - self.neighbour) * r;
-                if let Some(quota) = self.quota.filter(|quota| *quota < left) {
-                    changed.server = self.server;
-                    changed.serial = self.serial;
-                    changed.quota = Some(quota);
+                match self.quota {
+                    Some(quota) if quota < left => {
+                        changed.server = self.server;
+                        changed.serial = self.serial;
+                    }
+                    _ => changed.quota = None,
                 }
             }
             Squeeze::ServerCapacity => {
@@ -152,6 +156,35 @@ impl System {
     /// d ln X / d ln r in the limit of small doses.
     pub(super) fn elasticity(&self, squeeze: Squeeze) -> f64 {
         (self.squeezed(squeeze, 0.995) / self.throughput()).ln() / 0.995f64.ln()
+    }
+
+    /// 1 - Σ over the rates: the share of what no squeeze reaches.
+    pub(super) fn rest(&self) -> f64 {
+        let server = self
+            .elasticity(Squeeze::ServerSpeed)
+            .max(self.elasticity(Squeeze::ServerCapacity));
+        let others = [
+            Squeeze::ClientSpeed,
+            Squeeze::Downlink,
+            Squeeze::Uplink,
+            Squeeze::BackendSpeed,
+            Squeeze::OfferedLoad,
+        ];
+        1.0 - server - others.into_iter().map(|s| self.elasticity(s)).sum::<f64>()
+    }
+
+    /// Its elasticities, to be printed beside a verdict that is wrong.
+    pub(super) fn truth(&self) -> String {
+        let each = Squeeze::ALL
+            .into_iter()
+            .map(|squeeze| format!("{} {:.2}", squeeze.label(), self.elasticity(squeeze)));
+        let each: Vec<String> = each.collect();
+        format!(
+            "{}, rest {:.2}, in flight {}",
+            each.join(", "),
+            self.rest(),
+            self.in_flight
+        )
     }
 
     fn has(&self, squeeze: Squeeze) -> bool {

@@ -9,6 +9,7 @@ use wallfinder_model::{Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
 use super::dose::{self, Ceiling};
+use super::estimate::ALPHA;
 use super::prove;
 use super::readings::Readings;
 use super::shares::KINK;
@@ -59,8 +60,8 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
         return None;
     }
     let walls = super::walls(&verdict);
-    let free = answered(&verdict, &walls, changes);
     let readings = step.experiment.as_ref().map(Readings::of);
+    let free = answered(&verdict, &walls, changes, readings.as_ref());
     let lowest = readings
         .map(|readings| dose::ceilings(&readings, &verdict.resources, throughput, &walls))
         .unwrap_or_default()
@@ -95,7 +96,12 @@ fn prediction(throughput: f64, by: Multiple, because: String) -> Prediction {
 
 /// What the changes do by their elasticities, before any other ceiling binds. Where ceilings
 /// coincide, one that is not widened holds all of it.
-fn answered(verdict: &Verdict, walls: &[Wall], changes: &[(Squeeze, f64)]) -> Multiple {
+fn answered(
+    verdict: &Verdict,
+    walls: &[Wall],
+    changes: &[(Squeeze, f64)],
+    readings: Option<&Readings>,
+) -> Multiple {
     let mut by = Multiple {
         ratio: 1.0,
         low: 1.0,
@@ -123,16 +129,26 @@ fn answered(verdict: &Verdict, walls: &[Wall], changes: &[(Squeeze, f64)]) -> Mu
         .detail
         .as_deref()
         .is_some_and(|detail| detail.starts_with(KINK));
-    let held = walls.iter().any(|wall| {
-        !changes
+    let held: Vec<Squeeze> = walls
+        .iter()
+        .filter_map(|wall| squeezes_of(*wall).first().copied())
+        .filter(|held| {
+            !changes
+                .iter()
+                .any(|(squeeze, f)| squeeze == held && *f > 1.0)
+        })
+        .collect();
+    if kink && !held.is_empty() && by.ratio > 1.0 {
+        // How far behind the ceiling of the one that stays may lie.
+        let room = held
             .iter()
-            .any(|(squeeze, factor)| *factor > 1.0 && squeezes_of(*wall).contains(squeeze))
-    });
-    if kink && held && by.ratio > 1.0 {
+            .filter_map(|squeeze| readings?.get(*squeeze))
+            .map(|reading| reading.gap.interval(ALPHA).1.max(0.0).exp())
+            .fold(by.high, f64::min);
         return Multiple {
             ratio: 1.0,
             low: 1.0,
-            high: by.high.min(1.05),
+            high: room,
         };
     }
     by
