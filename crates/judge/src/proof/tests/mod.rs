@@ -1,0 +1,456 @@
+//! Proofs of systems whose answers are known: the labelled suite here, random networks and
+//! nothing against nothing in `networks`, next walls and predictions in `levers`.
+
+use wallfinder_model::experiment::Effort;
+use wallfinder_model::verdict::How;
+use wallfinder_model::{Step, Verdict, Wall};
+
+use super::prove;
+use super::synthetic::{Conditions, System, run};
+use crate::double::a_machine;
+
+mod any_record;
+mod cases;
+mod levers;
+mod networks;
+
+fn judge(step: &Step) -> Verdict {
+    let verdict = prove(step, &a_machine());
+    check_invariants(step, &verdict);
+    verdict
+}
+
+fn check_invariants(step: &Step, verdict: &Verdict) {
+    assert!(verdict.sentence.ends_with('.'), "{}", verdict.sentence);
+    assert_eq!(
+        verdict.how == How::Inconclusive,
+        verdict.wall == Wall::Inconclusive
+    );
+    for elasticity in verdict.elasticities.values() {
+        assert!(
+            elasticity.low.is_finite() && elasticity.high.is_finite(),
+            "{verdict:#?}"
+        );
+        assert!(elasticity.low <= elasticity.value && elasticity.value <= elasticity.high);
+    }
+    if verdict.wall == Wall::CoLimited {
+        let sum: f64 = verdict.shares.values().sum();
+        assert!(
+            (sum - 1.0).abs() < 1e-6 && verdict.shares.len() >= 2,
+            "{verdict:#?}"
+        );
+    }
+    let experiment = step.experiment.as_ref().unwrap();
+    if experiment.effort == Effort::Quick {
+        assert!(verdict.how < How::Proved, "{verdict:#?}");
+    }
+}
+
+/// A row of the labelled suite.
+struct Row {
+    name: &'static str,
+    system: System,
+    right: &'static [Wall],
+    /// Words that the detail must hold.
+    detail: &'static str,
+    drift: f64,
+}
+
+fn row(name: &'static str, right: &'static [Wall], system: System) -> Row {
+    Row {
+        name,
+        system,
+        right,
+        detail: "",
+        drift: 0.0,
+    }
+}
+
+fn suite() -> Vec<Row> {
+    let base = System::default;
+    vec![
+        row(
+            "spin 200 us, 16 in flight",
+            &[Wall::ServerCpu],
+            System {
+                server: 200e-6,
+                ..base()
+            },
+        ),
+        Row {
+            detail: "quota",
+            ..row(
+                "server quota of half a core",
+                &[Wall::ServerCpu],
+                System {
+                    server: 200e-6,
+                    quota: Some(0.5),
+                    ..base()
+                },
+            )
+        },
+        row(
+            "client spins 300 us",
+            &[Wall::ClientCpu],
+            System {
+                client: 300e-6,
+                ..base()
+            },
+        ),
+        row(
+            "client quota of 0.3 core",
+            &[Wall::ClientCpu],
+            System {
+                client: 100e-6,
+                client_quota: Some(0.3),
+                ..base()
+            },
+        ),
+        row(
+            "10 KB answers, 20 Mbit/s",
+            &[Wall::Downlink],
+            System {
+                downlink: 4e-3,
+                ..base()
+            },
+        ),
+        row(
+            "10 KB uploads, 20 Mbit/s",
+            &[Wall::Uplink],
+            System {
+                uplink: 4e-3,
+                ..base()
+            },
+        ),
+        row(
+            "sleep under a lock",
+            &[Wall::Wait],
+            System {
+                inner: 1e-3,
+                ..base()
+            },
+        ),
+        Row {
+            detail: "one",
+            ..row(
+                "300 us of work under a lock, two processors",
+                &[Wall::ServerSerial],
+                System {
+                    serial: 300e-6,
+                    server: 30e-6,
+                    cores: 2.0,
+                    ..base()
+                },
+            )
+        },
+        row(
+            "asynchronous sleep, 8 in flight",
+            &[Wall::Concurrency],
+            System {
+                delay: 5e-3,
+                in_flight: 8.0,
+                ..base()
+            },
+        ),
+        row(
+            "4 permits of 5 ms, 64 in flight",
+            &[Wall::Wait],
+            System {
+                inner: 1.25e-3,
+                in_flight: 64.0,
+                ..base()
+            },
+        ),
+        Row {
+            detail: "client's side",
+            ..row(
+                "client pool of 4 behind 64",
+                &[Wall::Concurrency],
+                System {
+                    delay: 5e-3,
+                    in_flight: 64.0,
+                    client_pool: Some(4.0),
+                    ..base()
+                },
+            )
+        },
+        row(
+            "open loop at 50 %",
+            &[Wall::OfferedLoad],
+            System {
+                server: 200e-6,
+                open: Some(2_500.0),
+                ..base()
+            },
+        ),
+        row(
+            "open loop at 120 %",
+            &[Wall::ServerCpu],
+            System {
+                server: 200e-6,
+                open: Some(6_000.0),
+                in_flight: 256.0,
+                ..base()
+            },
+        ),
+        Row {
+            detail: "neighbour",
+            ..row(
+                "a neighbour on the server's processor",
+                &[Wall::ServerCpu],
+                System {
+                    server: 200e-6,
+                    neighbour: 0.5,
+                    ..base()
+                },
+            )
+        },
+        row(
+            "a collector: 1.3 for speed",
+            &[Wall::ServerCpu],
+            System {
+                server: 200e-6,
+                answers: 1.3,
+                ..base()
+            },
+        ),
+        row(
+            "batching: 0.85 for speed",
+            &[Wall::ServerCpu],
+            System {
+                server: 200e-6,
+                answers: 0.85,
+                ..base()
+            },
+        ),
+        row(
+            "CPU ceiling = link ceiling",
+            &[Wall::CoLimited],
+            System {
+                server: 200e-6,
+                downlink: 200e-6,
+                in_flight: 64.0,
+                ..base()
+            },
+        ),
+        row(
+            "CPU ceiling 3 % below link ceiling",
+            &[Wall::CoLimited, Wall::ServerCpu],
+            System {
+                server: 206e-6,
+                downlink: 200e-6,
+                in_flight: 64.0,
+                ..base()
+            },
+        ),
+        row(
+            "client 8 % behind the server",
+            &[Wall::ServerCpu],
+            System {
+                server: 200e-6,
+                client: 185e-6,
+                in_flight: 128.0,
+                ..base()
+            },
+        ),
+        row(
+            "phases of 200 ms",
+            &[Wall::CoLimited],
+            System {
+                server: 200e-6,
+                downlink: 200e-6,
+                phases: true,
+                ..base()
+            },
+        ),
+        row(
+            "three equal exponential stages, 4 in flight",
+            &[Wall::CoLimited],
+            System {
+                server: 200e-6,
+                client: 200e-6,
+                downlink: 200e-6,
+                uplink: 0.0,
+                in_flight: 4.0,
+                ..base()
+            },
+        ),
+        row(
+            "a backend",
+            &[Wall::Backend],
+            System {
+                server: 100e-6,
+                backend: 300e-6,
+                ..base()
+            },
+        ),
+        row(
+            "bursts under a quota, open loop",
+            &[Wall::OfferedLoad],
+            System {
+                server: 200e-6,
+                quota: Some(0.6),
+                open: Some(1_500.0),
+                ..base()
+            },
+        ),
+        row(
+            "one in flight, the server half of the time",
+            &[Wall::Concurrency],
+            System {
+                server: 1e-3,
+                delay: 1e-3,
+                in_flight: 1.0,
+                ..base()
+            },
+        ),
+        Row {
+            drift: 0.6,
+            ..row(
+                "slow drift",
+                &[Wall::Inconclusive],
+                System {
+                    server: 200e-6,
+                    ..base()
+                },
+            )
+        },
+    ]
+}
+
+#[derive(Default)]
+struct Score {
+    right: u32,
+    wrong: u32,
+    undecided: u32,
+    proved: u32,
+}
+
+impl Score {
+    fn of_answered(&self) -> f64 {
+        f64::from(self.right) / f64::from((self.right + self.wrong).max(1))
+    }
+
+    fn all(&self) -> u32 {
+        self.right + self.wrong + self.undecided
+    }
+
+    fn answered(&self) -> f64 {
+        f64::from(self.right + self.wrong) / f64::from(self.all().max(1))
+    }
+
+    fn show(&self, what: &str) {
+        println!(
+            "{what}: right of answered {:.3}, answered {:.3}, proved {} of {}",
+            self.of_answered(),
+            self.answered(),
+            self.proved,
+            self.all()
+        );
+    }
+
+    fn add(&mut self, right: bool, verdict: &Verdict) {
+        match (right, verdict.wall) {
+            (true, _) => self.right += 1,
+            (false, Wall::Inconclusive) => self.undecided += 1,
+            (false, _) => self.wrong += 1,
+        }
+        self.proved += u32::from(verdict.how == How::Proved);
+    }
+}
+
+fn scored(seeds: u64, conditions: Conditions) -> Score {
+    let effort = conditions.effort;
+    let mut score = Score::default();
+    let (mut windows_max, mut windows_sum) = (0, 0);
+    for row in suite() {
+        if effort == Effort::Quick && row.drift != 0.0 {
+            continue;
+        }
+        let mut own = Score::default();
+        for seed in 0..seeds {
+            let conditions = Conditions {
+                seed,
+                drift: row.drift,
+                ..conditions
+            };
+            let step = run(&row.system, conditions);
+            windows_max = windows_max.max(step.experiment.as_ref().unwrap().windows.len());
+            windows_sum += step.experiment.as_ref().unwrap().windows.len();
+            let verdict = judge(&step);
+            let detail = verdict.detail.as_deref().unwrap_or("");
+            let right = row.right.contains(&verdict.wall) && detail.contains(row.detail);
+            if !right {
+                println!(
+                    "  {} seed {seed}: {} | {detail}",
+                    row.name, verdict.sentence
+                );
+            }
+            own.add(right, &verdict);
+            score.add(right, &verdict);
+        }
+        own.show(row.name);
+    }
+    let windows_mean = windows_sum as f64 / f64::from(score.all());
+    println!("windows: {windows_mean:.0} in the mean, {windows_max} at the most");
+    score.show(&format!("{conditions:?}"));
+    score
+}
+
+#[test]
+fn the_labelled_suite_is_judged_right() {
+    let score = scored(20, Conditions::default());
+    assert!(score.of_answered() >= 0.95);
+    assert!(score.answered() >= 0.90);
+}
+
+#[test]
+fn on_a_noisy_machine_it_still_is() {
+    let score = scored(
+        6,
+        Conditions {
+            noise: 0.03,
+            ..Conditions::default()
+        },
+    );
+    assert!(score.of_answered() >= 0.95);
+    assert!(score.answered() >= 0.90);
+}
+
+#[test]
+fn a_quick_look_is_likely_and_mostly_right() {
+    let score = scored(
+        10,
+        Conditions {
+            effort: Effort::Quick,
+            ..Conditions::default()
+        },
+    );
+    assert_eq!(score.proved, 0);
+    assert!(score.of_answered() >= 0.92);
+    assert!(score.answered() >= 0.80);
+}
+
+#[test]
+fn among_neighbours_that_come_and_go_it_still_is() {
+    let score = scored(
+        6,
+        Conditions {
+            rough: true,
+            ..Conditions::default()
+        },
+    );
+    assert!(score.of_answered() >= 0.95);
+    assert!(score.answered() >= 0.90);
+}
+
+#[test]
+fn with_more_time_more_is_proved() {
+    let thorough = Conditions {
+        effort: Effort::Thorough,
+        noise: 0.025,
+        ..Conditions::default()
+    };
+    let score = scored(3, thorough);
+    assert!(score.of_answered() >= 0.95 && score.answered() >= 0.95);
+}
