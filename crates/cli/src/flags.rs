@@ -131,6 +131,35 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "LINK", requires = "subject")]
     pub(crate) link: Option<String>,
 
+    /// Let the subject use this many cores' worth of time (a control group's quota).
+    #[arg(long, value_name = "CORES", requires = "subject", value_parser = cores)]
+    pub(crate) server_quota: Option<f64>,
+
+    /// Let the load generator use this many cores' worth of time.
+    #[arg(long, value_name = "CORES", value_parser = cores)]
+    pub(crate) client_quota: Option<f64>,
+
+    /// Run the load inside this network namespace: a name in /run/netns, or a path.
+    #[arg(long, value_name = "NAME", conflicts_with = "link")]
+    pub(crate) client_netns: Option<String>,
+
+    /// Run the load inside this control group: the folder that holds its cgroup.procs.
+    #[arg(long, value_name = "PATH", conflicts_with = "client_quota")]
+    pub(crate) client_cgroup: Option<PathBuf>,
+
+    /// An interface whose rate may be squeezed on the way from server to client, and its full
+    /// rate where it has no tbf: [NETNS/]IFACE[,RATE]. It is journalled first and put back.
+    #[arg(long, value_name = "DEV", conflicts_with = "link")]
+    pub(crate) downlink_dev: Option<String>,
+
+    /// The same on the way from client to server.
+    #[arg(long, value_name = "DEV", conflicts_with = "link")]
+    pub(crate) uplink_dev: Option<String>,
+
+    /// A process behind the server, squeezed apart from it; may be repeated.
+    #[arg(long, value_name = "PID")]
+    pub(crate) backend_pid: Vec<u32>,
+
     /// Let another load generator produce the load, under the same observation: {url} in the
     /// command is the target; {connections}, {pipeline} and {duration} are the step's.
     #[arg(long, value_name = "COMMAND")]
@@ -475,6 +504,13 @@ fn cpu_list(text: &str) -> Result<CpuList, String> {
             "processor {cpu} is not one that this process may use: {there:?}"
         )),
         None => Ok(CpuList(cpus)),
+    }
+}
+
+fn cores(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cores) if (0.01..=4096.0).contains(&cores) => Ok(cores),
+        _ => Err("a number of cores from 0.01 on, such as 0.5".into()),
     }
 }
 

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use wallfinder_conduct::experiment::lever::Lever;
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Progress, experiment};
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct};
 use wallfinder_judge::proof;
@@ -15,6 +14,7 @@ use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
 use wallfinder_stage::driver::DriverSpec;
+use wallfinder_stage::squeeze::Lever;
 use wallfinder_store::{Journal, RunFolder, StoreError, utc_rfc3339};
 
 use crate::exit::Failed;

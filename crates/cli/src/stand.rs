@@ -1,12 +1,15 @@
 //! The stand that a load runs on: a server that was started for it or that is there, a link
 //! where one was asked for, and which processors belong to whom.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wallfinder_conduct::sight;
 use wallfinder_probe::Family;
 use wallfinder_stage::child::{Place, Shim};
+use wallfinder_stage::error::StageError;
+use wallfinder_stage::group::{Control, Group};
 use wallfinder_stage::lab::{Lab, LinkSpec};
 use wallfinder_stage::subject::{Subject, SubjectSpec};
 use wallfinder_sys::{namespace, process};
@@ -40,6 +43,10 @@ pub(crate) struct Stand {
     pub(crate) server: Server,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
+    /// Quotas that were asked for.
+    _quotas: Vec<Group>,
+    /// The client's network namespace, where it is not that of the command.
+    client_netns: Option<PathBuf>,
 }
 
 impl Stand {
@@ -50,43 +57,61 @@ impl Stand {
         check(flags, url)?;
         let client_cpus = flags.client_cpus.clone().map(|list| list.0);
         let server_cpus = flags.server_cpus.clone().map(|list| list.0);
-        let lab = lay(flags)?;
-        let stand = match &flags.subject {
+        let shim = Shim::of_this_process();
+        let lab = lay(flags, &shim)?;
+        let mut quotas = Vec::new();
+        let mut place = Place {
+            netns: lab.as_ref().map(|lab| lab.server_netns().to_owned()),
+            ..Place::default()
+        };
+        if let Some(cores) = flags.server_quota {
+            let group = Group::for_children("server", Control::Cpu, &shim);
+            let group = with_quota(group, cores)?;
+            place.cgroups.push(group.folder().to_owned());
+            quotas.push(group);
+        }
+        let (subject, placement, found) = match &flags.subject {
             Some(command) => {
                 let placement = Placement::decide(client_cpus, server_cpus, true, None);
+                let ip = lab.as_ref().map(Lab::server_address);
+                let port = Some(url.port);
                 let (subject, address) =
-                    start_subject(command, &placement.server, Some(url.port), lab.as_ref())?;
+                    start_subject(command, &placement.server, port, ip, place)?;
                 let address = url.resolve(Some(address), &flags.i_may_load)?;
-                let (family, not_seen) = sight::server(address, flags.server_pid);
-                let server = Server {
-                    subject: Some(subject),
-                    address,
-                    family,
-                    not_seen,
-                };
-                Stand {
-                    server,
-                    placement,
-                    lab,
-                }
+                let found = (address, sight::server(address, flags.server_pid));
+                (Some(subject), placement, found)
             }
             None => {
                 let address = url.resolve(None, &flags.i_may_load)?;
-                let (family, not_seen) = sight::server(address, flags.server_pid);
-                let runs_on = family.as_ref().and_then(sight::cpus_of);
+                let seen = sight::server(address, flags.server_pid);
+                let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
                 let placement = Placement::decide(client_cpus, None, false, runs_on);
-                let server = Server {
-                    subject: None,
-                    address,
-                    family,
-                    not_seen,
-                };
-                Stand {
-                    server,
-                    placement,
-                    lab,
-                }
+                (None, placement, (address, seen))
             }
+        };
+        if let Some(folder) = &flags.client_cgroup {
+            let procs = folder.join("cgroup.procs");
+            std::fs::write(&procs, std::process::id().to_string())
+                .map_err(|error| Failed::run(format!("--client-cgroup: {procs:?}: {error}")))?;
+        }
+        if let Some(cores) = flags.client_quota {
+            let own = [std::process::id()];
+            let group = Group::around(&own, "client-quota", Control::Cpu, &shim);
+            quotas.push(with_quota(group, cores)?);
+        }
+        let (address, (family, not_seen)) = found;
+        let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
+        let stand = Stand {
+            server: Server {
+                subject,
+                address,
+                family,
+                not_seen,
+            },
+            placement,
+            client_netns: laid.or(flags.client_netns.as_deref().map(netns_path)),
+            lab,
+            _quotas: quotas,
         };
         if !stand.placement.client.is_empty() {
             process::pin_to(&stand.placement.client).map_err(Failed::run)?;
@@ -97,12 +122,25 @@ impl Stand {
 
     /// Puts the calling thread, and those that it starts, on the client's side of the link.
     pub(crate) fn enter(&self) -> Result<(), Failed> {
-        let Some(lab) = &self.lab else {
+        let Some(netns) = &self.client_netns else {
             return Ok(());
         };
-        namespace::enter_netns(lab.client_netns())
-            .map_err(|error| Failed::run(format!("the client's side of the link: {error}")))
+        namespace::enter_netns(netns)
+            .map_err(|error| Failed::run(format!("the client's side, {netns:?}: {error}")))
     }
+}
+
+fn netns_path(name: &str) -> PathBuf {
+    match name.contains('/') {
+        true => PathBuf::from(name),
+        false => Path::new("/run/netns").join(name),
+    }
+}
+
+fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
+    let mut group = group.map_err(Failed::run)?;
+    group.set_quota(Some(cores)).map_err(Failed::run)?;
+    Ok(group)
 }
 
 fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
@@ -137,14 +175,12 @@ fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
     Ok(())
 }
 
-fn lay(flags: &TargetFlags) -> Result<Option<Lab>, Failed> {
+fn lay(flags: &TargetFlags, shim: &Shim) -> Result<Option<Lab>, Failed> {
     let Some(link) = &flags.link else {
         return Ok(None);
     };
     let spec: LinkSpec = link.parse().map_err(Failed::usage)?;
-    Lab::lay(spec, None, &Shim::of_this_process())
-        .map(Some)
-        .map_err(Failed::run)
+    Lab::lay(spec, None, shim).map(Some).map_err(Failed::run)
 }
 
 /// Starts a subject on its processors and its side of the link.
@@ -152,15 +188,13 @@ pub(crate) fn start_subject(
     command: &str,
     cpus: &[u32],
     port: Option<u16>,
-    lab: Option<&Lab>,
+    ip: Option<IpAddr>,
+    place: Place,
 ) -> Result<(Subject, SocketAddr), Failed> {
-    let host = lab.map(|lab| lab.server_address().to_string());
+    let host = ip.map(|ip| ip.to_string());
     let mut spec = SubjectSpec::new(told_where(command, host.as_deref(), port));
     spec.cpus = cpus.to_vec();
-    spec.place = Place {
-        netns: lab.map(|lab| lab.server_netns().to_owned()),
-        ..Place::default()
-    };
+    spec.place = place;
     spec.listen_timeout = LISTEN_TIMEOUT;
     // 0: whichever the subject takes and announces.
     spec.expect_port = port.filter(|port| *port != 0);
@@ -171,8 +205,8 @@ pub(crate) fn start_subject(
             subject.address()
         ))
     })?;
-    if let Some(lab) = lab {
-        address.set_ip(lab.server_address());
+    if let Some(ip) = ip {
+        address.set_ip(ip);
     }
     Ok((subject, address))
 }

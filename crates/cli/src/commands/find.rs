@@ -4,13 +4,17 @@
 use wallfinder_conduct::{StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof;
-use wallfinder_model::experiment::{Effort, OutOfReach, Setting, Squeeze};
-use wallfinder_model::{Arrival, Nanos, Step, Stop};
+use wallfinder_model::experiment::{Effort, Setting, Squeeze};
+use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::{Arrival, Nanos, Step};
+use wallfinder_stage::child::Shim;
+use wallfinder_stage::lab::{self, Direction, Shaper};
+use wallfinder_stage::squeeze::{self, Scene, Side};
 
 use crate::commands::load::{self, CALIBRATE_FOR, Shape, note_versions};
 use crate::commands::record::{check_conditions, hold};
 use crate::exit::Failed;
-use crate::flags::{EffortFlag, FindFlags};
+use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::present::Presenter;
 use crate::session::{Proof, Session};
@@ -28,6 +32,8 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
+/// How long a foreign driver is let run at a time.
+const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 
 /// `wallfinder find`.
 pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
@@ -37,7 +43,8 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     check_conditions(&target.require, &target.threshold)?;
     let questions = questions(&flags.what_if)?;
     let effort = effort(flags.effort);
-    let stand = Stand::raise(target, &url)?;
+    let mut stand = Stand::raise(target, &url)?;
+    let (downlink, uplink) = shapers(target, &mut stand)?;
     let interrupts = Interrupts::catch();
     let arrival = match flags.rate {
         Some(rate) => Arrival::Constant { rate },
@@ -45,7 +52,10 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             think: target.think,
         },
     };
-    let order = |connections: u32| {
+    let order = |connections: u32, duration: Nanos| {
+        let mut target = target.clone();
+        target.duration = duration;
+        let target = &target;
         let shape = Shape {
             connections,
             arrival,
@@ -62,7 +72,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut connections = flags
         .connections
         .unwrap_or(if ramped { RAMP_FIRST } else { 64 });
-    let first = order(connections)?;
+    let first = order(connections, base_window(effort))?;
     precheck::check(&first.load, &first.address).map_err(Failed::run)?;
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
@@ -79,17 +89,19 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         if session.interrupted() {
             return Ok(());
         }
-        let mut at_ceiling = order(connections)?;
+        let mut at_ceiling = order(connections, base_window(effort))?;
         at_ceiling.index = session.record.steps.len() as u32;
-        at_ceiling.load.stop.after = base_window(effort);
         at_ceiling.load.warmup = Nanos::from_millis(500);
         at_ceiling.calibrate = (!target.no_calibrate).then_some(CALIBRATE_FOR);
         session.step(&at_ceiling)?;
         if session.interrupted() {
             return Ok(());
         }
-        let proof = proof_of(flags, effort, &stand, &at_ceiling, &session.record.steps);
-        session.prove(&at_ceiling, proof)?;
+        // A foreign driver is started again whenever its time is up.
+        let held = order(connections, DRIVER_RUN)?;
+        let steps = &session.record.steps;
+        let proof = proof_of(flags, effort, &stand, (downlink, uplink), &held, steps);
+        session.prove(&held, proof)?;
         Ok(())
     })();
     drop(stand);
@@ -120,21 +132,17 @@ fn base_window(effort: Effort) -> Nanos {
 /// ceiling is to be squeezed: well past the knee, where more in flight brings nothing.
 fn ramp(
     session: &mut Session,
-    order: &dyn Fn(u32) -> Result<StepOrder, Failed>,
+    order: &dyn Fn(u32, Nanos) -> Result<StepOrder, Failed>,
 ) -> Result<u32, Failed> {
     let mut seen: Vec<(u32, f64)> = Vec::new();
     let mut connections = RAMP_FIRST;
     while connections <= RAMP_LAST && !session.interrupted() {
-        let mut step = order(connections)?;
+        let mut step = order(connections, RAMP_STEP)?;
         if precheck::check(&step.load, &step.address).is_err() {
             break;
         }
         step.index = seen.len() as u32;
         step.load.warmup = RAMP_WARMUP;
-        step.load.stop = Stop {
-            after: RAMP_STEP,
-            requests: None,
-        };
         step.calibrate = None;
         let measured = session.step(&step)?;
         seen.push((connections, measured.throughput));
@@ -168,36 +176,98 @@ fn past_the_knee(seen: &[(u32, f64)]) -> u32 {
     wanted.map_or(knee, |(n, _)| *n)
 }
 
+/// The links whose rates may be squeezed: those that were laid, or those that were named.
+fn shapers(
+    flags: &TargetFlags,
+    stand: &mut Stand,
+) -> Result<(Option<Shaper>, Option<Shaper>), Failed> {
+    if let Some(lab) = &mut stand.lab {
+        let down = lab.take_shaper(Direction::Down);
+        return Ok((down, lab.take_shaper(Direction::Up)));
+    }
+    let standing = |device: &Option<String>| {
+        let Some(device) = device else {
+            return Ok(None);
+        };
+        let (interface, rate) = match device.split_once(',') {
+            Some((interface, rate)) => {
+                let rate = lab::parse_bits(rate).map_err(Failed::usage)?;
+                (interface, Some(rate))
+            }
+            None => (device.as_str(), None),
+        };
+        lab::standing(interface, rate, &Shim::of_this_process())
+            .map(Some)
+            .map_err(Failed::run)
+    };
+    Ok((standing(&flags.downlink_dev)?, standing(&flags.uplink_dev)?))
+}
+
 /// What can be squeezed here, and what the judge must know of the place.
 fn proof_of(
     flags: &FindFlags,
     effort: Effort,
     stand: &Stand,
+    (downlink, uplink): (Option<Shaper>, Option<Shaper>),
     order: &StepOrder,
     steps: &[Step],
 ) -> Proof {
-    let out_of_reach: Vec<OutOfReach> = Vec::new();
     let telemetry = steps.last().map(|step| &step.telemetry);
     let client = telemetry.and_then(|t| t.client.as_ref());
     let server = telemetry.and_then(|t| t.server.as_ref());
+    let bits = |shaper: &Option<Shaper>| shaper.as_ref().map(|s| s.full_bits() as f64);
+    let own_engine = flags.target.driver.is_none();
+    let cpus = |family: Option<&FamilySummary>, placed: &[u32]| match family {
+        Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
+        _ => placed.to_vec(),
+    };
     let setting = Setting {
-        server_cpus: server.map(|f| f.cpus_allowed.clone()).unwrap_or_default(),
+        server_cpus: cpus(server, &stand.placement.server),
         server_quota_cores: server.and_then(|f| f.quota_cores),
-        client_cpus: client.map(|f| f.cpus_allowed.clone()).unwrap_or_default(),
+        client_cpus: cpus(client, &stand.placement.client),
         client_quota_cores: client.and_then(|f| f.quota_cores),
         open_loop: order.load.arrival.is_open(),
         in_flight_max: order.load.in_flight_max(),
-        own_engine: flags.target.driver.is_none(),
-        downlink_bits: stand.lab.as_ref().map(|lab| lab.spec().down_bits as f64),
-        uplink_bits: stand.lab.as_ref().map(|lab| lab.spec().up_bits as f64),
+        own_engine,
+        downlink_bits: bits(&downlink),
+        uplink_bits: bits(&uplink),
         neighbours: Vec::new(),
-        backends: Vec::new(),
+        backends: flags
+            .target
+            .backend_pid
+            .iter()
+            .map(|pid| format!("process {pid}"))
+            .collect(),
     };
+    let family = stand.server.family.as_ref();
+    let client_pids = match own_engine {
+        true => vec![std::process::id()],
+        false => Vec::new(),
+    };
+    let backend_pids = flags.target.backend_pid.clone();
+    let reach = squeeze::reach(Scene {
+        server: Side {
+            pids: family.map(|family| family.pids.clone()).unwrap_or_default(),
+            cpus: Vec::new(),
+        },
+        client: Side {
+            pids: client_pids,
+            cpus: stand.placement.client.clone(),
+        },
+        backend: (!backend_pids.is_empty()).then(|| Side {
+            pids: backend_pids,
+            cpus: Vec::new(),
+        }),
+        downlink,
+        uplink,
+        seed: flags.target.seed,
+        shim: Shim::of_this_process(),
+    });
     Proof {
         effort,
         seed: flags.target.seed,
-        levers: Vec::new(),
-        out_of_reach,
+        levers: reach.levers,
+        out_of_reach: reach.out_of_reach,
         setting,
         null: flags.null,
     }

@@ -91,18 +91,15 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     let url = Url::parse(&flags.url)?;
     let request = request(flags, &url)?;
     check_conditions(&flags.require, &flags.threshold)?;
-    let Stand {
-        server,
-        placement,
-        lab,
-    } = Stand::raise(flags, &url)?;
+    let stand = Stand::raise(flags, &url)?;
+    let (server, placement) = (&stand.server, &stand.placement);
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
-    let orders = orders(flags, shapes, &url, &request, &server, &placement)?;
+    let orders = orders(flags, shapes, &url, &request, server, placement)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
-    let plan = plan(command, flags, &url, &orders, &placement);
+    let plan = plan(command, flags, &url, &orders, placement);
     let mut environment = wallfinder_probe::fingerprint(Some(server.address));
     note_versions(&mut environment, server.subject.as_ref());
     let mut presenter = Presenter::new(flags.output.quiet, flags.output.ascii);
@@ -119,8 +116,7 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
             break;
         }
     }
-    drop(server);
-    drop(lab);
+    drop(stand);
     // Steps side by side tell more of each other than each tells alone.
     judge_steps(&mut session.record);
     let record = session.finish(result, &flags.output)?;

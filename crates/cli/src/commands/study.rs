@@ -26,6 +26,7 @@ use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
 use crate::stand::start_subject;
+use wallfinder_stage::child::Place;
 
 /// `wallfinder study …`.
 pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
@@ -357,7 +358,13 @@ impl Apparatus for Bench {
         let cpus = &self.placement.server;
         let cpus = &cpus[..cpus.len().min(subject.cpus as usize)];
         let command = command::join(&subject.command);
-        let started = start_subject(&command, cpus, free_port(subject.port), None);
+        let started = start_subject(
+            &command,
+            cpus,
+            free_port(subject.port),
+            None,
+            Place::default(),
+        );
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         note_versions(&mut self.session.record.environment, Some(&running));
         self.subject = Some(Running {

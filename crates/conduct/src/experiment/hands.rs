@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::lever::{Check, Lever};
 use wallfinder_engine::Setting;
 use wallfinder_engine::levers::in_flight_left;
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_model::{Load, Nanos, Step};
+use wallfinder_stage::squeeze::{Check, Lever};
 
 use crate::{ConductError, Producer, StepOrder};
 

@@ -16,14 +16,12 @@
 mod by_driver;
 mod by_engine;
 mod hands;
-pub mod lever;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lever::Lever;
 use wallfinder_engine::Signals;
 use wallfinder_judge::proof::design;
 use wallfinder_judge::proof::looks::{self, Next};
@@ -33,6 +31,7 @@ use wallfinder_model::experiment::{
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Step};
+use wallfinder_stage::squeeze::Lever;
 
 use crate::{ConductError, Producer, StepOrder};
 use hands::Hands;
