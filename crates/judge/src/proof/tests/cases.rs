@@ -1,5 +1,6 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
+use wallfinder_model::experiment::{Experiment, Squeeze};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Wall};
 
@@ -120,4 +121,134 @@ fn a_timer_that_telemetry_knows_is_a_wait_and_not_concurrency() {
         "{verdict:#?}"
     );
     assert!(verdict.detail.unwrap().starts_with("timer"));
+}
+
+/// A proved verdict with one thing broken in its experiment.
+fn broken(change: impl FnOnce(&mut Experiment)) -> (Wall, How, Vec<Caveat>) {
+    let system = System {
+        server: 200e-6,
+        ..System::default()
+    };
+    let quiet = Conditions {
+        noise: 0.005,
+        slow: 0.0,
+        ..Conditions::default()
+    };
+    let mut step = run(&system, quiet);
+    change(step.experiment.as_mut().unwrap());
+    let verdict = judge(&step);
+    (verdict.wall, verdict.how, verdict.caveats)
+}
+
+#[test]
+fn a_gate_that_fails_is_said_and_nothing_is_proved_past_it() {
+    let (wall, how, _) = broken(|_| {});
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Proved));
+
+    let (wall, how, caveats) = broken(|experiment| {
+        experiment
+            .windows
+            .iter_mut()
+            .for_each(|w| w.steal_share = 0.04);
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
+    assert!(
+        caveats
+            .iter()
+            .any(|c| matches!(c, Caveat::StealAbove { .. }))
+    );
+
+    let (wall, how, caveats) = broken(|experiment| {
+        experiment
+            .windows
+            .iter_mut()
+            .for_each(|w| w.failed = w.answered / 200);
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
+    assert!(caveats.iter().any(|c| matches!(c, Caveat::Errors { .. })));
+
+    let (wall, how, caveats) = broken(|experiment| {
+        for window in &mut experiment.windows {
+            window.latency_mean_ns = window.latency_mean_ns.map(|mean| mean * 0.9);
+        }
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
+    assert!(
+        caveats
+            .iter()
+            .any(|c| matches!(c, Caveat::LittleMismatch { .. }))
+    );
+
+    let (wall, how, caveats) = broken(|experiment| {
+        experiment.setting.client_cpus = experiment.setting.server_cpus.clone()
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
+    assert!(
+        caveats
+            .iter()
+            .any(|c| matches!(c, Caveat::SharedProcessors { .. }))
+    );
+}
+
+#[test]
+fn beyond_measure_nothing_is_said() {
+    let (wall, ..) = broken(|experiment| {
+        experiment
+            .windows
+            .iter_mut()
+            .for_each(|w| w.failed = w.answered / 4);
+    });
+    assert_eq!(wall, Wall::Inconclusive);
+    let (wall, ..) = broken(|experiment| {
+        experiment
+            .windows
+            .iter_mut()
+            .for_each(|w| w.steal_share = 0.3);
+    });
+    assert_eq!(wall, Wall::Inconclusive);
+    let (wall, ..) = broken(|experiment| experiment.windows.clear());
+    assert_eq!(wall, Wall::Inconclusive);
+}
+
+#[test]
+fn what_was_cut_short_is_at_most_likely_and_says_so() {
+    let (wall, how, caveats) = broken(|experiment| {
+        let keep = experiment.windows.iter().filter(|w| w.round < 4).count();
+        experiment.windows.truncate(keep);
+        experiment.cut_short = Some("interrupted".to_owned());
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
+    assert!(
+        caveats
+            .iter()
+            .any(|c| matches!(c, Caveat::Incomplete { .. }))
+    );
+}
+
+#[test]
+fn starts_of_the_server_that_disagree_decide_nothing() {
+    let (wall, how, _) = broken(|experiment| {
+        for window in &mut experiment.windows {
+            window.restart = u32::from(window.round % 6 >= 3);
+            let squeeze = experiment.conditions[window.condition as usize].squeeze;
+            if squeeze == Some(Squeeze::ServerSpeed) && window.restart == 1 {
+                window.throughput /= 0.8;
+            }
+        }
+    });
+    assert_eq!((wall, how), (Wall::Inconclusive, How::Inconclusive));
+}
+
+/// Something beside the requests burns the group's time: it answers a quota and no thief.
+#[test]
+fn a_burner_in_the_servers_group_is_no_cpu_wall() {
+    let (wall, ..) = broken(|experiment| {
+        for window in &mut experiment.windows {
+            let squeeze = experiment.conditions[window.condition as usize].squeeze;
+            if squeeze == Some(Squeeze::ServerSpeed) {
+                window.throughput /= experiment.conditions[window.condition as usize].retained;
+            }
+        }
+    });
+    assert_eq!(wall, Wall::Inconclusive);
 }
