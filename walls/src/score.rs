@@ -153,6 +153,8 @@ pub struct Score {
     pub answered: usize,
     /// Those right.
     pub right: usize,
+    /// Those of them that squeezes established, and telemetry alone did not.
+    pub right_by_squeezes: usize,
     /// Scenarios without a squeeze.
     pub null: usize,
     /// Those with a wall all the same.
@@ -185,12 +187,14 @@ impl Score {
             scenario.is_some_and(|scenario| matches!(scenario.expect, Expect::NoEffect))
         };
         let null = count(&is_null);
+        let by_squeezes = |o: &Outcome| o.found.as_ref().is_ok_and(|f| f.how >= How::Likely);
         let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
         let mean_square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64;
         Score {
             labelled: outcomes.len() - null,
             answered: marked(Mark::Right) + marked(Mark::Wrong),
             right: marked(Mark::Right),
+            right_by_squeezes: count(&|o| o.mark == Mark::Right && by_squeezes(o)),
             null,
             false_walls: marked(Mark::FalseWall),
             null_failed: count(&|o| is_null(o) && o.mark == Mark::Unanswered),

@@ -94,9 +94,10 @@ const fn how(how: How) -> &'static str {
 /// The sum, and the bar.
 pub fn score(score: &Score) -> String {
     let mut text = format!(
-        "right {} of {} answered · {} of {} answered · false walls {} of {} · details named {} of {}\n",
+        "right {} of {} answered, {} of them by squeezes · {} of {} answered · false walls {} of {} · details named {} of {}\n",
         score.right,
         score.answered,
+        score.right_by_squeezes,
         score.answered,
         score.labelled,
         score.false_walls,
@@ -156,6 +157,9 @@ neighbour                   server-cpu               server-cpu    proved       
 ";
         assert_eq!(line(scenario, &outcome), expected);
         let said = score(&Score::of(&[outcome]));
-        assert!(said.starts_with("right 1 of 1 answered") && said.ends_with("the bar is met\n"));
+        assert!(
+            said.starts_with("right 1 of 1 answered, 1 of them by squeezes")
+                && said.ends_with("the bar is met\n")
+        );
     }
 }
