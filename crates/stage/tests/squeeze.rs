@@ -5,6 +5,7 @@ mod helper;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helper::steps::{Steps, no_privilege, things_of};
@@ -105,6 +106,12 @@ fn last_cpu() -> u32 {
     *allowed_cpus().last().expect("a processor")
 }
 
+/// Whoever measures has the processors to itself.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 const LOOK: Duration = Duration::from_millis(400);
 
 #[test]
@@ -112,6 +119,7 @@ fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
     if no_version_1() {
         return;
     }
+    let _turn = turn();
     let spinner = Spinner::on(last_cpu());
     let home = spinner.group("cpu");
     for outer_cores in [None, Some(0.5)] {
@@ -171,6 +179,7 @@ fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
     if no_version_1() {
         return;
     }
+    let _turn = turn();
     let spinner = Spinner::on(last_cpu());
     let pids = [spinner.pid()];
     for by_signals in [false, true] {
@@ -205,6 +214,7 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
     if no_version_1() || allowed_cpus().len() < 2 {
         return;
     }
+    let _turn = turn();
     let cpus = allowed_cpus();
     let (server, client) = (Spinner::on(cpus[0]), Spinner::on(cpus[1]));
     let side = |spinner: &Spinner| Side {
@@ -258,6 +268,7 @@ fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
     if no_version_1() {
         return;
     }
+    let _turn = turn();
     let spinner = Spinner::on(last_cpu());
     let pid = spinner.pid();
     let steps = [
