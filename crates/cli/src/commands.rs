@@ -25,7 +25,7 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
         Command::Report(flags) => record::report(&flags),
         Command::Compare(flags) => compare::compare(&flags),
         Command::Calibrate(flags) => calibrate::calibrate(&flags),
-        Command::Doctor => doctor::doctor(),
+        Command::Doctor(flags) => doctor::doctor(&flags),
         Command::Schema(flags) => match flags.of {
             SchemaOf::Study => output::put(&study::schema_text(), None),
             SchemaOf::Record => output::put(&wallfinder_report::json::schema_text(), None),

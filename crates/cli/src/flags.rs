@@ -50,9 +50,17 @@ pub(crate) enum Command {
     /// Find the most that this machine's lanes can drive.
     Calibrate(CalibrateFlags),
     /// Say what this machine offers, what is missing, and the way out.
-    Doctor,
+    Doctor(DoctorFlags),
     /// Print the JSON Schema of `--format json`, or of study files.
     Schema(SchemaFlags),
+}
+
+/// What `doctor` does beside looking.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Remove what a killed run of Wallfinder left behind, and nothing else.
+    #[arg(long)]
+    pub(crate) clean: bool,
 }
 
 /// What to load, and how it is shown: shared by the commands that make load.

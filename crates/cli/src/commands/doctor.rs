@@ -4,10 +4,15 @@ use std::fs;
 
 use wallfinder_stage::command;
 use wallfinder_stage::driver;
+use wallfinder_stage::undo;
 use wallfinder_sys::{io, limits, process};
 
 use crate::exit::Failed;
+use crate::flags::DoctorFlags;
 use crate::output;
+
+/// Left-overs that are named one by one.
+const SHOWN_MAX: usize = 20;
 
 /// What one check found.
 struct Finding {
@@ -32,7 +37,10 @@ fn finding(
 }
 
 /// `wallfinder doctor`.
-pub(crate) fn doctor() -> Result<(), Failed> {
+pub(crate) fn doctor(flags: &DoctorFlags) -> Result<(), Failed> {
+    if flags.clean {
+        return clean();
+    }
     let mut findings = vec![
         processors(),
         uring(),
@@ -42,6 +50,7 @@ pub(crate) fn doctor() -> Result<(), Failed> {
         namespaces(),
         steal(),
         governor(),
+        left_overs(),
     ];
     findings.push(subject());
     findings.extend(drivers());
@@ -54,6 +63,45 @@ pub(crate) fn doctor() -> Result<(), Failed> {
         }
     }
     output::put(&text, None)
+}
+
+/// Removes what killed runs left, and fails where something stays.
+fn clean() -> Result<(), Failed> {
+    let cleaned = undo::clean(&undo::remains());
+    let mut text = String::new();
+    for gone in &cleaned.removed {
+        text.push_str(&format!(" removed  {gone}\n"));
+    }
+    if cleaned.removed.is_empty() && cleaned.failed.is_empty() {
+        text.push_str(" nothing is left over\n");
+    }
+    output::put(&text, None)?;
+    if cleaned.failed.is_empty() {
+        return Ok(());
+    }
+    let failed = cleaned.failed.join("\n  ");
+    Err(Failed::run(format!("some things are left:\n  {failed}")))
+}
+
+/// What runs left behind that were killed together with their keepers.
+fn left_overs() -> Finding {
+    let remains = undo::remains();
+    let mut shown: Vec<&str> = remains.iter().map(|remain| remain.what.as_str()).collect();
+    let more = shown.len().saturating_sub(SHOWN_MAX);
+    shown.truncate(SHOWN_MAX);
+    let mut found = shown.join(", ");
+    if more > 0 {
+        found.push_str(&format!(", and {more} more"));
+    }
+    if remains.is_empty() {
+        found = "nothing of a killed run".into();
+    }
+    finding(
+        remains.is_empty(),
+        "left over",
+        found,
+        "`wallfinder doctor --clean` removes it, and nothing else",
+    )
 }
 
 fn processors() -> Finding {

@@ -157,9 +157,11 @@ fn groups_of_dead(is_left: &impl Fn(&Process) -> bool) -> Vec<Undo> {
             .is_some_and(|owner| is_left(&owner))
         {
             let back = folder.parent().unwrap_or(Path::new("/")).to_owned();
-            found.push(Undo::Thaw {
-                group: folder.clone(),
-            });
+            if is_frozen(&folder) {
+                found.push(Undo::Thaw {
+                    group: folder.clone(),
+                });
+            }
             found.push(Undo::RemoveGroup {
                 group: folder.clone(),
                 back,
@@ -179,4 +181,13 @@ fn groups_of_dead(is_left: &impl Fn(&Process) -> bool) -> Vec<Undo> {
     };
     found.sort_by_key(|undo| std::cmp::Reverse(deep(undo)));
     found
+}
+
+fn is_frozen(group: &Path) -> bool {
+    let says = |file: &str, word: &str| {
+        fs::read_to_string(group.join(file)).is_ok_and(|text| text.trim() == word)
+    };
+    says("cgroup.freeze", "1")
+        || says("freezer.state", "FROZEN")
+        || says("freezer.state", "FREEZING")
 }
