@@ -17,6 +17,8 @@ const HISTORY_MAX: usize = 120;
 /// Slices between two frames, and between two lines.
 const SLICES_PER_FRAME: u64 = 2;
 const SLICES_PER_LINE: u64 = 10;
+/// Slices between two lines of an experiment, whose windows are shorter than a second.
+const SLICES_PER_EXPERIMENT_LINE: u64 = 50;
 
 /// Who shows it, and where.
 #[derive(Debug)]
@@ -137,8 +139,10 @@ impl Presenter {
             left_s / 60,
             left_s % 60
         ));
-        self.experiment_slices = 0;
-        self.show_phase();
+        self.moment.planned_ns = self.moment.elapsed_ns + progress.left.as_nanos() as u64;
+        if self.mode == Mode::Frame {
+            self.draw();
+        }
     }
 
     /// A slice of an experiment has ended.
@@ -154,18 +158,16 @@ impl Presenter {
         self.moment.failed += interval.failed;
         self.moment.elapsed_ns = interval.at_ns;
         self.experiment_slices += 1;
-        if self.mode == Mode::Frame && self.experiment_slices.is_multiple_of(SLICES_PER_FRAME) {
-            self.draw();
-        }
-    }
-
-    fn show_phase(&mut self) {
         match self.mode {
-            Mode::Quiet => {}
-            Mode::Frame => self.draw(),
-            Mode::Lines => {
+            Mode::Frame if self.experiment_slices.is_multiple_of(SLICES_PER_FRAME) => self.draw(),
+            Mode::Lines
+                if self
+                    .experiment_slices
+                    .is_multiple_of(SLICES_PER_EXPERIMENT_LINE) =>
+            {
                 let _ = writeln!(io::stderr(), "{}", live::line(&self.moment, &self.look));
             }
+            Mode::Quiet | Mode::Frame | Mode::Lines => {}
         }
     }
 

@@ -204,13 +204,23 @@ pub fn caveat(caveat: &Caveat) -> Worded {
 /// The doubts of a run and of some of its steps, each kind of doubt once, in the order of
 /// their first appearance.
 pub fn of<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+    of_kept(record, steps, |_| true)
+}
+
+/// The same, of the doubts that are to be kept.
+pub(crate) fn of_kept<'r>(
+    record: &'r Record,
+    steps: impl IntoIterator<Item = &'r Step>,
+    keep: impl Fn(&Caveat) -> bool,
+) -> Vec<Worded> {
     let mut kinds: Vec<Kind<'r>> = Vec::new();
-    for caveat in &record.caveats {
+    for caveat in record.caveats.iter().filter(|caveat| keep(caveat)) {
         gather(&mut kinds, caveat, None);
     }
     for (index, step) in steps.into_iter().enumerate() {
         let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
-        for caveat in step.caveats.iter().chain(judged) {
+        let all = step.caveats.iter().chain(judged);
+        for caveat in all.filter(|caveat| keep(caveat)) {
             gather(&mut kinds, caveat, Some(index));
         }
     }

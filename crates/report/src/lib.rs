@@ -1,7 +1,7 @@
 //! A record becomes something to read: terminal text, one JSON document, CSV, one HTML file.
 //!
 //! ```text
-//!                 ┌─► text   run, ramp, find, claims, progress lines, the live frame
+//!                 ┌─► text   run, ramp, find, ab, claims, progress lines, the live frame
 //!  Record ──►  ───┼─► json   the document, and the schema it obeys
 //!                 ├─► csv    a row for each step, a row for each interval
 //!                 └─► html   one self-contained file
@@ -16,6 +16,7 @@
 //! not known is shown as not known, never as 0; strings of a record never reach a
 //! terminal as control characters, nor a page as markup.
 
+pub mod compared;
 pub mod csv;
 pub mod doubt;
 pub mod figures;
@@ -24,6 +25,7 @@ pub mod json;
 pub mod look;
 pub mod number;
 pub mod percentiles;
+pub mod squeezed;
 pub mod text;
 pub mod words;
 

@@ -263,7 +263,8 @@ pub(crate) fn wrap(text: &str, room: usize) -> Vec<String> {
     let text = clean(text);
     let mut lines = vec![String::new()];
     let mut have = 0;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
+    for word in with_units(&text) {
+        let word = word.as_str();
         let width = word.width();
         if have > 0 && have + 1 + width > room {
             lines.push(String::new());
@@ -290,6 +291,28 @@ pub(crate) fn wrap(text: &str, room: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The words of a text, a number kept together with its unit.
+fn with_units(text: &str) -> Vec<String> {
+    const UNITS: [&str; 12] = [
+        "%", "×", "s", "ms", "µs", "ns", "min", "h", "B", "KB", "MB", "GB",
+    ];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let bare = word.trim_end_matches(|c: char| ";:,.)]".contains(c));
+        let number = words.last().is_some_and(|last| {
+            last.ends_with(|c: char| c.is_ascii_digit()) && last.chars().count() < 24
+        });
+        match words.last_mut() {
+            Some(last) if number && UNITS.contains(&bare) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// At most `room` columns, with an ellipsis where something was cut.

@@ -162,6 +162,47 @@ pub fn share(share: f64) -> String {
     }
 }
 
+/// A difference in percent with its sign, as fine as a tenth: `+0.9 %`, `−1.2 %`, `0 %`.
+pub fn signed_share(share: f64) -> String {
+    if !share.is_finite() || share.abs() >= 1e4 {
+        return UNKNOWN.to_owned();
+    }
+    let percent = share * 100.0;
+    let shown = if percent.abs() < 9.95 {
+        format!("{:.1}", percent.abs())
+    } else {
+        format!("{:.0}", percent.abs())
+    };
+    match trimmed(&shown) {
+        "0" => "0 %".to_owned(),
+        size if percent < 0.0 => format!("−{size} %"),
+        size => format!("+{size} %"),
+    }
+}
+
+/// With so many digits after the point.
+pub fn fixed(value: f64, digits: usize) -> String {
+    if value.is_finite() && value.abs() < 1e4 {
+        format!("{value:.digits$}")
+    } else {
+        amount(value)
+    }
+}
+
+/// A rate no finer than what is known of it: `74,000` for 74,074 between 71,900 and 76,300.
+/// Without ends, two figures.
+pub fn about(value: f64, ends: Option<(f64, f64)>) -> String {
+    let half = match ends {
+        Some((low, high)) => (high - low).abs() / 2.0,
+        None => value.abs() * 0.05,
+    };
+    if !value.is_finite() || !half.is_finite() || half < 1.0 {
+        return amount(value);
+    }
+    let step = 10f64.powf(half.log10().floor().min(15.0));
+    amount((value / step).round() * step)
+}
+
 /// A factor: `2.63`.
 pub fn factor(value: f64) -> String {
     if value.is_finite() {
@@ -218,6 +259,12 @@ mod tests {
         assert_eq!(share(0.0), "0 %");
         assert_eq!(share(1e-9), "<0.001 %");
         assert_eq!(elasticity(-0.001), "0.00");
+        assert_eq!(signed_share(-0.012), "−1.2 %");
+        assert_eq!(signed_share(0.0001), "0 %");
+        assert_eq!(signed_share(0.254), "+25 %");
+        assert_eq!(about(74_074.0, Some((71_900.0, 76_300.0))), "74,000");
+        assert_eq!(about(61_889.0, None), "62,000");
+        assert_eq!(about(18.2, None), "18.2");
     }
 
     #[test]
@@ -240,7 +287,8 @@ mod tests {
         fn every_number_is_short(value in proptest::num::f64::ANY) {
             for shown in [
                 amount(value), span(value), bytes(value), bits(value), share(value),
-                factor(value), elasticity(value),
+                factor(value), elasticity(value), signed_share(value), fixed(value, 3),
+                about(value, None), about(value, Some((0.0, value))),
             ] {
                 prop_assert!(shown.chars().count() <= 24, "{shown}");
             }

@@ -3,20 +3,24 @@
 //! Fits [`Look::width`](crate::Look) columns (100 at the most), in colour or not, in
 //! Unicode or ASCII; no sentence and no cell depends on colour.
 
+mod ab;
 mod claims;
 mod columns;
 mod comparison;
+mod find;
 pub mod live;
 mod ramp;
 mod run;
 mod verdict;
 
 use wallfinder_judge::compare::Comparison;
+use wallfinder_judge::proof::Prediction;
 use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
-use crate::doubt;
+use crate::doubt::Worded;
 use crate::look::{Line, Look, Page, Role};
+use crate::{compared, squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,10 +32,12 @@ pub struct Paths<'p> {
 }
 
 /// The whole record: the last step in full where there is one step, else the table of
-/// steps; squeezes where there were some; claims where there were some.
+/// steps; two settings beside each other, squeezes and claims where there were some.
 pub fn record(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
-    let squeezed = record.steps.iter().any(has_elasticities);
-    if squeezed || record.plan.command == "find" {
+    let squeezed = record.steps.iter().any(is_squeezed);
+    if record.ab.is_some() {
+        ab(record, paths, look)
+    } else if squeezed || record.plan.command == "find" {
         find(record, paths, look)
     } else if record.steps.len() == 1 && record.claims.is_empty() {
         run(record, paths, look)
@@ -85,18 +91,51 @@ pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     let step = judged_step(record);
     if let Some(step) = step {
-        run::target(&mut page, record, step);
-        ramp::best(&mut page, record);
+        find::target(&mut page, record, step);
+        find::ceiling(&mut page, record, step);
         page.gap();
-        verdict::wall(&mut page, step.verdict.as_ref());
+        find::wall(&mut page, step);
         page.gap();
-        verdict::elasticities(&mut page, step.verdict.as_ref());
+        find::elasticities(&mut page, step);
+        find::missing(&mut page, step);
         page.gap();
-        verdict::next(&mut page, step);
+        find::next(&mut page, step);
     }
     ending(&mut page, record, step.into_iter());
     claims_below(&mut page, record);
     where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// The answer of `ab`: what B is over A, measure by measure.
+pub fn ab(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    if let Some(ab) = &record.ab {
+        ab::settings(&mut page, record, ab);
+        page.gap();
+        ab::answer(&mut page, record, ab);
+        page.gap();
+        ab::table(&mut page, record, ab);
+    }
+    ending(&mut page, record, record.steps.iter());
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// What the judge predicts for questions as they were asked (`bytes=0.5`), one entry each.
+pub fn what_if(asked: &[(&str, Option<Prediction>)], look: &Look) -> String {
+    let mut page = Page::new(look);
+    let mut label = "WHAT IF";
+    for (question, prediction) in asked {
+        let question = words::question(question);
+        let text = match prediction {
+            Some(found) => words::prediction(found),
+            None => "there is nothing to predict it from.".to_owned(),
+        };
+        page.entry(label, Role::Plain, &format!("{question}: {text}"));
+        label = "";
+    }
     page.finish()
 }
 
@@ -114,6 +153,10 @@ pub fn comparison(comparison: &Comparison, look: &Look) -> String {
     page.finish()
 }
 
+fn is_squeezed(step: &Step) -> bool {
+    step.experiment.is_some() || has_elasticities(step)
+}
+
 fn has_elasticities(step: &Step) -> bool {
     step.verdict
         .as_ref()
@@ -126,7 +169,7 @@ pub fn judged_step(record: &Record) -> Option<&Step> {
         .steps
         .iter()
         .rev()
-        .find(|step| has_elasticities(step))
+        .find(|step| is_squeezed(step))
         .or_else(|| best_step(record))
 }
 
@@ -163,10 +206,22 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
         page.entry("RESULT", Role::Warn, "Nothing was measured.");
     }
     let mut label = "CAREFUL";
-    for worded in doubt::of(record, steps) {
+    for worded in careful(record, steps) {
         page.entry(label, Role::Plain, &worded.line());
         label = "";
     }
+}
+
+/// What a reader must know, each doubt once.
+fn careful<'s>(record: &'s Record, steps: impl Iterator<Item = &'s Step>) -> Vec<Worded> {
+    let comparison = record
+        .ab
+        .iter()
+        .flat_map(|ab| compared::careful(record, ab));
+    comparison
+        .map(|fact| Worded { fact, advice: None })
+        .chain(squeezed::doubts(record, steps))
+        .collect()
 }
 
 fn claims_below(page: &mut Page, record: &Record) {

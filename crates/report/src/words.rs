@@ -3,14 +3,16 @@
 //! Every renderer uses these words, so that the terminal and the page never disagree.
 //! Doubts have a module of their own: [`doubt`](crate::doubt).
 
+use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
+use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Load};
 use wallfinder_model::record::{Driver, Outcome};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
 use crate::figures::Figures;
-use crate::number;
+use crate::{number, squeezed};
 
 /// With a full stop, unless it ends already.
 pub(crate) fn sentence(text: &str) -> String {
@@ -81,6 +83,18 @@ pub fn standing(verdict: &Verdict) -> String {
     }
 }
 
+/// The same, with the time that the experiment took: `proved · 10 rounds · 4 min 05 s`.
+pub fn standing_of(step: &Step) -> Option<String> {
+    let mut text = standing(step.verdict.as_ref()?);
+    if let Some(experiment) = &step.experiment {
+        let length = squeezed::length_ns(experiment);
+        if length > 0 {
+            text.push_str(&format!(" · {}", number::span(length as f64)));
+        }
+    }
+    Some(text)
+}
+
 /// A squeeze as tables name it: `server-speed` reads `server speed`.
 pub fn squeeze(name: &str) -> String {
     match name {
@@ -102,26 +116,154 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
 pub const CLIENT_WALL: &str =
     "This throughput is the load generator's own: the server can do at least as much.";
 
-/// The wall after this one: `the server's CPU at 74,000/s (2.63 ×, [2.55, 2.71])`.
+/// The wall after this one: `the server's CPU at 74,000/s (2.63 × [2.55, 2.71]); lifting the
+/// downlink alone buys at most 2.71 ×.`
 pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
     let next = verdict.next.as_ref()?;
-    let interval = match (next.low, next.high) {
-        (Some(low), Some(high)) => {
-            format!(", [{}, {}]", number::factor(low), number::factor(high))
-        }
-        _ => String::new(),
+    let ends = next.low.zip(next.high);
+    let at = number::about(
+        throughput * next.ratio,
+        ends.map(|(low, high)| (throughput * low, throughput * high)),
+    );
+    let interval = match ends {
+        Some((low, high)) => format!(" [{}, {}]", number::factor(low), number::factor(high)),
+        None => ", by its demand per request".to_owned(),
+    };
+    let lifting = match verdict.wall {
+        Wall::OfferedLoad => "a higher rate".to_owned(),
+        Wall::Concurrency => "more in flight".to_owned(),
+        Wall::CoLimited => "lifting what binds now".to_owned(),
+        wall => format!("lifting {} alone", wall.words()),
+    };
+    let most = ends.map_or(next.ratio, |(_, high)| high.max(next.ratio));
+    let buys = match most {
+        most if !most.is_finite() => "no more than that".to_owned(),
+        most if most < 1.5 => format!("at most {} more", number::share((most - 1.0).max(0.0))),
+        most => format!("at most {} ×", number::factor(most)),
     };
     Some(format!(
-        "{} at {}/s ({} ×{interval}); {} buys no more than that.",
+        "{} at {at}/s ({} ×{interval}); {lifting} buys {buys}.",
         next.wall.words(),
-        number::amount(throughput * next.ratio),
         number::factor(next.ratio),
-        match verdict.wall {
-            Wall::OfferedLoad => "a higher rate".to_owned(),
-            Wall::Concurrency => "more in flight".to_owned(),
-            wall => format!("lifting {} alone", wall.words()),
-        },
     ))
+}
+
+/// Labels of squeezes within a sentence as tables name them: `server-speed` reads `server
+/// speed`.
+pub fn with_names(text: &str) -> String {
+    let mut named = text.to_owned();
+    for squeeze in Squeeze::ALL {
+        let label = squeeze.label();
+        let name = self::squeeze(label);
+        if name != label {
+            named = named.replace(label, &name);
+            named = named.replace(&capital(label), &capital(&name));
+        }
+    }
+    named
+}
+
+/// Squeezes that were out of reach and could have mattered, and what they would need:
+/// `server speed and server capacity (nothing here reaches it)`.
+pub fn missing(missing: &[(Vec<Squeeze>, String)]) -> Option<String> {
+    let parts: Vec<String> = missing
+        .iter()
+        .map(|(squeezes, why)| {
+            let names: Vec<String> = squeezes.iter().map(|s| squeeze(s.label())).collect();
+            let why = why.trim_end_matches('.');
+            match why.is_empty() {
+                true => join(&names),
+                false => format!("{} ({why})", join(&names)),
+            }
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("out of reach here: {}.", parts.join("; ")))
+}
+
+/// `a, b and c`.
+pub(crate) fn join(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A question of what if as it was asked, in words: `bytes=0.5` reads `half the bytes`.
+pub fn question(asked: &str) -> String {
+    let Some((name, factor)) = asked.split_once('=') else {
+        return asked.to_owned();
+    };
+    let Some(factor) = factor.trim().parse::<f64>().ok().filter(|f| f.is_finite()) else {
+        return asked.to_owned();
+    };
+    let times = match factor {
+        0.5 => "half".to_owned(),
+        2.0 => "twice".to_owned(),
+        factor => format!("{} ×", number::amount(factor)),
+    };
+    match name {
+        "bytes" => format!("{times} the bytes"),
+        "in-flight" => format!("{times} as much in flight"),
+        "offered-load" => format!("{times} the offered load"),
+        "server-capacity" => format!("{times} the server's CPU time"),
+        "client-capacity" => format!("{times} the client's CPU time"),
+        "server-speed" => format!("a server {times} as fast"),
+        "client-speed" => format!("a client {times} as fast"),
+        "backend-speed" => format!("a backend {times} as fast"),
+        "downlink" => format!("a downlink {times} as fast"),
+        "uplink" => format!("an uplink {times} as fast"),
+        _ => asked.to_owned(),
+    }
+}
+
+/// What is predicted: `56,000/s [54,000, 58,000]. The server's CPU then binds.`
+pub fn prediction(prediction: &Prediction) -> String {
+    let ends = (prediction.low, prediction.high);
+    let known = ends.1 - ends.0 > prediction.throughput * 1e-3;
+    let interval = if known {
+        format!(
+            " [{}, {}]",
+            number::about(ends.0, Some(ends)),
+            number::about(ends.1, Some(ends))
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{}/s{interval}. {}",
+        number::about(prediction.throughput, known.then_some(ends)),
+        prediction.because
+    )
+}
+
+/// What lifting the wall would be, as a question that the judge can answer: `bytes=0.5`.
+pub fn natural_question(wall: Wall) -> Option<(&'static str, Vec<(Squeeze, f64)>)> {
+    Some(match wall {
+        Wall::Downlink | Wall::Uplink => (
+            "bytes=0.5",
+            vec![(Squeeze::Downlink, 2.0), (Squeeze::Uplink, 2.0)],
+        ),
+        Wall::ServerCpu | Wall::ServerSerial => {
+            ("server-speed=2", vec![(Squeeze::ServerSpeed, 2.0)])
+        }
+        Wall::ClientCpu => ("client-speed=2", vec![(Squeeze::ClientSpeed, 2.0)]),
+        Wall::Backend => ("backend-speed=2", vec![(Squeeze::BackendSpeed, 2.0)]),
+        Wall::Concurrency => ("in-flight=2", vec![(Squeeze::InFlight, 2.0)]),
+        Wall::OfferedLoad => ("offered-load=2", vec![(Squeeze::OfferedLoad, 2.0)]),
+        Wall::Wait | Wall::CoLimited | Wall::Inconclusive => return None,
+    })
+}
+
+/// A prediction of what doubling what binds would bring, where squeezes bear one.
+pub fn natural_what_if(step: &Step) -> Option<(String, String)> {
+    let verdict = step.verdict.as_ref()?;
+    if verdict.how < How::Likely {
+        return None;
+    }
+    let (asked, changes) = natural_question(verdict.wall)?;
+    let found = what_if(step, &changes)?;
+    Some((question(asked), prediction(&found)))
 }
 
 /// Half the interval of throughput within the window: `0.4 %`.
@@ -209,7 +351,15 @@ pub fn knee(knee: &Knee, by_rate: bool) -> String {
         "knee at"
     };
     let unit = if by_rate { "/s" } else { " in flight" };
-    format!("{where_it_is} {}{unit}", number::amount(knee.load))
+    // It is read off a few steps: two figures.
+    let load = if knee.load < 9.95 {
+        format!("{:.1}", knee.load)
+            .trim_end_matches(".0")
+            .to_owned()
+    } else {
+        number::about(knee.load, None)
+    };
+    format!("{where_it_is} {load}{unit}")
 }
 
 /// A capital at the start, a full stop at the end.
@@ -261,15 +411,101 @@ pub fn rate_asked(arrival: &Arrival) -> Option<f64> {
     }
 }
 
-/// A load in one line.
-pub fn load(load: &Load) -> String {
-    let mut parts = vec![counted(u64::from(load.connections), "connection")];
+/// `100 connections`, `100 connections × 8 in flight`.
+pub fn connections(load: &Load) -> String {
+    let mut text = counted(u64::from(load.connections), "connection");
     if load.in_flight_per_connection > 1 {
-        parts[0].push_str(&format!(
+        text.push_str(&format!(
             " × {} in flight",
             number::whole(u64::from(load.in_flight_per_connection))
         ));
     }
+    text
+}
+
+/// `GET http://subject:8083/read (127.0.0.1:8083)`.
+pub fn target(step: &Step) -> String {
+    let target = &step.target;
+    let address = if target.url.contains(&target.address) {
+        String::new()
+    } else {
+        format!(" ({})", target.address)
+    };
+    format!("{} {}{address}", step.load.method, target.url)
+}
+
+/// Where both sides and the link are: `catalogue, 1 process on cpu 0 · client on cpu 1 · link
+/// 1 Gbit/s, MTU 1500`.
+pub fn place(record: &Record, step: &Step) -> String {
+    let mut parts = Vec::new();
+    let telemetry = &step.telemetry;
+    let setting = step.experiment.as_ref().map(|e| &e.setting);
+    let name = record.plan.subject.clone();
+    match &telemetry.server {
+        Some(server) => {
+            let processes = match server.processes {
+                1 => "1 process".to_owned(),
+                n => format!("{} processes", number::whole(u64::from(n))),
+            };
+            let mut text = format!(
+                "{}, {processes}{}",
+                name.unwrap_or_else(|| server.name.clone()),
+                on_cpus(&server.cpus_allowed)
+            );
+            if let Some(cores) = server.quota_cores {
+                text.push_str(&format!(", quota {} cores", number::amount(cores)));
+            }
+            parts.push(text);
+        }
+        None => parts.push(format!(
+            "{} (not seen)",
+            name.unwrap_or_else(|| "server".into())
+        )),
+    }
+    let client = telemetry.client.as_ref().map(|c| c.cpus_allowed.as_slice());
+    let client = match client {
+        _ if !record.plan.client_cpus.is_empty() => &record.plan.client_cpus[..],
+        Some(cpus) => cpus,
+        None => setting.map_or(&[][..], |setting| &setting.client_cpus),
+    };
+    parts.push(format!("client{}", on_cpus(client)));
+    match &telemetry.link {
+        Some(link) => {
+            let rate = match link.rate_bits {
+                Some(bits) => format!("link {}", number::bits(bits as f64)),
+                None => format!("link {}", link.interface),
+            };
+            let mtu = link.mtu.map(|mtu| format!(", MTU {mtu}"));
+            parts.push(format!("{rate}{}", mtu.unwrap_or_default()));
+        }
+        None => {
+            if let Some(bits) = setting.and_then(|setting| setting.downlink_bits) {
+                parts.push(format!("link {}", number::bits(bits)));
+            }
+        }
+    }
+    parts.join(" · ")
+}
+
+/// ` on cpu 0`, ` on cpus 0-3`; nothing where it is not known.
+fn on_cpus(cpus: &[u32]) -> String {
+    match cpus {
+        [] => String::new(),
+        [one] => format!(" on cpu {one}"),
+        [first, .., last] if last.saturating_sub(*first) as usize == cpus.len() - 1 => {
+            format!(" on cpus {first}-{last}")
+        }
+        more => {
+            let shown: Vec<String> = more.iter().take(8).map(u32::to_string).collect();
+            let rest = if more.len() > 8 { ", …" } else { "" };
+            format!(" on cpus {}{rest}", shown.join(", "))
+        }
+    }
+}
+
+/// A load in one line.
+pub fn load(load: &Load) -> String {
+    let mut parts = vec![connections(load)];
     if load.connection_per_request {
         parts.push("a new connection for each request".to_owned());
     }

@@ -19,6 +19,7 @@ fn everything(record: &Record) {
     text::run(record, &paths, &look);
     text::ramp(record, &paths, &look);
     text::find(record, &paths, &look);
+    text::ab(record, &paths, &look);
     csv::steps(record);
     csv::intervals(record);
     json::document(record);
@@ -55,12 +56,14 @@ proptest! {
         reals in proptest::collection::vec(extreme(), 16),
         counts in proptest::collection::vec(count(), 16),
         label in ".{0,40}",
-        which in 0usize..4,
+        which in 0usize..6,
     ) {
         let mut record = match which {
             0 => sample::one_step(),
             1 => sample::proved(),
             2 => sample::open_loop(),
+            3 => sample::ab(),
+            4 => sample::observed(),
             _ => sample::interrupted(),
         };
         let at = |i: usize| reals[i % reals.len()];
@@ -146,6 +149,38 @@ proptest! {
                 if let Some(link) = &mut sample.link {
                     link.tx_bytes = n(k);
                 }
+            }
+        }
+        if let Some(ab) = &mut record.ab {
+            for (k, ratio) in ab.ratios.iter_mut().enumerate() {
+                ratio.ratio = at(k);
+                ratio.low = at(k + 1);
+                ratio.high = at(k + 2);
+                ratio.a = at(k + 3);
+            }
+            ab.order[0] = (n(0) as u32, true);
+        }
+        for step in &mut record.steps {
+            let Some(experiment) = &mut step.experiment else {
+                continue;
+            };
+            for (k, condition) in experiment.conditions.iter_mut().enumerate() {
+                condition.retained = at(k);
+            }
+            for (k, window) in experiment.windows.iter_mut().enumerate() {
+                if k % 3 == 0 {
+                    window.throughput = at(k);
+                    window.retained = Some(at(k + 1));
+                    window.condition = n(k) as u32;
+                }
+                if k % 5 == 0 {
+                    window.from_ns = n(k);
+                    window.to_ns = n(k + 1);
+                }
+            }
+            for (k, slice) in experiment.intervals.iter_mut().enumerate() {
+                slice.at_ns = n(k);
+                slice.span_ns = n(k + 1);
             }
         }
         everything(&record);

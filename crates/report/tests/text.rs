@@ -33,6 +33,7 @@ fn texts(record: &Record, look: &Look) -> Vec<String> {
         text::run(record, &Paths::default(), look),
         text::ramp(record, &Paths::default(), look),
         text::find(record, &Paths::default(), look),
+        text::ab(record, &Paths::default(), look),
         text::claims(&record.claims, look),
         text::comparison(&wallfinder_judge::compare::compare(record, record), look),
         record
@@ -141,6 +142,48 @@ fn the_answer_comes_first() {
 }
 
 #[test]
+fn each_doubt_is_said_once_and_only_what_matters_is_missing() {
+    let text = text::record(&sample::observed(), &PATHS, &Look::default());
+    assert_eq!(text.matches("CAP_SYS_NICE").count(), 1, "{text}");
+    assert_eq!(text.matches("out of reach").count(), 1, "{text}");
+    for label in [
+        "offered",
+        "downlink",
+        "backend",
+        "server-speed",
+        "Hardware counters",
+    ] {
+        assert!(!text.contains(label), "{label}: {text}");
+    }
+    assert_eq!(text.matches("nothing squeezed").count(), 1, "{text}");
+}
+
+#[test]
+fn two_settings_are_answered_in_one_sentence() {
+    let text = |record: &Record| text::record(record, &PATHS, &Look::default());
+    let differs = text(&sample::ab());
+    assert!(differs.contains("ANSWER     B answers 2.05 × as many requests as A [2.03, 2.06]."));
+    assert!(text(&equal()).contains("ANSWER     No difference shown"));
+    assert!(text(&few()).contains("ANSWER     Not compared: only 2 rounds have both"));
+}
+
+#[test]
+fn a_prediction_is_worded() {
+    let record = sample::proved();
+    let step = record.steps.last().unwrap();
+    let twice = wallfinder_judge::proof::what_if(
+        step,
+        &[(wallfinder_model::experiment::Squeeze::Downlink, 2.0)],
+    );
+    let text = text::what_if(&[("bytes=0.5", twice), ("x", None)], &Look::default());
+    assert!(
+        text.starts_with(" WHAT IF    half the bytes: 56,"),
+        "{text}"
+    );
+    assert!(text.contains("nothing to predict it from"), "{text}");
+}
+
+#[test]
 fn a_client_wall_says_whose_number_it_is() {
     let mut record = sample::one_step();
     let verdict = record.steps[0].verdict.as_mut().unwrap();
@@ -203,6 +246,12 @@ fn progress_is_one_line_and_a_frame_keeps_its_height() {
             .iter()
             .all(|height| *height == heights[0] && *height <= 12)
     );
+    moment.phase =
+        live::Phase::Squeezing("server speed, 20 % · window 17 of 64 · 2:05 left".into());
+    assert_eq!(
+        live::line(&moment, &Look::default()),
+        "[2/7] /simple c=100 d… · squeezing server speed, 20 % · window 17 of 64 · 2:05 left · 70,341/s"
+    );
     moment.throughput = f64::NAN;
     moment.history = vec![f64::NAN, f64::INFINITY, -1.0];
     moment.planned_ns = 0;
@@ -228,12 +277,26 @@ fn texts_read_as_they_did() {
         ("ramp-80-ascii.txt", of(&sample::seven_steps(), &narrow)),
         ("ramp-interrupted.txt", of(&sample::interrupted(), &wide)),
         ("find.txt", of(&sample::proved(), &wide)),
+        ("find-observed.txt", of(&sample::observed(), &wide)),
+        ("find-80-ascii.txt", of(&sample::proved(), &narrow)),
+        ("ab.txt", of(&sample::ab(), &wide)),
+        ("ab-80-ascii.txt", of(&sample::ab(), &narrow)),
+        ("ab-equal.txt", of(&equal(), &wide)),
+        ("ab-few.txt", of(&few(), &wide)),
         ("claims.txt", text::claims(&sample::study().claims, &wide)),
         ("steps.csv", csv::steps(&sample::seven_steps())),
     ];
     for (name, text) in shown {
         expect(name, &text);
     }
+}
+
+fn equal() -> Record {
+    sample::settings(&sample::READ, &sample::READ, 6, 12)
+}
+
+fn few() -> Record {
+    sample::settings(&sample::READ, &sample::READ, 6, 4)
 }
 
 fn expect(name: &str, text: &str) {

@@ -1,6 +1,8 @@
 //! `find`: ramp to the ceiling, squeeze there, and say which wall it is, how that was
 //! established, and which comes next.
 
+use std::io::{self, IsTerminal};
+
 use wallfinder_conduct::{StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof;
@@ -16,6 +18,7 @@ use crate::commands::record::{check_conditions, hold};
 use crate::exit::Failed;
 use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
+use crate::output;
 use crate::present::Presenter;
 use crate::session::{Proof, Session};
 use crate::stand::Stand;
@@ -304,12 +307,13 @@ fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
 }
 
 fn answer(questions: &[Question], step: &Step) {
-    for (text, changes) in questions {
-        match proof::what_if(step, changes) {
-            Some(prediction) => eprintln!("what if {text}: {prediction:?}"),
-            None => eprintln!("what if {text}: there is nothing to predict it from"),
-        }
-    }
+    let asked: Vec<_> = questions
+        .iter()
+        .map(|(text, changes)| (text.as_str(), proof::what_if(step, changes)))
+        .collect();
+    let terminal = io::stderr().is_terminal();
+    let look = output::look(terminal, false);
+    eprint!("{}", wallfinder_report::text::what_if(&asked, &look));
 }
 
 #[cfg(test)]

@@ -139,21 +139,28 @@ fn clock(ns: u64) -> String {
 
 /// One line of progress, for places that keep every line.
 pub fn line(moment: &Moment, look: &Look) -> String {
+    let squeezing = matches!(moment.phase, Phase::Squeezing(_));
+    let (name_room, phase_room) = if squeezing { (16, 58) } else { (24, 28) };
     let mut parts = vec![
         format!(
             "[{}/{}] {}",
             moment.step,
-            moment.steps,
-            cut(&moment.name, 24)
+            moment.steps.max(moment.step),
+            cut(&moment.name, name_room)
         ),
-        format!(
-            "{} {}",
-            cut(&moment.phase.words(), 28),
-            clock(moment.elapsed_ns)
-        ),
+        cut(&moment.phase.words(), phase_room),
     ];
+    if !squeezing {
+        parts[1].push_str(&format!(" {}", clock(moment.elapsed_ns)));
+    }
     if !matches!(moment.phase, Phase::Staging | Phase::Judging) {
         parts.push(format!("{}/s", number::amount(moment.throughput)));
+    }
+    // Under a squeeze latency and use are those of the squeeze, and not to be read in passing.
+    if !matches!(
+        moment.phase,
+        Phase::Staging | Phase::Judging | Phase::Squeezing(_)
+    ) {
         parts.push(format!(
             "p50 {} p99 {}",
             latency(moment.p50_ns),
@@ -164,9 +171,9 @@ pub fn line(moment: &Moment, look: &Look) -> String {
                 parts.push(format!("{name} {}", number::share(side.utilisation)));
             }
         }
-        if moment.failed > 0 {
-            parts.push(format!("{} failed", number::whole(moment.failed)));
-        }
+    }
+    if moment.failed > 0 && moment.phase != Phase::Staging {
+        parts.push(format!("{} failed", number::whole(moment.failed)));
     }
     Line::new()
         .plain(cut(&parts.join(" · "), look.columns()))

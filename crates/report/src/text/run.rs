@@ -5,7 +5,7 @@ use wallfinder_model::record::Histogram;
 use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
-use super::verdict;
+use super::find;
 use crate::figures::{Figures, QUANTILES, quantile};
 use crate::look::{Line, Page, Role};
 use crate::{number, words};
@@ -58,7 +58,7 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
         .is_some_and(|v| !v.elasticities.is_empty())
     {
         page.gap();
-        verdict::elasticities(page, step.verdict.as_ref());
+        find::elasticities(page, step);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The verdict: the wall, how sure, the sentence, the squeezes behind it, the next wall.
 
-use wallfinder_model::verdict::{Elasticity, How, Verdict};
+use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Step, Wall};
 
-use crate::look::{INDENT, Line, Page, Role, cut};
-use crate::{number, words};
+use crate::look::{INDENT, Line, Page, Role};
+use crate::words;
 
 /// The colour of a wall: the server's is what one wants to have measured, the client's
 /// means that the number is not the server's. The words say the same.
@@ -32,68 +32,13 @@ pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
             .put(role(verdict.wall), verdict.wall.words())
             .right(columns, Role::Dim, &words::standing(verdict)),
     );
-    page.beside(Role::Plain, &verdict.sentence);
-    if let Some(detail) = &verdict.detail {
-        page.beside(Role::Plain, &words::capital_sentence(detail));
-    }
-    let shares: Vec<String> = verdict
-        .shares
-        .iter()
-        .map(|(name, share)| format!("{} {}", words::squeeze(name), number::share(*share)))
-        .collect();
-    if !shares.is_empty() {
-        page.beside(Role::Plain, &format!("Shares: {}.", shares.join(" · ")));
+    page.beside(Role::Plain, &words::with_names(&verdict.sentence));
+    for line in super::find::details(verdict) {
+        page.beside(Role::Plain, &line);
     }
     const REASONS_MAX: usize = 4;
     for evidence in verdict.evidence.iter().take(REASONS_MAX) {
         page.beside(Role::Dim, &format!("· {}", evidence.text));
-    }
-    if verdict.wall == Wall::ClientCpu {
-        page.beside(Role::Plain, words::CLIENT_WALL);
-    }
-}
-
-/// Each squeeze with its elasticity, interval and a bar.
-pub(crate) fn elasticities(page: &mut Page, verdict: Option<&Verdict>) {
-    let Some(verdict) = verdict.filter(|verdict| !verdict.elasticities.is_empty()) else {
-        return;
-    };
-    let mut rows: Vec<(&String, &Elasticity)> = verdict.elasticities.iter().collect();
-    rows.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
-    page.push(
-        Line::new()
-            .until_column(INDENT)
-            .dim("squeezed")
-            .until_column(INDENT + 18)
-            .dim("elasticity  95 % interval"),
-    );
-    for (name, elasticity) in rows {
-        let interval = format!(
-            "[{:>5}, {:>5}]",
-            number::elasticity(elasticity.low),
-            number::elasticity(elasticity.high)
-        );
-        page.push(
-            Line::new()
-                .until_column(INDENT)
-                .plain(cut(&words::squeeze(name), 17))
-                .until_column(INDENT + 18)
-                .plain(format!("{:>10}", number::elasticity(elasticity.value)))
-                .plain("  ")
-                .plain(interval)
-                .plain("  ")
-                .put(Role::Strong, bar(elasticity.value)),
-        );
-    }
-}
-
-/// Twenty columns are an elasticity of one; nothing is a tick.
-fn bar(value: f64) -> String {
-    let length = (value * 20.0).round();
-    if length >= 1.0 {
-        "━".repeat(length.min(30.0) as usize)
-    } else {
-        "╵".to_owned()
     }
 }
 

@@ -9,10 +9,14 @@ use std::sync::OnceLock;
 
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
+use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
 use wallfinder_model::environment::{Environment, InterfaceFacts};
+use wallfinder_model::experiment::{
+    Condition, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
+};
 use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
 use wallfinder_model::record::{
-    Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, LaneSummary, Outcome, Record,
+    Ab, Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, LaneSummary, Outcome, Record,
     SCHEMA, Step,
 };
 use wallfinder_model::telemetry::{
@@ -713,7 +717,266 @@ pub fn proved() -> Record {
         low: Some(1.0 / READ.server_s / throughput * 0.97),
         high: Some(1.0 / READ.server_s / throughput * 1.03),
     });
+    let evidence = |text: &str, measure: &str, value| Evidence {
+        text: text.into(),
+        measure: measure.into(),
+        value,
+    };
+    verdict.evidence = [
+        evidence(
+            "Take 20 % of the downlink away and 20 % of the throughput goes (rate 0.8 Gbit/s)",
+            "elasticity.downlink",
+            0.997,
+        ),
+        evidence(
+            "windows with nothing squeezed differed by -0.4 % to 0.6 % from their neighbours",
+            "proof.null_effect",
+            0.001,
+        ),
+    ]
+    .into_iter()
+    .chain(std::mem::take(&mut verdict.evidence))
+    .collect();
+    let doses = [
+        (Squeeze::Downlink, 0.8),
+        (Squeeze::Downlink, 0.9),
+        (Squeeze::ServerSpeed, 0.8),
+        (Squeeze::ServerSpeed, 0.5),
+        (Squeeze::ServerSpeed, 0.35),
+        (Squeeze::ServerCapacity, 0.8),
+        (Squeeze::ClientSpeed, 0.8),
+        (Squeeze::ClientSpeed, 0.5),
+        (Squeeze::InFlight, 0.8),
+    ];
+    step.experiment = Some(experiment(&READ, &step.load, &doses, 10, 0.006));
     record
+}
+
+/// Windows of a system under squeezes, seen through noise.
+pub fn experiment(
+    system: &System,
+    load: &Load,
+    doses: &[(Squeeze, f64)],
+    rounds: u32,
+    spread: f64,
+) -> Experiment {
+    let mut noise = Noise::new(31);
+    let mut conditions = vec![Condition {
+        squeeze: None,
+        retained: 1.0,
+        how: "all machinery in place, at no dose".into(),
+    }];
+    conditions.extend(doses.iter().map(|(squeeze, retained)| Condition {
+        squeeze: Some(*squeeze),
+        retained: *retained,
+        how: format!("{} made less, synthetically", squeeze.label()),
+    }));
+    let (mut windows, mut intervals) = (Vec::new(), Vec::new());
+    let mut at_ns = 0u64;
+    let slice_ns = 100_000_000;
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (1..conditions.len()).collect();
+        for k in (1..order.len()).rev() {
+            order.swap(k, (noise.unit() * (k + 1) as f64) as usize);
+        }
+        for k in (0..=order.len()).rev().step_by(3) {
+            order.insert(k, 0);
+        }
+        for at in order {
+            let condition = &conditions[at];
+            let retained = condition.retained * if at == 0 { 1.0 } else { noise.about(0.01) };
+            let mut squeezed = *system;
+            let mut in_flight = load.in_flight_max();
+            match condition.squeeze {
+                Some(Squeeze::ServerSpeed | Squeeze::ServerCapacity) => {
+                    squeezed.server_s /= retained
+                }
+                Some(Squeeze::ClientSpeed) => squeezed.client_s /= retained,
+                Some(Squeeze::Downlink) => {
+                    squeezed.link_bits = system.link_bits.map(|bits| bits * retained)
+                }
+                Some(Squeeze::InFlight) => in_flight = (in_flight as f64 * retained) as u64,
+                _ => {}
+            }
+            let point = squeezed.closed(in_flight);
+            let throughput = point.throughput * noise.about(spread);
+            for slice in 1..=13 {
+                let good = throughput * 0.1 * noise.about(0.03);
+                intervals.push(Interval {
+                    at_ns: at_ns + slice * slice_ns,
+                    span_ns: slice_ns,
+                    answered: good as u64,
+                    in_flight,
+                    ..Interval::default()
+                });
+            }
+            let squeezed = condition.squeeze.is_some();
+            windows.push(Window {
+                round,
+                condition: at as u32,
+                restart: 0,
+                from_ns: at_ns + 500_000_000,
+                to_ns: at_ns + 1_300_000_000,
+                answered: (throughput * 0.8) as u64,
+                failed: 0,
+                throughput,
+                in_flight_mean: Some(in_flight as f64),
+                latency_mean_ns: Some(point.response_s * 1e9),
+                p50_ns: Some((point.response_s * 0.96e9) as u64),
+                p99_ns: Some((point.response_s * 1.8e9) as u64),
+                retained: squeezed.then_some(retained),
+                in_force: squeezed.then_some(true),
+                check: if squeezed {
+                    format!("left {retained:.3} of it")
+                } else {
+                    String::new()
+                },
+                server_cores: Some(point.busy[0]),
+                client_cores: Some(point.busy[1]),
+                steal_share: 0.001,
+            });
+            at_ns += 1_300_000_000;
+        }
+    }
+    Experiment {
+        seed: 42,
+        effort: Effort::Normal,
+        conditions,
+        windows,
+        out_of_reach: vec![
+            OutOfReach {
+                squeeze: Squeeze::OfferedLoad,
+                why: "a closed loop offers what the server takes".into(),
+            },
+            OutOfReach {
+                squeeze: Squeeze::BackendSpeed,
+                why: "no process behind the server was named (--backend-pid)".into(),
+            },
+        ],
+        setting: Setting {
+            server_cpus: vec![0],
+            client_cpus: vec![1],
+            in_flight_max: load.in_flight_max(),
+            own_engine: true,
+            downlink_bits: system.link_bits,
+            uplink_bits: system.link_bits,
+            ..Setting::default()
+        },
+        intervals,
+        cut_short: None,
+    }
+}
+
+/// A quick look without privilege: telemetry says it, squeezes do not speak against it.
+pub fn observed() -> Record {
+    let mut steps: Vec<Step> = [4, 16]
+        .iter()
+        .zip(0..)
+        .map(|(connections, index)| step(&SIMPLE, "/simple", index, load(*connections, 1), 29))
+        .collect();
+    let step = steps.last_mut().expect("two steps");
+    let doses = [(Squeeze::ClientSpeed, 0.8), (Squeeze::InFlight, 0.75)];
+    let mut experiment = experiment(&SIMPLE, &step.load, &doses, 3, 0.2);
+    experiment.effort = Effort::Quick;
+    let why = "a SCHED_FIFO thief needs CAP_SYS_NICE, and SIGSTOP a server of the same user";
+    experiment
+        .out_of_reach
+        .extend(
+            [Squeeze::ServerSpeed, Squeeze::ServerCapacity].map(|squeeze| OutOfReach {
+                squeeze,
+                why: why.into(),
+            }),
+        );
+    experiment.out_of_reach.push(OutOfReach {
+        squeeze: Squeeze::Downlink,
+        why: "there is no link on loopback".into(),
+    });
+    let notes: Vec<Caveat> = experiment
+        .out_of_reach
+        .iter()
+        .map(|out| Caveat::Note {
+            text: format!("{} was out of reach: {}", out.squeeze.label(), out.why),
+        })
+        .collect();
+    step.experiment = Some(experiment);
+    let verdict = step.verdict.as_mut().expect("steps are judged");
+    verdict.sentence = format!("By telemetry: {}", verdict.sentence);
+    verdict.detail = Some(format!("server-speed is out of reach: {why}"));
+    verdict.elasticities = BTreeMap::from([
+        (
+            "client-speed".into(),
+            Elasticity {
+                value: -0.3,
+                low: -1.17,
+                high: 0.57,
+                rounds: 3,
+            },
+        ),
+        (
+            "in-flight".into(),
+            Elasticity {
+                value: 0.27,
+                low: -2.5,
+                high: 3.04,
+                rounds: 3,
+            },
+        ),
+    ]);
+    verdict.evidence.insert(
+        0,
+        Evidence {
+            text: "windows with nothing squeezed differed by -6.4 % to 5.7 % from their neighbours"
+                .into(),
+            measure: "proof.null_effect".into(),
+            value: 0.01,
+        },
+    );
+    verdict.caveats.push(Caveat::Note {
+        text: "Windows with nothing squeezed: nothing against nothing is only known to be within -6.4 % and 5.7 %; it should be within 2 %.".into(),
+    });
+    verdict.caveats.push(Caveat::Note {
+        text: format!("Not proved: server-speed is out of reach: {why}."),
+    });
+    verdict.caveats.extend(notes);
+    record("find", "simple", steps)
+}
+
+/// Two settings in turn, of which some rounds were measured.
+pub fn settings(a: &System, b: &System, rounds: u32, measured: usize) -> Record {
+    let order = order_of_rounds(42, rounds);
+    let steps: Vec<Step> = order
+        .iter()
+        .zip(0..)
+        .take(measured)
+        .map(|((_, is_b), index)| {
+            let (system, path) = if *is_b { (b, "/read-gz") } else { (a, "/read") };
+            let mut load = load(64, 1);
+            load.stop.after = Nanos::from_secs(2);
+            load.warmup = Nanos::from_millis(300);
+            let mut step = step(system, path, index, load, 37);
+            step.name = format!("{} {}", if *is_b { "B" } else { "A" }, step.name);
+            step
+        })
+        .collect();
+    let found = ratios(&steps, &order);
+    let mut record = record("ab", "read", steps);
+    record.ab = Some(Ab {
+        a: "/read".into(),
+        b: "/read-gz".into(),
+        order,
+        ratios: found,
+    });
+    record
+}
+
+/// B is half the bytes.
+pub fn ab() -> Record {
+    let half = System {
+        down_bytes: 2_170.0,
+        server_s: 14.1e-6,
+        ..READ
+    };
+    settings(&READ, &half, 6, 12)
 }
 
 /// A study with claims of each outcome.
@@ -954,6 +1217,64 @@ pub fn hostile() -> Record {
     record
 }
 
+/// A proved wall and two settings, every label hostile.
+pub fn hostile_find() -> Record {
+    let mut record = proved();
+    record.id = HOSTILE.into();
+    record.plan.subject = Some(HOSTILE.into());
+    let step = record.steps.last_mut().expect("six steps");
+    step.target.url = HOSTILE.into();
+    step.target.address = HOSTILE.into();
+    if let Some(server) = &mut step.telemetry.server {
+        server.name = HOSTILE.into();
+    }
+    if let Some(link) = &mut step.telemetry.link {
+        link.interface = HOSTILE.into();
+        link.rate_bits = None;
+    }
+    let verdict = step.verdict.as_mut().expect("steps are judged");
+    verdict.sentence = HOSTILE.into();
+    verdict.detail = Some(HOSTILE.into());
+    let elasticity = verdict.elasticities["downlink"];
+    verdict.elasticities.insert(HOSTILE.into(), elasticity);
+    for evidence in &mut verdict.evidence {
+        evidence.text = HOSTILE.into();
+    }
+    verdict.caveats.push(Caveat::Note {
+        text: HOSTILE.into(),
+    });
+    let experiment = step.experiment.as_mut().expect("it was squeezed");
+    experiment.cut_short = Some(HOSTILE.into());
+    experiment.setting.backends = vec![HOSTILE.into()];
+    for out in &mut experiment.out_of_reach {
+        out.why = HOSTILE.into();
+    }
+    for condition in &mut experiment.conditions {
+        condition.how = HOSTILE.into();
+    }
+    for window in &mut experiment.windows {
+        window.check = HOSTILE.into();
+    }
+    record
+}
+
+/// Two settings, every label hostile.
+pub fn hostile_ab() -> Record {
+    let mut record = ab();
+    for step in &mut record.steps {
+        step.name = HOSTILE.into();
+        step.target.url = HOSTILE.into();
+    }
+    if let Some(ab) = &mut record.ab {
+        ab.a = HOSTILE.into();
+        ab.b = HOSTILE.into();
+        for ratio in &mut ab.ratios {
+            ratio.measure = format!("p{HOSTILE}");
+        }
+    }
+    record
+}
+
 /// A record without a step.
 pub fn empty() -> Record {
     let mut record = record("run", "empty", vec![]);
@@ -974,12 +1295,18 @@ fn make_all() -> Vec<(&'static str, Record)> {
         ("seven", seven_steps()),
         ("forty", forty_steps()),
         ("proved", proved()),
+        ("observed", observed()),
+        ("ab", ab()),
+        ("ab-equal", settings(&READ, &READ, 6, 12)),
+        ("ab-few", settings(&READ, &READ, 6, 4)),
         ("study", study()),
         ("open", open_loop()),
         ("many-cores", many_cores()),
         ("foreign", foreign()),
         ("interrupted", interrupted()),
         ("hostile", hostile()),
+        ("hostile-find", hostile_find()),
+        ("hostile-ab", hostile_ab()),
         ("empty", empty()),
     ]
 }

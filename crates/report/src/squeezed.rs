@@ -1,0 +1,358 @@
+//! An experiment as a reader looks at it: what each window had beside its own shams, each
+//! squeeze with its doses, what was out of reach and could have mattered, and the doubts
+//! without those that something else on the page says already.
+//!
+//! Nothing is estimated here: elasticities and their intervals are the judge's, and stand in
+//! the verdict. What is shown of the doses are the windows themselves and their median.
+//!
+//! ```text
+//!   sham ●────────┬─────● sham
+//!            base ┘ ↕ relative = squeezed / base
+//!                 ● squeezed
+//! ```
+
+use wallfinder_model::experiment::{Experiment, Squeeze, Window};
+use wallfinder_model::{Caveat, Record, Step};
+
+use crate::doubt::{self, Worded};
+use crate::words;
+
+/// From this use of a link on, a squeeze of it could have mattered.
+const LINK_USED: f64 = 0.7;
+
+/// One squeezed window beside its shams.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// What was left of the resource, as the check measured it, else as asked for.
+    pub retained: f64,
+    /// Throughput over that of the shams before and after.
+    pub relative: f64,
+    /// Whether the squeeze was in force, where that can be told.
+    pub in_force: Option<bool>,
+}
+
+/// A squeeze at one dose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dose {
+    /// What was asked to be left.
+    pub asked: f64,
+    /// How it was done.
+    pub how: String,
+    /// Its windows.
+    pub points: Vec<Point>,
+    /// Windows in force, not in force, and untold.
+    pub force: (usize, usize, usize),
+    /// What the check of the manipulation saw, in the last window of it that says so.
+    pub check: String,
+}
+
+impl Dose {
+    /// Median of what was left and of the relative throughput, over windows in force.
+    pub fn middle(&self) -> Option<(f64, f64)> {
+        let mut points: Vec<Point> = self
+            .points
+            .iter()
+            .copied()
+            .filter(|point| point.in_force != Some(false))
+            .collect();
+        let of = |points: &[Point], pick: fn(&Point) -> f64| {
+            let half = points.len() / 2;
+            match points.len() {
+                0 => None,
+                n if n % 2 == 1 => Some(pick(&points[half])),
+                _ => Some((pick(&points[half - 1]) + pick(&points[half])) / 2.0),
+            }
+        };
+        points.sort_by(|a, b| a.retained.total_cmp(&b.retained));
+        let retained = of(&points, |point| point.retained)?;
+        points.sort_by(|a, b| a.relative.total_cmp(&b.relative));
+        Some((retained, of(&points, |point| point.relative)?))
+    }
+
+    /// d ln(throughput) / d ln(resource) of its medians.
+    pub fn elasticity(&self) -> Option<f64> {
+        let (retained, relative) = self.middle()?;
+        let value = relative.ln() / retained.ln();
+        (retained < 0.99 && value.is_finite()).then_some(value)
+    }
+}
+
+/// Every squeeze of an experiment with its doses, the largest part left first; in the order
+/// of [`Squeeze::ALL`].
+pub fn squeezes(experiment: &Experiment) -> Vec<(Squeeze, Vec<Dose>)> {
+    let relative = relatives(experiment);
+    Squeeze::ALL
+        .into_iter()
+        .filter_map(|squeeze| {
+            let mut doses: Vec<Dose> = experiment
+                .conditions
+                .iter()
+                .enumerate()
+                .filter(|(_, condition)| condition.squeeze == Some(squeeze))
+                .map(|(at, condition)| {
+                    dose(
+                        experiment,
+                        &relative,
+                        at,
+                        condition.retained,
+                        &condition.how,
+                    )
+                })
+                .filter(|dose| dose.force != (0, 0, 0))
+                .collect();
+            doses.sort_by(|a, b| b.asked.total_cmp(&a.asked));
+            (!doses.is_empty()).then_some((squeeze, doses))
+        })
+        .collect()
+}
+
+fn dose(
+    experiment: &Experiment,
+    relative: &[Option<f64>],
+    condition: usize,
+    asked: f64,
+    how: &str,
+) -> Dose {
+    let own = || {
+        experiment
+            .windows
+            .iter()
+            .zip(relative)
+            .filter(|(window, _)| window.condition as usize == condition)
+    };
+    let count = |force| own().filter(|(window, _)| window.in_force == force).count();
+    Dose {
+        asked,
+        how: how.to_owned(),
+        points: own()
+            .filter_map(|(window, relative)| {
+                let retained = window
+                    .retained
+                    .filter(|retained| retained.is_finite() && *retained > 0.0)
+                    .unwrap_or(asked);
+                Some(Point {
+                    retained,
+                    relative: (*relative)?,
+                    in_force: window.in_force,
+                })
+            })
+            .collect(),
+        force: (count(Some(true)), count(Some(false)), count(None)),
+        check: own()
+            .map(|(window, _)| window.check.as_str())
+            .rfind(|check| !check.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
+    }
+}
+
+/// Whether a window had all machinery in place at no dose.
+pub fn is_sham(experiment: &Experiment, window: &Window) -> bool {
+    experiment
+        .conditions
+        .get(window.condition as usize)
+        .is_some_and(|condition| condition.squeeze.is_none())
+}
+
+/// Each window's throughput over the line between the nearest shams before and after it, of
+/// the same start of the subject.
+pub fn relatives(experiment: &Experiment) -> Vec<Option<f64>> {
+    let good = |window: &&Window| window.throughput.is_finite() && window.throughput > 0.0;
+    let mut shams: Vec<&Window> = experiment
+        .windows
+        .iter()
+        .filter(|window| is_sham(experiment, window))
+        .filter(good)
+        .collect();
+    shams.sort_by_key(|sham| sham.from_ns);
+    let middle = |window: &Window| window.from_ns as f64 / 2.0 + window.to_ns as f64 / 2.0;
+    experiment
+        .windows
+        .iter()
+        .map(|window| {
+            let own = || {
+                shams
+                    .iter()
+                    .filter(|sham| sham.restart == window.restart)
+                    .filter(|sham| !std::ptr::eq(**sham, window))
+            };
+            let before = own().rfind(|sham| sham.to_ns <= window.from_ns);
+            let after = own().find(|sham| sham.from_ns >= window.to_ns);
+            let base = match (before, after) {
+                (Some(before), Some(after)) => {
+                    let span = (middle(after) - middle(before)).max(1.0);
+                    let weight = ((middle(window) - middle(before)) / span).clamp(0.0, 1.0);
+                    let log =
+                        before.throughput.ln() * (1.0 - weight) + after.throughput.ln() * weight;
+                    log.exp()
+                }
+                (Some(one), None) | (None, Some(one)) => one.throughput,
+                (None, None) => return None,
+            };
+            let relative = window.throughput / base;
+            (relative.is_finite() && relative >= 0.0).then_some(relative)
+        })
+        .collect()
+}
+
+/// From the start of the load to the end of the last window or slice.
+pub fn length_ns(experiment: &Experiment) -> u64 {
+    let windows = experiment.windows.iter().map(|window| window.to_ns);
+    let slices = experiment.intervals.iter().map(|slice| slice.at_ns);
+    windows.chain(slices).max().unwrap_or(0)
+}
+
+/// Squeezes that were out of reach and could have mattered at this load, by what they lack.
+pub fn missing(step: &Step) -> Vec<(Vec<Squeeze>, String)> {
+    let Some(experiment) = &step.experiment else {
+        return Vec::new();
+    };
+    let mut missing: Vec<(Vec<Squeeze>, String)> = Vec::new();
+    for out in &experiment.out_of_reach {
+        if !could_matter(step, experiment, out.squeeze) {
+            continue;
+        }
+        match missing.iter_mut().find(|(_, why)| *why == out.why) {
+            Some((squeezes, _)) => squeezes.push(out.squeeze),
+            None => missing.push((vec![out.squeeze], out.why.clone())),
+        }
+    }
+    missing
+}
+
+fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool {
+    let setting = &experiment.setting;
+    let squeezed = |squeeze: Squeeze| {
+        experiment.windows.iter().any(|window| {
+            let condition = experiment.conditions.get(window.condition as usize);
+            condition.is_some_and(|condition| condition.squeeze == Some(squeeze))
+        })
+    };
+    let link = step.telemetry.link.as_ref();
+    let limited = |bits: Option<f64>, share: Option<f64>| {
+        let rate = bits.is_some() || link.is_some_and(|link| link.rate_bits.is_some());
+        // A link of a known rate that is far from full cannot be the wall.
+        match share {
+            Some(share) => rate && share >= LINK_USED,
+            None => rate || link.is_none(),
+        }
+    };
+    match squeeze {
+        Squeeze::ServerSpeed | Squeeze::ClientSpeed => true,
+        // On one processor the speed says it all, unless there is a quota.
+        Squeeze::ServerCapacity => {
+            !squeezed(Squeeze::ServerSpeed)
+                || setting.server_cpus.len() != 1
+                || setting.server_quota_cores.is_some()
+        }
+        Squeeze::ClientCapacity => {
+            !squeezed(Squeeze::ClientSpeed) && !setting.own_engine
+                || setting.client_quota_cores.is_some()
+        }
+        Squeeze::Downlink => limited(
+            setting.downlink_bits,
+            link.and_then(|link| link.downlink_share),
+        ),
+        Squeeze::Uplink => limited(setting.uplink_bits, link.and_then(|link| link.uplink_share)),
+        Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
+        Squeeze::ThinkTime => !setting.open_loop && !squeezed(Squeeze::InFlight),
+        Squeeze::OfferedLoad => setting.open_loop,
+        Squeeze::BackendSpeed => !setting.backends.is_empty(),
+    }
+}
+
+/// The doubts of a run and of some of its steps, without those that the sentence, the
+/// detail or the list of what was out of reach say already.
+pub fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+    let steps: Vec<&Step> = steps.into_iter().collect();
+    let mut said: Vec<String> = Vec::new();
+    for step in &steps {
+        let verdict = step.verdict.iter();
+        said.extend(verdict.map(|verdict| plain(&verdict.sentence)));
+    }
+    let proved = record.ab.is_some() || steps.iter().any(|step| step.experiment.is_some());
+    doubt::of_kept(record, steps.iter().copied(), |caveat| {
+        !(proved && is_said(caveat, &said, &steps))
+    })
+    .into_iter()
+    .map(|worded| Worded {
+        fact: words::with_names(&worded.fact),
+        ..worded
+    })
+    .collect()
+}
+
+fn is_said(caveat: &Caveat, said: &[String], steps: &[&Step]) -> bool {
+    let text = match caveat {
+        // No wall leans on them.
+        Caveat::CountersUnavailable => return true,
+        Caveat::Note { text } => text,
+        Caveat::Incomplete { what } => what,
+        _ => return false,
+    };
+    let bare = text.strip_prefix("Not proved: ").unwrap_or(text);
+    let out_of_reach = steps
+        .iter()
+        .filter_map(|step| step.experiment.as_ref())
+        .flat_map(|experiment| &experiment.out_of_reach)
+        .any(|out| is_about(bare, out.squeeze.label()));
+    out_of_reach || said.iter().any(|said| said.contains(&plain(bare)))
+}
+
+/// Whether a text says of a squeeze that it was out of reach.
+fn is_about(text: &str, label: &str) -> bool {
+    let rest = text.get(label.len()..);
+    let same = text
+        .get(..label.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(label));
+    same && rest.is_some_and(|rest| {
+        rest.starts_with(" is out of reach") || rest.starts_with(" was out of reach")
+    })
+}
+
+/// Whether a verdict's detail says only what is listed as out of reach.
+pub fn is_out_of_reach(detail: &str) -> bool {
+    Squeeze::ALL
+        .iter()
+        .any(|squeeze| is_about(detail, squeeze.label()))
+}
+
+/// For comparing: lower case, no full stop.
+fn plain(text: &str) -> String {
+    text.trim_end_matches('.').to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_reach_is_known_by_its_words() {
+        assert!(is_out_of_reach("server-speed is out of reach: nothing"));
+        assert!(is_out_of_reach("Server-speed was out of reach: nothing"));
+        assert!(!is_out_of_reach("a pool of 4"));
+        assert!(!is_out_of_reach("ßß"));
+    }
+
+    #[test]
+    fn a_dose_is_read_by_its_median() {
+        let point = |relative| Point {
+            retained: 0.8,
+            relative,
+            in_force: Some(true),
+        };
+        let out = Point {
+            in_force: Some(false),
+            ..point(0.1)
+        };
+        let dose = Dose {
+            asked: 0.8,
+            how: String::new(),
+            points: vec![point(0.79), point(0.81), point(0.8), out],
+            force: (3, 1, 0),
+            check: String::new(),
+        };
+        assert_eq!(dose.middle(), Some((0.8, 0.8)));
+        assert!((dose.elasticity().unwrap() - 1.0).abs() < 1e-9);
+    }
+}
