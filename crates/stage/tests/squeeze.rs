@@ -15,6 +15,7 @@ use wallfinder_stage::Lever;
 use wallfinder_stage::group::{Control, Group};
 use wallfinder_stage::pauses::Pauses;
 use wallfinder_stage::squeeze::{Capacity, Scene, Side, Speed, reach};
+use wallfinder_stage::undo::{Remain, clean, remains};
 use wallfinder_sys::process::allowed_cpus;
 
 /// A shell that spins on one processor, with a child that waits.
@@ -313,6 +314,62 @@ fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
     let pid = helper.pid();
     helper.end();
     assert!(things_of(pid).is_empty() && is_free());
+}
+
+#[test]
+fn what_a_killed_keeper_could_not_undo_is_found_and_removed() {
+    if no_version_1() {
+        return;
+    }
+    let _turn = turn();
+    let spinner = Spinner::on(last_cpu());
+    let pid = spinner.pid();
+    let steps = [
+        "lab=50mbit".to_owned(),
+        format!("quota={pid}:0.5"),
+        format!("thief={}", last_cpu()),
+        format!("frozen={pid}"),
+    ];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let mut helper = Steps::begin(&steps);
+    for _ in &steps {
+        helper.next();
+    }
+    let below = children_of(helper.pid());
+    let is_keeper = |pid: &&u32| {
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        words.is_ok_and(|words| words.contains("--keep"))
+    };
+    let keeper = below.iter().find(is_keeper).expect("a keeper");
+    let tag = format!("wf-{}-", helper.pid());
+    let of_it = || -> Vec<Remain> {
+        let mut all = remains();
+        all.retain(|remain| remain.what.contains(&tag));
+        all
+    };
+    assert_eq!(of_it(), [], "it lives");
+    let keeper = rustix::process::Pid::from_raw(*keeper as i32).expect("a pid");
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).expect("killed");
+    helper.kill();
+    wait_until("its helpers are gone", || {
+        !below.iter().any(|pid| helper::is_running(*pid))
+    });
+    let left = of_it();
+    println!("{left:?}");
+    assert_eq!(
+        left.len(),
+        5,
+        "two namespaces, two groups, one of them frozen"
+    );
+    assert!(spinner.group("cpu").contains(&tag), "it is held still");
+    let cleaned = clean(&left);
+    assert_eq!(cleaned.failed, Vec::<String>::new());
+    assert_eq!(things_of(helper.pid()), Vec::<String>::new());
+    assert_eq!(
+        (spinner.group("cpu"), spinner.group("freezer")),
+        ("/".into(), "/".into())
+    );
+    assert_eq!(spinner.state(), 'R');
 }
 
 fn children_of(pid: u32) -> Vec<u32> {
