@@ -295,10 +295,13 @@ fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
                 .file_name()
                 .map_or_else(|| word.clone(), |name| name.to_string_lossy().into_owned()),
             (_, "-b" | "--body") if !word.starts_with('@') => "***".to_owned(),
-            (_, "--driver" | "--subject") => redacted_command(&word),
+            (_, "--driver" | "--subject" | "--driver-b" | "--subject-b") => redacted_command(&word),
             _ => match word.split_once('=') {
                 Some((flag @ "--body", _)) => format!("{flag}=***"),
-                Some((flag @ ("--driver" | "--subject"), command)) => {
+                Some((
+                    flag @ ("--driver" | "--subject" | "--driver-b" | "--subject-b"),
+                    command,
+                )) => {
                     format!("{flag}={}", redacted_command(command))
                 }
                 Some((flag, value)) if flag.starts_with("--") => {
@@ -315,7 +318,7 @@ fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Another program's command line, by what is known of such programs.
-fn redacted_command(command: &str) -> String {
+pub(crate) fn redacted_command(command: &str) -> String {
     match DriverSpec::parse(command) {
         Ok(spec) => spec.command(),
         Err(_) => "***".to_owned(),
@@ -360,6 +363,8 @@ mod tests {
             ]
         );
         let kept = line(&["w", "--driver", "wrk -H 'Authorization: hush' {url}"]).join(" ");
+        assert!(!kept.contains("hush"), "{kept}");
+        let kept = line(&["w", "--driver-b=wrk -H 'Authorization: hush' {url}"]).join(" ");
         assert!(!kept.contains("hush"), "{kept}");
     }
 }

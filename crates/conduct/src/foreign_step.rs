@@ -44,6 +44,26 @@ pub(crate) struct Exchange {
     answer_bytes: f64,
 }
 
+impl Exchange {
+    /// The same, as heavy as the driver's own report makes it: its requests have other
+    /// header fields than ours.
+    pub(crate) fn as_reported(self, measured: &Step, order: &StepOrder) -> Exchange {
+        let telemetry = &measured.telemetry;
+        let answers = measured.throughput * telemetry.window_ns as f64 / 1e9;
+        let Some(link) = &telemetry.link else {
+            return self;
+        };
+        let payload_bytes = link_payload(&link.totals, order) / answers.max(1.0);
+        if measured.driver.throughput_from != "report" || payload_bytes <= 0.0 {
+            return self;
+        }
+        Exchange {
+            payload_bytes,
+            ..self
+        }
+    }
+}
+
 pub(crate) fn run(
     order: &StepOrder,
     spec: &DriverSpec,

@@ -34,6 +34,11 @@ pub fn process_cpu_ns() -> u64 {
     read(ClockId::ProcessCPUTime)
 }
 
+/// Clock ticks of `/proc` in a second.
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,6 +73,14 @@ pub fn go_last() {
     let _ = rustix::process::setpriority_process(None, 15);
 }
 
+/// Lets the calling thread go before others, as far as its privilege allows: for work that
+/// must come at its time on a processor that a crowd of other threads fills.
+pub fn go_first() {
+    // Not vital: without it ticks come late, and say so.
+    let _ = rustix::process::setpriority_process(None, -10);
+    short_turns();
+}
+
 /// Lets whoever waits for this processor go first, once. Lanes that poll and the work beside
 /// them pass it to and fro in turns of some microseconds; the kernel's own turns are as long
 /// as its tick, 4 ms on many machines.

@@ -12,9 +12,9 @@ use crate::exit::Failed;
 use crate::flags::{AbFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::present::Presenter;
-use crate::session::Session;
+use crate::session::{Session, redacted_command};
 use crate::stand::{Stand, is_told_where};
-use crate::target::Url;
+use crate::target::{Url, redact};
 
 /// Shorter windows than this say little of a tail.
 const WINDOW_MIN: Nanos = Nanos::from_millis(300);
@@ -32,8 +32,10 @@ struct Setting {
 pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     check_conditions(&flags.target.require, &flags.target.threshold)?;
     let (mut a, mut b) = settings(flags)?;
-    let shared = a.flags.subject == b.flags.subject && a.flags.link == b.flags.link;
     let (url_a, mut url_b) = (Url::parse(&a.flags.url)?, Url::parse(&b.flags.url)?);
+    let shared = a.flags.subject == b.flags.subject
+        && a.flags.link == b.flags.link
+        && url_a.authority == url_b.authority;
     if !shared && flags.url_b.is_none() && a.flags.link.is_none() {
         url_b.port = other_port(&b, url_b.port)?;
     }
@@ -117,7 +119,7 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         [path_a, path_b] => {
             a.url = with_path(&flags.target.url, path_a);
             b.url = with_path(&flags.target.url, path_b);
-            lever(path_a, path_b);
+            lever(&redact(path_a), &redact(path_b));
         }
         _ => {
             return Err(Failed::usage(
@@ -138,7 +140,11 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
     let none = "none".to_owned();
     if let Some(subject) = &flags.subject_b {
         b.subject = Some(subject.clone());
-        lever(a.subject.as_ref().unwrap_or(&none), subject);
+        let shown = |command: &String| redacted_command(command);
+        lever(
+            &a.subject.as_ref().map_or(none.clone(), shown),
+            &shown(subject),
+        );
     }
     if let Some(link) = &flags.link_b {
         b.link = Some(link.clone());
@@ -147,7 +153,14 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
     let engine = "wallfinder".to_owned();
     if let Some(driver) = &flags.driver_b {
         b.driver = (driver != &engine).then(|| driver.clone());
-        lever(a.driver.as_ref().unwrap_or(&engine), driver);
+        let shown = |command: &String| match command == &engine {
+            true => engine.clone(),
+            false => redacted_command(command),
+        };
+        lever(
+            &a.driver.as_ref().map_or(engine.clone(), shown),
+            &shown(driver),
+        );
     }
     let connections_b = flags.connections_b.unwrap_or(flags.connections);
     let in_words = |count: u32| format!("{count} connections");

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use wallfinder_conduct::{StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof;
-use wallfinder_model::experiment::{Effort, Setting, Squeeze};
+use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Arrival, Nanos, Step};
 use wallfinder_stage::child::Shim;
@@ -234,7 +234,7 @@ fn proof_of(
         own_engine,
         downlink_bits: bits(&downlink),
         uplink_bits: bits(&uplink),
-        neighbours: Vec::new(),
+        neighbours: neighbours(server, stand),
         backends: flags
             .target
             .backend_pid
@@ -273,6 +273,18 @@ fn proof_of(
         out_of_reach: reach.out_of_reach,
         setting,
         null: flags.null,
+    }
+}
+
+/// Who else uses the server's processors, where telemetry says that somebody does.
+fn neighbours(server: Option<&FamilySummary>, stand: &Stand) -> Vec<Neighbour> {
+    /// Fewer cores than this are the machine's own housekeeping.
+    const CORES_MIN: f64 = 0.1;
+    match (server, &stand.server.family) {
+        (Some(server), Some(family)) if server.neighbour_cores >= CORES_MIN => {
+            sight::neighbours(&server.cpus_allowed, &family.pids, CORES_MIN)
+        }
+        _ => Vec::new(),
     }
 }
 

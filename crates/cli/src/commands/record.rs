@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use wallfinder_judge::ramp;
 use wallfinder_judge::require::{Requirement, require};
 use wallfinder_judge::thresholds::Threshold;
+use wallfinder_judge::{proof, ramp};
 use wallfinder_model::{Record, Verdict};
 use wallfinder_report::text::Paths;
 
@@ -50,7 +50,11 @@ pub(crate) fn open(run: &Path) -> Result<Record, Failed> {
 pub(crate) fn judge_steps(record: &mut Record) {
     let verdicts = ramp::verdicts(&record.steps, &record.environment);
     for (step, verdict) in record.steps.iter_mut().zip(verdicts) {
-        step.verdict = Some(verdict);
+        // Squeezes tell more than telemetry.
+        step.verdict = Some(match step.experiment {
+            Some(_) => proof::prove(step, &record.environment),
+            None => verdict,
+        });
     }
 }
 
@@ -84,15 +88,22 @@ pub(crate) fn check_conditions(
 }
 
 /// Holds a record to its conditions. A threshold is of every step; a requirement is of
-/// the ceiling: in a ramp, the step with the most throughput.
+/// the ceiling: in a ramp, the step with the most throughput. Where a step was squeezed,
+/// both are of that one.
 pub(crate) fn hold(
     record: &Record,
     requirement: &Option<String>,
     thresholds: &[String],
 ) -> Result<(), Failed> {
     let (requirement, thresholds) = conditions(requirement, thresholds)?;
+    // A `find` is held at its ceiling, where it was squeezed; its ramp is on the way there.
+    let proved = record.steps.iter().find(|step| step.experiment.is_some());
+    let held = match proved {
+        Some(step) => std::slice::from_ref(step),
+        None => record.steps.as_slice(),
+    };
     for threshold in &thresholds {
-        let mut crossings = record.steps.iter().map(|step| threshold.evaluate(step));
+        let mut crossings = held.iter().map(|step| threshold.evaluate(step));
         if record.steps.is_empty() {
             let message = "there is no step that a threshold could be measured on";
             return Err(Failed::with_code(exit::THRESHOLD, message));
@@ -104,9 +115,9 @@ pub(crate) fn hold(
     let Some(requirement) = requirement else {
         return Ok(());
     };
-    let verdicts: Vec<Verdict> = ramp::read(&record.steps, &record.environment)
+    let verdicts: Vec<Verdict> = ramp::read(held, &record.environment)
         .peak
-        .and_then(|peak| record.steps.get(peak.position)?.verdict.clone())
+        .and_then(|peak| held.get(peak.position)?.verdict.clone())
         .into_iter()
         .collect();
     let answer = require(requirement, &verdicts);

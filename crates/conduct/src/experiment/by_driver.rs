@@ -37,6 +37,8 @@ pub(super) struct Foreign {
     signals: Arc<Signals>,
     exchange: Exchange,
     in_flight: f64,
+    /// How long the driver's command lets it run, as far as that is known.
+    long: Duration,
     zero_ns: u64,
     run: Option<Run>,
     telemetry: Vec<Telemetry>,
@@ -67,8 +69,13 @@ impl Foreign {
             url: url.to_owned(),
             environment: environment.clone(),
             signals: Arc::clone(signals),
-            exchange: foreign_step::weigh(order)?,
+            exchange: foreign_step::weigh(order)?.as_reported(base, order),
             in_flight: base.load.in_flight_max() as f64,
+            long: match spec.load().stop.after.0 {
+                // A command that is not understood was given this much, if it takes a time.
+                0 => Duration::from_nanos(order.load.stop.after.0),
+                known => Duration::from_nanos(known),
+            },
             zero_ns: clock::monotonic_ns(),
             run: None,
             telemetry: Vec::new(),
@@ -92,7 +99,7 @@ impl Foreign {
         self.run = Some(Run {
             driver,
             sampler,
-            until: started + Duration::from_nanos(self.spec.load().stop.after.0),
+            until: started + self.long,
         });
         self.sleep(RISE)
     }
@@ -135,7 +142,7 @@ impl Source for Foreign {
 
     fn last_for(&mut self, time: Duration) -> Result<(), ConductError> {
         let needed = time + END_MARGIN;
-        let long = Duration::from_nanos(self.spec.load().stop.after.0);
+        let long = self.long;
         if long < RISE + needed {
             return Err(ConductError::Driver(format!(
                 "the driver's load of {:.1} s is too short to measure anything under a squeeze; \
@@ -157,14 +164,12 @@ impl Source for Foreign {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Seen, ConductError> {
+    fn end(&mut self) -> Result<Option<Seen>, ConductError> {
         let from_ns = self.from_ns;
         let run = self.run()?;
         let to_ns = run.sampler.mark("window");
         if !run.driver.poll() {
-            return Err(ConductError::Driver(
-                "the driver ended before its time".to_owned(),
-            ));
+            return Ok(None);
         }
         let telemetry = run.sampler.summarise(from_ns, to_ns);
         let link = telemetry.link.as_ref().map(|link| link.totals);
@@ -174,13 +179,13 @@ impl Source for Foreign {
         })?;
         let answers = foreign_step::answers(&link, &self.order, self.exchange);
         let seconds = (to_ns - from_ns).max(1) as f64 / 1e9;
-        Ok(Seen {
+        Ok(Some(Seen {
             from_ns: from_ns.max(0) as u64,
             to_ns: to_ns.max(0) as u64,
             answered: answers.round() as u64,
             throughput: answers / seconds,
             ..Seen::default()
-        })
+        }))
     }
 
     fn intervals(&mut self) -> Vec<Interval> {

@@ -178,7 +178,7 @@ impl Source for Engine {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Seen, ConductError> {
+    fn end(&mut self) -> Result<Option<Seen>, ConductError> {
         let number = self.segments;
         self.set(Setting {
             segment: 0,
@@ -190,7 +190,7 @@ impl Source for Engine {
             unreachable!("only a segment is wanted");
         };
         let quantile = |name: &str| segment.quantiles_ns.get(name).copied();
-        Ok(Seen {
+        Ok(Some(Seen {
             from_ns: segment.from_ns,
             to_ns: segment.to_ns,
             answered: segment.answered,
@@ -200,7 +200,7 @@ impl Source for Engine {
             latency_mean_ns: (segment.latency_mean_ns > 0.0).then_some(segment.latency_mean_ns),
             p50_ns: quantile("p50"),
             p99_ns: quantile("p99"),
-        })
+        }))
     }
 
     fn intervals(&mut self) -> Vec<Interval> {

@@ -137,10 +137,10 @@ impl Hands {
         }
         if let Some(at) = wanted {
             self.pulled = Some(at);
-            set(
-                &mut *self.levers[at],
-                if self.null { 1.0 } else { retained },
-            )?;
+            let lever = &mut *self.levers[at];
+            // Where a lever cannot go so far, its check says how far it went.
+            let within = retained.max(lever.retained_min());
+            set(lever, if self.null { 1.0 } else { within })?;
         }
         Ok(())
     }

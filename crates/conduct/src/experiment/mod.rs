@@ -102,8 +102,8 @@ pub(crate) trait Source {
     fn last_for(&mut self, time: Duration) -> Result<(), ConductError>;
     /// Begins to measure.
     fn begin(&mut self, hands: &Hands) -> Result<(), ConductError>;
-    /// Ends the window; the load goes on.
-    fn end(&mut self) -> Result<Seen, ConductError>;
+    /// Ends the window; the load goes on. `None` where the load did not last for all of it.
+    fn end(&mut self) -> Result<Option<Seen>, ConductError>;
     /// Slices that have ended since the last call.
     fn intervals(&mut self) -> Vec<Interval>;
     /// Ends the load, and gives telemetry of each window.
@@ -200,12 +200,11 @@ impl Times {
     /// ones take.
     fn of(base: &Step, effort: Effort) -> Times {
         const ANSWERS_MIN: f64 = 1_000.0;
-        const WINDOW_MAX_S: f64 = 4.0;
         const WASH_OUT_MAX_S: f64 = 2.0;
-        let (wash_out_s, window_s) = match effort {
-            Effort::Quick => (0.35, 0.75),
-            Effort::Normal => (0.5, 1.0),
-            Effort::Thorough => (0.5, 1.5),
+        let (wash_out_s, window_s, window_max_s) = match effort {
+            Effort::Quick => (0.35, 0.75, 1.25),
+            Effort::Normal => (0.5, 1.0, 2.0),
+            Effort::Thorough => (0.5, 1.5, 4.0),
         };
         let p99_s = base
             .latency
@@ -219,7 +218,7 @@ impl Times {
         };
         Times {
             wash_out: seconds(wash_out_s, 5.0 * p99_s, WASH_OUT_MAX_S),
-            window: seconds(window_s, answers_s, WINDOW_MAX_S),
+            window: seconds(window_s, answers_s, window_max_s),
         }
     }
 
@@ -228,6 +227,8 @@ impl Times {
     }
 }
 
+/// How often a window is tried whose load ended within it.
+const TRIES_MAX: u32 = 3;
 /// Interrupted by a signal.
 const INTERRUPTED: &str = "interrupted";
 
@@ -296,15 +297,26 @@ impl Conducting<'_> {
                 left: self.times.each() * windows_left,
             },
         );
-        self.source.last_for(self.times.each())?;
         self.hands.squeeze(condition.squeeze, condition.retained)?;
-        self.source.wash_out(&self.hands)?;
-        self.pass(self.times.wash_out)?;
-        self.source.begin(&self.hands)?;
-        self.hands.begin_window();
-        self.pass(self.times.window)?;
-        let check = self.hands.end_window();
-        let seen = self.source.end()?;
+        let mut tries = 0;
+        let (seen, check) = loop {
+            self.source.last_for(self.times.each())?;
+            self.source.wash_out(&self.hands)?;
+            self.pass(self.times.wash_out)?;
+            self.source.begin(&self.hands)?;
+            self.hands.begin_window();
+            self.pass(self.times.window)?;
+            let check = self.hands.end_window();
+            if let Some(seen) = self.source.end()? {
+                break (seen, check);
+            }
+            tries += 1;
+            if tries == TRIES_MAX {
+                return Err(ConductError::Driver(
+                    "the driver ended before its time, again and again".to_owned(),
+                ));
+            }
+        };
         self.windows += 1;
         Ok(Window {
             round: self.round,

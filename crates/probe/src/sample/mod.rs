@@ -103,6 +103,11 @@ impl Sampler {
     pub fn start(setup: Setup) -> Result<Sampler, StartError> {
         let tick = setup.tick.clamp(TICK_MIN, TICK_MAX);
         let pin = setup.pin;
+        let own = [std::process::id()];
+        let lanes = setup
+            .client
+            .as_ref()
+            .is_none_or(|client| client.pids == own);
         let eye = Eye::open(&setup).map_err(StartError::NoProc)?;
         let store = Store::new(&setup, tick, eye.interface());
         let shared = Arc::new(Shared {
@@ -115,7 +120,7 @@ impl Sampler {
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("wf-probe".to_owned())
-            .spawn(move || of_thread.run(tick, pin))
+            .spawn(move || of_thread.run(tick, pin, lanes))
             .map_err(StartError::NoThread)?;
         Ok(Sampler {
             shared,
@@ -173,13 +178,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn run(&self, tick: Duration, pin: Option<u32>) {
+    fn run(&self, tick: Duration, pin: Option<u32>, lanes: bool) {
         if let Some(cpu) = pin {
             // Where it may not be pinned it samples all the same.
             let _ = process::pin_to(&[cpu]);
         }
-        // On a lane's processor a tick of half a millisecond would hold the lane up.
-        process::go_last();
+        if lanes {
+            // On a lane's processor a tick of half a millisecond would hold the lane up.
+            process::go_last();
+        } else {
+            // The threads of a foreign driver may be many, and would starve it for seconds.
+            process::go_first();
+        }
         let started = Instant::now();
         let mut due = tick;
         while self.sleep_until(started + due) {
