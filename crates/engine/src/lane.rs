@@ -863,6 +863,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 schedule.set_pace(elapsed_ns, setting.pace);
             }
         }
+        if let Some(schedule) = &mut self.schedule
+            && setting.segment == 0
+        {
+            // What is overdue stays unsent: a queue from one setting would be the next one's
+            // load, and an overloaded server's grows until every request is late.
+            schedule.take_until(now.saturating_sub(zero_ns));
+        }
         self.pause_ns = setting.think.0
             + match self.plan.load.arrival {
                 Arrival::Closed { think } => think.0,

@@ -24,7 +24,8 @@ use wallfinder_sys::clock;
 /// What a lane is to do until the next change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Number of the segment that begins; 0: none is counted.
+    /// Number of the segment that begins; 0: none is counted, and what an open loop has
+    /// due and not sent stays unsent.
     pub segment: u32,
     /// What is left of a lane's speed, above 0 and at most 1: for the rest of its working
     /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
