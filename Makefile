@@ -42,6 +42,7 @@ test: build drivers ## Everything that must hold: style, unit tests, black-box t
 	@cd subjects/go && go test -p $(JOBS) ./...
 	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
 	@$(CARGO) test --workspace --locked -j $(JOBS)
+	@$(MAKE) --no-print-directory walls ARGS='--smoke --again 2'
 
 .PHONY: check
 check: ## Formatting and lints, as errors.

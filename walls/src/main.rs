@@ -12,7 +12,7 @@ use clap::Parser;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::found::Found;
 use wallfinder_walls::scenario::Scenario;
-use wallfinder_walls::score::{self, Outcome, Score};
+use wallfinder_walls::score::{self, Mark, Outcome, Score};
 use wallfinder_walls::suite::{SMOKE, SUITE};
 use wallfinder_walls::table;
 
@@ -32,6 +32,10 @@ struct Flags {
     /// Every scenario so often, each time with another seed.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
+    /// Ask again, with another seed, where nothing was answered, so often. A wrong answer is
+    /// never asked again.
+    #[arg(long, default_value_t = 0)]
+    again: u64,
     /// Keep everything in this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,8 +79,16 @@ fn run(flags: &Flags) -> Result<bool, String> {
     let mut outcomes = Vec::new();
     for seed in 1..=flags.repeat {
         for scenario in &wanted {
-            let outcome = run_one(&apparatus, scenario, seed);
+            let mut outcome = run_one(&apparatus, scenario, seed);
             print!("{}", table::line(scenario, &outcome));
+            for try_number in 1..=flags.again {
+                if outcome.mark != Mark::Unanswered {
+                    break;
+                }
+                // Seeds of their own, apart from those of repeats.
+                outcome = run_one(&apparatus, scenario, seed + 1_000 * try_number);
+                print!("{}", table::line(scenario, &outcome));
+            }
             outcomes.push(outcome);
             // After each: a suite of two hours may be cut short.
             keep(flags.json.as_deref(), &outcomes)?;

@@ -72,7 +72,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "client-quota",
-        flags: "-c 16 --client-quota 0.3",
+        flags: "-c 256 --client-quota 0.1",
         expect: made_of(&[ClientCpu], Some("quota|throttl")),
         ..PLAIN
     },

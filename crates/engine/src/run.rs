@@ -343,12 +343,14 @@ fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
         let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
         each + u64::from(u64::from(lane) < rest)
     };
+    // By us, or by whoever started us (taskset).
+    let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     (0..lanes)
         .map(|lane| LanePlan {
             lane,
             lanes,
             connections: part(u64::from(spec.load.connections), lane) as u32,
-            pinned: !spec.cpus.is_empty(),
+            pinned,
             requests: spec.load.stop.requests.map(|whole| part(whole, lane)),
             load: spec.load.clone(),
             seed: spec.seed,

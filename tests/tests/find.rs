@@ -1,0 +1,275 @@
+//! `find` and `ab` as their users run them: what is squeezed, what is said without
+//! privilege, what is left behind when they are stopped.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use wallfinder_tests::{Double, Place, alone, json_at, program, skip, subjects, together};
+
+/// Network namespaces, control groups and journals that bear this tool's tag.
+fn things_of_ours() -> Vec<String> {
+    let folders = [
+        ("/run/netns", "wf-"),
+        ("/run/wallfinder", "wf-"),
+        ("/sys/fs/cgroup/cpu", "wallfinder-"),
+        ("/sys/fs/cgroup/freezer", "wallfinder-"),
+    ];
+    let mut found = Vec::new();
+    for (folder, prefix) in folders {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        found.extend(names.filter(|name| name.starts_with(prefix)));
+    }
+    found
+}
+
+fn has_apparatus() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let has_groups = Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
+    let has = is_root && has_groups && program("ip").is_some() && program("tc").is_some();
+    if !has {
+        skip("it needs root, ip and tc, and version 1 of control groups");
+    }
+    has
+}
+
+fn squeezed(record: &Value) -> &Value {
+    let steps = record["steps"].as_array().unwrap();
+    steps
+        .iter()
+        .find(|step| step["experiment"].is_object())
+        .unwrap_or_else(|| panic!("no step was squeezed: {record:#}"))
+}
+
+#[test]
+fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--subject",
+        "catalogue",
+        "--link",
+        "200mbit",
+        "--what-if",
+        "downlink=2",
+        "-c",
+        "32",
+        "-q",
+        "http://subject:8083/read",
+    ];
+    let ran = place.run(&args).ends_with(0);
+    assert!(ran.said().contains("WHAT IF"), "{}", ran.said());
+    let record = place.record();
+    let step = squeezed(&record);
+    let experiment = &step["experiment"];
+    assert_eq!(experiment["cut_short"], Value::Null);
+    let conditions = experiment["conditions"].as_array().unwrap();
+    let squeezes: Vec<&str> = conditions
+        .iter()
+        .filter_map(|condition| condition["squeeze"].as_str())
+        .collect();
+    for squeeze in [
+        "server-speed",
+        "server-capacity",
+        "client-speed",
+        "downlink",
+        "uplink",
+        "in-flight",
+    ] {
+        assert!(squeezes.contains(&squeeze), "{squeeze}: {squeezes:?}");
+    }
+    for window in experiment["windows"].as_array().unwrap() {
+        assert_ne!(window["in_force"], false, "{window:#}");
+    }
+    // A fifth of the rate of a tbf is taken from everybody alike: no noise hides this.
+    let downlink = json_at(&step["verdict"], "/elasticities/downlink/value");
+    let value = downlink.as_f64().unwrap();
+    assert!((0.8..1.2).contains(&value), "{:#}", step["verdict"]);
+    assert_ne!(
+        step["verdict"]["how"], "proved",
+        "three rounds prove nothing"
+    );
+    let run = place.last_run();
+    place.run(&["judge", run.to_str().unwrap()]).ends_with(0);
+    let again = place.run(&["judge", run.to_str().unwrap(), "--format", "json"]);
+    let judged = again.ends_with(0).json();
+    assert_eq!(squeezed(&judged)["verdict"], step["verdict"]);
+    assert_eq!(things_of_ours(), Vec::<String>::new());
+}
+
+#[test]
+fn a_find_that_is_stopped_seals_what_it_has_and_leaves_nothing() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    for (signal, code, after_ms) in [
+        (Signal::INT, Some(130), 6_000),
+        (Signal::TERM, Some(143), 1_500),
+        (Signal::KILL, None, 5_000),
+    ] {
+        let place = Place::new();
+        let running = place.start(&[
+            "find",
+            "--subject",
+            "catalogue",
+            "--link",
+            "100mbit",
+            "-c",
+            "16",
+            "http://subject:8083/read",
+        ]);
+        thread::sleep(Duration::from_millis(after_ms));
+        running.signal(signal);
+        let ran = running.wait(Duration::from_secs(20));
+        if let Some(code) = code {
+            ran.ends_with(code);
+            let record = place.record();
+            assert_eq!(record["complete"], false);
+        } else {
+            // The keeper cleans up after it.
+            for _ in 0..100 {
+                if things_of_ours().is_empty() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+        assert_eq!(things_of_ours(), Vec::<String>::new(), "{signal:?}");
+    }
+}
+
+#[test]
+fn without_privilege_find_proves_less_and_says_what_is_missing() {
+    let _turn = alone();
+    if !rustix::process::geteuid().is_root() {
+        skip("it needs root, to give its privilege up");
+        return;
+    }
+    let Some(setpriv) = program("setpriv") else {
+        skip("it needs setpriv");
+        return;
+    };
+    let (place, double) = (Place::new(), Double::plain());
+    // The place is root's: let everybody write there.
+    Command::new("chmod")
+        .args(["-R", "a+rwx", place.path().to_str().unwrap()])
+        .status()
+        .unwrap();
+    let url = double.url("/");
+    let wrapper = [
+        setpriv.to_str().unwrap(),
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+    ];
+    let args = ["find", "--effort", "quick", "-c", "8", "-q", &url];
+    let ran = place
+        .start_as(&wrapper, &args)
+        .wait(Duration::from_secs(120))
+        .ends_with(0);
+    let record = place.record();
+    let verdict = &squeezed(&record)["verdict"];
+    assert_ne!(verdict["how"], "proved", "{verdict:#}");
+    let missing = squeezed(&record)["experiment"]["out_of_reach"].to_string();
+    assert!(missing.contains("server-speed"), "{missing}");
+    assert!(ran.said().contains("out of reach"), "{}", ran.said());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_started() {
+    let _turn = together();
+    let place = Place::new();
+    let url = "http://127.0.0.1:9/";
+    for (args, word) in [
+        (&["find", url, "--what-if", "memory=2"][..], "memory"),
+        (&["find", url, "--what-if", "downlink=0"], "downlink"),
+        (&["find", url, "--link", "1gbit"], "--subject"),
+        (
+            &["find", url, "--subject", "catalogue", "--link", "1gbit"],
+            "subject",
+        ),
+        (
+            &[
+                "find",
+                "http://subject/",
+                "--subject",
+                "catalogue",
+                "--link",
+                "fast",
+            ],
+            "fast",
+        ),
+        (&["find", url, "--server-quota", "0"], "server-quota"),
+        (&["ab", url, "--rounds", "2"], "rounds"),
+        (&["ab", url, "--path", "/a"], "--path"),
+        (&["ab", url, "--subject-b", "catalogue"], "--subject"),
+    ] {
+        let ran = place.run(args).ends_with(2);
+        assert!(ran.err.contains(word), "{args:?}: {}", ran.err);
+    }
+    assert!(place.runs().is_empty());
+}
+
+#[test]
+fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
+    let _turn = alone();
+    let Some(_) = subjects() else { return };
+    let place = Place::new();
+    let args = [
+        "ab",
+        "--subject",
+        "catalogue",
+        "--path",
+        "/simple,/compute",
+        "--rounds",
+        "4",
+        "-d",
+        "2s",
+        "-c",
+        "16",
+        "-q",
+        "http://subject:8083/",
+    ];
+    let ran = place.run(&args).ends_with(0);
+    let ab = &place.record()["ab"];
+    assert_eq!(ab["order"].as_array().unwrap().len(), 8);
+    let ratio = |measure: &str| {
+        let ratios = ab["ratios"].as_array().unwrap();
+        let found = ratios.iter().find(|ratio| ratio["measure"] == measure);
+        found.unwrap_or_else(|| panic!("{measure}: {ab:#}")).clone()
+    };
+    // `/compute` takes several times the CPU of `/simple`.
+    let cpu = ratio("server-cpu");
+    assert!(cpu["low"].as_f64().unwrap() > 1.2, "{cpu:#}");
+    assert_eq!(cpu["differs"], true);
+    let throughput = ratio("throughput");
+    assert!(throughput["high"].as_f64().unwrap() < 1.0, "{throughput:#}");
+    assert!(ran.said().contains("/compute"), "{}", ran.said());
+}
+
+#[test]
+fn a_second_url_is_a_second_server() {
+    let _turn = together();
+    let (place, first, second) = (Place::new(), Double::plain(), Double::plain());
+    let (a, b) = (first.url("/"), second.url("/"));
+    let args = [
+        "ab", &a, "--url-b", &b, "--rounds", "3", "-d", "900ms", "-c", "2", "-q",
+    ];
+    place.run(&args).ends_with(0);
+    assert!(first.requests() > 10 && second.requests() > 10);
+}
