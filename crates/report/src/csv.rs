@@ -1,20 +1,40 @@
-//! One row for each step, and one row for each interval, as CSV (RFC 4180).
+//! A record as CSV (RFC 4180): one row for each step; of a `find` one for each window of its
+//! experiment; of an `ab` one for each step with its setting and round, and one for each
+//! ratio. And one row for each interval.
 //!
 //! Times are in nanoseconds, shares in 0..1, sizes in bytes; a value that is not known is
-//! an empty field. The first row names the columns; [`STEP_COLUMNS`] and
-//! [`INTERVAL_COLUMNS`] say what they hold.
+//! an empty field. The first row names the columns; [`STEP_COLUMNS`],
+//! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`] and [`RATIO_COLUMNS`] say what they hold.
 
 use crate::look::clean;
+use wallfinder_model::experiment::{Condition, Experiment, Window};
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::record::{Histogram, Interval};
+use wallfinder_model::record::{Histogram, Interval, Ratio};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, quantile};
-use crate::words;
+use crate::{squeezed, words};
 
 /// What a column takes a value from.
 type StepCell = fn(&Step, &Figures) -> Cell;
 type IntervalCell = fn(&Step, &Interval) -> Cell;
+type WindowCell = fn(&WindowOf<'_>) -> Cell;
+type RatioCell = fn(&Ratio) -> Cell;
+
+/// A window, the experiment that it is of, and its throughput over that of its shams.
+#[derive(Debug)]
+pub struct WindowOf<'r> {
+    experiment: &'r Experiment,
+    window: &'r Window,
+    relative: Option<f64>,
+}
+
+impl WindowOf<'_> {
+    fn condition(&self) -> Option<&Condition> {
+        let index = self.window.condition as usize;
+        self.experiment.conditions.get(index)
+    }
+}
 
 /// A column: its name, what it holds, and where that comes from.
 #[derive(Debug)]
@@ -99,7 +119,7 @@ macro_rules! column {
     };
 }
 
-/// The columns of [`steps`].
+/// The columns of [`each_step`].
 pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("index", "position in the run, from 0", |s, _| Cell::Whole(
         s.index.into()
@@ -331,6 +351,93 @@ pub const INTERVAL_COLUMNS: &[Column<IntervalCell>] = &[
     ),
 ];
 
+/// The columns of the windows of an experiment.
+pub const WINDOW_COLUMNS: &[Column<WindowCell>] = &[
+    column!("round", "round, from 0", |w| Cell::Whole(
+        w.window.round.into()
+    )),
+    column!("squeeze", "what was squeezed; `sham` for nothing", |w| w
+        .condition()
+        .map_or(Cell::Unknown, |condition| Cell::Text(
+            condition
+                .squeeze
+                .map_or("sham", |squeeze| squeeze.label())
+                .to_owned()
+        ))),
+    column!("retained_asked", "what was to be left, 0..1", |w| {
+        Cell::maybe(w.condition().map(|condition| condition.retained))
+    }),
+    column!("retained", "what was left by the check, 0..1", |w| {
+        Cell::maybe(w.window.retained)
+    }),
+    column!("in_force", "1 or 0; empty where it cannot be told", |w| {
+        w.window
+            .in_force
+            .map_or(Cell::Unknown, |held| Cell::Whole(held.into()))
+    }),
+    column!("restart", "which start of the subject, from 0", |w| {
+        Cell::Whole(w.window.restart.into())
+    }),
+    column!("from_ns", "from the start of the experiment", |w| count(
+        w.window.from_ns
+    )),
+    column!("to_ns", "its end", |w| count(w.window.to_ns)),
+    column!("throughput", "good answers per second", |w| Cell::Real(
+        w.window.throughput
+    )),
+    column!(
+        "relative",
+        "throughput over that of the shams before and after",
+        |w| Cell::maybe(w.relative)
+    ),
+    column!("answered", "good answers", |w| count(w.window.answered)),
+    column!("failed", "failures", |w| count(w.window.failed)),
+    column!("in_flight_mean", "mean requests in flight", |w| {
+        Cell::maybe(w.window.in_flight_mean)
+    }),
+    column!("latency_mean_ns", "from the intended instant", |w| {
+        Cell::maybe(w.window.latency_mean_ns)
+    }),
+    column!("latency_p50_ns", "median", |w| {
+        w.window.p50_ns.map_or(Cell::Unknown, count)
+    }),
+    column!("latency_p99_ns", "99th percentile", |w| {
+        w.window.p99_ns.map_or(Cell::Unknown, count)
+    }),
+    column!("server_cores", "cores that the server used", |w| {
+        Cell::maybe(w.window.server_cores)
+    }),
+    column!("client_cores", "cores that the client used", |w| {
+        Cell::maybe(w.window.client_cores)
+    }),
+    column!("steal_share", "taken by the hypervisor, 0..1", |w| {
+        Cell::Real(w.window.steal_share)
+    }),
+    column!("check", "what the check of the manipulation saw", |w| {
+        Cell::Text(w.window.check.clone())
+    }),
+];
+
+/// The columns of the ratios of two settings, which follow their steps after an empty row.
+pub const RATIO_COLUMNS: &[Column<RatioCell>] = &[
+    column!("measure", "what is compared", |r| Cell::Text(
+        r.measure.clone()
+    )),
+    column!("a", "geometric mean of A", |r| Cell::Real(r.a)),
+    column!("b", "of B", |r| Cell::Real(r.b)),
+    column!("ratio", "B over A", |r| Cell::Real(r.ratio)),
+    column!("low", "lower end of the 95 % interval", |r| Cell::Real(
+        r.low
+    )),
+    column!("high", "upper end", |r| Cell::Real(r.high)),
+    column!("rounds", "rounds behind it", |r| Cell::Whole(
+        r.rounds.into()
+    )),
+    column!("differs", "1 where a difference is shown", |r| Cell::Whole(
+        r.differs.into()
+    )),
+];
+
 fn some(ns: u64) -> Cell {
     if ns > 0 { count(ns) } else { Cell::Unknown }
 }
@@ -350,17 +457,74 @@ fn row(cells: impl Iterator<Item = Cell>, text: &mut String) {
     text.push_str("\r\n");
 }
 
-/// One row for each step.
+/// A record's steps as rows: of a `find` the windows of what was squeezed, of an `ab` its
+/// steps by setting and round with their ratios, else [`each_step`].
 pub fn steps(record: &Record) -> String {
+    if record.ab.is_some() {
+        ab(record)
+    } else if record.steps.iter().any(|step| step.experiment.is_some()) {
+        windows(record)
+    } else {
+        each_step(record)
+    }
+}
+
+/// One row for each step.
+pub fn each_step(record: &Record) -> String {
     let mut text = header(STEP_COLUMNS);
     for step in &record.steps {
         let figures = Figures::of(step);
-        row(
-            STEP_COLUMNS
-                .iter()
-                .map(|column| (column.cell)(step, &figures)),
-            &mut text,
-        );
+        let cells = STEP_COLUMNS.iter();
+        row(cells.map(|column| (column.cell)(step, &figures)), &mut text);
+    }
+    text
+}
+
+/// One row for each window of each experiment.
+pub fn windows(record: &Record) -> String {
+    let mut text = header(WINDOW_COLUMNS);
+    for experiment in record
+        .steps
+        .iter()
+        .filter_map(|step| step.experiment.as_ref())
+    {
+        let relatives = squeezed::relatives(experiment);
+        for (window, relative) in experiment.windows.iter().zip(relatives) {
+            let window = WindowOf {
+                experiment,
+                window,
+                relative,
+            };
+            let cells = WINDOW_COLUMNS.iter();
+            row(cells.map(|column| (column.cell)(&window)), &mut text);
+        }
+    }
+    text
+}
+
+/// One row for each step with its setting and round, an empty row, one for each ratio.
+pub fn ab(record: &Record) -> String {
+    let Some(ab) = &record.ab else {
+        return each_step(record);
+    };
+    let mut text = format!("setting,round,{}", header(STEP_COLUMNS));
+    for (index, step) in record.steps.iter().enumerate() {
+        let place = ab.order.get(index);
+        let setting = place.map_or(Cell::Unknown, |(_, is_b)| {
+            Cell::Text(if *is_b { "B" } else { "A" }.to_owned())
+        });
+        let round = place.map_or(Cell::Unknown, |(round, _)| Cell::Whole((*round).into()));
+        let figures = Figures::of(step);
+        let cells = STEP_COLUMNS
+            .iter()
+            .map(|column| (column.cell)(step, &figures));
+        row([setting, round].into_iter().chain(cells), &mut text);
+    }
+    text.push_str("\r\n");
+    text.push_str(&header(RATIO_COLUMNS));
+    for ratio in &ab.ratios {
+        let cells = RATIO_COLUMNS.iter();
+        row(cells.map(|column| (column.cell)(ratio)), &mut text);
     }
     text
 }

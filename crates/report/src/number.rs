@@ -106,6 +106,16 @@ pub fn length(ns: u64) -> String {
     }
 }
 
+/// How long something took, in whole seconds where there are some: `33 s`, `4 min 05 s`.
+pub fn rough(ns: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    if ns < 2 * SECOND {
+        length(ns)
+    } else {
+        length(ns.saturating_add(SECOND / 2) / SECOND * SECOND)
+    }
+}
+
 /// Bytes in powers of a thousand: `512 B`, `4.07 KB`, `1.25 GB`.
 pub fn bytes(count: f64) -> String {
     if !count.is_finite() || count < 0.0 {
@@ -192,14 +202,14 @@ pub fn fixed(value: f64, digits: usize) -> String {
 /// A rate no finer than what is known of it: `74,000` for 74,074 between 71,900 and 76,300.
 /// Without ends, two figures.
 pub fn about(value: f64, ends: Option<(f64, f64)>) -> String {
-    let half = match ends {
-        Some((low, high)) => (high - low).abs() / 2.0,
-        None => value.abs() * 0.05,
+    let step = match ends {
+        Some((low, high)) => (high - low).abs() / 4.0,
+        None => value.abs() / 10.0,
     };
-    if !value.is_finite() || !half.is_finite() || half < 1.0 {
+    if !value.is_finite() || !step.is_finite() || step < 1.0 {
         return amount(value);
     }
-    let step = 10f64.powf(half.log10().floor().min(15.0));
+    let step = 10f64.powf(step.log10().floor().min(15.0));
     amount((value / step).round() * step)
 }
 
@@ -251,6 +261,7 @@ mod tests {
         assert_eq!(span(245e9), "4 min 05 s");
         assert_eq!(length(10_000_000_000), "10 s");
         assert_eq!(length(500_000_000), "500 ms");
+        assert_eq!(rough(33_040_000_000), "33 s");
         assert_eq!(bytes(4_070.0), "4.07 KB");
         assert_eq!(bytes(128.0), "128 B");
         assert_eq!(bits(1e9), "1 Gbit/s");
@@ -264,7 +275,8 @@ mod tests {
         assert_eq!(signed_share(0.254), "+25 %");
         assert_eq!(about(74_074.0, Some((71_900.0, 76_300.0))), "74,000");
         assert_eq!(about(61_889.0, None), "62,000");
-        assert_eq!(about(18.2, None), "18.2");
+        assert_eq!(about(108_960.0, None), "110,000");
+        assert_eq!(about(8.2, None), "8.2");
     }
 
     #[test]

@@ -270,16 +270,23 @@ pub fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>)
         let verdict = step.verdict.iter();
         said.extend(verdict.map(|verdict| plain(&verdict.sentence)));
     }
-    let proved = record.ab.is_some() || steps.iter().any(|step| step.experiment.is_some());
-    doubt::of_kept(record, steps.iter().copied(), |caveat| {
-        !(proved && is_said(caveat, &said, &steps))
+    let quiet = record.ab.is_some() || steps.iter().any(|step| step.experiment.is_some());
+    let mut doubts: Vec<Worded> = doubt::of_kept(record, steps.iter().copied(), |caveat| {
+        !(quiet && is_said(caveat, &said, &steps))
     })
     .into_iter()
     .map(|worded| Worded {
         fact: words::with_names(&worded.fact),
         ..worded
     })
-    .collect()
+    .collect();
+    // What helps against two doubts in a row is said below the second.
+    for at in 1..doubts.len() {
+        if doubts[at].advice == doubts[at - 1].advice {
+            doubts[at - 1].advice = None;
+        }
+    }
+    doubts
 }
 
 fn is_said(caveat: &Caveat, said: &[String], steps: &[&Step]) -> bool {

@@ -89,7 +89,7 @@ pub fn standing_of(step: &Step) -> Option<String> {
     if let Some(experiment) = &step.experiment {
         let length = squeezed::length_ns(experiment);
         if length > 0 {
-            text.push_str(&format!(" · {}", number::span(length as f64)));
+            text.push_str(&format!(" · {}", number::rough(length)));
         }
     }
     Some(text)
@@ -473,6 +473,7 @@ pub fn place(record: &Record, step: &Step) -> String {
         Some(link) => {
             let rate = match link.rate_bits {
                 Some(bits) => format!("link {}", number::bits(bits as f64)),
+                None if link.interface == "lo" => "loopback".to_owned(),
                 None => format!("link {}", link.interface),
             };
             let mtu = link.mtu.map(|mtu| format!(", MTU {mtu}"));

@@ -21,6 +21,9 @@ fn everything(record: &Record) {
     text::find(record, &paths, &look);
     text::ab(record, &paths, &look);
     csv::steps(record);
+    csv::each_step(record);
+    csv::windows(record);
+    csv::ab(record);
     csv::intervals(record);
     json::document(record);
     html::render(record);

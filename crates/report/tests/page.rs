@@ -135,6 +135,84 @@ fn the_answer_is_in_the_page_without_script() {
     }
 }
 
+/// The page without its data and its bundle.
+fn words(page: &str) -> String {
+    let page = page.replace(between(page, "id=\"data\">", "</script>"), "");
+    page.replace(&asset("report.js"), "")
+        .replace(&asset("report.css"), "")
+}
+
+#[test]
+fn the_squeezes_are_in_the_page_without_script() {
+    let page = words(&html::render(&sample::proved()));
+    for text in [
+        "proved · 10 rounds · 2 min 49 s",
+        "<h2 id=\"proof-title\">The squeezes</h2>",
+        "80 % left: 80 % of the throughput",
+        "<b class=\"tag next\">next</b>",
+        "in force in 10 of 10",
+        "A&#x2f;A",
+        "Little&#x27;s law",
+        "A closed loop offers what the server takes.",
+        "half the bytes",
+        "downlink squeezed by 20 %: ",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!words(&html::render(&sample::seven_steps())).contains("id=\"proof\""));
+    let observed = words(&html::render(&sample::observed()));
+    assert!(
+        observed.contains("could matter"),
+        "what is missing is marked"
+    );
+    assert!(observed.contains("outcome failed"), "a gate failed");
+}
+
+#[test]
+fn two_settings_are_in_the_page_without_script() {
+    let page = words(&html::render(&sample::ab()));
+    assert!(
+        page.contains(
+            "<h1 id=\"headline\">B answers 2.05 × as many requests as A [2.03, 2.06]</h1>"
+        )
+    );
+    assert!(page.contains("[0.994, 1.006]"), "intervals");
+    assert!(page.contains("round 6: A "), "each round");
+    assert!(!page.contains("id=\"load\""), "rounds are no ramp");
+    let page = words(&html::render(&sample::settings(
+        &sample::READ,
+        &sample::READ,
+        6,
+        4,
+    )));
+    assert!(page.contains("Not compared: only 2 rounds have both settings"));
+}
+
+/// Pictures hold numbers only: what a record says cannot place or style anything.
+#[test]
+fn pictures_have_no_holes() {
+    for (name, record) in sample::all() {
+        let page = words(&html::render(&record));
+        for bad in ["NaN", "\"inf", "none%", "undefined", " style=\""] {
+            assert!(!page.contains(bad), "{name}: {bad}");
+        }
+    }
+}
+
+#[test]
+fn hostile_squeezes_and_settings_stay_text() {
+    for record in [sample::hostile_find(), sample::hostile_ab()] {
+        let page = html::render(&record);
+        let ours = page
+            .replace(&asset("report.js"), "")
+            .replace(&asset("report.css"), "");
+        assert!(!ours.contains("<img"), "markup from a label");
+        assert!(!ours.contains("13420337"), "a label was run as a template");
+        assert!(!ours.contains('\u{202e}') && !ours.contains('\u{1b}'));
+        assert_eq!(ours.matches("</script").count(), 2);
+    }
+}
+
 #[test]
 fn sections_without_data_are_left_out() {
     let page = html::render(&sample::empty());

@@ -41,6 +41,8 @@ pub(crate) struct Charts {
 struct StepData {
     name: String,
     group: usize,
+    /// Where two settings are measured in turn: the round, from 1.
+    round: Option<u64>,
     /// Position on the load axis.
     x: Option<f64>,
     throughput: Option<f64>,
@@ -132,6 +134,14 @@ fn milli(share: f32) -> f32 {
 /// The kinds of steps that are lines of their own.
 pub(crate) fn groups(record: &Record) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    if let Some(ab) = &record.ab {
+        for (name, of_b) in [("A", false), ("B", true)] {
+            let is_of = |index: &usize| ab.order.get(*index).is_some_and(|(_, b)| *b == of_b);
+            let steps = (0..record.steps.len()).filter(is_of);
+            groups.push((name.to_owned(), steps.collect()));
+        }
+        return groups;
+    }
     for (index, step) in record.steps.iter().enumerate() {
         let mut name = crate::look::clean(&step.target.path);
         if step.load.body_bytes > 0 {
@@ -174,7 +184,11 @@ pub(crate) fn charts(record: &Record, chosen: usize) -> Charts {
                 .iter()
                 .position(|(_, steps)| steps.contains(&index))
                 .unwrap_or(0);
-            step_data(step, group, by_rate, &grid, points_max)
+            let place = record.ab.as_ref().and_then(|ab| ab.order.get(index));
+            StepData {
+                round: place.map(|(round, _)| u64::from(*round) + 1),
+                ..step_data(step, group, by_rate, &grid, points_max)
+            }
         })
         .collect();
     Charts {
@@ -248,6 +262,7 @@ fn step_data(
     StepData {
         name: crate::look::clean(&step.name),
         group,
+        round: None,
         x: position(step, by_rate),
         throughput: finite(step.throughput).map(short),
         p50: quantile(latency, "p50"),

@@ -1,7 +1,9 @@
 //! What the template shows: words and geometry, made from a record and nothing else.
 
+mod ab;
 mod environment;
 mod hero;
+mod proof;
 mod ramp;
 mod step;
 
@@ -9,10 +11,10 @@ use serde::Serialize;
 use wallfinder_model::Record;
 use wallfinder_model::record::Outcome;
 
-use crate::doubt::{self, Worded};
-use crate::number;
+use crate::doubt::Worded;
 use crate::text::judged_step;
 use crate::words;
+use crate::{compared, number, squeezed};
 
 /// A name and its value, both in words.
 #[derive(Serialize)]
@@ -61,6 +63,8 @@ pub(super) struct Page {
     about: Vec<Fact>,
     partial: Option<String>,
     hero: Option<hero::Hero>,
+    ab: Option<ab::AbView>,
+    proof: Option<proof::Proof>,
     doubts: Vec<Doubt>,
     ramp: Option<ramp::Ramp>,
     claims: Vec<Claim>,
@@ -102,11 +106,12 @@ impl Page {
             about: about(record, judged),
             partial: partial(record),
             hero: judged.map(|step| hero::Hero::of(record, step)),
-            doubts: doubt::of(record, &record.steps)
-                .into_iter()
-                .map(Doubt::from)
-                .collect(),
-            ramp: (record.steps.len() > 1).then(|| ramp::Ramp::of(record, chosen)),
+            ab: ab::AbView::of(record),
+            proof: judged.and_then(proof::Proof::of),
+            doubts: doubts(record).into_iter().map(Doubt::from).collect(),
+            // Windows of two settings are rounds, and no ramp.
+            ramp: (record.steps.len() > 1 && record.ab.is_none())
+                .then(|| ramp::Ramp::of(record, chosen)),
             claims: claims(record),
             claims_headline: claims_headline(record),
             steps: record
@@ -129,6 +134,17 @@ impl Page {
     pub(super) fn chosen(&self) -> usize {
         self.chosen
     }
+}
+
+fn doubts(record: &Record) -> Vec<Worded> {
+    let comparison = record
+        .ab
+        .iter()
+        .flat_map(|ab| compared::careful(record, ab));
+    comparison
+        .map(|fact| Worded { fact, advice: None })
+        .chain(squeezed::doubts(record, &record.steps))
+        .collect()
 }
 
 fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> {

@@ -3,6 +3,7 @@
 //! Both are functions of a [`Moment`] that the caller fills from snapshots which the lanes
 //! publish anyway. Where the frame is put, and how it is replaced, is the caller's.
 
+use wallfinder_model::verdict::How;
 use wallfinder_model::{Step, Wall};
 
 use crate::look::{INDENT, Line, Look, Page, Role, cut};
@@ -140,12 +141,11 @@ fn clock(ns: u64) -> String {
 /// One line of progress, for places that keep every line.
 pub fn line(moment: &Moment, look: &Look) -> String {
     let squeezing = matches!(moment.phase, Phase::Squeezing(_));
-    let (name_room, phase_room) = if squeezing { (16, 58) } else { (24, 28) };
+    let (name_room, phase_room) = if squeezing { (16, 62) } else { (24, 28) };
     let mut parts = vec![
         format!(
-            "[{}/{}] {}",
-            moment.step,
-            moment.steps.max(moment.step),
+            "{} {}",
+            counter(moment.step, moment.steps),
             cut(&moment.name, name_room)
         ),
         cut(&moment.phase.words(), phase_room),
@@ -180,12 +180,21 @@ pub fn line(moment: &Moment, look: &Look) -> String {
         .finish(look)
 }
 
+/// `[2/7]`; `[2]` where nobody knows yet how many there will be.
+fn counter(step: u32, steps: u32) -> String {
+    if step <= steps {
+        format!("[{step}/{steps}]")
+    } else {
+        format!("[{step}]")
+    }
+}
+
 /// One line for a step that ended, for places that keep every line.
 pub fn step_line(step: &Step, steps: u32, look: &Look) -> String {
     let mut parts = vec![
         format!(
-            "[{}/{steps}] {}",
-            u64::from(step.index) + 1,
+            "{} {}",
+            counter(step.index.saturating_add(1), steps),
             cut(&step.name, 24)
         ),
         format!("{} requests/s", number::amount(step.throughput)),
@@ -200,6 +209,7 @@ pub fn step_line(step: &Step, steps: u32, look: &Look) -> String {
     if let Some(verdict) = &step.verdict {
         parts.push(match verdict.wall {
             Wall::Inconclusive => "wall undecided".to_owned(),
+            wall if verdict.how <= How::Observed => format!("bound by {}", words::short(wall)),
             wall => format!(
                 "bound by {} ({})",
                 words::short(wall),

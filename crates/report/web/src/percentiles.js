@@ -51,8 +51,8 @@ export function drawPercentiles(data, theme, chosen) {
     lines = picked.map(({ step, index }, i) => ({
       name: stepName(data, step),
       curve: step.curves.find((c) => c.kind === "latency"),
-      colour: index === chosen ? theme.ink : tone(theme, i, picked.length, 0.2),
-      label: index === chosen ? theme.ink : tone(theme, i, picked.length, 0.65),
+      colour: index === chosen ? theme.ink : setting(theme, step) ?? tone(theme, i, picked.length, 0.2),
+      label: index === chosen ? theme.ink : setting(theme, step) ?? tone(theme, i, picked.length, 0.65),
       width: index === chosen ? 2.5 : 1.5,
     }));
     what.textContent = picked.length < data.steps.length ? `of ${picked.length} of ${data.steps.length} steps` : "of each step";
@@ -93,7 +93,13 @@ function tone(theme, index, count, palest) {
   return mix(theme.strong, theme.server, count > 1 ? palest + ((1 - palest) * index) / (count - 1) : 1);
 }
 
+/** Two settings in turn have a colour each; the labels say which is which. */
+function setting(theme, step) {
+  return step.round == null ? null : [theme.client, theme.server][step.group];
+}
+
 function stepName(data, step) {
+  if (step.round != null) return `${data.groups[step.group]} ${step.round}`;
   const unit = data.axis === "rate" ? "/s" : " in flight";
   const place = step.x == null ? step.name : `${amount(step.x)}${unit}`;
   return data.groups.length > 1 ? `${data.groups[step.group].slice(0, 12)} ${amount(step.x)}` : place;

@@ -1,12 +1,13 @@
 //! The answer: the wall, how sure, the figures, what each resource allows, the squeezes.
 
 use serde::Serialize;
-use wallfinder_model::verdict::Verdict;
+use wallfinder_model::verdict::{Evidence, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
+use super::proof::kind_of;
 use crate::figures::{Figures, quantile};
 use crate::html::kind;
-use crate::{number, words};
+use crate::{number, squeezed, words};
 
 #[derive(Serialize)]
 pub(super) struct Hero {
@@ -17,11 +18,16 @@ pub(super) struct Hero {
     detail: Option<String>,
     evidence: Vec<String>,
     next: Option<String>,
+    what_if: Option<(String, String)>,
+    missing: Option<String>,
     at: String,
+    decided: bool,
     stats: Vec<Stat>,
     ceilings: Vec<CeilingRow>,
     ceilings_mark: f64,
     squeezes: Vec<SqueezeRow>,
+    /// Where 0 and 1 are on their axis.
+    zero_one: (f64, f64),
 }
 
 #[derive(Serialize)]
@@ -39,8 +45,11 @@ struct CeilingRow {
     name: String,
     kind: &'static str,
     wall: bool,
+    next: bool,
     end: f64,
     beyond: bool,
+    /// Ends of the interval, where the ceiling was measured by squeezing to it.
+    ends: Option<(f64, f64)>,
     value: String,
     headroom: String,
     utilisation: String,
@@ -48,12 +57,13 @@ struct CeilingRow {
     saturation: String,
 }
 
-/// A squeeze's elasticity; positions in percent of an axis from -0.5 to 1.5.
+/// A squeeze's elasticity; positions in percent of the axis.
 #[derive(Serialize)]
 struct SqueezeRow {
     name: String,
-    from: f64,
-    width: f64,
+    kind: &'static str,
+    below: bool,
+    above: bool,
     low: f64,
     high: f64,
     centre: f64,
@@ -74,29 +84,42 @@ impl Hero {
             detail: None,
             evidence: Vec::new(),
             next: None,
+            what_if: words::natural_what_if(step),
+            missing: words::missing(&squeezed::missing(step)).map(|text| words::capital(&text)),
             at: at(record, step),
+            decided: false,
             stats: stats(step, &figures),
             ceilings,
             ceilings_mark,
             squeezes: Vec::new(),
+            zero_one: (0.0, 100.0),
         };
         if let Some(verdict) = &step.verdict {
             hero.wall = words::capital(verdict.wall.words());
             hero.kind = kind(verdict.wall);
-            hero.standing = words::standing(verdict);
-            hero.sentence = verdict.sentence.clone();
+            hero.decided = verdict.wall != Wall::Inconclusive;
+            hero.standing = words::standing_of(step).unwrap_or_default();
+            hero.sentence = words::with_names(&verdict.sentence);
             hero.detail = detail(verdict);
             hero.evidence = verdict
                 .evidence
                 .iter()
+                // What the pictures and the gates show is not said again.
+                .filter(|evidence| step.experiment.is_none() || !is_of_squeezes(evidence))
                 .take(6)
                 .map(|e| e.text.clone())
                 .collect();
             hero.next = words::next(verdict, step.throughput);
             hero.squeezes = squeezes(verdict);
+            let axis = Axis::of(verdict);
+            hero.zero_one = (axis.place(0.0), axis.place(1.0));
         }
         hero
     }
+}
+
+fn is_of_squeezes(evidence: &Evidence) -> bool {
+    evidence.measure.starts_with("elasticity.") || evidence.measure.starts_with("proof.")
 }
 
 /// Which step the answer is about, where there are several.
@@ -122,7 +145,8 @@ fn detail(verdict: &Verdict) -> Option<String> {
     let mut parts: Vec<String> = verdict
         .detail
         .iter()
-        .map(|detail| words::capital_sentence(detail))
+        .filter(|detail| !squeezed::is_out_of_reach(detail))
+        .map(|detail| words::capital_sentence(&words::with_names(detail)))
         .collect();
     if !verdict.shares.is_empty() {
         let shares: Vec<String> = verdict
@@ -241,7 +265,13 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
             .map(move |resource| (wall, resource))
     });
     for (wall, resource) in resources {
-        let Some(ceiling) = resource.ceiling.filter(|c| c.is_finite() && *c > 0.0) else {
+        // What was squeezed until it bound is known better than by its demand.
+        let next = step.verdict.as_ref().and_then(|verdict| verdict.next);
+        let next = next.filter(|next| next.wall == resource.wall);
+        let measured = next.filter(|next| next.low.is_some() && next.high.is_some());
+        let ceiling = measured.map(|next| throughput * next.ratio);
+        let ceiling = ceiling.or(resource.ceiling);
+        let Some(ceiling) = ceiling.filter(|c| c.is_finite() && *c > 0.0) else {
             continue;
         };
         rows.push((
@@ -250,6 +280,10 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
                 name: words::short(resource.wall).to_owned(),
                 kind: kind(resource.wall),
                 wall: resource.wall == wall,
+                next: next.is_some(),
+                ends: measured
+                    .and_then(|next| next.low.zip(next.high))
+                    .map(|(low, high)| (throughput * low, throughput * high)),
                 utilisation: number::share(resource.utilisation),
                 demand: resource
                     .demand_s
@@ -283,6 +317,8 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
     for (ceiling, row) in &mut rows {
         row.end = (*ceiling / full * 100.0).clamp(0.0, 100.0);
         row.beyond = *ceiling > full;
+        let place = |value: f64| (value / full * 100.0).clamp(0.0, 100.0);
+        row.ends = row.ends.map(|(low, high)| (place(low), place(high)));
     }
     (
         rows.into_iter().map(|(_, row)| row).collect(),
@@ -296,6 +332,8 @@ impl CeilingRow {
             name: String::new(),
             kind: "neutral",
             wall: false,
+            next: false,
+            ends: None,
             end: 0.0,
             beyond: false,
             value: number::amount(ceiling),
@@ -307,25 +345,45 @@ impl CeilingRow {
     }
 }
 
-fn squeezes(verdict: &Verdict) -> Vec<SqueezeRow> {
-    // From -0.5 to 1.5.
-    let place = |value: f64| {
-        if value.is_finite() {
-            ((value + 0.5) / 2.0 * 100.0).clamp(0.0, 100.0)
-        } else {
-            25.0
+/// The axis of elasticities: 0 and 1 are always on it, and as much as is known of others.
+#[derive(Clone, Copy)]
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    fn of(verdict: &Verdict) -> Axis {
+        let all = || verdict.elasticities.values();
+        let finite = |value: &f64| value.is_finite();
+        let low = all().map(|e| e.low).filter(finite).fold(0.0, f64::min);
+        let high = all().map(|e| e.high).filter(finite).fold(1.0, f64::max);
+        Axis {
+            low: low.max(-1.0) - 0.1,
+            high: high.min(2.0) + 0.1,
         }
-    };
+    }
+
+    fn place(self, value: f64) -> f64 {
+        let value = if value.is_finite() { value } else { 0.0 };
+        let share = (value - self.low) / (self.high - self.low);
+        (share.clamp(0.0, 1.0) * 1000.0).round() / 10.0
+    }
+}
+
+fn squeezes(verdict: &Verdict) -> Vec<SqueezeRow> {
+    let axis = Axis::of(verdict);
     let mut rows: Vec<_> = verdict.elasticities.iter().collect();
     rows.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     rows.into_iter()
         .map(|(name, elasticity)| SqueezeRow {
             name: words::squeeze(name),
-            from: place(elasticity.value).min(25.0),
-            width: (place(elasticity.value) - 25.0).abs(),
-            low: place(elasticity.low),
-            high: place(elasticity.high).max(place(elasticity.low)),
-            centre: place(elasticity.value),
+            kind: kind_of(name),
+            below: elasticity.low.is_nan() || elasticity.low < axis.low,
+            above: elasticity.high.is_nan() || elasticity.high > axis.high,
+            low: axis.place(elasticity.low),
+            high: axis.place(elasticity.high).max(axis.place(elasticity.low)),
+            centre: axis.place(elasticity.value),
             value: number::elasticity(elasticity.value),
             interval: format!(
                 "{} to {}",
