@@ -46,7 +46,8 @@ struct Picture {
 
 #[derive(Serialize)]
 struct Mark {
-    x: f64,
+    /// Beside each other, so that equals can be seen.
+    x: (f64, f64),
     a: Option<f64>,
     b: Option<f64>,
     words: String,
@@ -221,12 +222,13 @@ fn picture(
     }
     let y = |value: f64| ((114.0 - value / most * 104.0) * 10.0).round() / 10.0;
     let count = values.len() as f64;
+    let place = |at: usize, aside: f64| ((at as f64 + 0.5 + aside) / count * 1000.0).round() / 10.0;
     let said = |value: Option<f64>| value.map_or(number::UNKNOWN.to_owned(), show);
     let marks = values
         .iter()
         .enumerate()
         .map(|(at, (round, a, b))| Mark {
-            x: ((at as f64 + 0.5) / count * 1000.0).round() / 10.0,
+            x: (place(at, -0.08), place(at, 0.08)),
             a: a.map(y),
             b: b.map(y),
             words: format!(
