@@ -183,13 +183,14 @@ fn sloped(used: &[&AtDose]) -> Option<Estimate> {
     })
 }
 
-/// How far above the present throughput the ceiling lies at least: the deepest dose that
-/// certainly cost next to nothing.
+/// How far above the present throughput the ceiling lies at least, whatever the demand
+/// says: a dose of 0.5 that cost nothing puts it at twice or beyond, one that cost 5 % at
+/// 1.9. A server that polls looks busier than it is, and only this tells.
 fn least(reading: &Reading) -> f64 {
     doses(reading, None)
         .iter()
-        .filter(|dose| dose.y.rounds >= 2 && dose.y.value > -BINDS)
-        .map(|dose| (-dose.x).exp())
+        .filter(|dose| dose.y.rounds >= 2)
+        .map(|dose| (dose.y.value.min(0.0) - dose.x).exp())
         .fold(1.0, f64::max)
 }
 
