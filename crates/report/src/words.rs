@@ -148,6 +148,15 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
     ))
 }
 
+/// The sentence of a verdict, below a heading that names its wall.
+pub fn verdict_sentence(verdict: &Verdict) -> String {
+    let sentence = with_names(&verdict.sentence);
+    match sentence.strip_prefix("Not decided: ") {
+        Some(why) if verdict.wall == Wall::Inconclusive => capital(why),
+        _ => sentence,
+    }
+}
+
 /// Labels of squeezes within a sentence as tables name them: `server-speed` reads `server
 /// speed`.
 pub fn with_names(text: &str) -> String {

@@ -39,7 +39,7 @@ pub(crate) fn settings(page: &mut Page, record: &Record, ab: &Ab) {
 fn setting(what: &str, target: Option<String>, load: &Option<String>, alike: bool) -> String {
     let mut parts = vec![what.to_owned()];
     // What differs in the path alone is said by it.
-    parts.extend(target.filter(|target| !target.ends_with(what)));
+    parts.extend(target.filter(|target| !target.contains(what)));
     parts.extend(load.clone().filter(|_| !alike));
     parts.join(" · ")
 }

@@ -83,7 +83,7 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
                 &words::standing_of(step).unwrap_or_default(),
             ),
     );
-    page.beside(Role::Plain, &words::with_names(&verdict.sentence));
+    page.beside(Role::Plain, &words::verdict_sentence(verdict));
     for line in details(verdict) {
         page.beside(Role::Plain, &line);
     }

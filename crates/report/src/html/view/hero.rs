@@ -99,7 +99,7 @@ impl Hero {
             hero.kind = kind(verdict.wall);
             hero.decided = verdict.wall != Wall::Inconclusive;
             hero.standing = words::standing_of(step).unwrap_or_default();
-            hero.sentence = words::with_names(&verdict.sentence);
+            hero.sentence = words::verdict_sentence(verdict);
             hero.detail = detail(verdict);
             hero.evidence = verdict
                 .evidence
