@@ -262,8 +262,8 @@ pub struct Ceiling {
     pub driven: f64,
 }
 
-/// Two settings of a lever, measured in turn. Steps with an even index are of the first
-/// setting of their round where `order` says so.
+/// Two settings of a lever, measured in turn: each round holds both, in an order that
+/// changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ab {
     /// What A is, in words.

@@ -7,7 +7,7 @@
 //! the ends are drawn in before it is taken), moderated by the variance that the other
 //! squeezes of the same experiment show (Smyth 2004). Why not the bootstrap over rounds:
 //! resampling six values sees five degrees of freedom as if there were infinitely many, and
-//! its 95 % percentile interval covers 86 to 90 % (the test below measures it). Why not
+//! its 95 % percentile interval covers 85 to 90 % (the test below measures it). Why not
 //! the plain t interval: one slow window in six makes it three times as wide. Why pooled:
 //! noise is a property of the machine more than of the squeeze, so that six squeezes of six
 //! rounds know it better than one; a squeeze that is much noisier keeps its own.
