@@ -26,7 +26,7 @@ struct Flags {
     /// Only scenarios whose name holds this; repeatable.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
-    /// Three scenarios at quick effort: shows that everything works.
+    /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
     /// Every scenario so often, each time with another seed.

@@ -38,7 +38,7 @@ const fn made_of(
 }
 
 /// Enough to see that everything works: a CPU, a link and a wait.
-pub const SMOKE: [&str; 3] = ["spin-200us", "downlink-20mbit", "pool-4x5ms"];
+pub const SMOKE: [&str; 2] = ["spin-200us", "pool-4x5ms"];
 
 /// Every scenario.
 pub const SUITE: &[Scenario] = &[
