@@ -110,6 +110,25 @@ pub struct Experiment {
     pub cut_short: Option<String>,
 }
 
+impl Experiment {
+    /// The condition of a window; `None` in a record whose windows name one that is not
+    /// there.
+    pub fn condition(&self, window: &Window) -> Option<&Condition> {
+        self.conditions.get(window.condition as usize)
+    }
+
+    /// What was squeezed in a window; `None` for a sham.
+    pub fn squeezed(&self, window: &Window) -> Option<Squeeze> {
+        self.condition(window)?.squeeze
+    }
+
+    /// Whether a window had all machinery in place at no dose.
+    pub fn is_sham(&self, window: &Window) -> bool {
+        self.condition(window)
+            .is_some_and(|condition| condition.squeeze.is_none())
+    }
+}
+
 /// One thing compared: a squeeze at a dose, or the sham.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
@@ -164,6 +183,13 @@ pub struct Window {
 }
 
 impl Window {
+    /// What was left of the resource: as measured, else as asked for.
+    pub fn left(&self, asked: f64) -> f64 {
+        self.retained
+            .filter(|retained| retained.is_finite() && *retained > 0.0)
+            .unwrap_or(asked)
+    }
+
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9

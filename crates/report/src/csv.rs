@@ -7,13 +7,14 @@
 //! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`] and [`RATIO_COLUMNS`] say what they hold.
 
 use crate::look::clean;
+use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Condition, Experiment, Window};
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Histogram, Interval, Ratio};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, quantile};
-use crate::{squeezed, words};
+use crate::words;
 
 /// What a column takes a value from.
 type StepCell = fn(&Step, &Figures) -> Cell;
@@ -31,8 +32,7 @@ pub struct WindowOf<'r> {
 
 impl WindowOf<'_> {
     fn condition(&self) -> Option<&Condition> {
-        let index = self.window.condition as usize;
-        self.experiment.conditions.get(index)
+        self.experiment.condition(self.window)
     }
 }
 
@@ -488,7 +488,7 @@ pub fn windows(record: &Record) -> String {
         .iter()
         .filter_map(|step| step.experiment.as_ref())
     {
-        let relatives = squeezed::relatives(experiment);
+        let relatives = relatives(experiment);
         for (window, relative) in experiment.windows.iter().zip(relatives) {
             let window = WindowOf {
                 experiment,

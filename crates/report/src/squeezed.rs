@@ -11,7 +11,8 @@
 //!                 ● squeezed
 //! ```
 
-use wallfinder_model::experiment::{Experiment, Squeeze, Window};
+use wallfinder_judge::proof::relatives;
+use wallfinder_model::experiment::{Experiment, Squeeze};
 use wallfinder_model::{Caveat, Record, Step};
 
 use crate::doubt::{self, Worded};
@@ -126,12 +127,8 @@ fn dose(
         how: how.to_owned(),
         points: own()
             .filter_map(|(window, relative)| {
-                let retained = window
-                    .retained
-                    .filter(|retained| retained.is_finite() && *retained > 0.0)
-                    .unwrap_or(asked);
                 Some(Point {
-                    retained,
+                    retained: window.left(asked),
                     relative: (*relative)?,
                     in_force: window.in_force,
                 })
@@ -144,55 +141,6 @@ fn dose(
             .unwrap_or_default()
             .to_owned(),
     }
-}
-
-/// Whether a window had all machinery in place at no dose.
-pub fn is_sham(experiment: &Experiment, window: &Window) -> bool {
-    experiment
-        .conditions
-        .get(window.condition as usize)
-        .is_some_and(|condition| condition.squeeze.is_none())
-}
-
-/// Each window's throughput over the line between the nearest shams before and after it, of
-/// the same start of the subject.
-pub fn relatives(experiment: &Experiment) -> Vec<Option<f64>> {
-    let good = |window: &&Window| window.throughput.is_finite() && window.throughput > 0.0;
-    let mut shams: Vec<&Window> = experiment
-        .windows
-        .iter()
-        .filter(|window| is_sham(experiment, window))
-        .filter(good)
-        .collect();
-    shams.sort_by_key(|sham| sham.from_ns);
-    let middle = |window: &Window| window.from_ns as f64 / 2.0 + window.to_ns as f64 / 2.0;
-    experiment
-        .windows
-        .iter()
-        .map(|window| {
-            let own = || {
-                shams
-                    .iter()
-                    .filter(|sham| sham.restart == window.restart)
-                    .filter(|sham| !std::ptr::eq(**sham, window))
-            };
-            let before = own().rfind(|sham| sham.to_ns <= window.from_ns);
-            let after = own().find(|sham| sham.from_ns >= window.to_ns);
-            let base = match (before, after) {
-                (Some(before), Some(after)) => {
-                    let span = (middle(after) - middle(before)).max(1.0);
-                    let weight = ((middle(window) - middle(before)) / span).clamp(0.0, 1.0);
-                    let log =
-                        before.throughput.ln() * (1.0 - weight) + after.throughput.ln() * weight;
-                    log.exp()
-                }
-                (Some(one), None) | (None, Some(one)) => one.throughput,
-                (None, None) => return None,
-            };
-            let relative = window.throughput / base;
-            (relative.is_finite() && relative >= 0.0).then_some(relative)
-        })
-        .collect()
 }
 
 /// From the start of the load to the end of the last window or slice.
@@ -223,10 +171,10 @@ pub fn missing(step: &Step) -> Vec<(Vec<Squeeze>, String)> {
 fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool {
     let setting = &experiment.setting;
     let squeezed = |squeeze: Squeeze| {
-        experiment.windows.iter().any(|window| {
-            let condition = experiment.conditions.get(window.condition as usize);
-            condition.is_some_and(|condition| condition.squeeze == Some(squeeze))
-        })
+        experiment
+            .windows
+            .iter()
+            .any(|window| experiment.squeezed(window) == Some(squeeze))
     };
     let link = step.telemetry.link.as_ref();
     let limited = |bits: Option<f64>, share: Option<f64>| {

@@ -104,8 +104,7 @@ fn errors(experiment: &Experiment) -> Option<Failed> {
     // Under a squeeze a server may well refuse; with none it should not.
     let mut counts = (0u64, 0u64);
     for window in &experiment.windows {
-        let condition = experiment.conditions.get(window.condition as usize);
-        if condition.is_some_and(|condition| condition.squeeze.is_none()) {
+        if experiment.is_sham(window) {
             counts.0 = counts.0.saturating_add(window.failed);
             counts.1 = counts
                 .1

@@ -158,8 +158,7 @@ impl Plan<'_> {
             .windows
             .iter()
             .filter(|window| {
-                let condition = self.experiment.conditions.get(window.condition as usize);
-                condition.is_some_and(|condition| {
+                self.experiment.condition(window).is_some_and(|condition| {
                     let near = (condition.retained - retained).abs() < 0.03;
                     let same = dose == pairs::Dose::of(squeeze, condition.retained);
                     condition.squeeze == Some(squeeze)

@@ -50,6 +50,7 @@ mod tests;
 mod what_if;
 
 pub use looks::{ConditionOrder, Next, next};
+pub use pairs::relatives;
 pub use what_if::{Prediction, what_if};
 
 /// The verdict of a step with an experiment; without one, the observed verdict.
@@ -142,8 +143,7 @@ fn evidence(case: &Case) -> Vec<Evidence> {
 /// What the check of the manipulation saw, in one window of it.
 fn checked(experiment: &Experiment, reading: &Reading) -> String {
     let window = experiment.windows.iter().rev().find(|window| {
-        let condition = experiment.conditions.get(window.condition as usize);
-        condition.is_some_and(|c| c.squeeze == Some(reading.squeeze))
+        experiment.squeezed(window) == Some(reading.squeeze)
             && window.in_force != Some(false)
             && !window.check.is_empty()
     });
@@ -190,8 +190,7 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
 fn without_force(experiment: &Experiment) -> Vec<Caveat> {
     let mut counts: BTreeMap<_, (u32, u32)> = BTreeMap::new();
     for window in &experiment.windows {
-        let condition = experiment.conditions.get(window.condition as usize);
-        if let Some(squeeze) = condition.and_then(|condition| condition.squeeze) {
+        if let Some(squeeze) = experiment.squeezed(window) {
             let count = counts.entry(squeeze).or_default();
             count.0 += u32::from(window.in_force == Some(false));
             count.1 += 1;

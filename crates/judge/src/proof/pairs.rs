@@ -80,15 +80,12 @@ pub(super) fn pairs(experiment: &Experiment) -> Vec<Pair> {
 }
 
 fn pair(experiment: &Experiment, shams: &[&Window], window: &Window) -> Option<Pair> {
-    let condition = experiment.conditions.get(window.condition as usize)?;
+    let condition = experiment.condition(window)?;
     let squeeze = condition.squeeze?;
     if window.in_force == Some(false) {
         return None;
     }
-    let retained = window
-        .retained
-        .filter(|retained| retained.is_finite() && *retained > 0.0)
-        .unwrap_or(condition.retained);
+    let retained = window.left(condition.retained);
     if !(0.01..=RETAINED_MAX).contains(&retained) {
         return None;
     }
@@ -111,10 +108,7 @@ pub(super) fn shams(experiment: &Experiment) -> Vec<&Window> {
         .windows
         .iter()
         .filter(|window| {
-            let condition = experiment.conditions.get(window.condition as usize);
-            condition.is_some_and(|condition| condition.squeeze.is_none())
-                && window.throughput.is_finite()
-                && window.throughput > 0.0
+            experiment.is_sham(window) && window.throughput.is_finite() && window.throughput > 0.0
         })
         .collect();
     shams.sort_by_key(|window| window.from_ns);
@@ -191,6 +185,21 @@ fn base(shams: &[&Window], window: &Window) -> Option<f64> {
         (Some(one), None) | (None, Some(one)) => Some(log_throughput(one)),
         (None, None) => None,
     }
+}
+
+/// Each window's throughput over its base, in the order of the windows; `None` where there
+/// is no sham beside it. For showing what was measured: here every sham is a base, also one
+/// that is isolated.
+pub fn relatives(experiment: &Experiment) -> Vec<Option<f64>> {
+    let shams = shams(experiment);
+    experiment
+        .windows
+        .iter()
+        .map(|window| {
+            let relative = window.throughput / base(&shams, window)?.exp();
+            (relative.is_finite() && relative >= 0.0).then_some(relative)
+        })
+        .collect()
 }
 
 /// Shams against shams: every other one taken as if it had been squeezed, beside its own

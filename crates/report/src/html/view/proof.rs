@@ -159,7 +159,7 @@ fn summary(experiment: &Experiment) -> String {
     let shams = experiment
         .windows
         .iter()
-        .filter(|window| squeezed::is_sham(experiment, window))
+        .filter(|window| experiment.is_sham(window))
         .count() as u64;
     let mut text = format!(
         "{} in {} of {}, {shams} of them with nothing squeezed; the order is drawn with seed {}.",
@@ -344,8 +344,7 @@ fn series(experiment: &Experiment) -> Option<Series> {
         .windows
         .iter()
         .map(|window| {
-            let condition = experiment.conditions.get(window.condition as usize);
-            let squeeze = condition.and_then(|condition| condition.squeeze);
+            let squeeze = experiment.squeezed(window);
             let (from, width) = place(window);
             Level {
                 from,
@@ -355,7 +354,10 @@ fn series(experiment: &Experiment) -> Option<Series> {
                 sham: squeeze.is_none(),
                 words: format!(
                     "{}: {}/s",
-                    what(squeeze, condition.map_or(1.0, |c| c.retained)),
+                    what(
+                        squeeze,
+                        experiment.condition(window).map_or(1.0, |c| c.retained)
+                    ),
                     number::amount(window.throughput)
                 ),
             }
@@ -371,7 +373,7 @@ fn series(experiment: &Experiment) -> Option<Series> {
                 .windows
                 .iter()
                 .filter_map(|window| {
-                    let condition = experiment.conditions.get(window.condition as usize)?;
+                    let condition = experiment.condition(window)?;
                     (condition.squeeze == squeeze).then(|| {
                         let (from, width) = place(window);
                         let taken = match squeeze {
@@ -453,7 +455,7 @@ fn gates(step: &Step, experiment: &Experiment) -> Vec<Gate> {
     let shams: Vec<&Window> = experiment
         .windows
         .iter()
-        .filter(|window| squeezed::is_sham(experiment, window))
+        .filter(|window| experiment.is_sham(window))
         .collect();
     let null = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
     let null = null
