@@ -15,6 +15,7 @@ use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Experiment, Squeeze};
 use wallfinder_model::{Caveat, Record, Step};
 
+use crate::compared;
 use crate::doubt::{self, Worded};
 use crate::words;
 
@@ -209,9 +210,20 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
     }
 }
 
-/// The doubts of a run and of some of its steps, without those that the sentence, the
-/// detail or the list of what was out of reach say already.
-pub fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+/// What a reader must know of a run and of some of its steps, each doubt once; of two
+/// settings side by side first what holds for their comparison.
+pub fn careful<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+    let comparison = record.ab.iter();
+    comparison
+        .flat_map(|ab| compared::careful(record, ab))
+        .map(|fact| Worded { fact, advice: None })
+        .chain(doubts(record, steps))
+        .collect()
+}
+
+/// Doubts, without those that the sentence, the detail or the list of what was out of
+/// reach say already.
+fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
     let steps: Vec<&Step> = steps.into_iter().collect();
     let mut said: Vec<String> = Vec::new();
     for step in &steps {

@@ -18,9 +18,8 @@ use wallfinder_judge::proof::Prediction;
 use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
-use crate::doubt::Worded;
 use crate::look::{Line, Look, Page, Role};
-use crate::{compared, squeezed, words};
+use crate::{squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -206,22 +205,10 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
         page.entry("RESULT", Role::Warn, "Nothing was measured.");
     }
     let mut label = "CAREFUL";
-    for worded in careful(record, steps) {
+    for worded in squeezed::careful(record, steps) {
         page.entry(label, Role::Plain, &worded.line());
         label = "";
     }
-}
-
-/// What a reader must know, each doubt once.
-fn careful<'s>(record: &'s Record, steps: impl Iterator<Item = &'s Step>) -> Vec<Worded> {
-    let comparison = record
-        .ab
-        .iter()
-        .flat_map(|ab| compared::careful(record, ab));
-    comparison
-        .map(|fact| Worded { fact, advice: None })
-        .chain(squeezed::doubts(record, steps))
-        .collect()
 }
 
 fn claims_below(page: &mut Page, record: &Record) {

@@ -14,7 +14,7 @@ use wallfinder_model::record::Outcome;
 use crate::doubt::Worded;
 use crate::text::judged_step;
 use crate::words;
-use crate::{compared, number, squeezed};
+use crate::{number, squeezed};
 
 /// A name and its value, both in words.
 #[derive(Serialize)]
@@ -108,7 +108,10 @@ impl Page {
             hero: judged.map(|step| hero::Hero::of(record, step)),
             ab: ab::AbView::of(record),
             proof: judged.and_then(proof::Proof::of),
-            doubts: doubts(record).into_iter().map(Doubt::from).collect(),
+            doubts: squeezed::careful(record, &record.steps)
+                .into_iter()
+                .map(Doubt::from)
+                .collect(),
             // Windows of two settings are rounds, and no ramp.
             ramp: (record.steps.len() > 1 && record.ab.is_none())
                 .then(|| ramp::Ramp::of(record, chosen)),
@@ -134,17 +137,6 @@ impl Page {
     pub(super) fn chosen(&self) -> usize {
         self.chosen
     }
-}
-
-fn doubts(record: &Record) -> Vec<Worded> {
-    let comparison = record
-        .ab
-        .iter()
-        .flat_map(|ab| compared::careful(record, ab));
-    comparison
-        .map(|fact| Worded { fact, advice: None })
-        .chain(squeezed::doubts(record, &record.steps))
-        .collect()
 }
 
 fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> {

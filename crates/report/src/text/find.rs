@@ -5,7 +5,6 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::verdict::{Elasticity, How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
-use super::verdict::role;
 use super::{best_step, verdict};
 use crate::figures::{Figures, quantile};
 use crate::look::{INDENT, Line, Page, Role, cut};
@@ -70,19 +69,8 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
         page.entry("WALL", Role::Dim, "not judged");
         return;
     };
-    let columns = page.columns();
-    page.push(
-        Line::new()
-            .plain(" ")
-            .strong("WALL")
-            .until_column(INDENT)
-            .put(role(verdict.wall), verdict.wall.words())
-            .right(
-                columns,
-                Role::Dim,
-                &words::standing_of(step).unwrap_or_default(),
-            ),
-    );
+    let standing = words::standing_of(step).unwrap_or_default();
+    verdict::heading(page, verdict.wall, &standing);
     page.beside(Role::Plain, &words::verdict_sentence(verdict));
     for line in details(verdict) {
         page.beside(Role::Plain, &line);

@@ -17,21 +17,26 @@ pub(crate) fn role(wall: Wall) -> Role {
     }
 }
 
-/// `WALL  the server's CPU                        observed · confidence 0.85`, and why.
-pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
-    let Some(verdict) = verdict else {
-        page.entry("WALL", Role::Dim, "not judged");
-        return;
-    };
+/// `WALL  the server's CPU                        observed · confidence 0.85`
+pub(super) fn heading(page: &mut Page, wall: Wall, standing: &str) {
     let columns = page.columns();
     page.push(
         Line::new()
             .plain(" ")
             .strong("WALL")
             .until_column(INDENT)
-            .put(role(verdict.wall), verdict.wall.words())
-            .right(columns, Role::Dim, &words::standing(verdict)),
+            .put(role(wall), wall.words())
+            .right(columns, Role::Dim, standing),
     );
+}
+
+/// The wall, how sure, and why.
+pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
+    let Some(verdict) = verdict else {
+        page.entry("WALL", Role::Dim, "not judged");
+        return;
+    };
+    heading(page, verdict.wall, &words::standing(verdict));
     page.beside(Role::Plain, &words::with_names(&verdict.sentence));
     for line in super::find::details(verdict) {
         page.beside(Role::Plain, &line);
