@@ -91,6 +91,14 @@ impl Latencies {
         self.within.max()
     }
 
+    /// The quantiles that tables show, by name.
+    pub fn quantiles_ns(&self) -> BTreeMap<String, u64> {
+        QUANTILES
+            .iter()
+            .map(|(name, quantile)| ((*name).to_owned(), self.quantile_ns(*quantile)))
+            .collect()
+    }
+
     /// In the record's shape; `None` when nothing was counted.
     pub fn to_record(&self) -> Option<record::Histogram> {
         if self.within.is_empty() && self.beyond == 0 {
@@ -100,10 +108,6 @@ impl Latencies {
         V2Serializer::new()
             .serialize(&self.within, &mut bytes)
             .expect("writing to memory cannot fail");
-        let quantiles_ns: BTreeMap<String, u64> = QUANTILES
-            .iter()
-            .map(|(name, quantile)| ((*name).to_owned(), self.quantile_ns(*quantile)))
-            .collect();
         Some(record::Histogram {
             hdr_v2: base64::engine::general_purpose::STANDARD.encode(bytes),
             count: self.within.len(),
@@ -112,7 +116,7 @@ impl Latencies {
             stdev_ns: self.within.stdev(),
             min_ns: self.within.min(),
             max_ns: self.within.max(),
-            quantiles_ns,
+            quantiles_ns: self.quantiles_ns(),
         })
     }
 }

@@ -96,6 +96,12 @@ pub struct LanePlan {
     pub seed: u64,
 }
 
+/// A lane's part of a whole that is shared among lanes as evenly as it can be.
+pub(crate) fn part(whole: u64, lanes: u32, lane: u32) -> u64 {
+    let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
+    each + u64::from(u64::from(lane) < rest)
+}
+
 /// What a lane leaves behind beside its reports.
 #[derive(Debug, Default)]
 pub struct LaneEnd {

@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wallfinder_model::{Load, Nanos};
 use wallfinder_sys::clock;
 
+use crate::lane::part;
+
 /// What a lane is to do until the next change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
@@ -159,13 +161,10 @@ impl Room {
 /// connections and requests are whole. `None` where nothing can be taken.
 pub fn in_flight_left(load: &Load, left: f64) -> Option<f64> {
     let lanes = load.lanes.max(1).min(load.connections);
-    let of_lane = |lane| {
-        let (each, rest) = (load.connections / lanes, load.connections % lanes);
-        each + u32::from(lane < rest)
-    };
     let room: u64 = (0..lanes)
         .map(|lane| {
-            let room = Room::left(of_lane(lane), load.in_flight_per_connection, left);
+            let connections = part(u64::from(load.connections), lanes, lane) as u32;
+            let room = Room::left(connections, load.in_flight_per_connection, left);
             u64::from(room.connections) * u64::from(room.depth)
         })
         .sum();

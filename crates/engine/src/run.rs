@@ -17,8 +17,8 @@ use wallfinder_wire::Wire;
 use wallfinder_wire::http1::{self, Http1};
 
 use crate::counters::{Class, Counters};
-use crate::histogram::{Latencies, QUANTILES};
-use crate::lane::{Lane, LaneEnd, LanePlan, Signals};
+use crate::histogram::Latencies;
+use crate::lane::{Lane, LaneEnd, LanePlan, Signals, part};
 use crate::levers::Segment;
 use crate::publication::{Edge, Publication, Report};
 
@@ -339,19 +339,19 @@ fn hear(told: &mpsc::Receiver<News>, watcher: &mut dyn Watcher, wait: Duration) 
 
 fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
     let lanes = spec.load.lanes.max(1).min(spec.load.connections);
-    let part = |whole: u64, lane: u32| {
-        let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
-        each + u64::from(u64::from(lane) < rest)
-    };
     // By us, or by whoever started us (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     (0..lanes)
         .map(|lane| LanePlan {
             lane,
             lanes,
-            connections: part(u64::from(spec.load.connections), lane) as u32,
+            connections: part(u64::from(spec.load.connections), lanes, lane) as u32,
             pinned,
-            requests: spec.load.stop.requests.map(|whole| part(whole, lane)),
+            requests: spec
+                .load
+                .stop
+                .requests
+                .map(|whole| part(whole, lanes, lane)),
             load: spec.load.clone(),
             seed: spec.seed,
         })
@@ -365,14 +365,46 @@ fn cpu_of(spec: &StepSpec, lane: u32) -> Option<u32> {
     Some(spec.cpus[lane as usize % spec.cpus.len()])
 }
 
+/// A lane at one instant.
+#[derive(Debug, Clone)]
+struct Mark {
+    at_ns: u64,
+    totals: Counters,
+    cpu_ns: u64,
+}
+
+/// What a lane did between two instants.
+struct Stretch {
+    change: Counters,
+    span_ns: u64,
+    /// CPU time of its work: without polling for nothing.
+    worked_ns: u64,
+    throughput: f64,
+    in_flight_mean: f64,
+}
+
+impl Mark {
+    fn until(&self, end: &Mark) -> Stretch {
+        let change = end.totals.since(&self.totals);
+        let span_ns = (end.at_ns - self.at_ns).max(1);
+        Stretch {
+            span_ns,
+            worked_ns: (end.cpu_ns - self.cpu_ns).saturating_sub(change.polled_ns),
+            throughput: change.answered as f64 * 1e9 / span_ns as f64,
+            in_flight_mean: change.in_flight_area as f64 / span_ns as f64,
+            change,
+        }
+    }
+}
+
 /// One lane's window as its two edge reports give it.
 #[derive(Debug, Default, Clone)]
 struct LaneWindow {
-    open: Option<(u64, Counters, u64)>,
-    close: Option<(u64, Counters, u64)>,
+    open: Option<Mark>,
+    close: Option<Mark>,
     last_totals: Counters,
-    /// The end of the last segment: instant, totals, CPU time.
-    segment: Option<(u64, Counters, u64)>,
+    /// The end of the last segment.
+    segment: Option<Mark>,
 }
 
 /// A segment being put together from the lanes' reports.
@@ -406,18 +438,17 @@ impl OpenSegment {
     }
 
     /// Adds a lane that ended it; instants are from the schedule's zero.
-    fn lane_ends(&mut self, from: &(u64, Counters, u64), to: &(u64, Counters, u64), zero_ns: u64) {
-        let change = to.1.since(&from.1);
-        let span_ns = (to.0 - from.0).max(1) as f64;
+    fn lane_ends(&mut self, from: &Mark, to: &Mark, zero_ns: u64) {
+        let stretch = from.until(to);
         self.ended += 1;
-        self.sum.from_ns += from.0.saturating_sub(zero_ns);
-        self.sum.to_ns += to.0.saturating_sub(zero_ns);
-        self.sum.answered += change.answered;
-        self.sum.failed += change.failed_total();
-        self.sum.scheduled += change.scheduled;
-        self.sum.throughput += change.answered as f64 * 1e9 / span_ns;
-        self.sum.in_flight_mean += change.in_flight_area as f64 / span_ns;
-        self.sum.lanes_cpu_ns += (to.2 - from.2).saturating_sub(change.polled_ns);
+        self.sum.from_ns += from.at_ns.saturating_sub(zero_ns);
+        self.sum.to_ns += to.at_ns.saturating_sub(zero_ns);
+        self.sum.answered += stretch.change.answered;
+        self.sum.failed += stretch.change.failed_total();
+        self.sum.scheduled += stretch.change.scheduled;
+        self.sum.throughput += stretch.throughput;
+        self.sum.in_flight_mean += stretch.in_flight_mean;
+        self.sum.lanes_cpu_ns += stretch.worked_ns;
     }
 
     fn end(mut self) -> Segment {
@@ -425,10 +456,7 @@ impl OpenSegment {
         self.sum.to_ns /= self.ended as u64;
         if self.latency.count() > 0 {
             self.sum.latency_mean_ns = self.latency.mean_ns();
-            self.sum.quantiles_ns = QUANTILES
-                .iter()
-                .map(|(name, at)| ((*name).to_owned(), self.latency.quantile_ns(*at)))
-                .collect();
+            self.sum.quantiles_ns = self.latency.quantiles_ns();
         }
         self.sum
     }
@@ -554,7 +582,11 @@ impl<'p> Collector<'p> {
                 process::give_way();
             }
         }
-        let edge = (report.to_ns, report.totals.clone(), report.cpu_ns);
+        let edge = Mark {
+            at_ns: report.to_ns,
+            totals: report.totals.clone(),
+            cpu_ns: report.cpu_ns,
+        };
         self.merge_segment(lane, report, &edge);
         let window = &mut self.windows[lane];
         match report.edge {
@@ -583,7 +615,7 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn merge_segment(&mut self, lane: usize, report: &Report, end: &(u64, Counters, u64)) {
+    fn merge_segment(&mut self, lane: usize, report: &Report, end: &Mark) {
         let begun = self.windows[lane].segment.take();
         if report.segment != 0 {
             let known = self
@@ -716,35 +748,31 @@ fn measured<I: Io>(
     let (mut throughput, mut in_flight_mean) = (0.0, 0.0);
     let mut lanes = Vec::new();
     for (plan, window) in collector.plans.iter().zip(&collector.windows) {
-        let (Some((from_ns, open, cpu_open)), Some((to_ns, close, cpu_close))) =
-            (&window.open, &window.close)
-        else {
+        let (Some(open), Some(close)) = (&window.open, &window.close) else {
             continue;
         };
-        let lane_change = close.since(open);
-        let span_ns = (to_ns - from_ns).max(1);
-        let worked_ns = (cpu_close - cpu_open).saturating_sub(lane_change.polled_ns);
-        throughput += lane_change.answered as f64 * 1e9 / span_ns as f64;
-        in_flight_mean += lane_change.in_flight_area as f64 / span_ns as f64;
-        in_flight_start += open.in_flight;
-        in_flight_end += close.in_flight;
-        backlog_start += open.backlog();
-        backlog_end += close.backlog();
-        from_sum += u128::from(from_ns.saturating_sub(zero_ns));
-        to_sum += u128::from(to_ns.saturating_sub(zero_ns));
+        let stretch = open.until(close);
+        throughput += stretch.throughput;
+        in_flight_mean += stretch.in_flight_mean;
+        in_flight_start += open.totals.in_flight;
+        in_flight_end += close.totals.in_flight;
+        backlog_start += open.totals.backlog();
+        backlog_end += close.totals.backlog();
+        from_sum += u128::from(open.at_ns.saturating_sub(zero_ns));
+        to_sum += u128::from(close.at_ns.saturating_sub(zero_ns));
         counted += 1;
         lanes.push(LaneSummary {
             lane: plan.lane,
             cpu: cpu_of(spec, plan.lane),
             connections: plan.connections,
-            answered: lane_change.answered,
-            cpu_ns: worked_ns,
-            polled_ns: lane_change.polled_ns,
-            busy_share: worked_ns as f64 / span_ns as f64,
-            waits: lane_change.waits,
-            events: lane_change.events,
+            answered: stretch.change.answered,
+            cpu_ns: stretch.worked_ns,
+            polled_ns: stretch.change.polled_ns,
+            busy_share: stretch.worked_ns as f64 / stretch.span_ns as f64,
+            waits: stretch.change.waits,
+            events: stretch.change.events,
         });
-        change.add(&lane_change);
+        change.add(&stretch.change);
     }
     let counted = counted.max(1);
     let statuses = change
