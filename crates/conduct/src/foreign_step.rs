@@ -15,7 +15,7 @@ use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
-use wallfinder_probe::sample::Series;
+use wallfinder_probe::sample::{Sampler, Series};
 use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverSpec};
 use wallfinder_stage::report::{DriverReport, Latency};
 use wallfinder_sys::clock;
@@ -83,16 +83,9 @@ pub(crate) fn run(
         throughput_from: "report".to_owned(),
         latency_from_due: false,
     };
-    let mut options = DriveOptions::new(url, spec);
-    options.cpus = order.client_cpus.clone();
     let zero_ns = clock::monotonic_ns();
-    let mut driver =
-        Foreign::start(spec, options).map_err(|error| ConductError::Driver(error.to_string()))?;
     step.started_utc = utc_of(zero_ns);
-    let mut family = family_of(driver.pid())
-        .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
-    family.follows_children = true;
-    let sampler = start_sampler(order, environment, zero_ns, family)?;
+    let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;
     audience.begins(&step);
     while driver.poll() {
         std::thread::sleep(LOOK_EVERY);
@@ -130,6 +123,25 @@ pub(crate) fn run(
     }
     step.in_flight_mean = step.load.in_flight_max() as f64;
     Ok(step)
+}
+
+/// Starts a driver where the client is to be, and watches it.
+pub(crate) fn launch(
+    order: &StepOrder,
+    spec: &DriverSpec,
+    url: &str,
+    environment: &Environment,
+    zero_ns: u64,
+) -> Result<(Foreign, Sampler), ConductError> {
+    let mut options = DriveOptions::new(url, spec);
+    options.cpus.clone_from(&order.client_cpus);
+    let driver =
+        Foreign::start(spec, options).map_err(|error| ConductError::Driver(error.to_string()))?;
+    let mut family = family_of(driver.pid())
+        .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
+    family.follows_children = true;
+    let sampler = start_sampler(order, environment, zero_ns, family)?;
+    Ok((driver, sampler))
 }
 
 /// Measures one exchange with a few requests of our own.

@@ -23,10 +23,8 @@ pub fn server(address: SocketAddr, pid: Option<u32>) -> (Option<Family>, Option<
 
 /// Processors that the family's first process may run on; `None` when that is every one.
 pub fn cpus_of(family: &Family) -> Option<Vec<u32>> {
-    let path = format!("/proc/{}/status", family.leader()?);
-    let status = wallfinder_probe::parse::process::status(&std::fs::read(path).ok()?)?;
+    let cpus = cpus_allowed(family.leader()?)?;
     let all = wallfinder_sys::process::allowed_cpus();
-    let cpus: Vec<u32> = status.cpus_allowed;
     (!cpus.is_empty() && !all.iter().all(|cpu| cpus.contains(cpu))).then_some(cpus)
 }
 
@@ -71,7 +69,11 @@ fn times() -> BTreeMap<u32, (String, u64)> {
 }
 
 fn may_run_on(pid: u32, cpus: &[u32]) -> bool {
-    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-    parse::process::status(&status)
-        .is_some_and(|status| status.cpus_allowed.iter().any(|cpu| cpus.contains(cpu)))
+    cpus_allowed(pid).is_some_and(|allowed| allowed.iter().any(|cpu| cpus.contains(cpu)))
+}
+
+/// Processors that a process's first thread may run on.
+fn cpus_allowed(pid: u32) -> Option<Vec<u32>> {
+    let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    parse::process::status(&status).map(|status| status.cpus_allowed)
 }

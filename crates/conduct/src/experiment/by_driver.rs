@@ -12,15 +12,14 @@ use wallfinder_engine::Signals;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Step};
-use wallfinder_probe::discover::family_of;
 use wallfinder_probe::sample::Sampler;
-use wallfinder_stage::driver::{DriveOptions, Driver, DriverSpec};
+use wallfinder_stage::driver::{Driver, DriverSpec};
 use wallfinder_sys::clock;
 
 use super::hands::Hands;
 use super::{INTERRUPTED, Seen, Source};
 use crate::foreign_step::{self, Exchange};
-use crate::{ConductError, StepOrder, start_sampler};
+use crate::{ConductError, StepOrder};
 
 /// From a driver's start until its load counts.
 const RISE: Duration = Duration::from_millis(1_200);
@@ -87,15 +86,14 @@ impl Foreign {
     }
 
     fn launch(&mut self) -> Result<(), ConductError> {
-        let mut options = DriveOptions::new(&self.url, &self.spec);
-        options.cpus.clone_from(&self.order.client_cpus);
         let started = Instant::now();
-        let driver = Driver::start(&self.spec, options)
-            .map_err(|error| ConductError::Driver(error.to_string()))?;
-        let mut family = family_of(driver.pid())
-            .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
-        family.follows_children = true;
-        let sampler = start_sampler(&self.order, &self.environment, self.zero_ns, family)?;
+        let (driver, sampler) = foreign_step::launch(
+            &self.order,
+            &self.spec,
+            &self.url,
+            &self.environment,
+            self.zero_ns,
+        )?;
         self.run = Some(Run {
             driver,
             sampler,
