@@ -9,6 +9,8 @@ mod load;
 mod record;
 mod study;
 
+use wallfinder_stage::subject::Subject;
+
 use crate::exit::Failed;
 use crate::flags::{Command, SchemaOf};
 use crate::output;
@@ -30,5 +32,17 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
             SchemaOf::Study => output::put(&study::schema_text(), None),
             SchemaOf::Record => output::put(&wallfinder_report::json::schema_text(), None),
         },
+    }
+}
+
+/// What ran: the tool, and the subject where one was started.
+pub(crate) fn note_versions(
+    environment: &mut wallfinder_model::Environment,
+    subject: Option<&Subject>,
+) {
+    let versions = &mut environment.versions;
+    versions.insert("wallfinder".into(), env!("CARGO_PKG_VERSION").into());
+    if let Some(version) = subject.and_then(Subject::version) {
+        versions.insert("subject".into(), version.to_owned());
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Progress, experiment};
-use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct};
+use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
 use wallfinder_model::experiment::{Condition, Effort, OutOfReach, Setting};
 use wallfinder_model::record::{Interval, SCHEMA};
@@ -17,11 +17,13 @@ use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::squeeze::Lever;
 use wallfinder_store::{Journal, RunFolder, StoreError, utc_rfc3339};
 
+use crate::commands::note_versions;
 use crate::exit::Failed;
 use crate::flags::OutputFlags;
 use crate::interrupt::Interrupts;
 use crate::output;
 use crate::present::Presenter;
+use crate::stand::Stand;
 use crate::target::redact;
 
 /// A run under way.
@@ -71,6 +73,22 @@ impl Session {
             presenter,
             steps,
         })
+    }
+
+    /// The same for a load on a stand: what it runs on is looked at here.
+    pub(crate) fn begin_on(
+        stand: &Stand,
+        plan: Plan,
+        output: &OutputFlags,
+        interrupts: Interrupts,
+    ) -> Result<Session, Failed> {
+        let server = &stand.server;
+        let mut environment = wallfinder_probe::fingerprint(Some(server.address));
+        note_versions(&mut environment, server.subject.as_ref());
+        let mut presenter = Presenter::new(output.quiet, output.ascii);
+        let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
+        presenter.sides(&stand.placement.client, &server_cpus.unwrap_or_default());
+        Session::begin(plan, environment, output, interrupts, presenter)
     }
 
     /// Whether a signal has ended the run.

@@ -1,17 +1,16 @@
 //! `ab`: two settings of one lever, in turn, and what B is over A.
 
-use wallfinder_conduct::{StepOrder, sight};
+use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
+use wallfinder_model::Nanos;
 use wallfinder_model::record::Ab;
-use wallfinder_model::{Arrival, Nanos};
 
-use crate::commands::load::{self, Shape, note_versions};
+use crate::commands::load::{self, Shape};
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{AbFlags, TargetFlags};
 use crate::interrupt::Interrupts;
-use crate::present::Presenter;
 use crate::session::{Session, redacted_command};
 use crate::stand::{Stand, is_told_where};
 use crate::target::{Url, redact};
@@ -63,13 +62,8 @@ pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     let base = stand(&a, &b);
     let mut plan = load::plan("ab", &flags.target, &url_a, &steps, &base.placement);
     plan.seed = flags.target.seed;
-    let mut environment = wallfinder_probe::fingerprint(Some(base.server.address));
-    note_versions(&mut environment, base.server.subject.as_ref());
     let output = &flags.target.output;
-    let mut presenter = Presenter::new(output.quiet, output.ascii);
-    let server_cpus = base.server.family.as_ref().and_then(sight::cpus_of);
-    presenter.sides(&base.placement.client, &server_cpus.unwrap_or_default());
-    let mut session = Session::begin(plan, environment, output, interrupts, presenter)?;
+    let mut session = Session::begin_on(base, plan, output, interrupts)?;
     session.record.ab = Some(Ab {
         a: a.what.clone(),
         b: b.what.clone(),
@@ -211,33 +205,14 @@ fn order(
     url: &Url,
     stand: &Stand,
 ) -> Result<StepOrder, Failed> {
-    let shape = Shape {
-        connections: setting.connections,
-        arrival: match flags.rate {
-            Some(rate) => Arrival::Constant { rate },
-            None => Arrival::Closed {
-                think: flags.target.think,
-            },
-        },
-        requests: None,
-    };
+    let shape = Shape::held(setting.connections, flags.rate, flags.target.think);
     let mut target = setting.flags.clone();
     let each = Nanos(target.duration.0 / u64::from(flags.rounds));
     target.duration = Nanos(each.0.max(WINDOW_MIN.0));
     target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
     target.no_calibrate = true;
     let request = load::request(&target, url)?;
-    load::orders(
-        &target,
-        &[shape],
-        url,
-        &request,
-        &stand.server,
-        &stand.placement,
-    )?
-    .into_iter()
-    .next()
-    .ok_or_else(|| Failed::run("no step"))
+    load::order(&target, &shape, url, &request, stand, 1)
 }
 
 #[cfg(test)]

@@ -8,18 +8,17 @@ use wallfinder_engine::precheck;
 use wallfinder_judge::proof;
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
-use wallfinder_model::{Arrival, Nanos, Step};
+use wallfinder_model::{Nanos, Step};
 use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, Direction, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
 
-use crate::commands::load::{self, CALIBRATE_FOR, Shape, note_versions};
+use crate::commands::load::{self, CALIBRATE_FOR, Shape};
 use crate::commands::record::{check_conditions, hold};
 use crate::exit::Failed;
 use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::output;
-use crate::present::Presenter;
 use crate::session::{Proof, Session};
 use crate::stand::Stand;
 use crate::target::Url;
@@ -49,27 +48,11 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut stand = Stand::raise(target, &url)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
     let interrupts = Interrupts::catch();
-    let arrival = match flags.rate {
-        Some(rate) => Arrival::Constant { rate },
-        None => Arrival::Closed {
-            think: target.think,
-        },
-    };
     let order = |connections: u32, duration: Nanos| {
         let mut target = target.clone();
         target.duration = duration;
-        let target = &target;
-        let shape = Shape {
-            connections,
-            arrival,
-            requests: None,
-        };
-        let (server, placement) = (&stand.server, &stand.placement);
-        let orders = load::orders(target, &[shape], &url, &request, server, placement)?;
-        orders
-            .into_iter()
-            .next()
-            .ok_or_else(|| Failed::run("no step"))
+        let shape = Shape::held(connections, flags.rate, target.think);
+        load::order(&target, &shape, &url, &request, &stand, 1)
     };
     let ramped = flags.connections.is_none() && flags.rate.is_none() && target.driver.is_none();
     let mut connections = flags
@@ -79,12 +62,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     precheck::check(&first.load, &first.address).map_err(Failed::run)?;
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
-    let mut environment = wallfinder_probe::fingerprint(Some(stand.server.address));
-    note_versions(&mut environment, stand.server.subject.as_ref());
-    let mut presenter = Presenter::new(target.output.quiet, target.output.ascii);
-    let server_cpus = stand.server.family.as_ref().and_then(sight::cpus_of);
-    presenter.sides(&stand.placement.client, &server_cpus.unwrap_or_default());
-    let mut session = Session::begin(plan, environment, &target.output, interrupts, presenter)?;
+    let mut session = Session::begin_on(&stand, plan, &target.output, interrupts)?;
     let result = (|| {
         if ramped {
             connections = ramp(&mut session, &order)?;

@@ -2,12 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use wallfinder_conduct::{Producer, StepOrder, sight};
+use wallfinder_conduct::{Producer, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_stage::subject::Subject;
 use wallfinder_wire::http1::Request;
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
@@ -15,9 +14,8 @@ use crate::exit::Failed;
 use crate::flags::{IoFlag, RampFlags, RunFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::placement::Placement;
-use crate::present::Presenter;
 use crate::session::Session;
-use crate::stand::{Server, Stand};
+use crate::stand::Stand;
 use crate::target::Url;
 
 /// How long the engine's own ceiling is measured after a step.
@@ -49,20 +47,10 @@ pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
 pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
     let most = flags.connections.iter().copied().max().unwrap_or(1);
     let shapes: Vec<Shape> = if flags.rates.is_empty() {
-        let closed = |connections: &u32| Shape {
-            connections: *connections,
-            arrival: Arrival::Closed {
-                think: flags.target.think,
-            },
-            requests: None,
-        };
+        let closed = |connections: &u32| Shape::held(*connections, None, flags.target.think);
         flags.connections.iter().map(closed).collect()
     } else {
-        let open = |rate: &Rate| Shape {
-            connections: most,
-            arrival: Arrival::Constant { rate: *rate },
-            requests: None,
-        };
+        let open = |rate: &Rate| Shape::held(most, Some(*rate), flags.target.think);
         flags.rates.iter().map(open).collect()
     };
     load("ramp", &flags.target, &shapes)
@@ -74,6 +62,20 @@ pub(crate) struct Shape {
     pub(crate) connections: u32,
     pub(crate) arrival: Arrival,
     pub(crate) requests: Option<u64>,
+}
+
+impl Shape {
+    /// Held for the length of the step: in an open loop at a rate, else in a closed one.
+    pub(crate) fn held(connections: u32, rate: Option<Rate>, think: Nanos) -> Shape {
+        Shape {
+            connections,
+            arrival: match rate {
+                Some(rate) => Arrival::Constant { rate },
+                None => Arrival::Closed { think },
+            },
+            requests: None,
+        }
+    }
 }
 
 fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
@@ -92,20 +94,14 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     let request = request(flags, &url)?;
     check_conditions(&flags.require, &flags.threshold)?;
     let stand = Stand::raise(flags, &url)?;
-    let (server, placement) = (&stand.server, &stand.placement);
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
-    let orders = orders(flags, shapes, &url, &request, server, placement)?;
+    let orders = orders(flags, shapes, &url, &request, &stand)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
-    let plan = plan(command, flags, &url, &orders, placement);
-    let mut environment = wallfinder_probe::fingerprint(Some(server.address));
-    note_versions(&mut environment, server.subject.as_ref());
-    let mut presenter = Presenter::new(flags.output.quiet, flags.output.ascii);
-    let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
-    presenter.sides(&placement.client, &server_cpus.unwrap_or_default());
-    let mut session = Session::begin(plan, environment, &flags.output, interrupts, presenter)?;
+    let plan = plan(command, flags, &url, &orders, &stand.placement);
+    let mut session = Session::begin_on(&stand, plan, &flags.output, interrupts)?;
     let mut result = Ok(());
     for order in &orders {
         if session.interrupted() {
@@ -121,17 +117,6 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     judge_steps(&mut session.record);
     let record = session.finish(result, &flags.output)?;
     hold(&record, &flags.require, &flags.threshold)
-}
-
-pub(crate) fn note_versions(
-    environment: &mut wallfinder_model::Environment,
-    subject: Option<&Subject>,
-) {
-    let versions = &mut environment.versions;
-    versions.insert("wallfinder".into(), env!("CARGO_PKG_VERSION").into());
-    if let Some(version) = subject.and_then(Subject::version) {
-        versions.insert("subject".into(), version.to_owned());
-    }
 }
 
 /// The driver's command for one step: `{connections}`, `{pipeline}` and `{duration}` (whole
@@ -151,42 +136,56 @@ fn driver_spec(command: &str, load: &Load, steps: usize) -> Result<DriverSpec, F
     DriverSpec::parse(&command).map_err(Failed::usage)
 }
 
-pub(crate) fn orders(
+fn orders(
     flags: &TargetFlags,
     shapes: &[Shape],
     url: &Url,
     request: &Request,
-    server: &Server,
-    placement: &Placement,
+    stand: &Stand,
 ) -> Result<Vec<StepOrder>, Failed> {
-    let target = url.target(server.address);
     let order = |(index, shape): (usize, &Shape)| {
-        let load = step_load(flags, shape, request, placement);
-        let producer = match &flags.driver {
-            None => Producer::Engine(io_choice(flags.io)),
-            Some(command) => Producer::Foreign {
-                spec: Box::new(driver_spec(command, &load, shapes.len())?),
-                url: url.with_address(server.address),
-                secrets: url.secrets(),
-            },
-        };
-        Ok(StepOrder {
-            index: index as u32,
-            name: step_name(url.path(), &load),
-            target: target.clone(),
-            address: server.address,
-            load,
-            request: request.clone(),
-            producer,
-            client_cpus: placement.client.clone(),
-            null_server_cpu: placement.null_server_cpu(),
-            seed: flags.seed,
-            server: server.family.clone(),
-            server_not_seen: server.not_seen.clone(),
-            calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
-        })
+        let mut order = order(flags, shape, url, request, stand, shapes.len())?;
+        order.index = index as u32;
+        Ok(order)
     };
     shapes.iter().enumerate().map(order).collect()
+}
+
+/// One step, the first of so many: `steps` of a driver that all run the same command are
+/// refused.
+pub(crate) fn order(
+    flags: &TargetFlags,
+    shape: &Shape,
+    url: &Url,
+    request: &Request,
+    stand: &Stand,
+    steps: usize,
+) -> Result<StepOrder, Failed> {
+    let (server, placement) = (&stand.server, &stand.placement);
+    let load = step_load(flags, shape, request, placement);
+    let producer = match &flags.driver {
+        None => Producer::Engine(io_choice(flags.io)),
+        Some(command) => Producer::Foreign {
+            spec: Box::new(driver_spec(command, &load, steps)?),
+            url: url.with_address(server.address),
+            secrets: url.secrets(),
+        },
+    };
+    Ok(StepOrder {
+        index: 0,
+        name: step_name(url.path(), &load),
+        target: url.target(server.address),
+        address: server.address,
+        load,
+        request: request.clone(),
+        producer,
+        client_cpus: placement.client.clone(),
+        null_server_cpu: placement.null_server_cpu(),
+        seed: flags.seed,
+        server: server.family.clone(),
+        server_not_seen: server.not_seen.clone(),
+        calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
+    })
 }
 
 pub(crate) fn io_choice(io: IoFlag) -> IoChoice {

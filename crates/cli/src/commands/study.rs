@@ -17,7 +17,8 @@ use wallfinder_study::{Driver, Size, Study, StudyStep, SubjectSpec, builtin};
 use wallfinder_sys::process;
 use wallfinder_wire::http1::Request;
 
-use crate::commands::load::{CALIBRATE_FOR, note_versions};
+use crate::commands::load::CALIBRATE_FOR;
+use crate::commands::note_versions;
 use crate::exit::Failed;
 use crate::flags::{OutputFlags, StudyCommand};
 use crate::interrupt::Interrupts;
