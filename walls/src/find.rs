@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 
 use crate::found::{self, Found};
 use crate::scenario::Scenario;
@@ -21,7 +22,8 @@ const POLL: Duration = Duration::from_millis(50);
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
 /// How hard to try, as `find --effort` takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effort {
     /// About a minute.
     Quick,
@@ -32,7 +34,8 @@ pub enum Effort {
 }
 
 impl Effort {
-    const fn label(self) -> &'static str {
+    /// As the flag has it.
+    pub const fn label(self) -> &'static str {
         match self {
             Effort::Quick => "quick",
             Effort::Normal => "normal",
@@ -72,6 +75,19 @@ impl Apparatus {
         };
         let json = self.run(&self.arguments(scenario, seed))?;
         found::read(&json)
+    }
+
+    /// The tool: what it says of itself, and a checksum of its binary, for builds between two
+    /// versions differ too.
+    pub fn tool(&self) -> Result<String, String> {
+        let at = |error: std::io::Error| format!("{}: {error}", self.wallfinder.display());
+        let said = Command::new(&self.wallfinder)
+            .arg("--version")
+            .output()
+            .map_err(at)?;
+        let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        let binary = std::fs::read(&self.wallfinder).map_err(at)?;
+        Ok(format!("{said}, binary {:016x}", fnv1a(&binary)))
     }
 
     /// The arguments of `wallfinder`.
@@ -138,6 +154,13 @@ impl Apparatus {
         }
         Ok(stdout)
     }
+}
+
+/// The FNV-1a hash (Fowler, Noll, Vo) of 64 bits: the same with every build of this runner.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 type Drained = thread::JoinHandle<Vec<u8>>;
@@ -270,5 +293,11 @@ mod tests {
         missing.wallfinder = "/nowhere/wallfinder".into();
         let failed = missing.find(&SUITE[0], 1).unwrap_err();
         assert!(failed.contains("/nowhere/wallfinder"), "{failed}");
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_its_authors() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wallfinder_model::verdict::{How, Wall};
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The wall.
     pub wall: Wall,

@@ -15,6 +15,7 @@
 
 pub mod find;
 pub mod found;
+pub mod results;
 pub mod scenario;
 pub mod score;
 pub mod suite;

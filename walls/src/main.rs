@@ -4,13 +4,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::found::Found;
+use wallfinder_walls::results::Results;
 use wallfinder_walls::scenario::Scenario;
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
 use wallfinder_walls::suite::{SMOKE, SUITE};
@@ -29,16 +30,20 @@ struct Flags {
     /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
-    /// Every scenario so often, each time with another seed.
+    /// Every scenario so often, each time with another seed: how often is the verdict the same?
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
     /// Ask again, with another seed, where nothing was answered, so often. A wrong answer is
     /// never asked again.
     #[arg(long, default_value_t = 0)]
     again: u64,
-    /// Keep everything in this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Keep each outcome in this folder as it ends, run none that is kept there, and score all
+    /// that are: a long suite may be run in parts.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Run again what the folder of results has.
+    #[arg(long, requires = "results")]
+    fresh: bool,
     /// Say which scenarios there are, and run none.
     #[arg(long)]
     list: bool,
@@ -75,28 +80,57 @@ fn run(flags: &Flags) -> Result<bool, String> {
         return Ok(true);
     }
     let apparatus = apparatus(flags)?;
+    let mut results = Results::open(
+        flags.results.as_deref(),
+        apparatus.effort,
+        apparatus.tool()?,
+    )?;
     println!("{}", table::header());
-    let mut outcomes = Vec::new();
+    let mut taken = 0;
     for seed in 1..=flags.repeat {
         for scenario in &wanted {
-            let mut outcome = run_one(&apparatus, scenario, seed);
-            print!("{}", table::line(scenario, &outcome));
-            for try_number in 1..=flags.again {
-                if outcome.mark != Mark::Unanswered {
-                    break;
-                }
-                // Seeds of their own, apart from those of repeats.
-                outcome = run_one(&apparatus, scenario, seed + 1_000 * try_number);
+            let kept = results.of(scenario, seed).filter(|_| !flags.fresh);
+            if let Some(outcome) = kept {
+                taken += 1;
                 print!("{}", table::line(scenario, &outcome));
+                continue;
             }
-            outcomes.push(outcome);
-            // After each: a suite of two hours may be cut short.
-            keep(flags.json.as_deref(), &outcomes)?;
+            results.keep(answered(&apparatus, scenario, seed, flags.again))?;
         }
     }
-    let score = Score::of(&outcomes);
+    let score = Score::of(&results.all(&wanted));
     print!("\n{}", table::score(&score));
+    if taken > 0 {
+        println!("{taken} of these runs were made before, and taken from the folder");
+    }
+    let tools = results.tools(&wanted);
+    if tools.len() > 1 {
+        println!("these runs are of different tools, and the score is of none of them:");
+        for (tool, runs) in tools {
+            println!("  {runs} by {tool}");
+        }
+    }
     Ok(score.missed().is_empty())
+}
+
+/// Runs a scenario, and again where nothing was answered.
+fn answered(apparatus: &Apparatus, scenario: &Scenario, seed: u64, again: u64) -> Outcome {
+    let mut outcome = run_one(apparatus, scenario, seed);
+    print!("{}", table::line(scenario, &outcome));
+    for asked_again in 1..=again {
+        if outcome.mark != Mark::Unanswered {
+            break;
+        }
+        // Seeds of their own, apart from those of repeats.
+        let other = run_one(apparatus, scenario, seed + 1_000 * asked_again);
+        outcome = Outcome {
+            seed,
+            asked_again,
+            ..other
+        };
+        print!("{}", table::line(scenario, &outcome));
+    }
+    outcome
 }
 
 fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
@@ -149,23 +183,24 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         .as_ref()
         .ok()
         .and_then(|found| lift(apparatus, scenario, found, seed));
-    let seen = |what: fn(&Scenario, &Found) -> Option<bool>| what(scenario, found.as_ref().ok()?);
     let (next_error, next_unknown) = match next {
         None => (None, None),
         Some(Ok(error)) => (Some(error), None),
         Some(Err(why)) => (None, Some(why)),
     };
     Outcome {
-        scenario: scenario.name,
+        scenario: scenario.name.to_owned(),
         seed,
-        mark: score::mark(scenario, &found),
-        detail_named: seen(score::detail_named),
-        label_holds: seen(score::label_holds),
+        asked_again: 0,
+        mark: Mark::Unanswered,
+        detail_named: None,
+        label_holds: None,
         next_error,
         next_unknown,
         seconds: since.elapsed().as_secs_f64(),
         found,
     }
+    .marked(scenario)
 }
 
 /// Takes the wall away, and compares what comes with what was predicted.
@@ -188,11 +223,4 @@ fn lift(
     };
     let after = apparatus.find(&lifted, seed);
     Some(after.and_then(|after| score::next_error(before, lift.next, after.rate)))
-}
-
-fn keep(file: Option<&Path>, outcomes: &[Outcome]) -> Result<(), String> {
-    let Some(file) = file else { return Ok(()) };
-    let kept = serde_json::json!({ "score": Score::of(outcomes), "outcomes": outcomes });
-    let text = format!("{kept:#}\n");
-    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }

@@ -1,6 +1,8 @@
 //! Marks: what was found beside what is known, and the bar. Pure.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use wallfinder_model::verdict::{How, Wall};
 
 use crate::found::{Found, Span};
@@ -12,16 +14,23 @@ pub const RIGHT_MIN: f64 = 0.95;
 pub const ANSWERED_MIN: f64 = 0.90;
 /// Root mean square of the next wall's relative error, at the most.
 pub const NEXT_RMSE_MAX: f64 = 0.05;
+/// Of repeats of a scenario, this share must give the same verdict.
+pub const SAME_MIN: f64 = 0.9;
+/// Fewer repeats than this say nothing about such a share.
+const REPEATS_MIN: usize = 10;
 /// An elasticity whose whole interval is beyond this has an effect.
 const EFFECT: f64 = 0.2;
 
 /// One scenario, run and marked.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its name.
-    pub scenario: &'static str,
-    /// The seed it ran with.
+    pub scenario: String,
+    /// The seed it ran with; asked again, it has seeds of their own.
     pub seed: u64,
+    /// How often it was asked again, for want of an answer.
+    #[serde(default)]
+    pub asked_again: u64,
     /// What was found, or why nothing was.
     pub found: Result<Found, String>,
     /// What it took.
@@ -38,8 +47,19 @@ pub struct Outcome {
     pub next_unknown: Option<String>,
 }
 
+impl Outcome {
+    /// The same with its marks as the scenario's labels are now.
+    pub fn marked(mut self, scenario: &Scenario) -> Outcome {
+        let found = self.found.as_ref().ok();
+        self.detail_named = found.and_then(|found| detail_named(scenario, found));
+        self.label_holds = found.and_then(|found| label_holds(scenario, found));
+        self.mark = mark(scenario, &self.found);
+        self
+    }
+}
+
 /// How a scenario went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
     /// The wall, and what else had to be.
@@ -144,8 +164,70 @@ pub fn next_error(before: &Found, next: Wall, lifted_rate: f64) -> Result<f64, S
     Ok(ratio * before.rate / lifted_rate - 1.0)
 }
 
+/// How alike the verdicts of one scenario are, over its runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeats {
+    /// Its name.
+    pub scenario: String,
+    /// How often it ran.
+    pub runs: usize,
+    /// The verdict that came most often, and how often; `None`: no run had one.
+    pub most: Option<(Wall, usize)>,
+    /// How that verdict was established, and how often so.
+    pub how: BTreeMap<How, usize>,
+}
+
+impl Repeats {
+    /// Of every scenario that ran more than once, in the order of the outcomes.
+    pub fn of(outcomes: &[Outcome]) -> Vec<Repeats> {
+        let mut names: Vec<&str> = Vec::new();
+        for outcome in outcomes {
+            if !names.contains(&outcome.scenario.as_str()) {
+                names.push(&outcome.scenario);
+            }
+        }
+        let of_name = |name: &str| {
+            let runs: Vec<&Outcome> = outcomes.iter().filter(|o| o.scenario == name).collect();
+            (runs.len() > 1).then(|| Repeats::of_runs(name, &runs))
+        };
+        names.into_iter().filter_map(of_name).collect()
+    }
+
+    fn of_runs(scenario: &str, runs: &[&Outcome]) -> Repeats {
+        let found = || {
+            runs.iter()
+                .filter_map(|outcome| outcome.found.as_ref().ok())
+        };
+        let mut walls: BTreeMap<Wall, usize> = BTreeMap::new();
+        for found in found() {
+            *walls.entry(found.wall).or_default() += 1;
+        }
+        let most = walls.into_iter().max_by_key(|(_, times)| *times);
+        let mut how = BTreeMap::new();
+        for found in found().filter(|found| Some(found.wall) == most.map(|(wall, _)| wall)) {
+            *how.entry(found.how).or_default() += 1;
+        }
+        Repeats {
+            scenario: scenario.to_owned(),
+            runs: runs.len(),
+            most,
+            how,
+        }
+    }
+
+    /// How many runs gave the verdict that came most often.
+    pub fn same(&self) -> usize {
+        self.most.map_or(0, |(_, times)| times)
+    }
+
+    /// Whether they are enough to say that verdicts differ too often, and do.
+    fn differ(&self) -> bool {
+        self.runs >= REPEATS_MIN && (self.same() as f64) < SAME_MIN * self.runs as f64
+    }
+}
+
 /// The sum of it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// Scenarios with a wall.
     pub labelled: usize,
@@ -173,6 +255,8 @@ pub struct Score {
     pub next_told: usize,
     /// Root mean square of their relative errors.
     pub next_rmse: Option<f64>,
+    /// Scenarios that ran more than once.
+    pub repeats: Vec<Repeats>,
 }
 
 impl Score {
@@ -204,6 +288,7 @@ impl Score {
             next: errors.len() + count(&|outcome| outcome.next_unknown.is_some()),
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
+            repeats: Repeats::of(outcomes),
         }
     }
 
@@ -248,6 +333,10 @@ impl Score {
                 rmse * 100.0
             ));
         }
+        for repeats in self.repeats.iter().filter(|repeats| repeats.differ()) {
+            let (name, same, runs) = (&repeats.scenario, repeats.same(), repeats.runs);
+            missed.push(format!("{name}: {same} of {runs} the same verdict"));
+        }
         missed
     }
 }
@@ -257,7 +346,6 @@ mod tests {
     use super::*;
     use crate::found::Next;
     use crate::suite::SUITE;
-    use std::collections::BTreeMap;
 
     fn scenario(name: &str) -> &'static Scenario {
         SUITE.iter().find(|s| s.name == name).expect("in the suite")
@@ -285,11 +373,12 @@ mod tests {
         found
     }
 
-    fn outcome(name: &'static str, mark: Mark) -> Outcome {
+    fn outcome(name: &str, mark: Mark) -> Outcome {
         Outcome {
-            scenario: name,
+            scenario: name.to_owned(),
             seed: 1,
-            found: Err("not run".into()),
+            asked_again: 0,
+            found: Ok(found(Wall::ServerCpu)),
             seconds: 0.0,
             mark,
             detail_named: None,
@@ -401,5 +490,47 @@ mod tests {
         next[1].next_unknown = Some("none was named".into());
         next[0].next_error = Some(0.01);
         assert_eq!(missed(&next), ["1 of 2 next walls are told"]);
+    }
+
+    #[test]
+    fn repeats_are_as_good_as_their_verdicts_are_alike() {
+        let run = |wall, how| {
+            let mut outcome = outcome("spin-200us", Mark::Right);
+            outcome.found = Ok(Found { how, ..found(wall) });
+            outcome
+        };
+        let mut runs = vec![run(Wall::ServerCpu, How::Proved); 8];
+        runs.push(run(Wall::ServerCpu, How::Likely));
+        runs.push(run(Wall::ServerSerial, How::Likely));
+        let repeats = Repeats::of(&runs);
+        assert_eq!(repeats[0].most, Some((Wall::ServerCpu, 9)));
+        assert_eq!(
+            repeats[0].how,
+            BTreeMap::from([(How::Proved, 8), (How::Likely, 1)])
+        );
+        assert_eq!(Score::of(&runs).missed(), Vec::<String>::new());
+        // What did not run is no verdict, and so not the same one.
+        runs[0].found = Err("not done".into());
+        assert_eq!(
+            Score::of(&runs).missed(),
+            ["spin-200us: 8 of 10 the same verdict"]
+        );
+        assert_eq!(Repeats::of(&runs[..1]), []);
+        assert_eq!(
+            Score::of(&runs[8..]).missed(),
+            Vec::<String>::new(),
+            "two runs show nothing"
+        );
+    }
+
+    #[test]
+    fn marks_follow_the_labels() {
+        let mut outcome = outcome("spin-200us", Mark::Wrong);
+        outcome.found = Ok(found(Wall::ServerCpu));
+        let outcome = outcome.marked(scenario("spin-200us"));
+        assert_eq!(
+            (outcome.mark, outcome.label_holds),
+            (Mark::Right, Some(true))
+        );
     }
 }

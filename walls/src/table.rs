@@ -6,7 +6,7 @@ use wallfinder_model::verdict::How;
 
 use crate::found::Found;
 use crate::scenario::{Expect, Scenario};
-use crate::score::{Outcome, Score};
+use crate::score::{Outcome, Repeats, Score};
 
 /// An elasticity beyond this, or whose interval reaches beyond it, is shown.
 const SHOWN: f64 = 0.15;
@@ -117,6 +117,10 @@ pub fn score(score: &Score) -> String {
         let n = score.labels_doubtful;
         let _ = writeln!(text, "{n} ran at a rate at which the label is in doubt");
     }
+    score
+        .repeats
+        .iter()
+        .for_each(|repeats| text += &alike(repeats));
     match score.missed().as_slice() {
         [] => text += "the bar is met\n",
         missed => {
@@ -124,6 +128,24 @@ pub fn score(score: &Score) -> String {
         }
     }
     text
+}
+
+fn alike(repeats: &Repeats) -> String {
+    let (name, same, runs) = (&repeats.scenario, repeats.same(), repeats.runs);
+    let Some((wall, _)) = repeats.most else {
+        return format!("{name}: no verdict in {runs} runs\n");
+    };
+    let hows: Vec<String> = repeats
+        .how
+        .iter()
+        .rev()
+        .map(|(established, times)| format!("{times} {}", how(*established)))
+        .collect();
+    format!(
+        "{name}: {same} of {runs} the same verdict, {} ({})\n",
+        wall.label(),
+        hows.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -138,8 +160,9 @@ mod tests {
         let scenario = SUITE.iter().find(|s| s.name == "neighbour").unwrap();
         let found = found::read(include_bytes!("../testdata/record.json")).unwrap();
         let outcome = Outcome {
-            scenario: scenario.name,
+            scenario: scenario.name.to_owned(),
             seed: 1,
+            asked_again: 0,
             mark: mark(scenario, &Ok(found.clone())),
             detail_named: detail_named(scenario, &found),
             label_holds: label_holds(scenario, &found),
@@ -156,10 +179,13 @@ neighbour                   server-cpu               server-cpu    proved       
     next wall: off by -3.1 %
 ";
         assert_eq!(line(scenario, &outcome), expected);
-        let said = score(&Score::of(&[outcome]));
+        let said = score(&Score::of(std::slice::from_ref(&outcome)));
         assert!(
             said.starts_with("right 1 of 1 answered, 1 of them by squeezes")
                 && said.ends_with("the bar is met\n")
         );
+        let said = score(&Score::of(&[outcome.clone(), outcome]));
+        let alike = "neighbour: 2 of 2 the same verdict, server-cpu (2 proved)\n";
+        assert!(said.contains(alike), "{said}");
     }
 }

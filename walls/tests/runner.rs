@@ -8,8 +8,14 @@ use std::process::{Command, Output};
 /// A folder with a `wallfinder` that prints a record, and subjects that are never started.
 fn stage(name: &str, script: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    for (file, text) in [("wallfinder", script), ("knownwall", "#!/bin/sh\n")] {
+    let wallfinder =
+        format!("#!/bin/sh\n[ \"$1\" != --version ] || exec echo wallfinder 1\n{script}\n");
+    for (file, text) in [
+        ("wallfinder", wallfinder.as_str()),
+        ("knownwall", "#!/bin/sh\n"),
+    ] {
         let path = folder.join(file);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -19,7 +25,7 @@ fn stage(name: &str, script: &str) -> PathBuf {
 
 fn says_the_record() -> String {
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/record.json");
-    format!("#!/bin/sh\nexec cat '{record}'\n")
+    format!("exec cat '{record}'")
 }
 
 fn walls(folder: &Path, flags: &[&str]) -> Output {
@@ -38,18 +44,80 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_right_answer_meets_the_bar_and_is_kept() {
+fn right_answers_meet_the_bar_and_say_how_alike_they_are() {
     let folder = stage("right", &says_the_record());
-    let file = folder.join("kept.json");
-    let flags = ["--only", "spin-200us", "--repeat", "2", "--json"];
-    let output = walls(&folder, &[&flags[..], &[file.to_str().unwrap()]].concat());
+    let output = walls(&folder, &["--only", "spin-200us", "--repeat", "2"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("right 2 of 2 answered") && text.contains("the bar is met"));
-    let kept: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    assert_eq!(kept["score"]["right"], 2);
-    assert_eq!(kept["outcomes"][1]["seed"], 2);
-    assert_eq!(kept["outcomes"][0]["found"]["Ok"]["wall"], "server-cpu");
+    assert!(text.contains("2 of 2 the same verdict, server-cpu (2 proved)"));
+}
+
+#[test]
+fn what_is_kept_is_not_run_again_and_is_scored_with_the_rest() {
+    let counted = |name: &str| {
+        let count = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-count"));
+        let _ = fs::remove_file(&count);
+        let script = format!("echo >> '{}'\n{}", count.display(), says_the_record());
+        (stage(name, &script), count)
+    };
+    let (folder, count) = counted("kept");
+    let runs = || fs::read(&count).unwrap_or_default().len();
+    let results = folder.join("results");
+    let run = |flags: &[&str]| {
+        let kept = ["--results", results.to_str().unwrap()];
+        said(&walls(&folder, &[&kept[..], flags].concat()))
+    };
+    run(&["--only", "spin-200us"]);
+    let file = results.join("spin-200us-normal-1.json");
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(kept["outcome"]["found"]["Ok"]["wall"], "server-cpu");
+    assert!(kept["tool"].as_str().unwrap().starts_with("wallfinder 1"));
+    // The second seed and another scenario are run; the first is taken as it was.
+    let text = run(&["--only", "spin-", "--only", "pool-4x", "--repeat", "2"]);
+    let scenarios = 5;
+    assert!(text.contains("1 of these runs were made before"), "{text}");
+    assert_eq!(runs(), 2 * scenarios, "{text}");
+    // The score is of all that match, however they were run.
+    let text = run(&["--only", "spin-200us"]);
+    assert!(text.contains("right 2 of 2 answered"), "{text}");
+    assert_eq!(runs(), 2 * scenarios);
+    let text = run(&["--only", "spin-200us", "--effort", "quick"]);
+    assert!(text.contains("right 1 of 1 answered"), "{text}");
+    run(&["--only", "spin-200us", "--fresh"]);
+    assert_eq!(runs(), 2 * scenarios + 2);
+    // A label that was corrected counts for what was kept before.
+    let wrong = fs::read_to_string(&file)
+        .unwrap()
+        .replace("\"right\"", "\"wrong\"");
+    fs::write(&file, wrong).unwrap();
+    assert!(run(&["--only", "spin-200us"]).contains("right 2 of 2 answered"));
+}
+
+#[test]
+fn a_score_of_several_tools_says_so_and_one_with_a_broken_file_is_none() {
+    let folder = stage("mixed", &says_the_record());
+    let results = folder.join("results");
+    let flags = [
+        "--only",
+        "spin-200us",
+        "--results",
+        results.to_str().unwrap(),
+    ];
+    assert!(!said(&walls(&folder, &flags)).contains("different tools"));
+    let file = results.join("spin-200us-normal-1.json");
+    let other = fs::read_to_string(&file).unwrap();
+    let other = other
+        .replace("wallfinder 1", "wallfinder 0")
+        .replace("\"seed\": 1", "\"seed\": 2");
+    fs::write(results.join("spin-200us-normal-2.json"), other).unwrap();
+    let text = said(&walls(&folder, &flags));
+    assert!(
+        text.contains("different tools") && text.contains("1 by wallfinder 0"),
+        "{text}"
+    );
+    fs::write(&file, "{").unwrap();
+    assert_eq!(walls(&folder, &flags).status.code(), Some(2));
 }
 
 #[test]
@@ -81,7 +149,7 @@ fn the_next_wall_is_measured_by_lifting_the_first() {
 
 #[test]
 fn a_find_that_fails_is_no_answer_and_says_why() {
-    let folder = stage("fails", "#!/bin/sh\necho 'no such flag' >&2\nexit 2\n");
+    let folder = stage("fails", "echo 'no such flag' >&2; exit 2");
     let output = walls(&folder, &["--smoke"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1));

@@ -1,0 +1,137 @@
+//! Outcomes kept in a folder, so that a suite of hours may be run in parts.
+//!
+//! ```text
+//!  FOLDER/spin-200us-normal-1.json      scenario, effort, seed
+//!         spin-200us-normal-2.json      { tool, effort, outcome }
+//! ```
+//!
+//! Invariants: a file is written whole or not at all; what is read is marked again, so that a
+//! label that was corrected counts for runs of yesterday too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::find::Effort;
+use crate::scenario::Scenario;
+use crate::score::Outcome;
+
+/// One run, and what it was run with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kept {
+    /// The tool: its version, and a checksum of its binary.
+    pub tool: String,
+    /// How hard it tried.
+    pub effort: Effort,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The outcomes of one effort, of this run and, where there is a folder, of earlier ones.
+#[derive(Debug)]
+pub struct Results {
+    folder: Option<PathBuf>,
+    effort: Effort,
+    tool: String,
+    /// By scenario and seed.
+    kept: BTreeMap<(String, u64), Kept>,
+}
+
+impl Results {
+    /// None yet; `folder` is made and read where one is named. A file in it that is no
+    /// outcome is an error: a score without it would be another one.
+    pub fn open(folder: Option<&Path>, effort: Effort, tool: String) -> Result<Results, String> {
+        let mut results = Results {
+            folder: folder.map(Path::to_owned),
+            effort,
+            tool,
+            kept: BTreeMap::new(),
+        };
+        let Some(folder) = folder else {
+            return Ok(results);
+        };
+        let at = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(at)?;
+        for entry in fs::read_dir(folder).map_err(at)? {
+            let path = entry.map_err(at)?.path();
+            if path.extension().is_some_and(|ending| ending == "json") {
+                let kept = read(&path)?;
+                if kept.effort == effort {
+                    let key = (kept.outcome.scenario.clone(), kept.outcome.seed);
+                    results.kept.insert(key, kept);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// What came of a scenario with this seed, where it was run.
+    pub fn of(&self, scenario: &Scenario, seed: u64) -> Option<Outcome> {
+        let kept = self.kept.get(&(scenario.name.to_owned(), seed))?;
+        Some(kept.outcome.clone().marked(scenario))
+    }
+
+    /// Takes an outcome, in the place of an earlier one with its seed.
+    pub fn keep(&mut self, outcome: Outcome) -> Result<(), String> {
+        let kept = Kept {
+            tool: self.tool.clone(),
+            effort: self.effort,
+            outcome,
+        };
+        if let Some(folder) = &self.folder {
+            write(folder, &kept)?;
+        }
+        let key = (kept.outcome.scenario.clone(), kept.outcome.seed);
+        self.kept.insert(key, kept);
+        Ok(())
+    }
+
+    /// All outcomes of these scenarios, in their order, then by seed.
+    pub fn all(&self, wanted: &[&Scenario]) -> Vec<Outcome> {
+        let of_scenario = |scenario: &&Scenario| {
+            let scenario = **scenario;
+            self.of_scenario(&scenario)
+                .map(move |kept| kept.outcome.clone().marked(&scenario))
+                .collect::<Vec<_>>()
+        };
+        wanted.iter().flat_map(of_scenario).collect()
+    }
+
+    /// The tools that these scenarios were run with, and how many runs each made.
+    pub fn tools(&self, wanted: &[&Scenario]) -> BTreeMap<&str, usize> {
+        let mut tools = BTreeMap::new();
+        for kept in wanted
+            .iter()
+            .flat_map(|scenario| self.of_scenario(scenario))
+        {
+            *tools.entry(kept.tool.as_str()).or_default() += 1;
+        }
+        tools
+    }
+
+    fn of_scenario(&self, scenario: &Scenario) -> impl Iterator<Item = &Kept> {
+        let name = scenario.name;
+        self.kept
+            .iter()
+            .filter(move |((scenario, _), _)| scenario == name)
+            .map(|(_, kept)| kept)
+    }
+}
+
+fn read(path: &Path) -> Result<Kept, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| format!("{}: no outcome of the suite: {error}", path.display()))
+}
+
+fn write(folder: &Path, kept: &Kept) -> Result<(), String> {
+    let (scenario, effort, seed) = (&kept.outcome.scenario, kept.effort, kept.outcome.seed);
+    let path = folder.join(format!("{scenario}-{}-{seed}.json", effort.label()));
+    let part = path.with_extension("part");
+    let text = serde_json::to_string_pretty(kept).map_err(|error| error.to_string())?;
+    fs::write(&part, text + "\n")
+        .and_then(|()| fs::rename(&part, &path))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
