@@ -115,7 +115,7 @@ impl Session {
                 self.record.caveats.push(Caveat::Incomplete {
                     what: format!("step {} did not run: {error}", order.index + 1),
                 });
-                return Err(conduct_failed(&error));
+                return Err(self.conduct_failed(&error));
             }
         };
         if let Some(error) = failure {
@@ -145,12 +145,20 @@ impl Session {
             presenter: &mut self.presenter,
         };
         let experiment = experiment(order, &self.record.environment, &signals, &mut live)
-            .map_err(|error| conduct_failed(&error))?;
+            .map_err(|error| self.conduct_failed(&error))?;
         let step = self.record.steps.last_mut().expect("it is still there");
         step.experiment = Some(experiment);
         step.verdict = Some(proof::prove(step, &self.record.environment));
         self.journal.step_ends(step).map_err(store)?;
         Ok(step)
+    }
+
+    /// Who was interrupted before there was any load has not failed.
+    fn conduct_failed(&self, error: &ConductError) -> Failed {
+        match self.interrupts.came() {
+            Some((code, _)) => Failed::with_code(code, ""),
+            None => Failed::run(error),
+        }
     }
 
     /// Seals the record, writes the report beside it, prints the result, and gives the
@@ -291,10 +299,6 @@ fn shown(path: &Path) -> String {
 }
 
 fn store(error: StoreError) -> Failed {
-    Failed::run(error)
-}
-
-fn conduct_failed(error: &ConductError) -> Failed {
     Failed::run(error)
 }
 
