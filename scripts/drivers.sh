@@ -6,19 +6,8 @@ cd "$(dirname "$0")/.."
 
 say() { echo "drivers: $*"; }
 
-packages=()
-command -v wrk >/dev/null 2>&1 || packages+=(wrk)
-command -v h2load >/dev/null 2>&1 || packages+=(nghttp2-client)
-if ((${#packages[@]})); then
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-		export DEBIAN_FRONTEND=noninteractive
-		if ! { apt-get update -qq && apt-get install -y -qq "${packages[@]}"; } >/dev/null 2>&1; then
-			say "could not install ${packages[*]}; steps that need them are left out"
-		fi
-	else
-		say "not there: ${packages[*]} (Debian: apt-get install ${packages[*]}); steps that need them are left out"
-	fi
-fi
+. scripts/packages.sh
+install_or_say drivers "steps that need them are left out" wrk:wrk h2load:nghttp2-client
 
 if [ ! -x bench/node_modules/.bin/autocannon ]; then
 	if command -v npm >/dev/null 2>&1; then

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use wallfinder_model::experiment::Neighbour;
 use wallfinder_probe::discover::{self, Family};
 use wallfinder_probe::parse;
+use wallfinder_stage::squeeze;
 
 /// The server's processes: those of `pid` where one is named, else whoever listens on the
 /// address. When they cannot be seen, why.
@@ -21,9 +22,12 @@ pub fn server(address: SocketAddr, pid: Option<u32>) -> (Option<Family>, Option<
     }
 }
 
-/// Processors that the family's first process may run on; `None` when that is every one.
+/// Processors that those who serve may run on; `None` when that is every one. Who has started
+/// others of the family looks after them, and is idle while they serve: a supervisor that
+/// nobody pinned would make pinned workers look as if they had the whole machine. Where that
+/// is wrong, telemetry says so as soon as there is a load.
 pub fn cpus_of(family: &Family) -> Option<Vec<u32>> {
-    let cpus = cpus_allowed(family.leader()?)?;
+    let cpus = squeeze::cpus_of(&workers(&family.pids, parent_of));
     let all = wallfinder_sys::process::allowed_cpus();
     (!cpus.is_empty() && !all.iter().all(|cpu| cpus.contains(cpu))).then_some(cpus)
 }
@@ -69,11 +73,36 @@ fn times() -> BTreeMap<u32, (String, u64)> {
 }
 
 fn may_run_on(pid: u32, cpus: &[u32]) -> bool {
-    cpus_allowed(pid).is_some_and(|allowed| allowed.iter().any(|cpu| cpus.contains(cpu)))
+    squeeze::cpus_of(&[pid])
+        .iter()
+        .any(|cpu| cpus.contains(cpu))
 }
 
-/// Processors that a process's first thread may run on.
-fn cpus_allowed(pid: u32) -> Option<Vec<u32>> {
-    let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
-    parse::process::status(&status).map(|status| status.cpus_allowed)
+/// Those that started none of the others.
+fn workers(pids: &[u32], parent_of: impl Fn(u32) -> Option<u32>) -> Vec<u32> {
+    let parents: Vec<u32> = pids.iter().filter_map(|pid| parent_of(*pid)).collect();
+    let is_worker = |pid: &u32| !parents.contains(pid);
+    pids.iter().copied().filter(is_worker).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse::process::stat(&bytes).map(|stat| stat.parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_started_others_does_not_serve() {
+        // A master (10) with two workers, of which one has a helper of its own.
+        let parent_of = |pid: u32| {
+            [(10, 1), (11, 10), (12, 10), (13, 12)]
+                .into_iter()
+                .find_map(|(child, parent)| (child == pid).then_some(parent))
+        };
+        assert_eq!(workers(&[10, 11, 12, 13], parent_of), [11, 13]);
+        assert_eq!(workers(&[10], parent_of), [10]);
+    }
 }

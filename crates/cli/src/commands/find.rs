@@ -212,7 +212,7 @@ fn proof_of(
         own_engine,
         downlink_bits: bits(&downlink),
         uplink_bits: bits(&uplink),
-        neighbours: neighbours(server, stand),
+        neighbours: neighbours(server, stand, &flags.target.backend_pid),
         backends: flags
             .target
             .backend_pid
@@ -229,7 +229,8 @@ fn proof_of(
     let reach = squeeze::reach(Scene {
         server: Side {
             pids: family.map(|family| family.pids.clone()).unwrap_or_default(),
-            cpus: Vec::new(),
+            // Of those who were seen at work: idle housekeepers may well run elsewhere.
+            cpus: setting.server_cpus.clone(),
         },
         client: Side {
             pids: client_pids,
@@ -254,13 +255,15 @@ fn proof_of(
     }
 }
 
-/// Who else uses the server's processors, where telemetry says that somebody does.
-fn neighbours(server: Option<&FamilySummary>, stand: &Stand) -> Vec<Neighbour> {
+/// Who else uses the server's processors, where telemetry says that somebody does. What is
+/// behind the server works for it.
+fn neighbours(server: Option<&FamilySummary>, stand: &Stand, backend: &[u32]) -> Vec<Neighbour> {
     /// Fewer cores than this are the machine's own housekeeping.
     const CORES_MIN: f64 = 0.1;
     match (server, &stand.server.family) {
         (Some(server), Some(family)) if server.neighbour_cores >= CORES_MIN => {
-            sight::neighbours(&server.cpus_allowed, &family.pids, CORES_MIN)
+            let known = [&family.pids[..], backend].concat();
+            sight::neighbours(&server.cpus_allowed, &known, CORES_MIN)
         }
         _ => Vec::new(),
     }

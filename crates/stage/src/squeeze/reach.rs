@@ -174,7 +174,7 @@ fn keep_apart(server: &Side, client: &Side) -> Result<(), String> {
     }
     Err(format!(
         "server and client share {}, so what is taken from one feeds the other: keep them apart \
-         with --server-cpus and --client-cpus",
+         with --client-cpus, and --server-cpus or, for a server that stands, taskset",
         shown_cpus(&shared)
     ))
 }
