@@ -7,15 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod dice;
 mod double;
 mod place;
 mod processes;
+mod traces;
 mod turns;
 
 pub use binary::{Ran, Running, binary, subjects};
+pub use dice::Dice;
 pub use double::{Conversation, Double, Seen, free_port};
 pub use place::{Place, json_at};
 pub use processes::{alive, descendants, listens_on};
+pub use traces::{network, processes_with, stopped, things_of_ours};
 pub use turns::{Turn, alone, together};
 
 /// Says why a test does nothing on this machine.

@@ -1,7 +1,6 @@
 //! `find` and `ab` as their users run them: what is squeezed, what is said without
 //! privilege, what is left behind when they are stopped.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -9,24 +8,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, alone, json_at, program, skip, subjects, together};
-
-/// Network namespaces, control groups and journals that bear this tool's tag.
-fn things_of_ours() -> Vec<String> {
-    let folders = [
-        ("/run/netns", "wf-"),
-        ("/run/wallfinder", "wf-"),
-        ("/sys/fs/cgroup/cpu", "wallfinder-"),
-        ("/sys/fs/cgroup/freezer", "wallfinder-"),
-    ];
-    let mut found = Vec::new();
-    for (folder, prefix) in folders {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        found.extend(names.filter(|name| name.starts_with(prefix)));
-    }
-    found
-}
+use wallfinder_tests::{
+    Double, Place, alone, json_at, program, skip, subjects, things_of_ours, together,
+};
 
 fn has_apparatus() -> bool {
     let is_root = rustix::process::geteuid().is_root();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alive, descendants, free_port, listens_on, subjects, together,
+    Dice, Double, Place, alive, descendants, free_port, listens_on, subjects, together,
 };
 
 /// Change it to see other moments.
@@ -15,18 +15,6 @@ const SEED: u64 = 20261120;
 const KILLS: u32 = 20;
 /// Two and a half intervals.
 const LOSS_MAX: Duration = Duration::from_millis(250);
-
-/// xorshift64*: moments that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % limit
-    }
-}
 
 fn wait_until(limit: Duration, what: impl Fn() -> bool) -> bool {
     let until = Instant::now() + limit;
@@ -70,7 +58,7 @@ fn lost(record: &Value, killed_ms: u64) -> Option<Duration> {
 fn a_killed_run_keeps_its_intervals_and_leaves_nothing_behind() {
     let _turn = together();
     println!("seed {SEED}");
-    let mut dice = Dice(SEED);
+    let mut dice = Dice::new(SEED);
     let catalogue = subjects().is_some();
     let double = Double::plain();
     let mut late = Vec::new();

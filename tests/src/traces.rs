@@ -1,0 +1,103 @@
+//! What a run may leave on the machine: things with this tool's tag, links and queues,
+//! processes that it started, and processes that it stopped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Control groups above one another, at the most.
+const DEPTH_MAX: u32 = 8;
+
+/// Network namespaces, control groups and journals that bear this tool's tag.
+pub fn things_of_ours() -> Vec<String> {
+    let mut found = Vec::new();
+    for (folder, prefix) in [("/run/netns", "wf-"), ("/run/wallfinder", "wf-")] {
+        let names = entries(Path::new(folder))
+            .into_iter()
+            .map(|path| name(&path));
+        found.extend(names.filter(|name| name.starts_with(prefix)));
+    }
+    groups(Path::new("/sys/fs/cgroup"), DEPTH_MAX, &mut found);
+    found
+}
+
+fn groups(folder: &Path, depth: u32, found: &mut Vec<String>) {
+    let folders = entries(folder)
+        .into_iter()
+        .filter(|path| path.is_dir() && !path.is_symlink());
+    for path in folders {
+        if name(&path).starts_with("wallfinder-") {
+            found.push(path.display().to_string());
+        } else if depth > 0 {
+            groups(&path, depth - 1, found);
+        }
+    }
+}
+
+/// Links, and queueing disciplines, of this network namespace.
+pub fn network() -> Vec<String> {
+    let said = |program: &str, words: &[&str]| {
+        let ran = Command::new(program).args(words).output();
+        let text = ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned());
+        let text = text.unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    [said("ip", &["-o", "link"]), said("tc", &["qdisc", "show"])].concat()
+}
+
+/// Processes that have this variable with this value from whoever started them.
+pub fn processes_with(variable: &str, value: &str) -> Vec<String> {
+    let wanted = format!("{variable}={value}");
+    let has_it = |pid: &PathBuf| {
+        let environ = fs::read(pid.join("environ")).unwrap_or_default();
+        environ
+            .split(|byte| *byte == 0)
+            .any(|pair| pair == wanted.as_bytes())
+    };
+    processes()
+        .into_iter()
+        .filter(has_it)
+        .map(|pid| shown(&pid))
+        .collect()
+}
+
+/// Processes that a signal has stopped.
+pub fn stopped() -> Vec<String> {
+    let is_stopped = |pid: &PathBuf| {
+        let stat = fs::read_to_string(pid.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    processes()
+        .into_iter()
+        .filter(is_stopped)
+        .map(|pid| shown(&pid))
+        .collect()
+}
+
+fn processes() -> Vec<PathBuf> {
+    let is_number = |path: &PathBuf| name(path).bytes().all(|byte| byte.is_ascii_digit());
+    entries(Path::new("/proc"))
+        .into_iter()
+        .filter(is_number)
+        .collect()
+}
+
+/// `4711 wallfinder __child --parent 4710`.
+fn shown(pid: &Path) -> String {
+    let words = fs::read(pid.join("cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).replace('\0', " ");
+    format!("{} {}", name(pid), words.trim_end())
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

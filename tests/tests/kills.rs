@@ -1,0 +1,271 @@
+//! Many runs with everything in force, each killed at a random moment by a random signal,
+//! and after each: nothing of it is left on the machine, and its record can be read.
+//!
+//! ```sh
+//! WALLFINDER_KILLS=200 cargo test -p wallfinder-tests --test kills -- --ignored --nocapture
+//! ```
+//!
+//! A seed that is printed brings the same moments back: `WALLFINDER_KILLS_SEED`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process};
+use wallfinder_tests::{
+    Dice, Place, Ran, alone, binary, free_port, listens_on, network, processes_with, program, skip,
+    stopped, subjects, things_of_ours,
+};
+
+/// Marks every process that a run starts, thieves, subjects and drivers included.
+const MARK: &str = "WALLFINDER_KILLS_MARK";
+/// How long what a killed run left may take to go away.
+const CLEAN_WITHIN: Duration = Duration::from_secs(5);
+/// How long an interrupted run may take to end.
+const END_WITHIN: Duration = Duration::from_secs(20);
+/// While links, groups and servers are put up.
+const SETTING_UP_MS: u64 = 1_500;
+/// Into the experiment of a `find` whose load is given.
+const UNDER_WAY_MS: u64 = 12_000;
+
+const DRIVER: &str = "{bin}/knownwall-client -c {connections} -d {duration} {url}";
+
+/// What is killed: a name, and words in which `{port}`, `{standing}` and `{driver}` are to be
+/// filled in.
+const VICTIMS: [(&str, &str); 7] = [
+    (
+        "find over a link",
+        "find|--subject|catalogue|--link|100mbit|-c|16|http://subject:{port}/read",
+    ),
+    (
+        "find under a quota",
+        "find|--subject|knownwall --spin-us 200|--server-quota|0.5|-c|16|http://subject:{port}/",
+    ),
+    (
+        "find with a driver",
+        "find|--subject|knownwall --spin-us 200|--driver|{driver}|-c|16|http://subject:{port}/",
+    ),
+    (
+        "find at a server that stands",
+        "find|--client-cpus|1|-c|16|http://127.0.0.1:{standing}/",
+    ),
+    (
+        "ab over a link",
+        "ab|--subject|catalogue|--link|1gbit|--path|/read,/read-gz|http://subject:{port}/",
+    ),
+    (
+        "run over a link, under quotas",
+        "run|-d|20s|--subject|knownwall|--link|20mbit|--server-quota|0.5|--client-quota|0.5|http://subject:{port}/",
+    ),
+    (
+        "run with a driver",
+        "run|-d|20s|--subject|knownwall|--driver|{driver}|http://subject:{port}/",
+    ),
+];
+
+/// A server that the tool does not start. Dropping it ends it.
+struct Standing {
+    child: Child,
+    port: u16,
+    groups: String,
+}
+
+impl Standing {
+    fn start(bin: &Path) -> Standing {
+        let port = free_port();
+        let child = Command::new("taskset")
+            .args(["-c", "0"])
+            .arg(bin.join("knownwall"))
+            .args(["--spin-us", "200", "--port", &port.to_string()])
+            .env("WALLFINDER_SUBJECT", "1")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(within(Duration::from_secs(10), || listens_on(port)).is_some());
+        let groups = groups_of(child.id());
+        Standing {
+            child,
+            port,
+            groups,
+        }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn groups_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
+}
+
+/// How long it took until it was so; `None`: longer than that.
+fn within(limit: Duration, is_so: impl Fn() -> bool) -> Option<Duration> {
+    let since = Instant::now();
+    while !is_so() {
+        if since.elapsed() > limit {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Some(since.elapsed())
+}
+
+/// When and how a run is killed.
+#[derive(Debug)]
+struct Kill {
+    after: Duration,
+    signal: Signal,
+    /// A second kill, while the first one is being answered.
+    then_kill_after: Option<Duration>,
+}
+
+impl Kill {
+    fn by_chance(dice: &mut Dice) -> Kill {
+        let most_ms = *dice.one_of(&[SETTING_UP_MS, UNDER_WAY_MS]);
+        let after = Duration::from_millis(dice.below(most_ms));
+        let signal = *dice.one_of(&[Signal::KILL, Signal::TERM, Signal::INT]);
+        let twice = signal != Signal::KILL && dice.below(4) == 0;
+        Kill {
+            after,
+            signal,
+            then_kill_after: twice.then(|| Duration::from_millis(dice.below(400))),
+        }
+    }
+}
+
+/// Runs a victim, kills it, and says what is wrong afterwards.
+fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standing) -> Result<String, String> {
+    let (name, words) = *dice.one_of(&VICTIMS);
+    let kill = Kill::by_chance(dice);
+    let driver = DRIVER.replace("{bin}", &bin.display().to_string());
+    let words = words
+        .replace("{port}", &free_port().to_string())
+        .replace("{standing}", &standing.port.to_string());
+    let words = words
+        .split('|')
+        .map(|word| word.replace("{driver}", &driver));
+    let (place, mark) = (Place::new(), format!("{}-{nth}", std::process::id()));
+    let (network_before, stopped_before) = (network(), stopped());
+    let mut command = Command::new(binary());
+    command.args(words).env(MARK, &mark);
+    let running = place.start_command(command);
+    thread::sleep(kill.after);
+    running.signal(kill.signal);
+    if let Some(later) = kill.then_kill_after {
+        thread::sleep(later);
+        running.signal(Signal::KILL);
+    }
+    let ran = running.wait(END_WITHIN);
+    let left = || {
+        let mut left = things_of_ours();
+        left.extend(processes_with(MARK, &mark));
+        left.extend(new_in(network(), &network_before));
+        left.extend(new_in(stopped(), &stopped_before));
+        if groups_of(standing.child.id()) != standing.groups {
+            left.push("the standing server is in another control group".into());
+        }
+        left
+    };
+    let clean = within(CLEAN_WITHIN, || left().is_empty());
+    let what = format!("kill {nth}: {name}, {kill:?}");
+    let mut wrong = Vec::new();
+    if clean.is_none() {
+        wrong.push(format!("left: {:?}", left()));
+    }
+    wrong.extend(odd_end(&kill, &ran));
+    wrong.extend(unreadable(&place));
+    match wrong.is_empty() {
+        true => Ok(format!(
+            "{what}: clean after {:?}",
+            clean.unwrap_or_default()
+        )),
+        false => Err(format!("{what}: {}", wrong.join("; "))),
+    }
+}
+
+fn new_in(now: Vec<String>, before: &[String]) -> Vec<String> {
+    now.into_iter()
+        .filter(|thing| !before.contains(thing))
+        .collect()
+}
+
+/// An end that such a kill does not explain.
+fn odd_end(kill: &Kill, ran: &Ran) -> Option<String> {
+    // A signal that comes before it is caught ends the process as it ends any; and it may
+    // have ended before the second one.
+    let caught = match kill.signal {
+        signal if signal == Signal::TERM => Some(143),
+        signal if signal == Signal::INT => Some(130),
+        _ => None,
+    };
+    let expected = [None, caught];
+    let panicked = ran.err.contains("panicked");
+    (panicked || !expected.contains(&ran.code))
+        .then(|| format!("it ended with {:?}: {}", ran.code, ran.err))
+}
+
+/// A run that was begun and cannot be read.
+fn unreadable(place: &Place) -> Option<String> {
+    let run = place.runs().pop()?;
+    let has = |name: &str| fs::metadata(run.join(name)).is_ok_and(|file| file.len() > 100);
+    if !has("journal.wfj") && !has("record.json") {
+        return None;
+    }
+    let run = run.to_str().unwrap();
+    ["report", "judge"].into_iter().find_map(|command| {
+        let ran = place.run(&[command, run]);
+        (ran.code != Some(0)).then(|| format!("{command}: {:?} {}", ran.code, ran.err))
+    })
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable}={text} is no number")),
+    )
+}
+
+#[test]
+#[ignore = "takes six seconds for each kill; see the head of this file"]
+fn killed_at_random_moments_nothing_is_left() {
+    let _turn = alone();
+    let is_root = rustix::process::geteuid().is_root();
+    let (Some(bin), true, Some(_), Some(_)) = (subjects(), is_root, program("ip"), program("tc"))
+    else {
+        return skip("it needs root, ip, tc and the subjects");
+    };
+    assert_eq!(things_of_ours(), Vec::<String>::new(), "before anything");
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let kills = number("WALLFINDER_KILLS").unwrap_or(20);
+    let seed = number("WALLFINDER_KILLS_SEED").unwrap_or(since_1970.as_millis() as u64);
+    println!("{kills} kills, seed {seed}");
+    let mut dice = Dice::new(seed);
+    let standing = Standing::start(&bin);
+    let mut failures = Vec::new();
+    for nth in 1..=kills as u32 {
+        match kill_one(nth, &mut dice, &bin, &standing) {
+            Ok(said) => println!("{said}"),
+            Err(said) => {
+                println!("WRONG {said}");
+                failures.push(said);
+            }
+        }
+    }
+    let pid = Pid::from_child(&standing.child);
+    assert!(
+        kill_process(pid, Signal::CONT).is_ok(),
+        "the standing server is gone"
+    );
+    assert!(
+        failures.is_empty(),
+        "{} of {kills}: {failures:#?}",
+        failures.len()
+    );
+}
