@@ -36,8 +36,12 @@ demo: build drivers ## Load the catalogue, ramp three routes, name each wall, wr
 drivers: ## Foreign load generators that the demo and the benchmarks use, where they can be had.
 	@./scripts/drivers.sh
 
+.PHONY: servers
+servers: ## nginx, node and HAProxy, where they can be had: the labelled suite loads them too.
+	@./scripts/servers.sh
+
 .PHONY: test
-test: build drivers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
+test: build drivers servers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
 	@$(MAKE) --no-print-directory check
 	@cd subjects/go && go test -p $(JOBS) ./...
 	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
@@ -60,8 +64,12 @@ bench: build ## Ours beside its peers: client CPU per request as ratios with int
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-bench
 
 .PHONY: walls
-walls: build ## Servers whose wall is known: how many does find name? ARGS='--smoke' for two of them.
+walls: build servers ## Servers whose wall is known: how many does find name? ARGS='--smoke' for two of them.
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-walls -- $(ARGS)
+
+.PHONY: kills
+kills: build ## Runs killed at random moments: KILLS (200) of them, and nothing may be left.
+	@WALLFINDER_KILLS=$${KILLS:-200} $(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test kills -- --ignored --nocapture
 
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.

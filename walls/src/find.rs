@@ -10,12 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::found::{self, Found};
-use crate::scenario::Scenario;
+use crate::ordinary::{self, Standing};
+use crate::scenario::{Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
 const CLIENT_CPU: &str = "1";
 /// Port of every subject.
-const PORT: u16 = 8090;
+const SUBJECT_PORT: u16 = 8090;
 /// How often a running find is looked at.
 const POLL: Duration = Duration::from_millis(50);
 /// How long an interrupted find may take to put everything back.
@@ -73,7 +74,14 @@ impl Apparatus {
             Some(command) => Some(Beside::start(command, &self.bin, scenario.server_cpus)?),
             None => None,
         };
-        let json = self.run(&self.arguments(scenario, seed))?;
+        let standing = match &scenario.server {
+            Server::Subject(_) => None,
+            Server::Ordinary(server) => {
+                Some(Standing::start(server, scenario.server_cpus, &self.bin)?)
+            }
+        };
+        let backend = standing.as_ref().and_then(Standing::backend);
+        let json = self.run(&self.arguments(scenario, seed, backend))?;
         found::read(&json)
     }
 
@@ -90,8 +98,8 @@ impl Apparatus {
         Ok(format!("{said}, binary {:016x}", fnv1a(&binary)))
     }
 
-    /// The arguments of `wallfinder`.
-    pub fn arguments(&self, scenario: &Scenario, seed: u64) -> Vec<String> {
+    /// The arguments of `wallfinder`; `backend` is the process behind a server that stands.
+    pub fn arguments(&self, scenario: &Scenario, seed: u64, backend: Option<u32>) -> Vec<String> {
         let seed = seed.to_string();
         let runs = self.runs.display().to_string();
         let mut arguments: Vec<String> = [
@@ -109,20 +117,28 @@ impl Apparatus {
             scenario.name,
             "--client-cpus",
             CLIENT_CPU,
-            "--server-cpus",
-            scenario.server_cpus,
-            "--subject",
-            scenario.subject,
         ]
         .map(str::to_owned)
         .to_vec();
+        let mut add = |flag: &str, value: &str| arguments.extend([flag, value].map(str::to_owned));
+        let host = match scenario.server {
+            Server::Subject(command) => {
+                add("--server-cpus", scenario.server_cpus);
+                add("--subject", command);
+                format!("subject:{SUBJECT_PORT}")
+            }
+            Server::Ordinary(_) => format!("127.0.0.1:{}", ordinary::PORT),
+        };
         if let Some(link) = scenario.link {
-            arguments.extend(["--link".to_owned(), link.to_owned()]);
+            add("--link", link);
+        }
+        if let Some(pid) = backend {
+            add("--backend-pid", &pid.to_string());
         }
         let bin = self.bin.display().to_string();
         let flags = words(scenario.flags);
         arguments.extend(flags.iter().map(|word| word.replace("{bin}", &bin)));
-        arguments.push(format!("http://subject:{PORT}{}", scenario.path));
+        arguments.push(format!("http://{host}{}", scenario.path));
         arguments
     }
 
@@ -228,7 +244,7 @@ impl Drop for Beside {
 }
 
 /// Splits at spaces; what stands in single quotes is one word.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for (nth, part) in line.split('\'').enumerate() {
         if nth % 2 == 1 {
@@ -243,7 +259,7 @@ fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::SUITE;
+    use crate::suite::{SUITE, scenarios};
 
     fn apparatus() -> Apparatus {
         Apparatus {
@@ -255,8 +271,8 @@ mod tests {
     }
 
     fn arguments(name: &str) -> Vec<String> {
-        let scenario = SUITE.iter().find(|s| s.name == name).unwrap();
-        apparatus().arguments(scenario, 7)
+        let scenario = scenarios().find(|s| s.name == name).unwrap();
+        apparatus().arguments(scenario, 7, None)
     }
 
     #[test]
@@ -269,6 +285,19 @@ mod tests {
         ] {
             assert!(line.contains(part), "{line}");
         }
+    }
+
+    #[test]
+    fn a_server_that_stands_is_named_by_its_url_alone() {
+        let line = arguments("nginx-limit-rate").join(" ");
+        assert!(
+            line.ends_with("-c 16 http://127.0.0.1:18181/Apache-2.0"),
+            "{line}"
+        );
+        assert!(
+            !line.contains("subject") && !line.contains("--server-cpus"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The labelled suite: servers whose wall is dialled in, `wallfinder find` on each, and a
-//! score. What each scenario is, and why its label holds, is in `docs/labelled-suite.md`.
+//! The labelled suite: servers whose wall is dialled in or imposed by their settings,
+//! `wallfinder find` on each, and a score. What each scenario is, and why its label holds, is in `docs/labelled-suite.md`.
 //!
 //! ```text
 //!  suite ─► Scenario ─► find ─► Found ─► score ─► table, JSON, exit code
@@ -15,8 +15,10 @@
 
 pub mod find;
 pub mod found;
+pub mod ordinary;
 pub mod results;
 pub mod scenario;
 pub mod score;
+pub mod servers;
 pub mod suite;
 pub mod table;

@@ -12,9 +12,9 @@ use clap::Parser;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::found::Found;
 use wallfinder_walls::results::Results;
-use wallfinder_walls::scenario::Scenario;
+use wallfinder_walls::scenario::{Scenario, Server};
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
-use wallfinder_walls::suite::{SMOKE, SUITE};
+use wallfinder_walls::suite::{SMOKE, scenarios};
 use wallfinder_walls::table;
 
 /// Runs `wallfinder find` on servers whose wall is known, and says how many were named.
@@ -27,6 +27,9 @@ struct Flags {
     /// Only scenarios whose name holds this; repeatable.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
+    /// Only servers that everybody has: nginx, node and HAProxy, started as their users do.
+    #[arg(long, conflicts_with = "smoke")]
+    servers: bool,
     /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
@@ -85,6 +88,7 @@ fn run(flags: &Flags) -> Result<bool, String> {
         apparatus.effort,
         apparatus.tool()?,
     )?;
+    let wanted = startable(wanted)?;
     println!("{}", table::header());
     let mut taken = 0;
     for seed in 1..=flags.repeat {
@@ -137,12 +141,35 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
     let named = |scenario: &&Scenario| {
         let any = |pattern: &String| scenario.name.contains(pattern.as_str());
         let by_pattern = flags.only.is_empty() || flags.only.iter().any(any);
-        by_pattern && (!flags.smoke || SMOKE.contains(&scenario.name))
+        let ordinary = matches!(scenario.server, Server::Ordinary(_));
+        by_pattern
+            && (!flags.smoke || SMOKE.contains(&scenario.name))
+            && (!flags.servers || ordinary)
     };
-    let wanted: Vec<&Scenario> = SUITE.iter().filter(named).collect();
+    let wanted: Vec<&Scenario> = scenarios().filter(named).collect();
     match wanted.is_empty() {
         true => Err("no scenario has such a name; --list names them all".to_owned()),
         false => Ok(wanted),
+    }
+}
+
+/// Those whose server is there. The others are told, and count for nothing.
+fn startable(wanted: Vec<&'static Scenario>) -> Result<Vec<&'static Scenario>, String> {
+    let missing = |scenario: &Scenario| match &scenario.server {
+        Server::Subject(_) => None,
+        Server::Ordinary(server) => server.missing(),
+    };
+    let is_there = |scenario: &&Scenario| {
+        let why = missing(scenario);
+        if let Some(why) = &why {
+            println!("left out: {}: {why}", scenario.name);
+        }
+        why.is_none()
+    };
+    let there: Vec<&Scenario> = wanted.into_iter().filter(is_there).collect();
+    match there.is_empty() {
+        true => Err("none of these servers is there".to_owned()),
+        false => Ok(there),
     }
 }
 
@@ -151,7 +178,7 @@ fn listed(scenario: &Scenario) -> String {
     format!(
         "{:<28}{} · {}{}",
         scenario.name,
-        scenario.subject,
+        scenario.server.command(),
         scenario.flags,
         link.unwrap_or_default()
     )
@@ -212,7 +239,7 @@ fn lift(
 ) -> Option<Result<f64, String>> {
     let lift = scenario.lift?;
     let lifted = Scenario {
-        subject: lift.subject,
+        server: Server::Subject(lift.subject),
         link: lift.link,
         ..*scenario
     };

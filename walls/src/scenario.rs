@@ -7,8 +7,8 @@ use wallfinder_model::verdict::Wall;
 pub struct Scenario {
     /// In kebab case; `--only` looks for parts of it.
     pub name: &'static str,
-    /// The server's command.
-    pub subject: &'static str,
+    /// The server.
+    pub server: Server,
     /// `--link`, where there is one.
     pub link: Option<&'static str>,
     /// The path under load.
@@ -27,6 +27,41 @@ pub struct Scenario {
     pub rate: Option<(f64, f64)>,
     /// How to take the wall away, to see which is the next.
     pub lift: Option<Lift>,
+}
+
+/// Who is under load.
+#[derive(Debug, Clone, Copy)]
+pub enum Server {
+    /// A command that the tool starts itself, as `--subject`.
+    Subject(&'static str),
+    /// One that stands when the tool comes.
+    Ordinary(Ordinary),
+}
+
+impl Server {
+    /// Its command.
+    pub const fn command(&self) -> &'static str {
+        match self {
+            Server::Subject(command) => command,
+            Server::Ordinary(server) => server.command,
+        }
+    }
+}
+
+/// A server that everybody has, and its settings. In its commands `{folder}` is the folder
+/// with its file, and `{bin}` that of the subjects.
+#[derive(Debug, Clone, Copy)]
+pub struct Ordinary {
+    /// The program, looked for where programs are.
+    pub program: &'static str,
+    /// The package of Debian that has it.
+    pub package: &'static str,
+    /// How it is started, in the foreground.
+    pub command: &'static str,
+    /// Its configuration: name and text.
+    pub file: (&'static str, &'static str),
+    /// A process behind it, to be squeezed apart from it.
+    pub backend: Option<&'static str>,
 }
 
 /// What must come out of a scenario.

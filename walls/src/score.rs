@@ -266,8 +266,8 @@ impl Score {
             |wanted: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| wanted(o)).count();
         let marked = |mark: Mark| count(&|outcome| outcome.mark == mark);
         let is_null = |outcome: &Outcome| {
-            let named = |scenario: &&Scenario| scenario.name == outcome.scenario;
-            let scenario = crate::suite::SUITE.iter().find(named);
+            let mut scenarios = crate::suite::scenarios();
+            let scenario = scenarios.find(|scenario| scenario.name == outcome.scenario);
             scenario.is_some_and(|scenario| matches!(scenario.expect, Expect::NoEffect))
         };
         let null = count(&is_null);

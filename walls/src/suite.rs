@@ -6,12 +6,14 @@ use wallfinder_model::verdict::Wall::{
 };
 
 use crate::scenario::Check::{Elasticity, P99AtLeastMs};
+use crate::scenario::Server::Subject;
 use crate::scenario::{Expect, Lift, Scenario};
+use crate::servers::SERVERS;
 
 /// A server that does next to nothing, and a client that asks it with 16 in flight.
-const PLAIN: Scenario = Scenario {
+pub(crate) const PLAIN: Scenario = Scenario {
     name: "",
-    subject: "knownwall",
+    server: Subject("knownwall"),
     link: None,
     path: "/",
     flags: "-c 16",
@@ -26,7 +28,7 @@ const fn wall(walls: &'static [wallfinder_model::verdict::Wall]) -> Expect {
     made_of(walls, None)
 }
 
-const fn made_of(
+pub(crate) const fn made_of(
     walls: &'static [wallfinder_model::verdict::Wall],
     detail: Option<&'static str>,
 ) -> Expect {
@@ -40,25 +42,30 @@ const fn made_of(
 /// Enough to see that everything works: a CPU, a link and a wait.
 pub const SMOKE: [&str; 2] = ["spin-200us", "pool-4x5ms"];
 
-/// Every scenario.
+/// Every scenario of both sections.
+pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    SUITE.iter().chain(SERVERS)
+}
+
+/// Every scenario with a server whose wall is dialled in.
 pub const SUITE: &[Scenario] = &[
     Scenario {
         name: "spin-200us",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         expect: wall(&[ServerCpu]),
         rate: Some((4_000.0, 5_000.0)),
         ..PLAIN
     },
     Scenario {
         name: "spin-1000us",
-        subject: "knownwall --spin-us 1000",
+        server: Subject("knownwall --spin-us 1000"),
         expect: wall(&[ServerCpu]),
         rate: Some((850.0, 1_000.0)),
         ..PLAIN
     },
     Scenario {
         name: "server-quota",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         flags: "-c 16 --server-quota 0.5",
         expect: made_of(&[ServerCpu], Some("quota|throttl")),
         rate: Some((1_800.0, 2_550.0)),
@@ -78,7 +85,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "downlink-20mbit",
-        subject: "knownwall --answer-bytes 10000",
+        server: Subject("knownwall --answer-bytes 10000"),
         link: Some("20mbit"),
         expect: wall(&[Downlink]),
         rate: Some((225.0, 250.0)),
@@ -94,14 +101,14 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "lock-sleep-1ms",
-        subject: "knownwall --lock-sleep-us 1000 --workers 8",
+        server: Subject("knownwall --lock-sleep-us 1000 --workers 8"),
         expect: made_of(&[Wait], Some("lock|futex")),
         rate: Some((800.0, 1_000.0)),
         ..PLAIN
     },
     Scenario {
         name: "lock-spin-300us",
-        subject: "knownwall --lock-spin-us 300 --workers 4",
+        server: Subject("knownwall --lock-spin-us 300 --workers 4"),
         server_cpus: "0,1",
         expect: made_of(&[ServerSerial], Some("lock")),
         rate: Some((2_300.0, 3_334.0)),
@@ -109,7 +116,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "one-thread",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         server_cpus: "0,1",
         expect: made_of(&[ServerSerial], Some("thread")),
         rate: Some((3_800.0, 5_000.0)),
@@ -117,7 +124,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "contention-behind-downlink",
-        subject: "knownwall --answer-bytes 10000 --contend-threads 4",
+        server: Subject("knownwall --answer-bytes 10000 --contend-threads 4"),
         link: Some("20mbit"),
         expect: wall(&[Downlink]),
         rate: Some((225.0, 250.0)),
@@ -125,7 +132,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "async-sleep-5ms",
-        subject: "knownwall --async-sleep-us 5000",
+        server: Subject("knownwall --async-sleep-us 5000"),
         flags: "-c 8",
         expect: Expect::Wall {
             walls: &[Concurrency],
@@ -141,7 +148,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "pool-4x5ms",
-        subject: "knownwall --permits 4 --permit-sleep-us 5000",
+        server: Subject("knownwall --permits 4 --permit-sleep-us 5000"),
         flags: "-c 64",
         expect: made_of(&[Wait], Some("pool|limit")),
         rate: Some((780.0, 801.0)),
@@ -149,14 +156,14 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "client-pool-4-of-64",
-        subject: "knownwall --async-sleep-us 5000",
+        server: Subject("knownwall --async-sleep-us 5000"),
         flags: "-c 64 --driver '{bin}/knownwall-client -c 64 --pool 4 -d {duration} {url}'",
         expect: made_of(&[Concurrency], Some("pool|client")),
         ..PLAIN
     },
     Scenario {
         name: "open-50-percent",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         flags: "-c 64 -R 2300",
         expect: wall(&[OfferedLoad]),
         rate: Some((2_270.0, 2_330.0)),
@@ -164,7 +171,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "open-120-percent",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         flags: "-c 64 -R 5600",
         expect: wall(&[ServerCpu]),
         rate: Some((4_000.0, 5_000.0)),
@@ -172,7 +179,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "slow-accept",
-        subject: "knownwall --backlog 4 --accept-delay-us 2000",
+        server: Subject("knownwall --backlog 4 --accept-delay-us 2000"),
         flags: "-c 16 --no-keepalive",
         expect: made_of(&[Wait], Some("accept|listen")),
         rate: Some((430.0, 501.0)),
@@ -180,21 +187,21 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "write-write-read",
-        subject: "knownwall --nagle-wwr",
+        server: Subject("knownwall --nagle-wwr"),
         expect: made_of(&[Wait, Concurrency], Some("timer|delayed|nagle")),
         rate: Some((280.0, 401.0)),
         ..PLAIN
     },
     Scenario {
         name: "collector",
-        subject: "catalogue --server nethttp --products 5000 --gogc 20",
+        server: Subject("catalogue --server nethttp --products 5000 --gogc 20"),
         path: "/compute?body=full",
         expect: made_of(&[ServerCpu], Some("collect|GC")),
         ..PLAIN
     },
     Scenario {
         name: "neighbour",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         beside: Some("knownwall --burn"),
         expect: made_of(&[ServerCpu], Some("neighbour")),
         rate: Some((1_800.0, 2_600.0)),
@@ -202,7 +209,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "bursts-under-quota",
-        subject: "knownwall --spin-us 100 --burst-one-in 50 --burst-us 10000",
+        server: Subject("knownwall --spin-us 100 --burst-one-in 50 --burst-us 10000"),
         flags: "-c 64 -R 800 --server-quota 0.6",
         expect: made_of(&[OfferedLoad], Some("throttl|quota")),
         rate: Some((790.0, 810.0)),
@@ -210,7 +217,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "cpu-meets-link",
-        subject: "knownwall --spin-us 1000 --answer-bytes 2400",
+        server: Subject("knownwall --spin-us 1000 --answer-bytes 2400"),
         link: Some("20mbit"),
         expect: wall(&[CoLimited]),
         rate: Some((850.0, 1_000.0)),
@@ -218,7 +225,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "phases-200ms",
-        subject: "knownwall --spin-us 800 --phase-ms 200 --answer-bytes 10000",
+        server: Subject("knownwall --spin-us 800 --phase-ms 200 --answer-bytes 10000"),
         link: Some("100mbit"),
         expect: made_of(&[CoLimited, Inconclusive], Some("phase")),
         rate: Some((950.0, 1_250.0)),
@@ -226,7 +233,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "three-stages",
-        subject: "knownwall --stages 3 --stage-mean-us 1000",
+        server: Subject("knownwall --stages 3 --stage-mean-us 1000"),
         flags: "-c 4",
         expect: Expect::Wall {
             walls: &[Wait, CoLimited],
@@ -242,14 +249,14 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "batches",
-        subject: "knownwall --batch-us 200 --each-us 10",
+        server: Subject("knownwall --batch-us 200 --each-us 10"),
         flags: "-c 256 --think 1ms",
         expect: wall(&[ServerCpu]),
         ..PLAIN
     },
     Scenario {
         name: "stall-500ms",
-        subject: "knownwall --stall-ms 500 --stall-every-s 5",
+        server: Subject("knownwall --stall-ms 500 --stall-every-s 5"),
         flags: "-c 64 -R 1000",
         expect: Expect::Wall {
             walls: &[OfferedLoad],
@@ -261,26 +268,26 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "drift",
-        subject: "knownwall --spin-us 200 --drift-percent-per-min 20",
+        server: Subject("knownwall --spin-us 200 --drift-percent-per-min 20"),
         expect: wall(&[Inconclusive]),
         ..PLAIN
     },
     Scenario {
         name: "null-spin",
-        subject: "knownwall --spin-us 200",
+        server: Subject("knownwall --spin-us 200"),
         flags: "-c 16 --null",
         ..PLAIN
     },
     Scenario {
         name: "null-downlink",
-        subject: "knownwall --answer-bytes 10000",
+        server: Subject("knownwall --answer-bytes 10000"),
         link: Some("20mbit"),
         flags: "-c 16 --null",
         ..PLAIN
     },
     Scenario {
         name: "next-cpu-then-link",
-        subject: "knownwall --spin-us 200 --answer-bytes 1000",
+        server: Subject("knownwall --spin-us 200 --answer-bytes 1000"),
         link: Some("60mbit"),
         expect: wall(&[ServerCpu]),
         rate: Some((4_000.0, 5_000.0)),
@@ -293,7 +300,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "next-link-then-cpu",
-        subject: "knownwall --spin-us 600 --answer-bytes 2000",
+        server: Subject("knownwall --spin-us 600 --answer-bytes 2000"),
         link: Some("20mbit"),
         expect: wall(&[Downlink]),
         rate: Some((1_080.0, 1_210.0)),
@@ -306,7 +313,7 @@ pub const SUITE: &[Scenario] = &[
     },
     Scenario {
         name: "next-pool-then-link",
-        subject: "knownwall --permits 4 --permit-sleep-us 5000 --answer-bytes 2000",
+        server: Subject("knownwall --permits 4 --permit-sleep-us 5000 --answer-bytes 2000"),
         link: Some("20mbit"),
         flags: "-c 64",
         expect: made_of(&[Wait], Some("pool|limit")),
@@ -327,8 +334,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_the_smoke_set_is_in_the_suite() {
-        let names: BTreeSet<&str> = SUITE.iter().map(|scenario| scenario.name).collect();
-        assert_eq!(names.len(), SUITE.len());
+        let names: BTreeSet<&str> = scenarios().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), scenarios().count());
         assert!(SMOKE.iter().all(|name| names.contains(name)));
         let kebab = |name: &str| {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -340,7 +347,7 @@ mod tests {
     #[test]
     fn every_scenario_is_explained() {
         let text = include_str!("../../docs/labelled-suite.md");
-        for scenario in SUITE {
+        for scenario in scenarios() {
             let heading = format!("`{}`", scenario.name);
             assert!(text.contains(&heading), "{heading} is not in the document");
         }
@@ -348,7 +355,7 @@ mod tests {
 
     #[test]
     fn whoever_expects_no_effect_squeezes_nothing() {
-        for scenario in SUITE {
+        for scenario in scenarios() {
             let null = scenario.flags.contains("--null");
             let no_effect = matches!(scenario.expect, Expect::NoEffect);
             assert_eq!(null, no_effect, "{}", scenario.name);
@@ -357,7 +364,7 @@ mod tests {
 
     #[test]
     fn bounds_are_bounds() {
-        for scenario in SUITE {
+        for scenario in scenarios() {
             if let Some((least, most)) = scenario.rate {
                 assert!(least < most, "{}", scenario.name);
             }

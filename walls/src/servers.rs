@@ -1,0 +1,124 @@
+//! The second section of the suite: servers that everybody has, started as their users start
+//! them, with the wall that their settings impose. Each row's arithmetic is in
+//! `docs/labelled-suite.md`.
+
+use wallfinder_model::verdict::Wall::{Concurrency, ServerCpu, ServerSerial, Wait};
+
+use crate::scenario::{Ordinary, Scenario, Server};
+use crate::suite::{PLAIN, made_of};
+
+const NGINX: Ordinary = Ordinary {
+    program: "nginx",
+    package: "nginx-light",
+    command: "nginx -p {folder}/ -c {folder}/server.conf",
+    file: ("server.conf", ""),
+    backend: None,
+};
+
+const NODE: Ordinary = Ordinary {
+    program: "node",
+    package: "nodejs",
+    command: "node {folder}/server.js",
+    file: ("server.js", include_str!("../servers/node-compute.js")),
+    backend: None,
+};
+
+const fn nginx(configuration: &'static str) -> Server {
+    Server::Ordinary(Ordinary {
+        file: ("server.conf", configuration),
+        ..NGINX
+    })
+}
+
+/// May run on either processor, as whoever pins nothing has it.
+const UNPINNED: &str = "0,1";
+
+/// Every scenario with an ordinary server.
+pub const SERVERS: &[Scenario] = &[
+    Scenario {
+        name: "nginx-one-worker",
+        server: nginx(include_str!("../servers/nginx-one-worker.conf")),
+        path: "/BSD",
+        server_cpus: UNPINNED,
+        expect: made_of(&[ServerSerial], Some("thread")),
+        ..PLAIN
+    },
+    Scenario {
+        name: "nginx-worker-affinity",
+        server: nginx(include_str!("../servers/nginx-worker-affinity.conf")),
+        path: "/BSD",
+        server_cpus: UNPINNED,
+        expect: made_of(&[ServerCpu], None),
+        ..PLAIN
+    },
+    Scenario {
+        name: "nginx-gzip-9",
+        server: nginx(include_str!("../servers/nginx-gzip-9.conf")),
+        path: "/GPL-3",
+        flags: "-c 16 -H 'Accept-Encoding: gzip'",
+        expect: made_of(&[ServerCpu], None),
+        ..PLAIN
+    },
+    Scenario {
+        name: "nginx-limit-rate",
+        server: nginx(include_str!("../servers/nginx-limit-rate.conf")),
+        path: "/Apache-2.0",
+        expect: made_of(&[Concurrency], Some("limit per connection")),
+        rate: Some((700.0, 801.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "haproxy-maxconn",
+        server: Server::Ordinary(Ordinary {
+            program: "haproxy",
+            package: "haproxy",
+            command: "haproxy -db -f {folder}/server.cfg",
+            file: ("server.cfg", include_str!("../servers/haproxy-maxconn.cfg")),
+            backend: Some("{bin}/knownwall --async-sleep-us 5000 --port 18182"),
+        }),
+        flags: "-c 64",
+        expect: made_of(&[Wait], Some("pool|limit|queue")),
+        rate: Some((700.0, 801.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "node-one-thread",
+        server: Server::Ordinary(NODE),
+        server_cpus: UNPINNED,
+        expect: made_of(&[ServerSerial], Some("thread")),
+        ..PLAIN
+    },
+    Scenario {
+        name: "node-pinned",
+        server: Server::Ordinary(NODE),
+        expect: made_of(&[ServerCpu], None),
+        ..PLAIN
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordinary::PORT;
+    use crate::scenario::Expect;
+
+    #[test]
+    fn each_listens_where_it_is_looked_for_and_has_a_wall() {
+        for scenario in SERVERS {
+            let Server::Ordinary(server) = scenario.server else {
+                panic!("{} is started by the tool", scenario.name);
+            };
+            assert!(
+                server.file.1.contains(&PORT.to_string()),
+                "{}",
+                scenario.name
+            );
+            assert!(server.command.contains(server.file.0), "{}", scenario.name);
+            assert!(matches!(scenario.expect, Expect::Wall { .. }) && scenario.lift.is_none());
+            assert_eq!(
+                scenario.link, None,
+                "the tool lays links to its subjects alone"
+            );
+        }
+    }
+}
