@@ -1,6 +1,6 @@
 //! What can be seen of the server from here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,16 @@ pub fn neighbours(cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour>
         .collect();
     found.sort_by(|a, b| b.cores.total_cmp(&a.cores));
     found
+}
+
+/// CPU that these processes, and those that they started, have used so far.
+pub fn cpu_seconds(pids: &[u32]) -> f64 {
+    let families = pids.iter().filter_map(|pid| discover::family_of(*pid).ok());
+    let members: BTreeSet<u32> = families.flat_map(|family| family.pids).collect();
+    let times = times();
+    let used = members.iter().filter_map(|pid| times.get(pid));
+    let ticks: u64 = used.map(|(_, ticks)| ticks).sum();
+    ticks as f64 / wallfinder_sys::clock::ticks_per_second() as f64
 }
 
 /// Name and CPU time in clock ticks of every process.

@@ -226,6 +226,7 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
         server: side(&server),
         client: side(&client),
         backend,
+        backend_cores: None,
         downlink: None,
         uplink: None,
         seed: 7,

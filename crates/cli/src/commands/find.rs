@@ -74,14 +74,27 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         at_ceiling.index = session.record.steps.len() as u32;
         at_ceiling.load.warmup = Nanos::from_millis(500);
         at_ceiling.calibrate = (!target.no_calibrate).then_some(CALIBRATE_FOR);
+        let backend_s = sight::cpu_seconds(&target.backend_pid);
         session.step(&at_ceiling)?;
+        let backend_s = sight::cpu_seconds(&target.backend_pid) - backend_s;
+        let loaded = [at_ceiling.load.warmup, base_window(effort)];
+        let loaded_s: f64 = loaded.map(Nanos::as_secs_f64).iter().sum();
         if session.interrupted() {
             return Ok(());
         }
         // A foreign driver is started again whenever its time is up.
         let held = order(connections, DRIVER_RUN)?;
         let steps = &session.record.steps;
-        let proof = proof_of(flags, effort, &stand, (downlink, uplink), &held, steps);
+        let links = (downlink, uplink);
+        let proof = proof_of(
+            flags,
+            effort,
+            &stand,
+            links,
+            &held,
+            steps,
+            backend_s / loaded_s,
+        );
         session.prove(&held, proof)?;
         Ok(())
     })();
@@ -192,6 +205,7 @@ fn proof_of(
     (downlink, uplink): (Option<Shaper>, Option<Shaper>),
     order: &StepOrder,
     steps: &[Step],
+    backend_cores: f64,
 ) -> Proof {
     let telemetry = steps.last().map(|step| &step.telemetry);
     let client = telemetry.and_then(|t| t.client.as_ref());
@@ -240,6 +254,7 @@ fn proof_of(
             pids: backend_pids,
             cpus: Vec::new(),
         }),
+        backend_cores: Some(backend_cores),
         downlink,
         uplink,
         seed: flags.target.seed,

@@ -72,7 +72,7 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         _ if client_part <= 1.0 - NEARLY_ALL => Some(Wall::ServerCpu),
         _ => None,
     };
-    let detail = Some("client and server share processors".to_owned());
+    let shared = "client and server share processors";
     let told = format!(
         "the processors that client and server share were {} busy, {} of that with the server and {} with the load generator",
         percent(full),
@@ -82,8 +82,23 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
     if let Some(wall) = one {
         let name = capital(wall.words());
         let text = format!("{name}, as far as can be told: {told}.");
+        let thread = server
+            .hottest
+            .as_ref()
+            .filter(|_| wall == Wall::ServerSerial);
+        let detail = match thread {
+            Some((name, busy)) => {
+                facts.push(evidence(
+                    "server.hottest_thread",
+                    *busy,
+                    format!("its thread `{name}` was {} busy", percent(*busy)),
+                ));
+                format!("one thread: {name}; {shared}")
+            }
+            None => shared.to_owned(),
+        };
         let conclusion = Conclusion::new(wall, 0.55 * certainty(full), text, facts);
-        return Some(conclusion.with_detail(detail));
+        return Some(conclusion.with_detail(Some(detail)));
     }
     let mut parts = vec![
         (Wall::ServerCpu, server.used),
@@ -101,7 +116,8 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
             )
         }
     };
-    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.5, text, facts).with_detail(detail);
+    let mut conclusion =
+        Conclusion::new(Wall::CoLimited, 0.5, text, facts).with_detail(Some(shared.to_owned()));
     conclusion.shares = shares(parts);
     Some(conclusion)
 }

@@ -16,6 +16,8 @@ use crate::thief::{Thief, shown_cpus};
 
 /// Threads of one process that are asked where they may run, at the most.
 const THREADS_MAX: usize = 4_096;
+/// A backend that uses fewer cores than this has no share worth naming in the throughput.
+const WORKING_CORES_MIN: f64 = 0.2;
 
 /// The processes of one side, and the processors that they may run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +37,8 @@ pub struct Scene {
     pub client: Side,
     /// Processes behind the server that are to be squeezed apart from it.
     pub backend: Option<Side>,
+    /// Cores that those used under the load, where that was seen.
+    pub backend_cores: Option<f64>,
     /// The rate from server to client, where it is ours to set.
     pub downlink: Option<Shaper>,
     /// The rate from client to server.
@@ -71,6 +75,7 @@ pub fn reach(scene: Scene) -> Reach {
         server,
         client,
         backend,
+        backend_cores,
         downlink,
         uplink,
         seed,
@@ -96,7 +101,10 @@ pub fn reach(scene: Scene) -> Reach {
     }
     if let Some(backend) = backend {
         let backend = located(backend);
-        let lever = backend_speed(&backend, &[&server, &client], seed ^ 2, &shim);
+        let lever = match shares(&backend, &[&server, &client]) {
+            false => speed(Squeeze::BackendSpeed, &backend, "backend", seed ^ 2, &shim),
+            true => pausable(backend_cores).and_then(|()| pauses(&backend, seed ^ 2, &shim)),
+        };
         reach.add(Squeeze::BackendSpeed, lever);
     }
     reach.add(
@@ -196,21 +204,35 @@ fn speed(
     }
 }
 
-/// A backend on processors of its own can have a thief there; one that shares them is paused
-/// by itself, which takes its time without taking theirs.
-fn backend_speed(
-    backend: &Side,
-    others: &[&Side],
-    seed: u64,
-    shim: &Shim,
-) -> Result<Box<dyn Lever>, String> {
-    let squeeze = Squeeze::BackendSpeed;
+/// Whether others may run on its processors, or these cannot be seen. A backend on processors
+/// of its own can have a thief there.
+fn shares(backend: &Side, others: &[&Side]) -> bool {
     let mut theirs = others.iter().flat_map(|side| &side.cpus);
-    if !backend.cpus.is_empty() && !theirs.any(|cpu| backend.cpus.contains(cpu)) {
-        return speed(squeeze, backend, "backend", seed, shim);
+    backend.cpus.is_empty() || theirs.any(|cpu| backend.cpus.contains(cpu))
+}
+
+/// Pauses hold what merely waits in a process as well as what works in it. An elasticity to
+/// the speed of processors is at most their utilisation (in closed networks of queues,
+/// Q(N) - Q(N-1) = U - (1 - U) Q(N-1)), so of one that hardly works pauses would say more than
+/// is so.
+fn pausable(cores: Option<f64>) -> Result<(), String> {
+    match cores {
+        Some(cores) if cores < WORKING_CORES_MIN => Err(format!(
+            "it used {cores:.2} cores, so its processors are not the wall; on processors that \
+             others use it can only be paused, and that would hold what merely waits in it as \
+             well: give it a processor of its own"
+        )),
+        _ => Ok(()),
     }
+}
+
+fn pauses(backend: &Side, seed: u64, shim: &Shim) -> Result<Box<dyn Lever>, String> {
     let pauses = Pauses::of(&backend.pids, "backend", seed, shim).map_err(|e| e.to_string())?;
-    Ok(Box::new(Speed::by_pauses(squeeze, pauses, "backend")))
+    Ok(Box::new(Speed::by_pauses(
+        Squeeze::BackendSpeed,
+        pauses,
+        "backend",
+    )))
 }
 
 fn capacity(
@@ -252,6 +274,19 @@ mod tests {
     }
 
     #[test]
+    fn a_backend_that_hardly_works_is_not_paused() {
+        let why = pausable(Some(0.04)).expect_err("it waits");
+        assert!(
+            why.contains("0.04 cores") && why.contains("processor of its own"),
+            "{why}"
+        );
+        assert_eq!(pausable(Some(0.6)), Ok(()));
+        assert_eq!(pausable(None), Ok(()));
+        assert!(shares(&side(&[0]), &[&side(&[0]), &side(&[1])]));
+        assert!(!shares(&side(&[2]), &[&side(&[0]), &side(&[1])]));
+    }
+
+    #[test]
     fn a_process_says_where_it_may_run() {
         let own = cpus_of(&[std::process::id()]);
         assert!(!own.is_empty());
@@ -264,6 +299,7 @@ mod tests {
             server: side(&[0]),
             client: side(&[0]),
             backend: None,
+            backend_cores: None,
             downlink: None,
             uplink: None,
             seed: 1,
