@@ -174,6 +174,14 @@ struct Slot {
     first_byte_ns: u64,
 }
 
+impl Slot {
+    /// Its request has ended.
+    fn free(&mut self) {
+        assert!(self.sent_ns > 0, "a free slot cannot fail");
+        *self = FREE;
+    }
+}
+
 const FREE: Slot = Slot {
     sent_ns: 0,
     due_ns: 0,
@@ -585,35 +593,56 @@ impl<W: Wire, I: Io> Lane<W, I> {
         while !bytes.is_empty() {
             let taken = connection.wire.handle_bytes(&mut self.shared, bytes);
             bytes = &bytes[taken..];
-            match connection.wire.poll_outcome() {
-                Some(Outcome::Answered(answer)) => {
-                    let slot = &mut self.slots[first_slot + answer.slot as usize];
-                    let done = std::mem::replace(slot, FREE);
-                    count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
-                    connection.after_answer(now);
-                    if self.pause_ns > 0 {
-                        self.pauses.push_back((now + self.pause_ns, conn));
-                    } else if self.schedule.is_none() {
-                        connection.grant(1, now);
+            let mut told = false;
+            while let Some(outcome) = connection.wire.poll_outcome() {
+                told = true;
+                match outcome {
+                    Outcome::Answered(answer) => {
+                        let slot = &mut self.slots[first_slot + answer.slot as usize];
+                        let done = std::mem::replace(slot, FREE);
+                        count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
+                        connection.after_answer(now);
+                        if self.pause_ns > 0 {
+                            self.pauses.push_back((now + self.pause_ns, conn));
+                        } else if self.schedule.is_none() {
+                            connection.grant(1, now);
+                        }
+                        if !answer.reusable {
+                            self.lose(conn, now, Class::Other(Failure::Abandoned));
+                            return;
+                        }
                     }
-                    if !answer.reusable {
+                    Outcome::Failed { slot, error } => {
+                        self.slots[first_slot + slot as usize].free();
+                        self.counters.failed[Class::Wire(error).index()] += 1;
+                        self.counters.in_flight -= 1;
+                        connection.in_flight -= 1;
+                        if self.schedule.is_none() {
+                            // A peer that refuses at once is not asked again at once.
+                            let pause_ns = self.pause_ns.max(BACKOFF_FIRST_NS);
+                            self.pauses.push_back((now + pause_ns, conn));
+                        }
+                    }
+                    Outcome::Over => {
                         self.lose(conn, now, Class::Other(Failure::Abandoned));
                         return;
                     }
-                }
-                Some(Outcome::Broken { slot, error }) => {
-                    self.fail_and_lose(conn, slot, Class::Wire(error), Failure::Abandoned, now);
-                    return;
-                }
-                None => {
-                    if let Some(slot) = connection.wire.answering() {
-                        let slot = &mut self.slots[first_slot + slot as usize];
-                        if slot.first_byte_ns == 0 {
-                            slot.first_byte_ns = now;
-                        }
+                    Outcome::Broken { slot, error } => {
+                        let class = Class::Wire(error);
+                        self.fail_and_lose(conn, slot, class, Failure::Abandoned, now);
+                        return;
                     }
-                    assert!(taken > 0 || bytes.is_empty(), "a wire must take or tell");
                 }
+            }
+            assert!(
+                taken > 0 || told || bytes.is_empty(),
+                "a wire must take or tell"
+            );
+        }
+        while let Some(slot) = connection.wire.poll_begun() {
+            let slot = &mut self.slots[first_slot + slot as usize];
+            if slot.first_byte_ns == 0 {
+                slot.first_byte_ns = now;
             }
         }
         self.offer(conn);
@@ -688,7 +717,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Some(Outcome::Broken { slot, error }) => {
                 self.fail_and_lose(conn, slot, Class::Wire(error), Failure::Abandoned, now);
             }
-            None => {
+            Some(Outcome::Failed { slot, error }) => {
+                let class = Class::Wire(error);
+                self.fail_and_lose(conn, Some(slot), class, Failure::Abandoned, now);
+            }
+            Some(Outcome::Over) | None => {
                 let failure = self.waiting_class(conn, Failure::ClosedWait);
                 self.lose(conn, now, Class::Other(failure));
             }

@@ -6,7 +6,7 @@
 //! outcomes in a test, in a fuzzer and under load.
 //!
 //! ```text
-//!            issue()                 poll_transmit() / handle_sent(n)
+//!            issue()            poll_transmit() / handle_sent(n), write(buffer)
 //!   lane ───────────────►  Wire  ───────────────────────────────────►  socket
 //!        ◄───────────────        ◄───────────────────────────────────
 //!         poll_outcome()              handle_bytes(&[u8]) / handle_eof()
@@ -16,8 +16,8 @@
 //!
 //! * Each issued request ends in exactly one outcome, unless the connection is
 //!   abandoned first; outcomes never outnumber requests.
-//! * After [`Outcome::Broken`] or an answer that is not `reusable`, the connection is
-//!   never used again: the lane closes it and calls [`Wire::reset`] for the next one.
+//! * After [`Outcome::Broken`], [`Outcome::Over`] or an answer that is not `reusable`, the
+//!   connection is never used again: the lane closes it and calls [`Wire::reset`] for the next one.
 //! * Any split of the same bytes over calls gives the same outcomes.
 //! * Nothing allocates after [`Wire::open`] while answers stay within the reserved
 //!   sizes.
@@ -25,6 +25,11 @@
 #![forbid(unsafe_code)]
 
 pub mod http1;
+pub mod http2;
+mod request;
+
+use http2::ErrorCode;
+pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as an answer. `Copy`, and an index into
 /// counters: the hot path counts, the report names.
@@ -51,11 +56,67 @@ pub enum WireError {
     H1Interim,
     /// A body that does not decode, or decodes to more than its cap.
     BodyDecode,
+    /// The peer does not begin as HTTP/2 begins: it speaks another protocol.
+    H2Preface,
+    /// A frame where it may not stand, or with what it may not say.
+    H2Protocol,
+    /// A frame of a length that its kind cannot have.
+    H2FrameSize,
+    /// More bytes than the window, or a window above 2^31 - 1.
+    H2Flow,
+    /// A frame of a stream that has ended.
+    H2StreamClosed,
+    /// A header block that does not decode, or to more than its limit.
+    H2Compression,
+    /// A header block without end.
+    H2HeadFlood,
+    /// Frames without end that bring no answer further.
+    H2Flood,
+    /// An answer whose fields or order of frames are malformed.
+    H2Head,
+    /// A length that is not one, or not that of the body.
+    H2Length,
+    /// Too many interim heads, or 101.
+    H2Interim,
+    /// The stream of bytes ended inside an answer.
+    H2Truncated,
+    /// A GOAWAY said that the request was not looked at: it may be sent again.
+    H2Unprocessed,
+    /// The peer reset the stream with NO_ERROR.
+    H2ResetNoError,
+    /// The peer reset the stream with PROTOCOL_ERROR.
+    H2ResetProtocolError,
+    /// The peer reset the stream with INTERNAL_ERROR.
+    H2ResetInternalError,
+    /// The peer reset the stream with FLOW_CONTROL_ERROR.
+    H2ResetFlowControlError,
+    /// The peer reset the stream with SETTINGS_TIMEOUT.
+    H2ResetSettingsTimeout,
+    /// The peer reset the stream with STREAM_CLOSED.
+    H2ResetStreamClosed,
+    /// The peer reset the stream with FRAME_SIZE_ERROR.
+    H2ResetFrameSizeError,
+    /// The peer reset the stream with REFUSED_STREAM.
+    H2ResetRefusedStream,
+    /// The peer reset the stream with CANCEL.
+    H2ResetCancel,
+    /// The peer reset the stream with COMPRESSION_ERROR.
+    H2ResetCompressionError,
+    /// The peer reset the stream with CONNECT_ERROR.
+    H2ResetConnectError,
+    /// The peer reset the stream with ENHANCE_YOUR_CALM.
+    H2ResetEnhanceYourCalm,
+    /// The peer reset the stream with INADEQUATE_SECURITY.
+    H2ResetInadequateSecurity,
+    /// The peer reset the stream with HTTP_1_1_REQUIRED.
+    H2ResetHttp11Required,
+    /// The peer reset the stream with a code that the standard does not know.
+    H2ResetOther,
 }
 
 impl WireError {
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 10] = [
+    pub const ALL: [WireError; 38] = [
         WireError::H1Status,
         WireError::H1HeadLimit,
         WireError::H1Head,
@@ -66,6 +127,34 @@ impl WireError {
         WireError::H1Unsolicited,
         WireError::H1Interim,
         WireError::BodyDecode,
+        WireError::H2Preface,
+        WireError::H2Protocol,
+        WireError::H2FrameSize,
+        WireError::H2Flow,
+        WireError::H2StreamClosed,
+        WireError::H2Compression,
+        WireError::H2HeadFlood,
+        WireError::H2Flood,
+        WireError::H2Head,
+        WireError::H2Length,
+        WireError::H2Interim,
+        WireError::H2Truncated,
+        WireError::H2Unprocessed,
+        WireError::H2ResetNoError,
+        WireError::H2ResetProtocolError,
+        WireError::H2ResetInternalError,
+        WireError::H2ResetFlowControlError,
+        WireError::H2ResetSettingsTimeout,
+        WireError::H2ResetStreamClosed,
+        WireError::H2ResetFrameSizeError,
+        WireError::H2ResetRefusedStream,
+        WireError::H2ResetCancel,
+        WireError::H2ResetCompressionError,
+        WireError::H2ResetConnectError,
+        WireError::H2ResetEnhanceYourCalm,
+        WireError::H2ResetInadequateSecurity,
+        WireError::H2ResetHttp11Required,
+        WireError::H2ResetOther,
     ];
 
     /// The class as it stands in records and output, such as `h1.length`.
@@ -81,6 +170,57 @@ impl WireError {
             WireError::H1Unsolicited => "h1.unsolicited",
             WireError::H1Interim => "h1.interim",
             WireError::BodyDecode => "body.decode",
+            WireError::H2Preface => "h2.preface",
+            WireError::H2Protocol => "h2.protocol",
+            WireError::H2FrameSize => "h2.frame_size",
+            WireError::H2Flow => "h2.flow",
+            WireError::H2StreamClosed => "h2.stream_closed",
+            WireError::H2Compression => "h2.compression",
+            WireError::H2HeadFlood => "h2.head_flood",
+            WireError::H2Flood => "h2.flood",
+            WireError::H2Head => "h2.head",
+            WireError::H2Length => "h2.length",
+            WireError::H2Interim => "h2.interim",
+            WireError::H2Truncated => "h2.truncated",
+            WireError::H2Unprocessed => "h2.unprocessed",
+            WireError::H2ResetNoError => "h2.reset.no_error",
+            WireError::H2ResetProtocolError => "h2.reset.protocol_error",
+            WireError::H2ResetInternalError => "h2.reset.internal_error",
+            WireError::H2ResetFlowControlError => "h2.reset.flow_control_error",
+            WireError::H2ResetSettingsTimeout => "h2.reset.settings_timeout",
+            WireError::H2ResetStreamClosed => "h2.reset.stream_closed",
+            WireError::H2ResetFrameSizeError => "h2.reset.frame_size_error",
+            WireError::H2ResetRefusedStream => "h2.reset.refused_stream",
+            WireError::H2ResetCancel => "h2.reset.cancel",
+            WireError::H2ResetCompressionError => "h2.reset.compression_error",
+            WireError::H2ResetConnectError => "h2.reset.connect_error",
+            WireError::H2ResetEnhanceYourCalm => "h2.reset.enhance_your_calm",
+            WireError::H2ResetInadequateSecurity => "h2.reset.inadequate_security",
+            WireError::H2ResetHttp11Required => "h2.reset.http_1_1_required",
+            WireError::H2ResetOther => "h2.reset.other",
+        }
+    }
+
+    /// The class of a stream that the peer reset; `None` for a code of its own.
+    pub(crate) const fn of_reset(code: Option<ErrorCode>) -> WireError {
+        let Some(code) = code else {
+            return WireError::H2ResetOther;
+        };
+        match code {
+            ErrorCode::NoError => WireError::H2ResetNoError,
+            ErrorCode::ProtocolError => WireError::H2ResetProtocolError,
+            ErrorCode::InternalError => WireError::H2ResetInternalError,
+            ErrorCode::FlowControlError => WireError::H2ResetFlowControlError,
+            ErrorCode::SettingsTimeout => WireError::H2ResetSettingsTimeout,
+            ErrorCode::StreamClosed => WireError::H2ResetStreamClosed,
+            ErrorCode::FrameSizeError => WireError::H2ResetFrameSizeError,
+            ErrorCode::RefusedStream => WireError::H2ResetRefusedStream,
+            ErrorCode::Cancel => WireError::H2ResetCancel,
+            ErrorCode::CompressionError => WireError::H2ResetCompressionError,
+            ErrorCode::ConnectError => WireError::H2ResetConnectError,
+            ErrorCode::EnhanceYourCalm => WireError::H2ResetEnhanceYourCalm,
+            ErrorCode::InadequateSecurity => WireError::H2ResetInadequateSecurity,
+            ErrorCode::Http11Required => WireError::H2ResetHttp11Required,
         }
     }
 }
@@ -98,6 +238,8 @@ pub enum Transmit {
         /// Length, in bytes; never 0.
         len: usize,
     },
+    /// Bytes of this connection's own making, to be had with [`Wire::write`].
+    Own,
 }
 
 /// What became of a request, or of the whole connection.
@@ -105,6 +247,16 @@ pub enum Transmit {
 pub enum Outcome {
     /// A complete, framed and checked answer.
     Answered(Answer),
+    /// The request in `slot` failed with this class; the connection goes on.
+    Failed {
+        /// The request.
+        slot: u32,
+        /// The class of the failure.
+        error: WireError,
+    },
+    /// The connection carries no more requests, and none is in flight: its peer is going
+    /// away, or its stream ids are used up. Nobody is at fault.
+    Over,
     /// The peer broke the protocol. The request in `slot` (none when no request was in
     /// flight) fails with this class; every other request in flight is abandoned.
     Broken {
@@ -154,9 +306,14 @@ pub trait Wire: Sized {
     /// `count` bytes of the last [`Wire::poll_transmit`] were taken by the socket.
     fn handle_sent(&mut self, shared: &Self::Shared, count: usize);
 
-    /// Takes bytes of the peer, stopping after the first that ends an answer or breaks
-    /// the protocol, and says how many it took. Call [`Wire::poll_outcome`] and then
-    /// this again with the rest.
+    /// Where [`Transmit::Own`] says so: writes as much as there is room for into the lane's
+    /// buffer, and gives the length, which may be 0 after all. What was written is sent
+    /// whole and in order, or the connection is given up.
+    fn write(&mut self, shared: &Self::Shared, into: &mut [u8]) -> usize;
+
+    /// Takes bytes of the peer, stopping after the first that brings an outcome, and says
+    /// how many it took. Call [`Wire::poll_outcome`] until it gives none, and then this
+    /// again with the rest.
     fn handle_bytes(&mut self, shared: &mut Self::Shared, bytes: &[u8]) -> usize;
 
     /// The peer has finished writing. May complete an answer that is read to close, or
@@ -166,6 +323,40 @@ pub trait Wire: Sized {
     /// What became of a request since the last call.
     fn poll_outcome(&mut self) -> Option<Outcome>;
 
-    /// The slot whose answer has begun to arrive and not ended.
+    /// A slot whose answer has begun to arrive since the last call, and has no outcome.
+    /// Asked after each read, until it gives none: the lane then knows the instant.
+    fn poll_begun(&mut self) -> Option<u32>;
+
+    /// A slot whose answer has begun to arrive and not ended.
     fn answering(&self) -> Option<u32>;
+
+    /// Gives up one request, which then has no outcome, and says whether the others on the
+    /// connection may go on without it; if not, nothing is changed. Poll for an outcome
+    /// afterwards: the connection may be over with it.
+    fn cancel(&mut self, slot: u32) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_indexed_in_order_and_distinct() {
+        for (index, error) in WireError::ALL.iter().enumerate() {
+            assert_eq!(*error as usize, index);
+        }
+        let mut names: Vec<_> = WireError::ALL.iter().map(|error| error.class()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), WireError::ALL.len());
+    }
+
+    #[test]
+    fn every_code_of_a_reset_has_a_class_of_its_name() {
+        for code in ErrorCode::ALL {
+            let class = WireError::of_reset(Some(code)).class();
+            assert_eq!(class, format!("h2.reset.{}", code.name().to_lowercase()));
+        }
+        assert_eq!(WireError::of_reset(None).class(), "h2.reset.other");
+    }
 }

@@ -9,8 +9,8 @@
 //! and nothing else: lenience here is how two readers come to disagree. Extensions and
 //! trailers are checked, bounded and ignored.
 
-use super::request::{is_control, is_token};
 use crate::WireError;
+use crate::request::{is_control, is_token};
 
 /// Where in a chunked body the next byte stands.
 #[derive(Debug, Clone, Copy)]

@@ -46,6 +46,8 @@ struct Unfinished {
     closes: bool,
     interims: u32,
     coding: Coding,
+    /// The lane knows that it has begun.
+    is_told: bool,
 }
 
 /// Room for a head that arrives in pieces, reserved when a connection is opened.
@@ -113,6 +115,10 @@ impl Wire for Http1 {
         self.sending.sent(shared.request_len, count);
     }
 
+    fn write(&mut self, _shared: &Shared, _into: &mut [u8]) -> usize {
+        unreachable!("every request is a range of the block");
+    }
+
     #[inline]
     fn handle_bytes(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
         assert!(self.outcome.is_none(), "an outcome was not polled");
@@ -153,8 +159,23 @@ impl Wire for Http1 {
     }
 
     #[inline]
+    fn poll_begun(&mut self) -> Option<u32> {
+        if self.answer.is_told {
+            return None;
+        }
+        let begun = self.answering();
+        self.answer.is_told = begun.is_some();
+        begun
+    }
+
+    #[inline]
     fn answering(&self) -> Option<u32> {
         (self.answer.wire_bytes > 0).then_some(self.oldest)
+    }
+
+    /// Answers come in order, so every later one waits for this one.
+    fn cancel(&mut self, _slot: u32) -> bool {
+        false
     }
 }
 

@@ -58,7 +58,7 @@ mod request;
 mod sending;
 mod shared;
 
+pub use crate::request::{BadRequest, Request};
 pub use anomalies::Anomalies;
 pub use connection::Http1;
-pub use request::{BadRequest, Request};
 pub use shared::{Options, Shared};

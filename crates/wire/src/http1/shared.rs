@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::anomalies::Anomalies;
 use super::head::{self, Head};
 use super::memo::Memo;
-use super::request::{BadRequest, Request};
 use crate::WireError;
+use crate::request::{BadRequest, Request};
 
 /// Bounds and habits of a lane's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]

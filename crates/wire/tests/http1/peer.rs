@@ -139,6 +139,7 @@ impl Player<'_> {
         let slots = self.outcomes.iter().filter_map(|outcome| match outcome {
             Outcome::Answered(answer) => Some(answer.slot),
             Outcome::Broken { slot, .. } => *slot,
+            Outcome::Failed { .. } | Outcome::Over => panic!("{outcome:?} of HTTP/1"),
         });
         let mut ended = 0;
         for slot in slots {

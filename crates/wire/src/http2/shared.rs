@@ -1,0 +1,161 @@
+//! What the connections of one lane have in common.
+
+use super::anomalies::Anomalies;
+use super::fault::Fault;
+use super::fields::Meaning;
+use super::flow::{WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
+use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use super::hpack::{Known, Limits, RequestBlocks};
+use super::request;
+use super::transmit;
+use crate::request::{BadRequest, Request};
+
+/// Bounds and habits of a lane's connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Streams open at once on one connection; at least 1. The peer may allow fewer.
+    pub in_flight_max: u32,
+    /// Requests that one connection carries before another takes its place; 1 to
+    /// [`REQUESTS_MAX`], which is where stream ids are used up (RFC 9113, 5.1.1).
+    pub requests_max: u32,
+    /// Whether the scheme is `https`.
+    pub is_https: bool,
+    /// How much of one body the peer may send ahead, in bytes; up to 2^31 - 1.
+    pub stream_window_bytes: u32,
+    /// How much of all bodies it may send ahead, in bytes; 65,535 to 2^31 - 1.
+    pub connection_window_bytes: u32,
+    /// The longest header list, by RFC 9113, 6.5.2, and the longest header block, in
+    /// bytes. The peer is told.
+    pub head_bytes_max: u32,
+    /// The most fields in one header block.
+    pub head_fields_max: u32,
+    /// The most CONTINUATION frames in one header block.
+    pub continuations_max: u32,
+    /// The most interim (1xx) heads before one final head.
+    pub interim_max: u32,
+    /// The most frames that bring no answer further (SETTINGS, PING, WINDOW_UPDATE,
+    /// PRIORITY, empty DATA, frames of closed streams and of unknown type) in a row; at
+    /// least 1.
+    pub idle_frames_max: u32,
+}
+
+/// The requests of a connection whose stream ids are used up: each odd id once.
+pub const REQUESTS_MAX: u32 = 1 << 30;
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            in_flight_max: 1,
+            requests_max: REQUESTS_MAX,
+            is_https: false,
+            stream_window_bytes: 16 << 20,
+            connection_window_bytes: 1 << 30,
+            head_bytes_max: 300 * 1024,
+            head_fields_max: 5000,
+            continuations_max: 32,
+            interim_max: 32,
+            idle_frames_max: 512,
+        }
+    }
+}
+
+/// One lane's encoded request, limits, interpreted static table and counters.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) options: Options,
+    pub(super) blocks: RequestBlocks,
+    pub(super) body: Box<[u8]>,
+    pub(super) is_head: bool,
+    pub(super) known: Known<Meaning>,
+    pub(super) limits: Limits,
+    /// Where coded strings are spelled out, to be judged and dropped.
+    pub(super) scratch: Vec<u8>,
+    pub(super) anomalies: Anomalies,
+    pub(super) fault: Option<Fault>,
+}
+
+/// Room for strings, reserved at the start.
+const SCRATCH_BYTES: usize = 4096;
+
+/// The longest header list of a request, in bytes.
+const REQUEST_LIST_BYTES_MAX: u32 = 64 * 1024;
+
+impl Shared {
+    /// Checks and encodes `request`.
+    pub fn new(request: &Request, options: Options) -> Result<Shared, BadRequest> {
+        check(&options)?;
+        let fields = request::fields(request, options.is_https)?;
+        let blocks = RequestBlocks::new(&fields);
+        if blocks.list_bytes > REQUEST_LIST_BYTES_MAX {
+            return Err(BadRequest::new("header list", "is above 64 KiB"));
+        }
+        Ok(Shared {
+            blocks,
+            body: request.body.as_slice().into(),
+            is_head: request.method == "HEAD",
+            known: Known::new(),
+            limits: Limits {
+                list_bytes_max: options.head_bytes_max,
+                fields_max: options.head_fields_max,
+            },
+            scratch: Vec::with_capacity(SCRATCH_BYTES),
+            anomalies: Anomalies::default(),
+            fault: None,
+            options,
+        })
+    }
+
+    /// The least room that [`Wire::write`](crate::Wire::write) must be given, in bytes.
+    /// More room lets more frames go out together.
+    pub fn write_bytes_min(&self) -> usize {
+        let head = self.blocks.first.len() + transmit::TABLE_SIZE_BYTES_MAX;
+        let frames = head.div_ceil(PAYLOAD_BYTES_MAX as usize);
+        (head + frames * HEADER_BYTES).max(transmit::GREETING_BYTES_MAX)
+    }
+
+    /// What one request puts on the wire once a connection is warm, in bytes: HEADERS
+    /// and, where windows allow it, DATA.
+    pub fn request_bytes(&self) -> usize {
+        let framed = |len: usize| len + len.div_ceil(PAYLOAD_BYTES_MAX as usize) * HEADER_BYTES;
+        framed(self.blocks.later.len()) + framed(self.body.len())
+    }
+
+    /// What the connections of this lane have seen so far.
+    pub fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// The rule that was broken last on any connection of this lane, and by which frame.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+}
+
+fn check(options: &Options) -> Result<(), BadRequest> {
+    let at_least_one = [
+        ("in_flight_max", options.in_flight_max),
+        ("requests_max", options.requests_max),
+        ("idle_frames_max", options.idle_frames_max),
+        ("stream_window_bytes", options.stream_window_bytes),
+    ];
+    if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
+        return Err(BadRequest::new(name, "is 0"));
+    }
+    let windows = [
+        ("stream_window_bytes", options.stream_window_bytes),
+        ("connection_window_bytes", options.connection_window_bytes),
+    ];
+    if let Some((name, _)) = windows.iter().find(|(_, value)| *value > WINDOW_BYTES_MAX) {
+        return Err(BadRequest::new(name, "is above 2^31 - 1"));
+    }
+    if options.connection_window_bytes < WINDOW_BYTES_DEFAULT {
+        return Err(BadRequest::new(
+            "connection_window_bytes",
+            "is below 65,535",
+        ));
+    }
+    if options.requests_max > REQUESTS_MAX {
+        return Err(BadRequest::new("requests_max", "is above 2^30"));
+    }
+    Ok(())
+}
