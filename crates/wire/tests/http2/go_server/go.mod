@@ -1,0 +1,3 @@
+module wallfinder.dev/wire/go_server
+
+go 1.26.0

@@ -1,0 +1,12 @@
+//! HTTP/2 from outside: scripted peers, the cases of h2spec, header blocks of other
+//! encoders, properties, and real servers on loopback.
+
+mod connection;
+mod faults;
+mod h2spec;
+mod mirror;
+mod mirrored;
+mod peer;
+mod properties;
+mod servers;
+mod stories;
