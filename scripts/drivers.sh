@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Foreign load generators under which the same observation is made: wrk and h2load from
-# Debian, autocannon from npm. None is vital: what is not there is said and left out.
+# Debian, autocannon from npm; and nghttp2's server, which tests of HTTP/2 load. None is
+# vital: what is not there is said and left out.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,7 @@ say() { echo "drivers: $*"; }
 
 . scripts/packages.sh
 install_or_say drivers "steps that need them are left out" wrk:wrk h2load:nghttp2-client
+install_or_say drivers "tests that load it are left out" nghttpd:nghttp2-server
 
 if [ ! -x bench/node_modules/.bin/autocannon ]; then
 	if command -v npm >/dev/null 2>&1; then

@@ -1,10 +1,11 @@
 //! One connection: what it holds, and what a lane asks of it.
 //!
-//! How frames are taken apart stands in `frames.rs`, what they do in `receive.rs`, and
-//! what is written in `transmit.rs`.
+//! How frames are taken apart stands in `frames.rs`, what they do in `receive.rs` and
+//! `answers.rs`, and what is written in `transmit.rs`.
 
 use std::collections::VecDeque;
 
+use super::answers::Block;
 use super::fault::{Breach, Fault};
 use super::fields::Meaning;
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
@@ -12,7 +13,6 @@ use super::frame::{ErrorCode, FrameHeader};
 use super::frames::Frames;
 use super::hpack::{Decoder, TABLE_BYTES_DEFAULT};
 use super::memo::Memo;
-use super::receive::Block;
 use super::settings::PeerSettings;
 use super::shared::Shared;
 use super::streams::{Line, Resets, Streams};

@@ -65,6 +65,7 @@
 //! | a padded or prioritised frame | accepted; padding counts against windows only |
 
 mod anomalies;
+mod answers;
 mod connection;
 mod fault;
 mod fields;
