@@ -94,6 +94,9 @@ impl Hands {
             }),
             Squeeze::OfferedLoad => (!self.load.arrival.is_open())
                 .then(|| "a closed loop offers what the server takes".to_owned()),
+            Squeeze::BackendSpeed => {
+                Some("no process behind the server is named: --backend-pid names one".to_owned())
+            }
             _ => Some("nothing here reaches it".to_owned()),
         }
     }
