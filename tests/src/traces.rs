@@ -11,11 +11,13 @@ const DEPTH_MAX: u32 = 8;
 /// Network namespaces, control groups and journals that bear this tool's tag.
 pub fn things_of_ours() -> Vec<String> {
     let mut found = Vec::new();
-    for (folder, prefix) in [("/run/netns", "wf-"), ("/run/wallfinder", "wf-")] {
-        let names = entries(Path::new(folder))
-            .into_iter()
-            .map(|path| name(&path));
-        found.extend(names.filter(|name| name.starts_with(prefix)));
+    let temporary = entries(&std::env::temp_dir()).into_iter();
+    // Journals of those who may not write to /run.
+    let of_users = temporary.filter(|path| name(path).starts_with("wallfinder-"));
+    let tagged = ["/run/netns", "/run/wallfinder"].map(PathBuf::from);
+    for folder in tagged.into_iter().chain(of_users) {
+        let names = entries(&folder).into_iter().map(|path| name(&path));
+        found.extend(names.filter(|name| name.starts_with("wf-")));
     }
     groups(Path::new("/sys/fs/cgroup"), DEPTH_MAX, &mut found);
     found

@@ -8,12 +8,13 @@
 //! A seed that is printed brings the same moments back: `WALLFINDER_KILLS_SEED`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use wallfinder_tests::{
     Dice, Place, Ran, alone, binary, free_port, listens_on, network, processes_with, program, skip,
     stopped, subjects, things_of_ours,
@@ -32,64 +33,145 @@ const UNDER_WAY_MS: u64 = 12_000;
 
 const DRIVER: &str = "{bin}/knownwall-client -c {connections} -d {duration} {url}";
 
-/// What is killed: a name, and words in which `{port}`, `{standing}` and `{driver}` are to be
-/// filled in.
-const VICTIMS: [(&str, &str); 7] = [
-    (
+/// Without any privilege: the server is stopped and continued by signals.
+const NOBODY: [&str; 7] = [
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--no-new-privs",
+    "--bounding-set=-all",
+    "--inh-caps=-all",
+    "--",
+];
+
+/// What is killed.
+struct Victim {
+    name: &'static str,
+    /// Words, in which what stands in braces is to be filled in.
+    words: &'static str,
+    /// Whether it runs as nobody.
+    unprivileged: bool,
+}
+
+const fn victim(name: &'static str, words: &'static str) -> Victim {
+    Victim {
+        name,
+        words,
+        unprivileged: false,
+    }
+}
+
+const VICTIMS: [Victim; 9] = [
+    victim(
         "find over a link",
         "find|--subject|catalogue|--link|100mbit|-c|16|http://subject:{port}/read",
     ),
-    (
+    victim(
         "find under a quota",
         "find|--subject|knownwall --spin-us 200|--server-quota|0.5|-c|16|http://subject:{port}/",
     ),
-    (
+    victim(
         "find with a driver",
         "find|--subject|knownwall --spin-us 200|--driver|{driver}|-c|16|http://subject:{port}/",
     ),
-    (
+    victim(
         "find at a server that stands",
         "find|--client-cpus|1|-c|16|http://127.0.0.1:{standing}/",
     ),
-    (
+    Victim {
+        name: "find without privilege",
+        words: "find|--client-cpus|1|-c|16|http://127.0.0.1:{nobodys}/",
+        unprivileged: true,
+    },
+    victim(
+        "find with a backend that is paused",
+        "find|--subject|knownwall --spin-us 200|--backend-pid|{burner}|-c|16|http://subject:{port}/",
+    ),
+    victim(
         "ab over a link",
         "ab|--subject|catalogue|--link|1gbit|--path|/read,/read-gz|http://subject:{port}/",
     ),
-    (
+    victim(
         "run over a link, under quotas",
         "run|-d|20s|--subject|knownwall|--link|20mbit|--server-quota|0.5|--client-quota|0.5|http://subject:{port}/",
     ),
-    (
+    victim(
         "run with a driver",
         "run|-d|20s|--subject|knownwall|--driver|{driver}|http://subject:{port}/",
     ),
 ];
 
-/// A server that the tool does not start. Dropping it ends it.
+/// A process that the tool does not start, and must leave as it was. Dropping it ends it.
 struct Standing {
     child: Child,
-    port: u16,
     groups: String,
 }
 
 impl Standing {
-    fn start(bin: &Path) -> Standing {
-        let port = free_port();
-        let child = Command::new("taskset")
-            .args(["-c", "0"])
-            .arg(bin.join("knownwall"))
-            .args(["--spin-us", "200", "--port", &port.to_string()])
+    fn start(bin: &Path, words: &[&str], unprivileged: bool) -> Standing {
+        let knownwall = bin.join("knownwall");
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]);
+        if unprivileged {
+            command.arg("setpriv").args(NOBODY);
+        }
+        let child = command
+            .arg(knownwall)
+            .args(words)
             .env("WALLFINDER_SUBJECT", "1")
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        assert!(within(Duration::from_secs(10), || listens_on(port)).is_some());
         let groups = groups_of(child.id());
-        Standing {
-            child,
+        Standing { child, groups }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// All that stand, and where the servers among them listen.
+struct Standings {
+    port: u16,
+    nobodys_port: u16,
+    /// Two servers, and one that uses the processor of the subjects.
+    processes: [Standing; 3],
+}
+
+impl Standings {
+    fn start(bin: &Path) -> Standings {
+        let (port, nobodys_port) = (free_port(), free_port());
+        let server = |port: u16, unprivileged| {
+            let port = port.to_string();
+            Standing::start(bin, &["--spin-us", "200", "--port", &port], unprivileged)
+        };
+        let processes = [
+            server(port, false),
+            server(nobodys_port, true),
+            Standing::start(bin, &["--burn"], false),
+        ];
+        let listen = || listens_on(port) && listens_on(nobodys_port);
+        assert!(within(Duration::from_secs(10), listen).is_some());
+        Standings {
             port,
-            groups,
+            nobodys_port,
+            processes,
         }
+    }
+
+    fn burner(&self) -> u32 {
+        self.processes[2].pid()
+    }
+
+    /// Those that are not as they were.
+    fn moved(&self) -> Vec<String> {
+        self.processes
+            .iter()
+            .map(|one| (one, groups_of(one.pid())))
+            .filter(|(one, groups)| *groups != one.groups)
+            .map(|(one, groups)| format!("process {} in {groups}", one.pid()))
+            .collect()
     }
 }
 
@@ -140,19 +222,28 @@ impl Kill {
 }
 
 /// Runs a victim, kills it, and says what is wrong afterwards.
-fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standing) -> Result<String, String> {
-    let (name, words) = *dice.one_of(&VICTIMS);
+fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standings) -> Result<String, String> {
+    let victim = dice.one_of(&VICTIMS);
     let kill = Kill::by_chance(dice);
     let driver = DRIVER.replace("{bin}", &bin.display().to_string());
-    let words = words
+    let words = victim
+        .words
         .replace("{port}", &free_port().to_string())
-        .replace("{standing}", &standing.port.to_string());
+        .replace("{standing}", &standing.port.to_string())
+        .replace("{nobodys}", &standing.nobodys_port.to_string())
+        .replace("{burner}", &standing.burner().to_string());
     let words = words
         .split('|')
         .map(|word| word.replace("{driver}", &driver));
     let (place, mark) = (Place::new(), format!("{}-{nth}", std::process::id()));
     let (network_before, stopped_before) = (network(), stopped());
     let mut command = Command::new(binary());
+    if victim.unprivileged {
+        let everybody = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(place.path(), everybody).unwrap();
+        command = Command::new("setpriv");
+        command.args(NOBODY).arg(binary());
+    }
     command.args(words).env(MARK, &mark);
     let running = place.start_command(command);
     thread::sleep(kill.after);
@@ -167,13 +258,11 @@ fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standing) -> Resul
         left.extend(processes_with(MARK, &mark));
         left.extend(new_in(network(), &network_before));
         left.extend(new_in(stopped(), &stopped_before));
-        if groups_of(standing.child.id()) != standing.groups {
-            left.push("the standing server is in another control group".into());
-        }
+        left.extend(standing.moved());
         left
     };
     let clean = within(CLEAN_WITHIN, || left().is_empty());
-    let what = format!("kill {nth}: {name}, {kill:?}");
+    let what = format!("kill {nth}: {}, {kill:?}", victim.name);
     let mut wrong = Vec::new();
     if clean.is_none() {
         wrong.push(format!("left: {:?}", left()));
@@ -237,9 +326,10 @@ fn number(variable: &str) -> Option<u64> {
 fn killed_at_random_moments_nothing_is_left() {
     let _turn = alone();
     let is_root = rustix::process::geteuid().is_root();
-    let (Some(bin), true, Some(_), Some(_)) = (subjects(), is_root, program("ip"), program("tc"))
-    else {
-        return skip("it needs root, ip, tc and the subjects");
+    let programs = ["ip", "tc", "setpriv", "taskset"];
+    let has_all = is_root && programs.iter().all(|name| program(name).is_some());
+    let Some(bin) = subjects().filter(|_| has_all) else {
+        return skip("it needs root, the subjects, ip, tc, setpriv and taskset");
     };
     assert_eq!(things_of_ours(), Vec::<String>::new(), "before anything");
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -247,7 +337,7 @@ fn killed_at_random_moments_nothing_is_left() {
     let seed = number("WALLFINDER_KILLS_SEED").unwrap_or(since_1970.as_millis() as u64);
     println!("{kills} kills, seed {seed}");
     let mut dice = Dice::new(seed);
-    let standing = Standing::start(&bin);
+    let mut standing = Standings::start(&bin);
     let mut failures = Vec::new();
     for nth in 1..=kills as u32 {
         match kill_one(nth, &mut dice, &bin, &standing) {
@@ -258,10 +348,13 @@ fn killed_at_random_moments_nothing_is_left() {
             }
         }
     }
-    let pid = Pid::from_child(&standing.child);
+    let mut ended = standing
+        .processes
+        .iter_mut()
+        .map(|one| one.child.try_wait());
     assert!(
-        kill_process(pid, Signal::CONT).is_ok(),
-        "the standing server is gone"
+        ended.all(|ended| matches!(ended, Ok(None))),
+        "one that stood is gone"
     );
     assert!(
         failures.is_empty(),
