@@ -557,6 +557,14 @@ mod shared {
         expect(&verdict, Wall::ClientCpu);
         assert!(verdict.confidence <= 0.6);
     }
+
+    #[test]
+    fn one_thread_that_never_rests_beside_a_client_that_does_is_named() {
+        let verdict = judge(together(0.8, 1.0).hottest_server("nginx", 0.99));
+        expect(&verdict, Wall::ServerSerial);
+        let detail = verdict.detail.unwrap();
+        assert!(detail.starts_with("one thread: nginx"), "{detail}");
+    }
 }
 
 mod nulls {
