@@ -93,6 +93,7 @@ pub fn run(spec: &Spec) -> Result<Done, String> {
         connections: spec.connections,
         address: spec.address,
         payload: block,
+        own_bytes: 0,
         quiet_sends: spec.depth == 1 || spec.refill == Refill::All,
     };
     match spec.io {

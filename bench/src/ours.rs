@@ -117,7 +117,7 @@ fn step(spec: &Spec) -> StepSpec {
             inflate: false,
         },
         address: spec.address,
-        request: Request::get(spec.address.to_string(), spec.path.clone()),
+        request: Request::get(spec.address.to_string(), spec.path.clone()).into(),
         // Pinned from outside, as the peers are.
         cpus: Vec::new(),
         io: match spec.io {

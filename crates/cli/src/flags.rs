@@ -82,8 +82,9 @@ pub(crate) struct TargetFlags {
     #[arg(long)]
     pub(crate) warmup: Option<Nanos>,
 
-    /// Requests in flight on each connection (HTTP/1.1 pipelining).
-    #[arg(long = "pipeline", alias = "pipelining", default_value = "1", value_parser = count_u32)]
+    /// Requests in flight on each connection (HTTP/1.1 pipelining, streams of HTTP/2, messages
+    /// of tcp://).
+    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
     pub(crate) pipeline: u32,
 
     /// Pause between an answer and the next request of a closed loop.
@@ -97,6 +98,15 @@ pub(crate) struct TargetFlags {
     /// Header field, such as 'Accept: text/html'; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
+
+    /// Speak HTTP/2, by prior knowledge; --pipeline is then the streams of a connection.
+    #[arg(long)]
+    pub(crate) http2: bool,
+
+    /// How messages of tcp:// are framed: `u32be`, `u16le,inclusive`, `u32be,id=u64be@0`,
+    /// `…,max=65536`. The message is the body.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) frame: Option<wallfinder_wire::framed::Format>,
 
     /// Request body; @FILE reads it from a file.
     #[arg(short = 'b', long, conflicts_with = "body_bytes")]

@@ -25,7 +25,8 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Parses `http://[user:password@]host[:port][/path][?query]`; a missing scheme is http.
+    /// Parses `http://[user:password@]host[:port][/path][?query]` and `tcp://host:port`; a
+    /// missing scheme is http.
     pub(crate) fn parse(text: &str) -> Result<Url, Failed> {
         let bad = |why: &str| Failed::usage(format!("`{}` is not a target: {why}", redact(text)));
         if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -33,13 +34,13 @@ impl Url {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme {
-            "http" => {}
-            "https" | "grpc" | "grpcs" | "tcp" => {
+            "http" | "tcp" => {}
+            "https" | "grpc" | "grpcs" => {
                 return Err(bad(&format!(
-                    "{scheme}:// is not supported yet; http:// is"
+                    "{scheme}:// is not supported yet; http:// and tcp:// are"
                 )));
             }
-            _ => return Err(bad("only http:// is supported")),
+            _ => return Err(bad("only http:// and tcp:// are supported")),
         }
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -52,14 +53,21 @@ impl Url {
         if host.is_empty() {
             return Err(bad("it has no host, such as http://127.0.0.1:8083/simple"));
         }
-        let path_and_query = match path.chars().next() {
-            Some('/') => path.to_owned(),
-            _ => format!("/{path}"),
+        let path_and_query = match (scheme, path) {
+            ("tcp", "" | "/") => String::new(),
+            ("tcp", _) => return Err(bad("tcp:// has no path, such as tcp://127.0.0.1:9000")),
+            (_, path) if path.starts_with('/') => path.to_owned(),
+            (_, path) => format!("/{path}"),
+        };
+        let port = match (scheme, port) {
+            (_, Some(port)) => port,
+            ("tcp", None) => return Err(bad("tcp:// needs a port")),
+            (_, None) => 80,
         };
         Ok(Url {
             scheme: scheme.to_owned(),
             host: host.trim_matches(['[', ']']).to_owned(),
-            port: port.unwrap_or(80),
+            port,
             authority: place.to_owned(),
             path_and_query,
             user_info,

@@ -32,7 +32,7 @@ use wallfinder_model::{Caveat, Environment, Load, Nanos, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_wire::http1::Request;
+use wallfinder_wire::Exchange;
 
 /// Time between two samples of telemetry.
 const TICK: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub struct StepOrder {
     /// The load.
     pub load: Load,
     /// What is asked.
-    pub request: Request,
+    pub request: Exchange,
     /// What produces the load.
     pub producer: Producer,
     /// Processors of the client; empty: not pinned.

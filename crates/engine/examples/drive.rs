@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             inflate: false,
         },
         address: address.parse()?,
-        request: Request::get(address, path),
+        request: Request::get(address, path).into(),
         cpus: vec![cpu.parse()?],
         io: match rest.first().map(String::as_str) {
             Some("epoll") => IoChoice::Epoll,

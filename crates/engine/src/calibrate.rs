@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Nanos, Stop};
+use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::lane::Signals;
 use crate::null_server::NullServer;
-use crate::run::{EngineError, StepSpec, Unwatched, run};
+use crate::protocol::http1_options;
+use crate::run::{EngineError, StepSpec, Unwatched, bad_request, run};
 
 /// Share of its processor from which a lane counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
@@ -35,20 +37,13 @@ pub fn calibrate(
         after: measure,
         requests: None,
     };
-    let options = wallfinder_wire::http1::Options {
-        in_flight_max: spec.load.in_flight_per_connection,
-        ..wallfinder_wire::http1::Options::default()
-    };
-    let shared = wallfinder_wire::http1::Shared::new(&spec.request, options)
-        .map_err(|error| EngineError::BadRequest(error.to_string()))?;
-    let answer = answer(spec.request.method == "HEAD", body_bytes);
-    let server =
-        NullServer::start(shared.request_bytes(), &answer, server_cpu).map_err(|error| {
-            EngineError::Refused {
-                what: "the null server",
-                why: error.to_string(),
-            }
-        })?;
+    let (request_bytes, answer) = lengths(&spec, body_bytes)?;
+    let server = NullServer::start(request_bytes, &answer, server_cpu).map_err(|error| {
+        EngineError::Refused {
+            what: "the null server",
+            why: error.to_string(),
+        }
+    })?;
     spec.address = server.address();
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     let cpu_ns: u64 = measured.lanes.iter().map(|lane| lane.cpu_ns).sum();
@@ -71,6 +66,34 @@ pub fn calibrate(
         cpu_per_request_ns,
         driven: measured.throughput,
     })
+}
+
+/// Bytes of a request, and an answer to it.
+fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineError> {
+    match &spec.request {
+        Exchange::Http1(request) => {
+            let shared = http1::Shared::new(request, http1_options(&spec.load));
+            let request_bytes = shared.map_err(bad_request)?.request_bytes();
+            Ok((request_bytes, answer(request.method == "HEAD", body_bytes)))
+        }
+        Exchange::Http2(_) => Err(speechless()),
+        Exchange::Framed(request) if request.format.id.is_some() => Err(speechless()),
+        Exchange::Framed(request) => {
+            let answer = framed::Request {
+                message: vec![b'x'; body_bytes.max(1) as usize],
+                ..request.clone()
+            };
+            let bytes = |request| framed::encode(request).map_err(bad_request);
+            Ok((bytes(request)?.len(), bytes(&answer)?))
+        }
+    }
+}
+
+fn speechless() -> EngineError {
+    EngineError::Refused {
+        what: "a null server",
+        why: "it reads nothing, and each answer must name its own request".into(),
+    }
 }
 
 fn answer(head_only: bool, body_bytes: u64) -> Vec<u8> {

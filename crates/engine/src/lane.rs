@@ -23,7 +23,7 @@ use wallfinder_model::{Arrival, Failure, Load};
 use wallfinder_sys::io::{Event, Io, SendState, Span, Wait};
 use wallfinder_sys::net::TcpInfo;
 use wallfinder_sys::{Errno, allocator, clock, process};
-use wallfinder_wire::{Answer, Outcome, Transmit, Wire};
+use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 use crate::counters::{Class, Counters};
 use crate::levers::{Levers, Room, Setting, Slowdown};
@@ -109,6 +109,8 @@ pub struct LaneEnd {
     pub sockets: Vec<TcpInfo>,
     /// Why connections could not be opened, the last one.
     pub last_connect_failure: Option<(Class, Errno)>,
+    /// The peer speaks another protocol: the run was called off.
+    pub speaks_otherwise: bool,
     /// Oldest request in flight when the window closed, as its age.
     pub oldest_in_flight_ns: u64,
 }
@@ -121,12 +123,23 @@ enum Phase {
     Open,
 }
 
+/// The send of a connection that is outstanding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Sending {
+    #[default]
+    Nothing,
+    /// Of the payload block.
+    Block,
+    /// Of bytes that its wire wrote.
+    Own,
+}
+
 #[derive(Debug)]
 struct Connection<W> {
     wire: W,
     phase: Phase,
-    /// A send is outstanding: nothing may be issued.
-    sending: bool,
+    /// While a send is outstanding nothing may be issued.
+    sending: Sending,
     /// Stands in `dirty`.
     dirty: bool,
     /// Stands in `free`, an open loop's line of connections with room.
@@ -319,7 +332,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             .map(|_| Connection {
                 wire: W::open(&shared),
                 phase: Phase::Closed,
-                sending: false,
+                sending: Sending::Nothing,
                 dirty: false,
                 in_line: false,
                 grants: if closed { depth } else { 0 },
@@ -628,6 +641,12 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         return;
                     }
                     Outcome::Broken { slot, error } => {
+                        if error == WireError::H2Preface {
+                            // It speaks another protocol, and will the next time.
+                            self.end.speaks_otherwise = true;
+                            self.signals.abort.store(true, Ordering::Relaxed);
+                            self.signals.stop.store(true, Ordering::Relaxed);
+                        }
                         let class = Class::Wire(error);
                         self.fail_and_lose(conn, slot, class, Failure::Abandoned, now);
                         return;
@@ -650,8 +669,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
 
     fn sent(&mut self, conn: u32, count: usize) {
         let connection = &mut self.connections[conn as usize];
-        connection.sending = false;
-        connection.wire.handle_sent(&self.shared, count);
+        let sending = std::mem::take(&mut connection.sending);
+        if sending == Sending::Block {
+            connection.wire.handle_sent(&self.shared, count);
+        }
         self.counters.bytes_out += count as u64;
         self.offer(conn);
     }
@@ -807,7 +828,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.counters.in_flight -= u64::from(lost);
         connection.in_flight = 0;
         connection.phase = Phase::Closed;
-        connection.sending = false;
+        connection.sending = Sending::Nothing;
         connection.wire.reset(&self.shared);
         if connection.answered > 0 {
             connection.failures_in_a_row = 0;
@@ -953,7 +974,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn stand_in_line(&mut self, conn: u32) {
         let connection = &mut self.connections[conn as usize];
         let usable = connection.phase == Phase::Open
-            && !connection.sending
+            && connection.sending == Sending::Nothing
             && connection.wire.room(&self.shared) > 0;
         if usable && !connection.in_line {
             connection.in_line = true;
@@ -986,7 +1007,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             };
             self.connections[conn as usize].in_line = false;
             let connection = &self.connections[conn as usize];
-            if connection.phase != Phase::Open || connection.sending {
+            if connection.phase != Phase::Open || connection.sending != Sending::Nothing {
                 continue;
             }
             self.take_due();
@@ -1037,7 +1058,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     #[inline]
     fn flush_one(&mut self, conn: u32) {
         let connection = &self.connections[conn as usize];
-        if connection.phase != Phase::Open || connection.sending {
+        if connection.phase != Phase::Open || connection.sending != Sending::Nothing {
             return;
         }
         if connection.grants > 0 && self.budget > 0 && !self.closing && !self.held_back(conn) {
@@ -1057,16 +1078,26 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
         loop {
             let connection = &mut self.connections[conn as usize];
-            let Transmit::Block { start, len } = connection.wire.poll_transmit(&self.shared) else {
-                return;
+            let (sending, state) = match connection.wire.poll_transmit(&self.shared) {
+                Transmit::Idle => return,
+                Transmit::Block { start, len } => (Sending::Block, self.io.send(conn, start, len)),
+                Transmit::Own => {
+                    let len = connection.wire.write(&self.shared, self.io.own(conn));
+                    if len == 0 {
+                        return;
+                    }
+                    (Sending::Own, self.io.send_own(conn, len))
+                }
             };
-            match self.io.send(conn, start, len) {
+            match state {
                 Ok(SendState::Now(count)) => {
-                    connection.wire.handle_sent(&self.shared, count);
+                    if sending == Sending::Block {
+                        connection.wire.handle_sent(&self.shared, count);
+                    }
                     self.counters.bytes_out += count as u64;
                 }
                 Ok(SendState::Later) => {
-                    connection.sending = true;
+                    connection.sending = sending;
                     return;
                 }
                 Err(errno) => {
@@ -1077,7 +1108,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
     }
 
-    /// Fails what is older than the total deadline; its connection is not used again.
+    /// Fails what is older than the total deadline. Its connection is not used again, but
+    /// where its wire can do without the answer.
     fn check_deadlines(&mut self, now: u64) {
         self.deadline_checked_ns = now;
         let timeout_ns = self.plan.load.timeout.0;
@@ -1093,19 +1125,40 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     }
                 }
                 Phase::Open if connection.in_flight > 0 => {
-                    let first = conn as usize * self.depth as usize;
-                    let slots = &self.slots[first..first + self.depth as usize];
-                    let late = slots.iter().position(|slot| {
-                        slot.sent_ns > 0 && now.saturating_sub(slot.due_ns) > timeout_ns
-                    });
-                    if let Some(slot) = late {
-                        let class = Class::Other(Failure::TimeoutTotal);
-                        let slot = Some(slot as u32);
-                        self.fail_and_lose(conn, slot, class, Failure::Abandoned, now);
-                    }
+                    self.fail_late(conn, now.saturating_sub(timeout_ns), now);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Fails a connection's requests that were due before an instant.
+    fn fail_late(&mut self, conn: u32, before_ns: u64, now: u64) {
+        let class = Class::Other(Failure::TimeoutTotal);
+        let first = conn as usize * self.depth as usize;
+        for slot in 0..self.depth {
+            let at = &mut self.slots[first + slot as usize];
+            if at.sent_ns == 0 || at.due_ns >= before_ns {
+                continue;
+            }
+            let connection = &mut self.connections[conn as usize];
+            if !connection.wire.cancel(slot) {
+                self.fail_and_lose(conn, Some(slot), class, Failure::Abandoned, now);
+                return;
+            }
+            at.free();
+            connection.in_flight -= 1;
+            let outcome = connection.wire.poll_outcome();
+            self.advance(now);
+            self.counters.failed[class.index()] += 1;
+            self.counters.in_flight -= 1;
+            self.grant(conn, 1, now);
+            if outcome.is_some() {
+                // Nothing was left in flight on a connection whose peer is going away.
+                self.lose(conn, now, Class::Other(Failure::Abandoned));
+                return;
+            }
+            self.offer(conn);
         }
     }
 
@@ -1183,15 +1236,17 @@ fn count_answer(
 ) {
     assert!(slot.sent_ns > 0, "an answer to no request");
     counters.in_flight -= 1;
-    let status = usize::from(answer.status);
-    let place = if status < counters.statuses.len() {
-        status
-    } else {
-        0
-    };
-    counters.statuses[place] += 1;
+    if answer.status != Answer::NO_STATUS {
+        let status = usize::from(answer.status);
+        let place = if status < counters.statuses.len() {
+            status
+        } else {
+            0
+        };
+        counters.statuses[place] += 1;
+    }
     let failure = match answer.status {
-        200..=399 => {
+        Answer::NO_STATUS | 200..=399 => {
             counters.answered += 1;
             counters.body_bytes += answer.body_bytes;
             let first_byte_ns = if slot.first_byte_ns == 0 {

@@ -21,6 +21,7 @@ pub mod lane;
 pub mod levers;
 pub mod null_server;
 pub mod precheck;
+mod protocol;
 pub mod publication;
 pub mod run;
 pub mod schedule;

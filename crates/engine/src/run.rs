@@ -13,13 +13,16 @@ use wallfinder_model::{Load, record};
 use wallfinder_sys::io::{Epoll, Io, IoConfig, Uring, uring_available};
 use wallfinder_sys::net::TcpInfo;
 use wallfinder_sys::{Errno, clock, process};
-use wallfinder_wire::Wire;
+use wallfinder_wire::framed::{self, ById, InTurn};
 use wallfinder_wire::http1::{self, Http1};
+use wallfinder_wire::http2::{self, Http2};
+use wallfinder_wire::{Exchange, Wire};
 
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
 use crate::lane::{Lane, LaneEnd, LanePlan, Signals, part};
 use crate::levers::Segment;
+use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
 
 /// How sockets are waited for.
@@ -42,7 +45,7 @@ pub struct StepSpec {
     /// Where it goes.
     pub address: SocketAddr,
     /// What is asked.
-    pub request: http1::Request,
+    pub request: Exchange,
     /// Processors for the lanes, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// How sockets are waited for.
@@ -130,6 +133,13 @@ pub enum EngineError {
         /// The last error.
         errno: Errno,
     },
+    /// The peer does not speak the protocol that it was asked in.
+    OtherProtocol {
+        /// Where it is.
+        address: SocketAddr,
+        /// What it said instead.
+        fault: String,
+    },
     /// The kernel refused what a lane needs.
     Refused {
         /// What.
@@ -158,6 +168,10 @@ impl std::fmt::Display for EngineError {
                 f,
                 "no connection to {address} could be opened ({class}: {errno}); is the server running there?"
             ),
+            EngineError::OtherProtocol { address, fault } => write!(
+                f,
+                "what listens at {address} does not speak HTTP/2 ({fault}); leave --http2 out for HTTP/1.1"
+            ),
             EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
             EngineError::LanePanicked { lane, message } => write!(
                 f,
@@ -182,16 +196,6 @@ pub fn run(
     signals: &Arc<Signals>,
     watcher: &mut dyn Watcher,
 ) -> Result<Measured, EngineError> {
-    let options = http1::Options {
-        in_flight_max: spec.load.in_flight_per_connection,
-        connection_per_request: spec.load.connection_per_request,
-        inflate: spec.load.inflate.then_some(INFLATED_BYTES_MAX),
-        ..http1::Options::default()
-    };
-    let shared = || {
-        http1::Shared::new(&spec.request, options.clone())
-            .map_err(|error| EngineError::BadRequest(error.to_string()))
-    };
     let use_uring = match spec.io {
         IoChoice::Epoll => false,
         IoChoice::Auto => uring_available().is_ok(),
@@ -205,26 +209,52 @@ pub fn run(
             }
         },
     };
-    let payload = Arc::clone(shared()?.block());
-    if use_uring {
-        run_with::<Http1, Uring>(spec, signals, watcher, &payload, &shared)
-    } else {
-        run_with::<Http1, Epoll>(spec, signals, watcher, &payload, &shared)
+    let way = if use_uring { Way::Uring } else { Way::Epoll };
+    match &spec.request {
+        Exchange::Http1(request) => {
+            let shared = || http1::Shared::new(request, protocol::http1_options(&spec.load));
+            run_on::<Http1, _>(spec, signals, watcher, way, &shared)
+        }
+        Exchange::Http2(request) => {
+            let shared = || http2::Shared::new(request, protocol::http2_options(&spec.load));
+            run_on::<Http2, _>(spec, signals, watcher, way, &shared)
+        }
+        Exchange::Framed(request) => {
+            let shared = || framed::Shared::new(request, protocol::framed_options(&spec.load));
+            match request.format.id {
+                None => run_on::<InTurn, _>(spec, signals, watcher, way, &shared),
+                Some(_) => run_on::<ById, _>(spec, signals, watcher, way, &shared),
+            }
+        }
     }
 }
 
-/// Most bytes that one inflated body may have.
-const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-/// The lanes' anomalies by name, from what their connections shared.
-trait Oddities {
-    fn named(&self) -> Vec<(&'static str, u64)>;
+enum Way {
+    Uring,
+    Epoll,
 }
 
-impl Oddities for http1::Shared {
-    fn named(&self) -> Vec<(&'static str, u64)> {
-        self.anomalies().named().to_vec()
+fn run_on<W, B>(
+    spec: &StepSpec,
+    signals: &Arc<Signals>,
+    watcher: &mut dyn Watcher,
+    way: Way,
+    shared: &dyn Fn() -> Result<W::Shared, B>,
+) -> Result<Measured, EngineError>
+where
+    W: Wire,
+    W::Shared: Send + Common,
+    B: std::fmt::Display,
+{
+    let shared = || shared().map_err(bad_request);
+    match way {
+        Way::Uring => run_with::<W, Uring>(spec, signals, watcher, &shared),
+        Way::Epoll => run_with::<W, Epoll>(spec, signals, watcher, &shared),
     }
+}
+
+pub(crate) fn bad_request(error: impl std::fmt::Display) -> EngineError {
+    EngineError::BadRequest(error.to_string())
 }
 
 type LaneResult<S> = thread::Result<Result<(LaneEnd, S), Errno>>;
@@ -233,14 +263,17 @@ fn run_with<W, I>(
     spec: &StepSpec,
     signals: &Arc<Signals>,
     watcher: &mut dyn Watcher,
-    payload: &Arc<[u8]>,
     shared: &dyn Fn() -> Result<W::Shared, EngineError>,
 ) -> Result<Measured, EngineError>
 where
     W: Wire,
-    W::Shared: Send + Oddities,
+    W::Shared: Send + Common,
     I: Io,
 {
+    let (payload, own_bytes) = {
+        let shared = shared()?;
+        (shared.payload(), shared.own_bytes())
+    };
     let plans = lane_plans(spec);
     let publications: Vec<Publication> = plans.iter().map(|_| Publication::new()).collect();
     let mut shareds = plans
@@ -255,8 +288,9 @@ where
             let config = IoConfig {
                 connections: plan.connections,
                 address: spec.address,
-                payload: Arc::clone(payload),
-                quiet_sends: plan.load.in_flight_per_connection == 1,
+                payload: Arc::clone(&payload),
+                own_bytes,
+                quiet_sends: own_bytes == 0 && plan.load.in_flight_per_connection == 1,
             };
             let (plan, shared_signals) = (plan.clone(), Arc::clone(signals));
             let publication = publication.clone();
@@ -684,7 +718,7 @@ fn conclude<W, I>(
 ) -> Result<Measured, EngineError>
 where
     W: Wire,
-    W::Shared: Oddities,
+    W::Shared: Common,
     I: Io,
 {
     let mut ends = Vec::new();
@@ -707,7 +741,13 @@ where
                 });
             }
             Ok(Ok((end, shared))) => {
-                for (name, count) in shared.named() {
+                if end.speaks_otherwise {
+                    return Err(EngineError::OtherProtocol {
+                        address: spec.address,
+                        fault: shared.fault().unwrap_or_default(),
+                    });
+                }
+                for (name, count) in shared.anomalies() {
                     if count > 0 {
                         *anomalies.entry(name.to_owned()).or_insert(0) += count;
                     }

@@ -1,13 +1,17 @@
 //! A lane allocates nothing once its schedule has begun. Its own test binary, since it
 //! replaces the allocator.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::thread;
 
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
+use wallfinder_wire::{Exchange, framed};
 
 #[global_allocator]
 static ALLOCATOR: Watchful = Watchful;
@@ -30,6 +34,37 @@ fn a_lane_allocates_nothing_after_the_start() {
         .request_bytes();
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let server = NullServer::start(bytes, answer, None).unwrap();
+    drives_without_allocating(server.address(), &request.into(), noticed);
+    let echo = echo();
+    for format in ["u32be", "u32be,id=u32be@0"] {
+        let request = framed::Request {
+            format: format.parse().unwrap(),
+            message: vec![b'm'; 1000],
+        };
+        drives_without_allocating(echo, &request.into(), noticed);
+    }
+}
+
+/// A server that sends bytes back as they come.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            thread::spawn(move || {
+                let mut bytes = vec![0; 64 * 1024];
+                while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                    if stream.write_all(&bytes[..count]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u64) {
     for io in [IoChoice::Epoll, IoChoice::Auto] {
         for arrival in [
             Arrival::Closed { think: Nanos(0) },
@@ -59,7 +94,7 @@ fn a_lane_allocates_nothing_after_the_start() {
                         body_bytes: 0,
                         inflate: false,
                     },
-                    address: server.address(),
+                    address,
                     request: request.clone(),
                     cpus: Vec::new(),
                     io,
@@ -70,7 +105,8 @@ fn a_lane_allocates_nothing_after_the_start() {
                 assert_eq!(
                     broken_promises(),
                     noticed,
-                    "{io:?} {arrival:?} depth {depth}"
+                    "{} {io:?} {arrival:?} depth {depth}",
+                    request.method()
                 );
             }
         }

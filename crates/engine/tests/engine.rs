@@ -35,7 +35,7 @@ fn spec(address: SocketAddr, connections: u32, depth: u32) -> StepSpec {
             inflate: false,
         },
         address,
-        request: Request::get("test", "/"),
+        request: Request::get("test", "/").into(),
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,

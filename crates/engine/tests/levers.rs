@@ -73,7 +73,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
     let spec = StepSpec {
         load,
         address,
-        request: Request::get("test", "/"),
+        request: Request::get("test", "/").into(),
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,

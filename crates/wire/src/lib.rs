@@ -24,10 +24,14 @@
 
 #![forbid(unsafe_code)]
 
+mod exchange;
+pub mod framed;
 pub mod http1;
 pub mod http2;
 mod request;
+mod sending;
 
+pub use exchange::Exchange;
 use http2::ErrorCode;
 pub use request::{BadRequest, Request};
 
@@ -112,11 +116,18 @@ pub enum WireError {
     H2ResetHttp11Required,
     /// The peer reset the stream with a code that the standard does not know.
     H2ResetOther,
+    /// A frame's length is zero, above its limit, or too short for what it must hold.
+    FrameLength,
+    /// A frame that answers no request: an id that is unknown or was answered already, or
+    /// more frames than requests.
+    FrameUnmatched,
+    /// The stream ended inside a frame.
+    FrameTruncated,
 }
 
 impl WireError {
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 38] = [
+    pub const ALL: [WireError; 41] = [
         WireError::H1Status,
         WireError::H1HeadLimit,
         WireError::H1Head,
@@ -155,6 +166,9 @@ impl WireError {
         WireError::H2ResetInadequateSecurity,
         WireError::H2ResetHttp11Required,
         WireError::H2ResetOther,
+        WireError::FrameLength,
+        WireError::FrameUnmatched,
+        WireError::FrameTruncated,
     ];
 
     /// The class as it stands in records and output, such as `h1.length`.
@@ -198,6 +212,9 @@ impl WireError {
             WireError::H2ResetInadequateSecurity => "h2.reset.inadequate_security",
             WireError::H2ResetHttp11Required => "h2.reset.http_1_1_required",
             WireError::H2ResetOther => "h2.reset.other",
+            WireError::FrameLength => "frame.length",
+            WireError::FrameUnmatched => "frame.unmatched",
+            WireError::FrameTruncated => "frame.truncated",
         }
     }
 
@@ -272,7 +289,8 @@ pub enum Outcome {
 pub struct Answer {
     /// The request that it answers: what [`Wire::issue`] gave.
     pub slot: u32,
-    /// The status code, 200..=999 (interim answers are consumed inside the wire).
+    /// The status code, 200..=999 (interim answers are consumed inside the wire), or
+    /// [`Answer::NO_STATUS`].
     pub status: u16,
     /// Bytes on the wire for this answer: heads, interim heads, framing and body.
     pub wire_bytes: u64,
@@ -280,6 +298,11 @@ pub struct Answer {
     pub body_bytes: u64,
     /// Whether the connection may carry another request.
     pub reusable: bool,
+}
+
+impl Answer {
+    /// The status of an answer in a protocol that has none: whole is good.
+    pub const NO_STATUS: u16 = 0;
 }
 
 /// One connection's protocol state.
@@ -303,7 +326,7 @@ pub trait Wire: Sized {
     /// What to write next. The same answer until [`Wire::handle_sent`] moves it on.
     fn poll_transmit(&self, shared: &Self::Shared) -> Transmit;
 
-    /// `count` bytes of the last [`Wire::poll_transmit`] were taken by the socket.
+    /// `count` bytes of the last [`Transmit::Block`] were taken by the socket.
     fn handle_sent(&mut self, shared: &Self::Shared, count: usize);
 
     /// Where [`Transmit::Own`] says so: writes as much as there is room for into the lane's

@@ -7,7 +7,7 @@ use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_wire::http1::Request;
+use wallfinder_wire::{Exchange, Request, framed};
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
@@ -140,7 +140,7 @@ fn orders(
     flags: &TargetFlags,
     shapes: &[Shape],
     url: &Url,
-    request: &Request,
+    request: &Exchange,
     stand: &Stand,
 ) -> Result<Vec<StepOrder>, Failed> {
     let order = |(index, shape): (usize, &Shape)| {
@@ -157,7 +157,7 @@ pub(crate) fn order(
     flags: &TargetFlags,
     shape: &Shape,
     url: &Url,
-    request: &Request,
+    request: &Exchange,
     stand: &Stand,
     steps: usize,
 ) -> Result<StepOrder, Failed> {
@@ -199,7 +199,7 @@ pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
 pub(crate) fn step_load(
     flags: &TargetFlags,
     shape: &Shape,
-    request: &Request,
+    request: &Exchange,
     placement: &Placement,
 ) -> Load {
     Load {
@@ -214,13 +214,9 @@ pub(crate) fn step_load(
         },
         timeout: flags.timeout,
         connection_per_request: flags.no_keepalive,
-        method: request.method.clone(),
-        header_names: request
-            .headers
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect(),
-        body_bytes: request.body.len() as u64,
+        method: request.method(),
+        header_names: request.header_names(),
+        body_bytes: request.body_bytes(),
         inflate: flags.inflate,
     }
 }
@@ -276,7 +272,51 @@ pub(crate) fn plan(
     }
 }
 
-pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
+/// What is asked, in the protocol that the URL names. Encoded once here as well, so that
+/// what cannot be sent is refused before anything is started.
+pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Exchange, Failed> {
+    let exchange = match url.scheme.as_str() {
+        "tcp" => framed_request(flags)?.into(),
+        _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
+        _ => Exchange::Http1(http_request(flags, url)?),
+    };
+    Exchange::check(&exchange, flags.pipeline).map_err(Failed::usage)?;
+    Ok(exchange)
+}
+
+fn framed_request(flags: &TargetFlags) -> Result<framed::Request, Failed> {
+    let format = flags.frame.ok_or_else(|| {
+        Failed::usage("tcp:// needs --frame: how messages are framed, such as --frame u32be")
+    })?;
+    let refused = [
+        ("-H", !flags.headers.is_empty()),
+        ("--inflate", flags.inflate),
+        ("-m", flags.method != "GET"),
+        ("--http2", flags.http2),
+    ];
+    if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
+        return Err(Failed::usage(format!(
+            "{flag} is HTTP's, and tcp:// has none; the message is given with -b or --body-bytes"
+        )));
+    }
+    Ok(framed::Request {
+        format,
+        message: body(flags)?.unwrap_or_default(),
+    })
+}
+
+fn http_request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
+    if flags.http2 && flags.inflate {
+        return Err(Failed::usage(
+            "--inflate reads bodies of HTTP/1.1 only; leave it or --http2 out",
+        ));
+    }
+    if let Some(format) = &flags.frame {
+        return Err(Failed::usage(format!(
+            "--frame {format} is for tcp://, and the target is {}://",
+            url.scheme
+        )));
+    }
     let mut request = Request::new(
         flags.method.clone(),
         url.authority.clone(),
@@ -299,9 +339,6 @@ pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed>
     if let Some(body) = body(flags)? {
         request = request.body(body);
     }
-    // Encoded once here as well, so that a bad field is refused before anything is started.
-    wallfinder_wire::http1::Shared::new(&request, wallfinder_wire::http1::Options::default())
-        .map_err(Failed::usage)?;
     Ok(request)
 }
 

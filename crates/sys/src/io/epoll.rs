@@ -22,7 +22,16 @@ struct Socket {
     generation: u32,
     state: State,
     /// What a blocked send still has to write.
-    unsent: Option<(usize, usize)>,
+    unsent: Option<Unsent>,
+}
+
+/// Where the bytes of a blocked send are.
+#[derive(Debug, Clone, Copy)]
+enum Unsent {
+    /// In the payload block: start and length.
+    Block(usize, usize),
+    /// Of those set aside for the connection, from so many on and up to so many.
+    Own { from: usize, len: usize },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +47,9 @@ pub struct Epoll {
     poll: OwnedFd,
     address: SocketAddr,
     payload: Arc<[u8]>,
+    /// What connections send of their own: `own_bytes` for each.
+    own: Box<[u8]>,
+    own_bytes: usize,
     sockets: Vec<Socket>,
     ready: Vec<epoll::Event>,
     ready_next: usize,
@@ -69,6 +81,24 @@ impl Epoll {
         }
     }
 
+    /// How many bytes the socket takes now; `None`: it takes none.
+    fn try_send(&self, conn: u32, bytes: &[u8]) -> Result<Option<usize>, Errno> {
+        let socket = self.socket(conn);
+        assert!(socket.unsent.is_none(), "a send is outstanding");
+        let fd = socket.fd.as_ref().ok_or(Errno::NOTCONN)?;
+        match send(fd, bytes, SendFlags::NOSIGNAL) {
+            Ok(count) => Ok(Some(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn send_later(&mut self, conn: u32, unsent: Unsent) -> Result<SendState, Errno> {
+        self.sockets[conn as usize].unsent = Some(unsent);
+        self.watch(conn, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
+        Ok(SendState::Later)
+    }
+
     /// The end of a connection attempt, or a send that can go on.
     fn writable(&mut self, conn: u32) -> Option<Event> {
         let socket = &mut self.sockets[conn as usize];
@@ -83,9 +113,22 @@ impl Epoll {
                 Err(errno) => Some(Event::ConnectFailed { conn, errno }),
             };
         }
-        let (start, len) = socket.unsent?;
-        match send(fd, &self.payload[start..start + len], SendFlags::NOSIGNAL) {
+        let bytes = match socket.unsent? {
+            Unsent::Block(start, len) => &self.payload[start..start + len],
+            Unsent::Own { from, len } => &self.own[conn as usize * self.own_bytes..][..len][from..],
+        };
+        match send(fd, bytes, SendFlags::NOSIGNAL) {
             Ok(count) => {
+                let count = match &mut socket.unsent {
+                    Some(Unsent::Own { from, len }) => {
+                        *from += count;
+                        if from < len {
+                            return None;
+                        }
+                        *len
+                    }
+                    _ => count,
+                };
                 socket.unsent = None;
                 match self.watch(conn, epoll::EventFlags::IN) {
                     Ok(()) => Some(Event::Sent { conn, count }),
@@ -147,6 +190,8 @@ impl Io for Epoll {
             poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             address: config.address,
             payload: Arc::clone(&config.payload),
+            own: vec![0; config.own_bytes * config.connections as usize].into_boxed_slice(),
+            own_bytes: config.own_bytes,
             sockets,
             ready: Vec::with_capacity(READY_MAX),
             ready_next: 0,
@@ -172,19 +217,22 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, conn: u32, start: usize, len: usize) -> Result<SendState, Errno> {
-        let socket = &mut self.sockets[conn as usize];
-        assert!(socket.unsent.is_none(), "a send is outstanding");
-        let Some(fd) = &socket.fd else {
-            return Err(Errno::NOTCONN);
-        };
-        match send(fd, &self.payload[start..start + len], SendFlags::NOSIGNAL) {
-            Ok(count) => Ok(SendState::Now(count)),
-            Err(Errno::AGAIN | Errno::INTR) => {
-                socket.unsent = Some((start, len));
-                self.watch(conn, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
-                Ok(SendState::Later)
-            }
-            Err(errno) => Err(errno),
+        let sent = self.try_send(conn, &self.payload[start..start + len])?;
+        match sent {
+            Some(count) => Ok(SendState::Now(count)),
+            None => self.send_later(conn, Unsent::Block(start, len)),
+        }
+    }
+
+    fn own(&mut self, conn: u32) -> &mut [u8] {
+        &mut self.own[conn as usize * self.own_bytes..][..self.own_bytes]
+    }
+
+    fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno> {
+        let bytes = &self.own[conn as usize * self.own_bytes..][..len];
+        match self.try_send(conn, bytes)?.unwrap_or(0) {
+            count if count == len => Ok(SendState::Now(len)),
+            from => self.send_later(conn, Unsent::Own { from, len }),
         }
     }
 

@@ -8,6 +8,7 @@
 //! ```text
 //!  connect(conn) ──► Connected | ConnectFailed
 //!  send(conn, range of the payload block) ──► Now(n) | Later ──► Sent
+//!  send_own(conn, so many bytes of own(conn)) ──► Now(n) | Later ──► Sent
 //!                                   Received(conn, bytes) · Eof · Broken
 //! ```
 //!
@@ -34,6 +35,8 @@ pub struct IoConfig {
     pub address: SocketAddr,
     /// The immutable bytes that sends take ranges of.
     pub payload: Arc<[u8]>,
+    /// Room for bytes of its own that a connection sends, set aside for each.
+    pub own_bytes: usize,
     /// Whether at most one send is ever outstanding for a connection and the peer's
     /// answer shows that it is done: completions of sends are then not asked for.
     pub quiet_sends: bool,
@@ -137,6 +140,14 @@ pub trait Io: Sized {
     /// Sends a range of the payload block. Not while an earlier send is outstanding.
     fn send(&mut self, conn: u32, start: usize, len: usize) -> Result<SendState, Errno>;
 
+    /// Where a connection puts bytes of its own to be sent: [`IoConfig::own_bytes`] of
+    /// room. Not while an earlier send of them is outstanding.
+    fn own(&mut self, conn: u32) -> &mut [u8];
+
+    /// Sends the first `len` bytes of [`Io::own`], all of them: what the socket does not
+    /// take at once follows by itself. Not while an earlier send is outstanding.
+    fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno>;
+
     /// Closes a connection, open or opening. Nothing of it is heard afterwards.
     fn close(&mut self, conn: u32);
 
@@ -159,6 +170,7 @@ pub fn uring_available() -> Result<(), String> {
         connections: 1,
         address: SocketAddr::from(([127, 0, 0, 1], 9)),
         payload: Arc::from(&b"x"[..]),
+        own_bytes: 0,
         quiet_sends: false,
     };
     match Uring::open(&config) {
@@ -176,6 +188,8 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    const OWN_BYTES: usize = 1_000_000;
 
     /// Waits until `wanted` picks an event; gives up after some seconds.
     fn until<I: Io, T>(io: &mut I, mut wanted: impl FnMut(&I, Event) -> Option<T>) -> T {
@@ -200,6 +214,7 @@ mod tests {
             connections,
             address: listener.local_addr().unwrap(),
             payload: Arc::from(&b"hello, world"[..]),
+            own_bytes: OWN_BYTES,
             quiet_sends: false,
         }
     }
@@ -302,6 +317,39 @@ mod tests {
         sender.join().unwrap();
     }
 
+    fn bytes_of_its_own_go_out_in_order<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut io = I::open(&config(&listener, 2)).unwrap();
+        io.connect(1).unwrap();
+        until(&mut io, |_, event| {
+            (event == Event::Connected { conn: 1 }).then_some(())
+        });
+        let (mut far, _) = listener.accept().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).unwrap();
+            got
+        });
+        // More than the socket takes, and no multiple of what is set aside.
+        let bytes: Vec<u8> = (0..20_000_001_u32).map(|n| (n % 251) as u8).collect();
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let len = (bytes.len() - sent).min(OWN_BYTES);
+            io.own(1)[..len].copy_from_slice(&bytes[sent..sent + len]);
+            let count = match io.send_own(1, len).unwrap() {
+                SendState::Now(count) => count,
+                SendState::Later => until(&mut io, |_, event| match event {
+                    Event::Sent { conn: 1, count } => Some(count),
+                    _ => None,
+                }),
+            };
+            assert_eq!(count, len, "all or nothing");
+            sent += len;
+        }
+        io.close(1);
+        assert!(reader.join().unwrap() == bytes);
+    }
+
     macro_rules! for_both {
         ($($name:ident),*) => {
             mod with_epoll {
@@ -322,6 +370,7 @@ mod tests {
         a_round_trip_and_an_end,
         a_refused_connection_says_so,
         nothing_is_heard_of_a_closed_connection,
-        a_long_answer_arrives_whole
+        a_long_answer_arrives_whole,
+        bytes_of_its_own_go_out_in_order
     );
 }

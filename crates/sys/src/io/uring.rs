@@ -34,6 +34,7 @@ mod kind {
     pub(super) const CONNECT: u64 = 0;
     pub(super) const RECEIVE: u64 = 1;
     pub(super) const SEND: u64 = 2;
+    pub(super) const SEND_OWN: u64 = 3;
 }
 
 fn tag(kind: u64, generation: u32, conn: u32) -> u64 {
@@ -44,6 +45,9 @@ fn tag(kind: u64, generation: u32, conn: u32) -> u64 {
 struct Socket {
     fd: Option<OwnedFd>,
     generation: u32,
+    /// Of its own bytes, how many are to be sent, and how many were.
+    own_len: usize,
+    own_sent: usize,
 }
 
 /// Memory shared with the kernel: the ring of buffer descriptors, and the buffers.
@@ -175,6 +179,9 @@ pub struct Uring {
     sockets: Vec<Socket>,
     /// Freed by hand: never while an operation may still write into it.
     buffers: ManuallyDrop<Buffers>,
+    /// What connections send of their own, `own_bytes` for each; freed as `buffers` are.
+    own: ManuallyDrop<Box<[u8]>>,
+    own_bytes: usize,
     /// Operations handed over that have not completed (quiet sends not counted: they read
     /// the payload alone, and only until their socket is shut down).
     outstanding: usize,
@@ -215,6 +222,8 @@ impl Drop for Uring {
             // SAFETY: no operation is left that knows the buffers, and nothing uses them
             // after this. Otherwise they are leaked: the kernel may still write there.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
+            // SAFETY: as above.
+            unsafe { ManuallyDrop::drop(&mut self.own) };
         }
     }
 }
@@ -226,7 +235,7 @@ fn errno(error: &std::io::Error) -> Errno {
 impl Uring {
     fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
         loop {
-            // SAFETY: what entries refer to (payload, peer address, buffers) is owned by
+            // SAFETY: what entries refer to (payload, peer address, buffers, own bytes) is owned by
             // `self`, never moves, and outlives the ring.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 self.outstanding += 1;
@@ -237,6 +246,35 @@ impl Uring {
                 Err(error) if errno(&error) == Errno::INTR => {}
                 Err(error) => return Err(errno(&error)),
             }
+        }
+    }
+
+    /// Hands over what is left of a connection's own bytes.
+    fn push_own(&mut self, conn: u32) -> Result<(), Errno> {
+        let socket = &self.sockets[conn as usize];
+        let own = &self.own[conn as usize * self.own_bytes..][socket.own_sent..socket.own_len];
+        let entry = opcode::Send::new(Fixed(conn), own.as_ptr(), own.len() as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .user_data(tag(kind::SEND_OWN, socket.generation, conn));
+        self.push(&entry)
+    }
+
+    /// Some of a connection's own bytes were sent; the rest follows.
+    fn sent_own(&mut self, conn: u32, count: usize) -> Option<Event> {
+        let socket = &mut self.sockets[conn as usize];
+        socket.own_sent += count;
+        if socket.own_sent == socket.own_len {
+            let count = socket.own_len;
+            return Some(Event::Sent { conn, count });
+        }
+        match self.push_own(conn) {
+            Ok(()) => None,
+            Err(errno) => Some(Event::Broken {
+                conn,
+                errno,
+                sending: true,
+            }),
         }
     }
 
@@ -312,12 +350,16 @@ impl Io for Uring {
             .setup_cqsize(completions)
             .build(SUBMISSIONS)
             .map_err(|error| errno(&error))?;
+        let own_bytes = config.own_bytes * config.connections as usize;
+        let own = vec![0; own_bytes].into_boxed_slice();
         let count = config.connections.next_power_of_two().clamp(64, 1024) as u16;
         let buffers = Buffers::new(count);
         let sockets = (0..config.connections)
             .map(|_| Socket {
                 fd: None,
                 generation: 0,
+                own_len: 0,
+                own_sent: 0,
             })
             .collect();
         let mut submitter = ring.submitter();
@@ -341,6 +383,8 @@ impl Io for Uring {
             ring,
             sockets,
             buffers: ManuallyDrop::new(buffers),
+            own: ManuallyDrop::new(own),
+            own_bytes: config.own_bytes,
             outstanding: 0,
             peer: PeerAddress::new(&config.address),
             payload: Arc::clone(&config.payload),
@@ -384,6 +428,18 @@ impl Io for Uring {
             self.outstanding -= 1;
             return Ok(SendState::Now(len));
         }
+        Ok(SendState::Later)
+    }
+
+    fn own(&mut self, conn: u32) -> &mut [u8] {
+        &mut self.own[conn as usize * self.own_bytes..][..self.own_bytes]
+    }
+
+    fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno> {
+        assert!(len <= self.own_bytes, "more than there is room for");
+        let socket = &mut self.sockets[conn as usize];
+        (socket.own_len, socket.own_sent) = (len, 0);
+        self.push_own(conn)?;
         Ok(SendState::Later)
     }
 
@@ -462,6 +518,7 @@ impl Io for Uring {
                     errno: Errno::from_raw_os_error(-result),
                     sending: true,
                 }),
+                kind::SEND_OWN => self.sent_own(conn, result as usize),
                 _ if self.quiet_sends => None,
                 _ => Some(Event::Sent {
                     conn,

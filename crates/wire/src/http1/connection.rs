@@ -3,8 +3,8 @@
 use super::chunked::{Chunked, Piece};
 use super::head::{self, Found, Framing, Head, Scan};
 use super::inflate::{Coding, Inflate};
-use super::sending::Sending;
 use super::shared::Shared;
+use crate::sending::Sending;
 use crate::{Answer, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/1 connection.

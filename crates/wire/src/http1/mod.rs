@@ -55,7 +55,6 @@ mod head;
 mod inflate;
 mod memo;
 mod request;
-mod sending;
 mod shared;
 
 pub use crate::request::{BadRequest, Request};

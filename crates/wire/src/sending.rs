@@ -15,7 +15,7 @@ use crate::Transmit;
 
 /// The unsent bytes of one connection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sending {
+pub(crate) struct Sending {
     /// Bytes issued and not confirmed as sent.
     unsent: u64,
     /// Bytes of the first unsent request that are sent already.
@@ -26,13 +26,13 @@ pub(super) struct Sending {
 
 impl Sending {
     #[inline]
-    pub(super) fn issue(&mut self, request_len: usize) {
+    pub(crate) fn issue(&mut self, request_len: usize) {
         self.unsent += request_len as u64;
     }
 
     /// The next range, of at most `count_max` bytes.
     #[inline]
-    pub(super) fn poll(&self, block_len: usize, count_max: u64) -> Transmit {
+    pub(crate) fn poll(&self, block_len: usize, count_max: u64) -> Transmit {
         let room = (block_len - self.offset) as u64;
         let len = self.unsent.min(count_max).min(room);
         if len == 0 {
@@ -46,7 +46,7 @@ impl Sending {
     }
 
     #[inline]
-    pub(super) fn sent(&mut self, request_len: usize, count: usize) {
+    pub(crate) fn sent(&mut self, request_len: usize, count: usize) {
         let offered = self.offered.get();
         assert!(
             count as u64 <= offered,
@@ -62,13 +62,13 @@ impl Sending {
     }
 
     #[inline]
-    pub(super) fn unsent(&self) -> u64 {
+    pub(crate) fn unsent(&self) -> u64 {
         self.unsent
     }
 
     /// Whether the oldest of the last `in_flight` requests has had a byte offered.
     #[inline]
-    pub(super) fn has_offered(&self, request_len: usize, in_flight: u32) -> bool {
+    pub(crate) fn has_offered(&self, request_len: usize, in_flight: u32) -> bool {
         self.unsent < request_len as u64 * u64::from(in_flight) + self.offered.get()
     }
 }

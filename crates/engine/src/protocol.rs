@@ -1,0 +1,104 @@
+//! What a run asks of a protocol, beside driving its wire: what its connections are opened
+//! with, what they send from, what they noticed.
+
+use std::sync::Arc;
+
+use wallfinder_model::Load;
+use wallfinder_wire::{framed, http1, http2};
+
+/// Most bytes that one inflated body may have.
+const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Room of a connection that makes what it sends itself, in bytes.
+const OWN_BYTES: usize = 16 * 1024;
+
+/// What the connections of a lane share, as a run sees it.
+pub(crate) trait Common {
+    /// The bytes that all connections send ranges of.
+    fn payload(&self) -> Arc<[u8]>;
+
+    /// Room that each connection needs for bytes of its own; 0: it sends none.
+    fn own_bytes(&self) -> usize;
+
+    /// What peers did against the standard without breaking it, by name.
+    fn anomalies(&self) -> Vec<(&'static str, u64)>;
+
+    /// The first thing that a peer broke, in words, where the wire keeps it.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Common for http1::Shared {
+    fn payload(&self) -> Arc<[u8]> {
+        Arc::clone(self.block())
+    }
+
+    fn own_bytes(&self) -> usize {
+        0
+    }
+
+    fn anomalies(&self) -> Vec<(&'static str, u64)> {
+        self.anomalies().named().to_vec()
+    }
+}
+
+impl Common for http2::Shared {
+    fn payload(&self) -> Arc<[u8]> {
+        Arc::from([])
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.write_bytes_min().max(OWN_BYTES)
+    }
+
+    fn anomalies(&self) -> Vec<(&'static str, u64)> {
+        self.anomalies().named().to_vec()
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.fault().map(|fault| fault.to_string())
+    }
+}
+
+impl Common for framed::Shared {
+    fn payload(&self) -> Arc<[u8]> {
+        Arc::clone(self.block())
+    }
+
+    fn own_bytes(&self) -> usize {
+        if self.has_ids() { OWN_BYTES } else { 0 }
+    }
+
+    fn anomalies(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+pub(crate) fn http1_options(load: &Load) -> http1::Options {
+    http1::Options {
+        in_flight_max: load.in_flight_per_connection,
+        connection_per_request: load.connection_per_request,
+        inflate: load.inflate.then_some(INFLATED_BYTES_MAX),
+        ..http1::Options::default()
+    }
+}
+
+pub(crate) fn http2_options(load: &Load) -> http2::Options {
+    let requests_max = match load.connection_per_request {
+        true => 1,
+        false => http2::REQUESTS_MAX,
+    };
+    http2::Options {
+        in_flight_max: load.in_flight_per_connection,
+        requests_max,
+        ..http2::Options::default()
+    }
+}
+
+pub(crate) fn framed_options(load: &Load) -> framed::Options {
+    framed::Options {
+        in_flight_max: load.in_flight_per_connection,
+        connection_per_request: load.connection_per_request,
+    }
+}

@@ -1,0 +1,159 @@
+//! Framed TCP: the real engine at real echo servers over real sockets.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
+use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_sys::io::uring_available;
+use wallfinder_wire::framed::Request;
+
+fn spec(address: SocketAddr, format: &str, message: usize, depth: u32) -> StepSpec {
+    StepSpec {
+        load: Load {
+            connections: 4,
+            in_flight_per_connection: depth,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos::from_millis(50),
+            stop: Stop {
+                after: Nanos::from_millis(300),
+                requests: None,
+            },
+            timeout: Nanos::from_secs(5),
+            connection_per_request: false,
+            method: format.into(),
+            header_names: Vec::new(),
+            body_bytes: message as u64,
+            inflate: false,
+        },
+        address,
+        request: Request {
+            format: format.parse().unwrap(),
+            message: vec![b'm'; message],
+        }
+        .into(),
+        cpus: Vec::new(),
+        io: IoChoice::Epoll,
+        seed: 1,
+    }
+}
+
+fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
+    for io in [IoChoice::Epoll, IoChoice::Uring] {
+        if io == IoChoice::Uring
+            && let Err(why) = uring_available()
+        {
+            println!("skipped with io_uring: {why}");
+            continue;
+        }
+        spec.io = io;
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+        assert!(measured.counts.balanced());
+        check(&measured);
+    }
+}
+
+fn server(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let serve = Arc::clone(&serve);
+            // Ends with an error when the client closes.
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// A frame with a length of 4 bytes, big-endian.
+fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = length.to_vec();
+    frame.resize(4 + u32::from_be_bytes(length) as usize, 0);
+    stream.read_exact(&mut frame[4..])?;
+    Ok(frame)
+}
+
+/// Sends bytes back as they come.
+fn echo(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        let count = stream.read(&mut bytes)?;
+        if count == 0 {
+            return Ok(());
+        }
+        stream.write_all(&bytes[..count])?;
+    }
+}
+
+/// Answers four requests at a time, the last one first.
+fn echo_backwards(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    loop {
+        let mut frames = Vec::new();
+        for _ in 0..4 {
+            frames.push(read_frame(&mut stream)?);
+        }
+        frames.reverse();
+        stream.write_all(&frames.concat())?;
+    }
+}
+
+#[test]
+fn an_echo_answers_everything() {
+    let address = server(echo);
+    for (format, message, depth) in [
+        ("u32be", 64, 1),
+        ("u32be", 64, 16),
+        ("u16le,inclusive", 1000, 4),
+        ("u32be", 100_000, 2),
+        ("u32be,id=u32be@0", 64, 16),
+        ("u32be,id=u64le@3", 100_000, 2),
+    ] {
+        with_both(spec(address, format, message, depth), |measured| {
+            let counts = &measured.counts;
+            assert!(counts.answered > 50, "{format} {message}: {counts:?}");
+            assert_eq!(counts.failed_total(), 0, "{format}: {counts:?}");
+            assert_eq!(counts.body_bytes, counts.answered * message as u64);
+            assert!(counts.statuses.is_empty(), "a status: {counts:?}");
+        });
+    }
+}
+
+#[test]
+fn answers_may_come_in_another_order_where_they_have_ids() {
+    let address = server(echo_backwards);
+    with_both(spec(address, "u32be,id=u32be@0", 64, 4), |measured| {
+        assert!(measured.counts.answered > 50);
+        assert_eq!(measured.counts.failed_total(), 0);
+    });
+}
+
+#[test]
+fn an_answer_given_twice_is_counted_once_and_ends_its_connection() {
+    let address = server(|mut stream| {
+        stream.set_nodelay(true)?;
+        for _ in 0..10 {
+            let frame = read_frame(&mut stream)?;
+            stream.write_all(&frame)?;
+        }
+        let frame = read_frame(&mut stream)?;
+        stream.write_all(&frame.repeat(2))?;
+        read_frame(&mut stream).map(drop)
+    });
+    with_both(spec(address, "u32be,id=u32be@0", 64, 1), |measured| {
+        let counts = &measured.counts;
+        assert!(counts.answered > 10, "{counts:?}");
+        // No request was in flight: it is the connection that failed.
+        let unmatched = counts.connect_failures.get("frame.unmatched");
+        assert!(unmatched.is_some_and(|count| *count > 0), "{counts:?}");
+        assert_eq!(counts.failed_total(), 0, "{counts:?}");
+    });
+}
