@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"runtime/debug"
 
 	"wallfinder.dev/subjects/announce"
 	"wallfinder.dev/subjects/catalogue/products"
@@ -65,9 +64,7 @@ func listenForProfiles(options options) ([]*net.TCPListener, error) {
 // startServing makes the products and begins to answer requests, and to serve
 // profiles on the listeners for them. What stops either comes down the channel.
 func startServing(options options, listener net.Listener, profiles []net.Listener) (content, <-chan error, error) {
-	if options.gogc.set {
-		debug.SetGCPercent(options.gogc.percent)
-	}
+	options.gogc.Apply()
 	pool := products.NewPool(options.seed, options.products)
 	server, err := serve.New(options.server, routes.New(pool, options.seed), options.buffers)
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 
 	"wallfinder.dev/subjects/catalogue/routes"
 	"wallfinder.dev/subjects/catalogue/serve"
 	"wallfinder.dev/subjects/profiling"
+	"wallfinder.dev/subjects/settings"
 )
 
 const usage = `Usage: catalogue [flags]
@@ -49,12 +48,10 @@ Without --prefork, the variable GOMAXPROCS sets the processors to use.
 
 // Bounds of what the flags accept.
 const (
-	portMax      = 65_535
 	childrenMax  = 1024
 	procsMax     = 1024
 	bufferMin    = 256
 	bufferMax    = 16 << 20
-	gogcMax      = 1_000_000
 	fractionMax  = 1_000_000
 	blockRateMax = 1 << 40
 )
@@ -74,18 +71,12 @@ type options struct {
 	rates     profiling.Rates
 
 	buffers serve.Buffers
-	gogc    gogc
+	gogc    settings.GOGC
 
 	seed     uint64
 	products int
 
 	version bool
-}
-
-// gogc is a setting of the garbage collector's target, if one was given.
-type gogc struct {
-	set     bool
-	percent int // negative for off
 }
 
 func (o options) address() string { return joinAddress(o.host, o.port) }
@@ -123,20 +114,20 @@ func parseOptions(args []string) (options, error) {
 	flags := flag.NewFlagSet("catalogue", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints errors and usage
 
-	flags.Func("server", "", oneOf(&o.server, serve.Names))
+	flags.Func("server", "", settings.OneOf(&o.server, serve.Names))
 	flags.StringVar(&o.host, "host", o.host, "")
-	flags.Func("port", "", number(&o.port, 0, portMax))
+	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
 	flags.BoolVar(&o.prefork, "prefork", o.prefork, "")
-	flags.Func("children", "", number(&o.children, 1, childrenMax))
-	flags.Func("child-procs", "", number(&o.childProcs, 1, procsMax))
+	flags.Func("children", "", settings.Number(&o.children, 1, childrenMax))
+	flags.Func("child-procs", "", settings.Number(&o.childProcs, 1, procsMax))
 	flags.Func("pprof", "", o.setPprof)
-	flags.Func("mutex-fraction", "", number(&o.rates.MutexFraction, 0, fractionMax))
-	flags.Func("block-rate", "", number(&o.rates.BlockNanos, 0, blockRateMax))
-	flags.Func("read-buffer", "", number(&o.buffers.Read, bufferMin, bufferMax))
-	flags.Func("write-buffer", "", number(&o.buffers.Write, bufferMin, bufferMax))
-	flags.Func("gogc", "", o.gogc.parse)
+	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
+	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
+	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
+	flags.Func("write-buffer", "", settings.Number(&o.buffers.Write, bufferMin, bufferMax))
+	flags.Func("gogc", "", o.gogc.Parse)
 	flags.Uint64Var(&o.seed, "seed", o.seed, "")
-	flags.Func("products", "", number(&o.products, 1, routes.ProductsMax))
+	flags.Func("products", "", settings.Number(&o.products, 1, routes.ProductsMax))
 	flags.BoolVar(&o.version, "version", o.version, "")
 
 	if err := flags.Parse(args); err != nil {
@@ -169,7 +160,7 @@ func (o *options) checkTogether(given map[string]bool) error {
 		needs(o.pprof, "needs --pprof PORT", "mutex-fraction", "block-rate"),
 		needs(o.server != serve.NetHTTP, "means nothing to nethttp, which lets nobody choose: leave it out, or choose another --server",
 			"read-buffer", "write-buffer"),
-		needs(lastPprof <= portMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),
+		needs(lastPprof <= settings.PortMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),
 	)
 }
 
@@ -179,42 +170,8 @@ func (o *options) setPprof(text string) error {
 		return nil
 	}
 	o.pprof = true
-	if err := number(&o.pprofPort, 0, portMax)(text); err != nil {
+	if err := settings.Number(&o.pprofPort, 0, settings.PortMax)(text); err != nil {
 		return fmt.Errorf("%w, or off", err)
 	}
 	return nil
-}
-
-func (g *gogc) parse(text string) error {
-	g.set = true
-	if text == "off" {
-		g.percent = -1
-		return nil
-	}
-	if err := number(&g.percent, 1, gogcMax)(text); err != nil {
-		return fmt.Errorf("%w, or off", err)
-	}
-	return nil
-}
-
-// number parses a whole number within bounds.
-func number(into *int, lowest, highest int) func(string) error {
-	return func(text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < lowest || n > highest {
-			return fmt.Errorf("must be a whole number from %d to %d", lowest, highest)
-		}
-		*into = n
-		return nil
-	}
-}
-
-func oneOf(into *string, names []string) func(string) error {
-	return func(text string) error {
-		if !slices.Contains(names, text) {
-			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
-		}
-		*into = text
-		return nil
-	}
 }

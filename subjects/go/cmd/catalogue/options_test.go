@@ -25,7 +25,7 @@ func TestFlagsAreUnderstood(t *testing.T) {
 	}
 	if o.server != serve.FastHTTP || o.address() != "127.0.0.2:0" || o.children != 3 || o.childProcs != 2 ||
 		o.rates.MutexFraction != 1 || o.rates.BlockNanos != 2 || o.buffers != (serve.Buffers{Read: 8192, Write: 8192}) ||
-		!o.gogc.set || o.gogc.percent != -1 || o.seed != 7 || o.products != 9 {
+		o.gogc.String() != "off" || o.seed != 7 || o.products != 9 {
 		t.Errorf("flags were misunderstood: %+v", o)
 	}
 	if o.pprofAddress(0) != "127.0.0.2:6060" || o.pprofAddress(3) != "127.0.0.2:6063" {

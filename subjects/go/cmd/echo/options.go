@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+
+	"wallfinder.dev/subjects/echo/answer"
+	"wallfinder.dev/subjects/echo/grpc"
+	"wallfinder.dev/subjects/profiling"
+	"wallfinder.dev/subjects/settings"
+)
+
+const usage = `Usage: echo [flags]
+
+Gives each payload back with the server's own timestamp, to be put under load:
+the same message over a plain stream, HTTP/1.1 or gRPC.
+
+  --protocol NAME        tcp (each message behind its length, 4 bytes, big-endian),
+                         rest (POST /echo) or grpc (wallfinder.echo.Echo/Call) (default tcp)
+  --host ADDRESS         where to listen (default 127.0.0.1)
+  --port N               0 takes a free one, and the start-up line says which (default 8084)
+  --answer KIND          echo, ack (no data) or a number of bytes (default echo)
+
+  --read-buffer BYTES    of a connection (default: the library's; grpc)
+  --write-buffer BYTES   of a connection (default: the library's; grpc)
+  --window BYTES         flow control of a stream (default: the library's, which grows; grpc)
+  --connection-window BYTES  of a connection (default: the library's, which grows; grpc)
+  --buffer-pool POOL     default, none, or tiers in bytes such as 256,4096,65536 (grpc)
+
+  --gogc N|off           as the variable GOGC (default: as GOGC says, else 100)
+  --memory-limit BYTES   as the variable GOMEMLIMIT (default: as GOMEMLIMIT says, else none)
+  --pprof PORT|off       profiles at /debug/pprof/; 0 takes a free port (default off)
+  --mutex-fraction N     sample one in N lock contentions, 0 for none (default 5)
+  --block-rate NS        sample one blocking event per NS nanoseconds blocked, 0 for none (default 1000000)
+
+  --version              print versions and exit
+  --help                 print this and exit
+
+The variable GOMAXPROCS sets the processors to use.
+`
+
+// Bounds of what the flags accept.
+const (
+	bufferMax    = 16 << 20
+	windowMin    = 65_535 // below it, the library takes its own
+	windowMax    = 1 << 30
+	memoryMin    = 1 << 20
+	memoryMax    = 1 << 50
+	fractionMax  = 1_000_000
+	blockRateMax = 1 << 40
+)
+
+var protocols = []string{"tcp", "rest", "grpc"}
+
+// options are the command line, checked.
+type options struct {
+	protocol string
+	host     string
+	port     int
+	answer   answer.Kind
+	grpc     grpc.Settings
+
+	gogc        settings.GOGC
+	memoryLimit int
+
+	pprof     bool
+	pprofPort int
+	rates     profiling.Rates
+
+	version bool
+}
+
+func (o options) address() string {
+	return net.JoinHostPort(o.host, strconv.Itoa(o.port))
+}
+
+func (o options) pprofAddress() string {
+	return net.JoinHostPort(o.host, strconv.Itoa(o.pprofPort))
+}
+
+func parseOptions(args []string) (options, error) {
+	o := options{
+		protocol: "tcp",
+		host:     "127.0.0.1",
+		port:     8084,
+		rates:    profiling.Rates{MutexFraction: 5, BlockNanos: 1_000_000},
+	}
+	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // run prints errors and usage
+
+	flags.Func("protocol", "", settings.OneOf(&o.protocol, protocols))
+	flags.StringVar(&o.host, "host", o.host, "")
+	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
+	flags.Func("answer", "", parsed(&o.answer, answer.Parse))
+	flags.Func("read-buffer", "", settings.Number(&o.grpc.ReadBuffer, 1, bufferMax))
+	flags.Func("write-buffer", "", settings.Number(&o.grpc.WriteBuffer, 1, bufferMax))
+	flags.Func("window", "", settings.Number(&o.grpc.Window, windowMin, windowMax))
+	flags.Func("connection-window", "", settings.Number(&o.grpc.ConnectionWindow, windowMin, windowMax))
+	flags.Func("buffer-pool", "", parsed(&o.grpc.Pool, grpc.ParsePool))
+	flags.Func("gogc", "", o.gogc.Parse)
+	flags.Func("memory-limit", "", settings.Number(&o.memoryLimit, memoryMin, memoryMax))
+	flags.Func("pprof", "", o.setPprof)
+	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
+	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
+	flags.BoolVar(&o.version, "version", o.version, "")
+
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	}
+	var unfit []error
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "read-buffer", "write-buffer", "window", "connection-window", "buffer-pool":
+			if o.protocol != "grpc" {
+				unfit = append(unfit, fmt.Errorf("--%s needs --protocol grpc", f.Name))
+			}
+		case "mutex-fraction", "block-rate":
+			if !o.pprof {
+				unfit = append(unfit, fmt.Errorf("--%s needs --pprof PORT", f.Name))
+			}
+		}
+	})
+	return o, errors.Join(unfit...)
+}
+
+func (o *options) setPprof(text string) error {
+	if text == "off" {
+		o.pprof = false
+		return nil
+	}
+	o.pprof = true
+	if err := settings.Number(&o.pprofPort, 0, settings.PortMax)(text); err != nil {
+		return fmt.Errorf("%w, or off", err)
+	}
+	return nil
+}
+
+// parsed reads a value by a function that gives it.
+func parsed[T any](into *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) error {
+		value, err := parse(text)
+		if err != nil {
+			return err
+		}
+		*into = value
+		return nil
+	}
+}

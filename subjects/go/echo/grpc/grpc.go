@@ -1,0 +1,98 @@
+// Package grpc is the echo as a unary call.
+package grpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
+
+	"wallfinder.dev/subjects/echo/answer"
+	"wallfinder.dev/subjects/echo/payload"
+)
+
+// Settings are what the transport lets its user choose. Zero leaves a size at
+// the library's default.
+type Settings struct {
+	ReadBuffer       int // bytes, per connection
+	WriteBuffer      int
+	Window           int // flow control of a stream, in bytes; 65,535 at least
+	ConnectionWindow int
+	Pool             Pool
+}
+
+// Pool says which buffers messages are held in.
+type Pool struct {
+	text string
+	pool mem.BufferPool // nil: the library's own
+}
+
+// ParsePool reads default, none, or tiers in bytes such as 256,4096,65536.
+func ParsePool(text string) (Pool, error) {
+	switch text {
+	case "default":
+		return Pool{text: text}, nil
+	case "none":
+		return Pool{text: text, pool: mem.NopBufferPool{}}, nil
+	}
+	var tiers []int
+	for _, word := range strings.Split(text, ",") {
+		tier, err := strconv.Atoi(word)
+		if err != nil || tier < 1 || tier > answer.BytesMax {
+			return Pool{}, fmt.Errorf("must be default, none, or tiers in bytes such as 256,4096,65536")
+		}
+		tiers = append(tiers, tier)
+	}
+	return Pool{text: text, pool: mem.NewTieredBufferPool(tiers...)}, nil
+}
+
+// String is what ParsePool reads.
+func (p Pool) String() string {
+	if p.text == "" {
+		return "default"
+	}
+	return p.text
+}
+
+// Serve answers calls until the listener closes.
+func Serve(listener net.Listener, kind answer.Kind, settings Settings) error {
+	server := grpc.NewServer(settings.options()...)
+	payload.RegisterEchoServer(server, echo{kind: kind})
+	return server.Serve(listener)
+}
+
+func (s Settings) options() []grpc.ServerOption {
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(answer.BytesMax + 1024)}
+	if s.ReadBuffer > 0 {
+		options = append(options, grpc.ReadBufferSize(s.ReadBuffer))
+	}
+	if s.WriteBuffer > 0 {
+		options = append(options, grpc.WriteBufferSize(s.WriteBuffer))
+	}
+	if s.Window > 0 {
+		options = append(options, grpc.InitialWindowSize(int32(s.Window)))
+	}
+	if s.ConnectionWindow > 0 {
+		options = append(options, grpc.InitialConnWindowSize(int32(s.ConnectionWindow)))
+	}
+	if s.Pool.pool != nil {
+		options = append(options, experimental.BufferPool(s.Pool.pool))
+	}
+	return options
+}
+
+type echo struct {
+	payload.UnimplementedEchoServer
+	kind answer.Kind
+}
+
+// Call gives the payload back.
+func (e echo) Call(_ context.Context, message *payload.Payload) (*payload.Payload, error) {
+	e.kind.To(message)
+	return message, nil
+}

@@ -1,0 +1,76 @@
+// Package settings reads the values of flags that subjects have in common.
+package settings
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PortMax is the highest TCP port.
+const PortMax = 65_535
+
+// Number reads a whole number within bounds.
+func Number(into *int, lowest, highest int) func(string) error {
+	return func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < lowest || n > highest {
+			return fmt.Errorf("must be a whole number from %d to %d", lowest, highest)
+		}
+		*into = n
+		return nil
+	}
+}
+
+// OneOf reads one of some names.
+func OneOf(into *string, names []string) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(names, text) {
+			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
+		}
+		*into = text
+		return nil
+	}
+}
+
+const gogcMax = 1_000_000
+
+// GOGC is a setting of the garbage collector's target, if one was given.
+type GOGC struct {
+	set     bool
+	percent int // negative for off
+}
+
+// Parse reads a percentage, or off.
+func (g *GOGC) Parse(text string) error {
+	g.set = true
+	if text == "off" {
+		g.percent = -1
+		return nil
+	}
+	if err := Number(&g.percent, 1, gogcMax)(text); err != nil {
+		return fmt.Errorf("%w, or off", err)
+	}
+	return nil
+}
+
+// Apply sets it for this process, if it was given.
+func (g GOGC) Apply() {
+	if g.set {
+		debug.SetGCPercent(g.percent)
+	}
+}
+
+// String is what Parse reads, or empty.
+func (g GOGC) String() string {
+	switch {
+	case !g.set:
+		return ""
+	case g.percent < 0:
+		return "off"
+	default:
+		return strconv.Itoa(g.percent)
+	}
+}
