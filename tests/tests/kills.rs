@@ -322,7 +322,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "takes six seconds for each kill; see the head of this file"]
+#[ignore = "takes four seconds for each kill; see the head of this file"]
 fn killed_at_random_moments_nothing_is_left() {
     let _turn = alone();
     let is_root = rustix::process::geteuid().is_root();
