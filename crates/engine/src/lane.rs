@@ -648,6 +648,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                             self.signals.stop.store(true, Ordering::Relaxed);
                         }
                         let class = Class::Wire(error);
+                        self.say_last(conn);
                         self.fail_and_lose(conn, slot, class, Failure::Abandoned, now);
                         return;
                     }
@@ -782,6 +783,17 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Failure::StaleReuse
         } else {
             otherwise
+        }
+    }
+
+    /// Sends what a wire has to say to a peer that broke the protocol. Nothing waits for it.
+    #[cold]
+    fn say_last(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        let may_send = connection.sending == Sending::Nothing;
+        if may_send && connection.wire.poll_transmit(&self.shared) == Transmit::Own {
+            let len = connection.wire.write(&self.shared, self.io.own(conn));
+            self.counters.bytes_out += self.io.send_last(conn, len) as u64;
         }
     }
 
@@ -1134,7 +1146,6 @@ impl<W: Wire, I: Io> Lane<W, I> {
 
     /// Fails a connection's requests that were due before an instant.
     fn fail_late(&mut self, conn: u32, before_ns: u64, now: u64) {
-        let class = Class::Other(Failure::TimeoutTotal);
         let first = conn as usize * self.depth as usize;
         for slot in 0..self.depth {
             let at = &mut self.slots[first + slot as usize];
@@ -1142,6 +1153,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 continue;
             }
             let connection = &mut self.connections[conn as usize];
+            let class = Class::Other(match connection.wire.is_flow_blocked(slot) {
+                true => Failure::TimeoutFlow,
+                false => Failure::TimeoutTotal,
+            });
             if !connection.wire.cancel(slot) {
                 self.fail_and_lose(conn, Some(slot), class, Failure::Abandoned, now);
                 return;

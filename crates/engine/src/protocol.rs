@@ -9,8 +9,9 @@ use wallfinder_wire::{framed, http1, http2};
 /// Most bytes that one inflated body may have.
 const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Room of a connection that makes what it sends itself, in bytes.
-const OWN_BYTES: usize = 16 * 1024;
+/// Room of a connection that makes what it sends itself, in bytes: some full frames of
+/// HTTP/2.
+const OWN_BYTES: usize = 64 * 1024;
 
 /// What the connections of a lane share, as a run sees it.
 pub(crate) trait Common {

@@ -16,6 +16,8 @@ pub enum Failure {
     StatusOther,
     /// Not answered within the total deadline, counted from the intended instant.
     TimeoutTotal,
+    /// The same, while the peer held back the window that the request needed.
+    TimeoutFlow,
     /// The connection was refused.
     NetRefused,
     /// No route to the host or network.
@@ -48,11 +50,12 @@ pub enum Failure {
 
 impl Failure {
     /// Every class, in the order of its index.
-    pub const ALL: [Failure; 18] = [
+    pub const ALL: [Failure; 19] = [
         Failure::Status4xx,
         Failure::Status5xx,
         Failure::StatusOther,
         Failure::TimeoutTotal,
+        Failure::TimeoutFlow,
         Failure::NetRefused,
         Failure::NetUnreachable,
         Failure::TimeoutConnect,
@@ -76,6 +79,7 @@ impl Failure {
             Failure::Status5xx => "status.5xx",
             Failure::StatusOther => "status.other",
             Failure::TimeoutTotal => "timeout.total",
+            Failure::TimeoutFlow => "timeout.flow",
             Failure::NetRefused => "net.refused",
             Failure::NetUnreachable => "net.unreachable",
             Failure::TimeoutConnect => "timeout.connect",

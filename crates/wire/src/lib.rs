@@ -353,6 +353,12 @@ pub trait Wire: Sized {
     /// A slot whose answer has begun to arrive and not ended.
     fn answering(&self) -> Option<u32>;
 
+    /// Whether the request in `slot` cannot go on before the peer opens a window.
+    fn is_flow_blocked(&self, slot: u32) -> bool {
+        let _ = slot;
+        false
+    }
+
     /// Gives up one request, which then has no outcome, and says whether the others on the
     /// connection may go on without it; if not, nothing is changed. Poll for an outcome
     /// afterwards: the connection may be over with it.

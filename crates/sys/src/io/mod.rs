@@ -148,6 +148,11 @@ pub trait Io: Sized {
     /// take at once follows by itself. Not while an earlier send is outstanding.
     fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno>;
 
+    /// Sends the first `len` bytes of [`Io::own`] at once, as many as the socket takes
+    /// without waiting, and gives their number: the connection is about to be closed. Not
+    /// while an earlier send is outstanding.
+    fn send_last(&mut self, conn: u32, len: usize) -> usize;
+
     /// Closes a connection, open or opening. Nothing of it is heard afterwards.
     fn close(&mut self, conn: u32);
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::{Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::{Event, Io, IoConfig, SendState, Span, Wait};
 use crate::net::{Blocking, TcpInfo, tcp_info, tcp_socket};
@@ -441,6 +441,13 @@ impl Io for Uring {
         (socket.own_len, socket.own_sent) = (len, 0);
         self.push_own(conn)?;
         Ok(SendState::Later)
+    }
+
+    fn send_last(&mut self, conn: u32, len: usize) -> usize {
+        let bytes = &self.own[conn as usize * self.own_bytes..][..len];
+        let fd = self.sockets[conn as usize].fd.as_ref();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        fd.and_then(|fd| send(fd, bytes, flags).ok()).unwrap_or(0)
     }
 
     fn close(&mut self, conn: u32) {

@@ -246,6 +246,13 @@ impl Wire for Http2 {
         self.streams.position(|stream| stream.is_begun)
     }
 
+    /// RFC 9113, 5.2.
+    fn is_flow_blocked(&self, slot: u32) -> bool {
+        let stream = self.streams.at(slot);
+        let is_shut = stream.send.open() == 0 || self.send.open() == 0;
+        stream.is_taken && stream.id != 0 && stream.unsent > 0 && is_shut
+    }
+
     fn cancel(&mut self, slot: u32) -> bool {
         let stream = self.streams.at(slot);
         assert!(stream.is_taken, "nothing to give up");
@@ -273,14 +280,6 @@ impl Http2 {
     /// Whether no request may be issued on this connection any more.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Draining | Phase::Over | Phase::Broken)
-    }
-
-    /// Whether this request cannot go on before the peer opens a window: when its time
-    /// runs out, the wait was for flow control (RFC 9113, 5.2).
-    pub fn is_flow_blocked(&self, slot: u32) -> bool {
-        let stream = self.streams.at(slot);
-        let is_shut = stream.send.open() == 0 || self.send.open() == 0;
-        stream.is_taken && stream.id != 0 && stream.unsent > 0 && is_shut
     }
 
     #[inline]

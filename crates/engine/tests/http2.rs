@@ -1,0 +1,170 @@
+//! HTTP/2: the real engine at peers that break streams, windows and the protocol.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use wallfinder_engine::{EngineError, IoChoice, Measured, Signals, StepSpec, Unwatched, run};
+use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_sys::io::uring_available;
+use wallfinder_wire::{Exchange, Request};
+
+const PREFACE_BYTES: usize = 24;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const REFUSED_STREAM: u32 = 7;
+
+fn spec(address: SocketAddr, body: usize) -> StepSpec {
+    let request = Request::new("POST", address.to_string(), "/").body(vec![b'b'; body]);
+    StepSpec {
+        load: Load {
+            connections: 2,
+            in_flight_per_connection: 3,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos::from_millis(50),
+            stop: Stop {
+                after: Nanos::from_millis(600),
+                requests: None,
+            },
+            timeout: Nanos::from_millis(200),
+            connection_per_request: false,
+            method: "POST".into(),
+            header_names: Vec::new(),
+            body_bytes: body as u64,
+            inflate: false,
+        },
+        address,
+        request: Exchange::Http2(request),
+        cpus: Vec::new(),
+        io: IoChoice::Epoll,
+        seed: 1,
+    }
+}
+
+fn with_both(mut spec: StepSpec, check: impl Fn(Result<Measured, EngineError>)) {
+    for io in [IoChoice::Epoll, IoChoice::Uring] {
+        if io == IoChoice::Uring
+            && let Err(why) = uring_available()
+        {
+            println!("skipped with io_uring: {why}");
+            continue;
+        }
+        spec.io = io;
+        check(run(&spec, &Arc::new(Signals::default()), &mut Unwatched));
+    }
+}
+
+/// A double of a server: greets with some settings, and gives each frame to `serve`.
+fn peer(
+    settings: &'static [u8],
+    serve: impl Fn(&mut TcpStream, u8, u32) -> std::io::Result<()> + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || -> std::io::Result<()> {
+                stream.set_nodelay(true)?;
+                stream.read_exact(&mut [0; PREFACE_BYTES])?;
+                stream.write_all(&frame(SETTINGS, 0, 0, settings))?;
+                loop {
+                    let mut head = [0; 9];
+                    stream.read_exact(&mut head)?;
+                    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                    stream.read_exact(&mut vec![0; length as usize])?;
+                    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+                    serve(&mut stream, head[3], id)?;
+                }
+            });
+        }
+    });
+    address
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+#[test]
+fn a_refused_stream_fails_alone_and_is_not_asked_for_again_at_once() {
+    let address = peer(b"", |stream, kind, id| match kind {
+        HEADERS => stream.write_all(&frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
+        _ => Ok(()),
+    });
+    with_both(spec(address, 0), |measured| {
+        let counts = measured.unwrap().counts;
+        assert!(counts.balanced());
+        let refused = counts.failed["h2.reset.refused_stream"];
+        // Six in flight, each after a pause of 5 ms at least.
+        assert!((20..=6 * 600 / 5 + 6).contains(&refused), "{counts:?}");
+        assert_eq!(counts.failed_total(), refused);
+        assert_eq!(counts.connects, 0, "the connections go on");
+    });
+}
+
+#[test]
+fn a_window_that_never_opens_is_told_from_a_server_that_never_answers() {
+    // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+    let shut = peer(&[0, 4, 0, 0, 0, 0], |_, kind, _| {
+        assert_ne!(kind, DATA, "more than the window");
+        Ok(())
+    });
+    let silent = peer(b"", |_, _, _| Ok(()));
+    for (address, class) in [(shut, "timeout.flow"), (silent, "timeout.total")] {
+        with_both(spec(address, 1000), |measured| {
+            let counts = measured.unwrap().counts;
+            assert!(counts.balanced());
+            assert!(counts.failed[class] >= 6, "{counts:?}");
+            assert_eq!(counts.failed_total(), counts.failed[class], "{counts:?}");
+            assert_eq!(counts.connects, 0, "the connections go on");
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_is_told_why() {
+    let (tell, told) = mpsc::channel();
+    let address = peer(b"", move |stream, kind, id| match kind {
+        // DATA belongs to a stream (RFC 9113, 6.1).
+        HEADERS => stream.write_all(&frame(DATA, 0, 0, b"x")),
+        GOAWAY => {
+            assert_eq!(id, 0);
+            let _ = tell.send(());
+            Ok(())
+        }
+        _ => Ok(()),
+    });
+    with_both(spec(address, 0), |measured| {
+        let counts = measured.unwrap().counts;
+        assert!(counts.balanced());
+        // No stream broke it: the connection did.
+        assert!(counts.connect_failures["h2.protocol"] > 0, "{counts:?}");
+        assert!(told.try_iter().count() > 0, "no GOAWAY came");
+    });
+}
+
+#[test]
+fn a_peer_of_another_protocol_ends_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    with_both(spec(address, 0), |measured| match measured {
+        Err(EngineError::OtherProtocol { .. }) => {}
+        other => panic!("{other:?}"),
+    });
+}
