@@ -126,6 +126,7 @@ fn step(spec: &Spec) -> StepSpec {
             Way::Uring => IoChoice::Uring,
         },
         seed: 1,
+        under_quota: false,
     }
 }
 

@@ -135,6 +135,35 @@ fn a_find_that_is_stopped_seals_what_it_has_and_leaves_nothing() {
 }
 
 #[test]
+fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_named() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--subject",
+        "knownwall",
+        "-c",
+        "256",
+        "--client-quota",
+        "0.1",
+        "--no-calibrate",
+        "-q",
+        "http://subject:8090/",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["experiment"]["cut_short"], Value::Null);
+    assert_eq!(step["verdict"]["wall"], "client-cpu", "{:#}", step["verdict"]);
+    assert_eq!(things_of_ours(), Vec::<String>::new());
+}
+
+#[test]
 fn without_privilege_find_proves_less_and_says_what_is_missing() {
     let _turn = alone();
     if !rustix::process::geteuid().is_root() {

@@ -11,7 +11,7 @@ use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::{Sampler, Series};
 
-use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
+use crate::{Audience, ConductError, StepOrder, quota_of_lanes, start_sampler, utc_of};
 
 /// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
 struct Watch<'w> {
@@ -63,6 +63,7 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
+        under_quota: quota_of_lanes(order, environment).is_some(),
     };
     let mut watch = Watch {
         order,

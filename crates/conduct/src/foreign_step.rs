@@ -163,6 +163,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         cpus: order.client_cpus.clone(),
         io: IoChoice::Epoll,
         seed: order.seed,
+        under_quota: false,
     };
     let measured = drive(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     let answered = measured.counts.answered.max(1) as f64;

@@ -180,6 +180,14 @@ pub fn conduct(
     Ok(step)
 }
 
+/// The quota that holds this process, in lanes: how much of the time that its lanes want
+/// they may have, where that is less than all.
+fn quota_of_lanes(order: &StepOrder, environment: &Environment) -> Option<f64> {
+    let lanes = f64::from(order.load.lanes.max(1));
+    let share = environment.cgroup_quota_cores? / lanes;
+    (share < 1.0).then_some(share)
+}
+
 fn start_sampler(
     order: &StepOrder,
     environment: &Environment,
@@ -198,6 +206,7 @@ fn start_sampler(
         netns_of_pid: order.server.as_ref().and_then(Family::leader),
         port: Some(order.address.port()),
         pin: order.client_cpus.first().copied(),
+        under_quota: quota_of_lanes(order, environment).is_some(),
     })
     .map_err(|error| ConductError::Probe(error.to_string()))
 }

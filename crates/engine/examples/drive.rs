@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => IoChoice::Auto,
         },
         seed: 1,
+        under_quota: false,
     };
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     let lane = &measured.lanes[0];

@@ -52,6 +52,9 @@ pub struct StepSpec {
     pub io: IoChoice,
     /// Seed of what is drawn at random.
     pub seed: u64,
+    /// Whether a quota may hold the lanes up together with what collects their reports:
+    /// whoever goes last gets nothing then, so the collector goes first.
+    pub under_quota: bool,
 }
 
 /// What happens while a step runs, for whoever watches. Called by the thread that called
@@ -327,7 +330,11 @@ where
         let collected = thread::scope(|beside| {
             // Merging takes a millisecond ten times a second, perhaps on a lane's processor.
             let merging = beside.spawn(|| {
-                process::go_last();
+                if spec.under_quota {
+                    process::go_first();
+                } else {
+                    process::go_last();
+                }
                 while !ended.load(Ordering::Relaxed) {
                     thread::sleep(collector.time_to_next(&spec.load));
                     collector.collect();

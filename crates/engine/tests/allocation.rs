@@ -99,6 +99,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     cpus: Vec::new(),
                     io,
                     seed: 1,
+                    under_quota: false,
                 };
                 let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
                 assert!(measured.counts.answered > 100);

@@ -39,6 +39,7 @@ fn spec(address: SocketAddr, connections: u32, depth: u32) -> StepSpec {
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,
+        under_quota: false,
     }
 }
 

@@ -77,6 +77,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,
+        under_quota: false,
     };
     let (tell, told) = channel();
     thread::scope(|scope| {

@@ -44,6 +44,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,
+        under_quota: false,
     };
     precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;
     let body_bytes = flags.answer_bytes.0;

@@ -17,7 +17,7 @@ use wallfinder_probe::sample::Sampler;
 
 use super::hands::Hands;
 use super::{Seen, Source};
-use crate::{ConductError, StepOrder, start_sampler};
+use crate::{ConductError, StepOrder, quota_of_lanes, start_sampler};
 
 /// The longest an experiment's load lasts, whatever comes.
 const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
@@ -25,6 +25,8 @@ const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
 const START_WAIT_MAX: Duration = Duration::from_secs(40);
 /// Longest time until the lanes have followed a lever and told of it.
 const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(3);
+/// The same under the tightest of quotas, which stretches all that is done.
+const FOLLOW_WAIT_UNDER_QUOTA_MAX: Duration = Duration::from_secs(30);
 
 /// What the engine's thread tells.
 enum News {
@@ -64,6 +66,8 @@ pub(super) struct Engine {
     intervals: Vec<Interval>,
     segments: u32,
     setting: Setting,
+    /// How long the lanes may take to follow a lever and tell of it.
+    patience: Duration,
 }
 
 impl Engine {
@@ -77,6 +81,7 @@ impl Engine {
         load.stop.after = LOAD_MAX;
         load.stop.requests = None;
         let warmup = load.warmup;
+        let quota = quota_of_lanes(order, environment);
         let spec = StepSpec {
             load,
             address: order.address,
@@ -84,6 +89,7 @@ impl Engine {
             cpus: order.client_cpus.clone(),
             io,
             seed: order.seed,
+            under_quota: quota.is_some(),
         };
         let (tell, told) = channel();
         let sampler = Arc::new(Mutex::new(None));
@@ -106,6 +112,7 @@ impl Engine {
             intervals: Vec::new(),
             segments: 0,
             setting: Setting::FREE,
+            patience: patience(quota),
         };
         engine.hear(START_WAIT_MAX, |news| matches!(news, News::Started))?;
         std::thread::sleep(Duration::from_nanos(warmup.0));
@@ -156,6 +163,13 @@ impl Engine {
     }
 }
 
+/// For lanes that may have this part of the time that they want; `None`: all of it.
+fn patience(quota: Option<f64>) -> Duration {
+    let longest = FOLLOW_WAIT_UNDER_QUOTA_MAX;
+    let stretched = FOLLOW_WAIT_MAX.as_secs_f64() / quota.unwrap_or(1.0);
+    Duration::try_from_secs_f64(stretched).map_or(longest, |wait| wait.min(longest))
+}
+
 impl Source for Engine {
     fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError> {
         self.set(hands.engine_setting());
@@ -186,7 +200,7 @@ impl Source for Engine {
         });
         let wanted =
             |news: &News| matches!(news, News::Segment(segment) if segment.number == number);
-        let Some(segment) = self.hear(FOLLOW_WAIT_MAX, wanted)? else {
+        let Some(segment) = self.hear(self.patience, wanted)? else {
             unreachable!("only a segment is wanted");
         };
         let quantile = |name: &str| segment.quantiles_ns.get(name).copied();

@@ -69,6 +69,8 @@ pub struct Setup {
     pub port: Option<u16>,
     /// The processor that the sampler's thread is kept on.
     pub pin: Option<u32>,
+    /// Whether a quota may hold this process's threads up together, the sampler's with them.
+    pub under_quota: bool,
 }
 
 /// Why sampling could not start.
@@ -104,10 +106,11 @@ impl Sampler {
         let tick = setup.tick.clamp(TICK_MIN, TICK_MAX);
         let pin = setup.pin;
         let own = [std::process::id()];
-        let lanes = setup
+        let beside_lanes = setup
             .client
             .as_ref()
             .is_none_or(|client| client.pids == own);
+        let goes_last = beside_lanes && !setup.under_quota;
         let eye = Eye::open(&setup).map_err(StartError::NoProc)?;
         let store = Store::new(&setup, tick, eye.interface());
         let shared = Arc::new(Shared {
@@ -120,7 +123,7 @@ impl Sampler {
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("wf-probe".to_owned())
-            .spawn(move || of_thread.run(tick, pin, lanes))
+            .spawn(move || of_thread.run(tick, pin, goes_last))
             .map_err(StartError::NoThread)?;
         Ok(Sampler {
             shared,
@@ -178,16 +181,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn run(&self, tick: Duration, pin: Option<u32>, lanes: bool) {
+    fn run(&self, tick: Duration, pin: Option<u32>, goes_last: bool) {
         if let Some(cpu) = pin {
             // Where it may not be pinned it samples all the same.
             let _ = process::pin_to(&[cpu]);
         }
-        if lanes {
+        if goes_last {
             // On a lane's processor a tick of half a millisecond would hold the lane up.
             process::go_last();
         } else {
-            // The threads of a foreign driver may be many, and would starve it for seconds.
+            // The threads of a foreign driver may be many, and would starve it for seconds; so
+            // would a lane that uses all of a quota.
             process::go_first();
         }
         let started = Instant::now();
