@@ -12,10 +12,12 @@
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
+use wallfinder_model::experiment::Squeeze;
 use wallfinder_stage::child::{self, Shim};
 use wallfinder_stage::group::{Control, Group};
 use wallfinder_stage::lab::{self, Direction, Lab};
 use wallfinder_stage::pauses::Pauses;
+use wallfinder_stage::squeeze::{FewerCpus, Lever};
 use wallfinder_stage::subject::{Subject, SubjectSpec};
 use wallfinder_stage::thief::Thief;
 
@@ -123,6 +125,14 @@ fn take(
             let mut pauses = Pauses::by_signals(&[pid], 7, shim)?;
             pauses.set_duty(0.2)?;
             held.push(Box::new(pauses));
+            String::new()
+        }
+        "fewer" => {
+            let cpus: Vec<u32> = words[1].split(',').map(str::parse).collect::<Result<_, _>>()?;
+            let pids = [words[0].parse()?];
+            let mut fewer = FewerCpus::of(Squeeze::ServerCapacity, &pids, &cpus, shim)?;
+            fewer.set(fewer.retained_min())?;
+            held.push(Box::new(fewer));
             String::new()
         }
         "thief" => {

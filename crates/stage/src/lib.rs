@@ -36,6 +36,7 @@ pub mod subject;
 pub mod thief;
 pub mod undo;
 
+mod affinity;
 mod iproute;
 
 pub use driver::{Driver, DriverKind, DriverSpec};

@@ -45,8 +45,9 @@ pub struct Pauses {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     how: &'static str,
+    shim: Shim,
     /// After the thread: what it stopped goes on by then.
-    _stopped: Option<Change>,
+    stopped: Option<Change>,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,7 @@ struct Shared {
 #[derive(Debug)]
 enum Target {
     Group(Group),
-    Signals(Vec<Process>),
+    Signals(Mutex<Vec<Process>>),
 }
 
 impl Pauses {
@@ -80,6 +81,18 @@ impl Pauses {
         Pauses::by_signals(pids, seed, shim).map_err(|why| missing(format!("{frozen}; {why}")))
     }
 
+    /// The same for processes that are started later, of whom [`Pauses::follow`] tells.
+    pub fn for_later(side: &str, seed: u64, shim: &Shim) -> Result<Pauses, NoPrivilege> {
+        let target = match Group::for_children(side, Control::Freezer, shim) {
+            Ok(group) => Target::Group(group),
+            Err(_) => Target::Signals(Mutex::default()),
+        };
+        Pauses::start(target, None, seed, shim).map_err(|error| NoPrivilege {
+            what: format!("pauses of the {side}"),
+            why: error.to_string(),
+        })
+    }
+
     /// By a freezer group around them.
     pub fn by_freezer(
         pids: &[u32],
@@ -89,30 +102,41 @@ impl Pauses {
     ) -> Result<Pauses, StageError> {
         not_us(pids)?;
         let group = Group::around(pids, side, Control::Freezer, shim)?;
-        Pauses::start(Target::Group(group), None, seed)
+        Pauses::start(Target::Group(group), None, seed, shim)
     }
 
     /// By SIGSTOP and SIGCONT, for processes of the same user.
     pub fn by_signals(pids: &[u32], seed: u64, shim: &Shim) -> Result<Pauses, StageError> {
-        not_us(pids)?;
-        let pids = group::family(pids).into_iter();
-        let processes: Vec<Process> = pids.filter_map(Process::of).collect();
-        let what = "stopping the processes";
-        if processes.is_empty() {
-            return Err(StageError::refused(what, "there are none"));
-        }
-        if let Some(other) = processes.iter().find(|process| !may_signal(**process)) {
-            let why = format!("process {} belongs to another user", other.pid);
-            return Err(StageError::no_privilege(what, why));
-        }
-        let undo = Undo::Continue {
-            processes: processes.clone(),
-        };
-        let (change, ()) = Journal::open(shim)?.change(undo, |_| Ok(()))?;
-        Pauses::start(Target::Signals(processes), Some(change), seed)
+        let (processes, change) = to_be_stopped(pids, shim)?;
+        Pauses::start(
+            Target::Signals(Mutex::new(processes)),
+            Some(change),
+            seed,
+            shim,
+        )
     }
 
-    fn start(target: Target, stopped: Option<Change>, seed: u64) -> Result<Pauses, StageError> {
+    /// From now on pauses these processes and their descendants. Called at no dose: those
+    /// before are not stopped then.
+    pub fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
+        not_us(pids)?;
+        match &self.shared.target {
+            Target::Group(group) => group.include(pids),
+            Target::Signals(processes) => {
+                let (new, change) = to_be_stopped(pids, &self.shim)?;
+                *processes.lock().unwrap_or_else(PoisonError::into_inner) = new;
+                drop(self.stopped.replace(change));
+                Ok(())
+            }
+        }
+    }
+
+    fn start(
+        target: Target,
+        stopped: Option<Change>,
+        seed: u64,
+        shim: &Shim,
+    ) -> Result<Pauses, StageError> {
         let how = match &target {
             Target::Group(_) => "a freezer group",
             Target::Signals(_) => "SIGSTOP and SIGCONT",
@@ -131,7 +155,8 @@ impl Pauses {
             shared,
             thread: Some(thread.map_err(|e| StageError::failed("start a thread", e))?),
             how,
-            _stopped: stopped,
+            shim: shim.clone(),
+            stopped,
         })
     }
 
@@ -215,6 +240,7 @@ impl Shared {
         match &self.target {
             Target::Group(group) => group.freeze(),
             Target::Signals(processes) => {
+                let processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
                 let stopped = processes.iter().filter(|p| send(**p, Signal::STOP)).count();
                 if stopped == 0 {
                     return Err(StageError::failed("pause the processes", "none is left"));
@@ -228,12 +254,34 @@ impl Shared {
         match &self.target {
             Target::Group(group) => drop(group.thaw()),
             Target::Signals(processes) => {
-                for process in processes {
+                let processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+                for process in &*processes {
                     send(*process, Signal::CONT);
                 }
             }
         }
     }
+}
+
+/// Processes and their descendants, where they may be stopped, and the journal's word that
+/// they are to go on whatever happens to this process.
+fn to_be_stopped(pids: &[u32], shim: &Shim) -> Result<(Vec<Process>, Change), StageError> {
+    not_us(pids)?;
+    let pids = group::family(pids).into_iter();
+    let processes: Vec<Process> = pids.filter_map(Process::of).collect();
+    let what = "stopping the processes";
+    if processes.is_empty() {
+        return Err(StageError::refused(what, "there are none"));
+    }
+    if let Some(other) = processes.iter().find(|process| !may_signal(**process)) {
+        let why = format!("process {} belongs to another user", other.pid);
+        return Err(StageError::no_privilege(what, why));
+    }
+    let undo = Undo::Continue {
+        processes: processes.clone(),
+    };
+    let (change, ()) = Journal::open(shim)?.change(undo, |_| Ok(()))?;
+    Ok((processes, change))
 }
 
 /// A process that stopped itself could not let itself go on.

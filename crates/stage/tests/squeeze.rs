@@ -14,7 +14,7 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_stage::Lever;
 use wallfinder_stage::group::{Control, Group};
 use wallfinder_stage::pauses::Pauses;
-use wallfinder_stage::squeeze::{Capacity, Scene, Side, Speed, reach};
+use wallfinder_stage::squeeze::{Capacity, FewerCpus, Scene, Side, Speed, reach};
 use wallfinder_stage::undo::{Remain, clean, remains};
 use wallfinder_sys::process::allowed_cpus;
 
@@ -210,6 +210,120 @@ fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
     assert!(Pauses::of(&[std::process::id()], "client", 7, &shim()).is_err());
 }
 
+/// Where a process and its children may run, as the kernel says.
+fn cpus_of_family(pid: u32) -> Vec<String> {
+    let mut all = children_of(pid);
+    all.insert(0, pid);
+    let line = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let mut lines = status.lines();
+        let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(list.trim().to_owned())
+    };
+    all.into_iter().filter_map(line).collect()
+}
+
+/// A shell on two processors with a child that is pinned to the second, and one more child
+/// each time it is sent SIGUSR1.
+fn on_two(cpus: &str, second: u32) -> Spinner {
+    let script = format!(
+        "trap 'sleep 300 &' USR1; taskset -c {second} sleep 300 & while :; do :; done"
+    );
+    let child = Command::new("taskset")
+        .args(["-c", cpus, "sh", "-c", &script])
+        .process_group(0)
+        .spawn()
+        .expect("taskset");
+    let spinner = Spinner { child };
+    wait_until("it spins, beside its child", || {
+        spinner.cpu() > Duration::from_millis(10) && cpus_of_family(spinner.pid()).len() == 2
+    });
+    spinner
+}
+
+#[test]
+fn one_processor_less_is_taken_of_every_thread_and_given_back() {
+    let cpus = allowed_cpus();
+    let [first, second, ..] = cpus[..] else {
+        println!("skipped: there is one processor");
+        return;
+    };
+    let _turn = turn();
+    let both = format!("{first},{second}");
+    let spinner = on_two(&both, second);
+    let pid = spinner.pid();
+    wait_until("its child is pinned", || {
+        cpus_of_family(pid).last().is_some_and(|own| *own == second.to_string())
+    });
+    let before = cpus_of_family(pid);
+    let cpus = [first, second];
+    let mut lever = FewerCpus::of(Squeeze::ServerCapacity, &[pid], &cpus, &shim()).unwrap();
+    assert_eq!(cpus_of_family(pid), before, "the sham takes nothing");
+    lever.set(0.8).unwrap();
+    lever.begin_window();
+    let usr1 = rustix::process::Signal::USR1;
+    let raw = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+    rustix::process::kill_process(raw, usr1).expect("sent");
+    wait_until("a child is born", || cpus_of_family(pid).len() == 3);
+    assert!(cpus_of_family(pid).iter().all(|own| *own == first.to_string()));
+    let check = lever.end_window();
+    println!("{}: {check:?}", lever.how());
+    assert_eq!((check.retained, check.in_force), (Some(0.5), Some(true)));
+    lever.set(1.0).unwrap();
+    let after = cpus_of_family(pid);
+    assert_eq!(after[..2], before[..]);
+    assert_eq!(after[2], before[0], "who was born meanwhile has what the side had");
+    assert_eq!(lever.end_window().retained, Some(1.0));
+    let own = [std::process::id()];
+    assert!(FewerCpus::of(Squeeze::ClientCapacity, &own, &cpus, &shim()).is_err());
+    assert!(FewerCpus::of(Squeeze::ServerCapacity, &[pid], &[first], &shim()).is_err());
+    drop(lever);
+
+    let mut helper = Steps::begin(&[&format!("fewer={pid}:{both}")]);
+    helper.next();
+    wait_until("it is narrowed", || cpus_of_family(pid) != after);
+    helper.kill();
+    wait_until("it has its processors again", || cpus_of_family(pid) == after);
+    wait_until("no journal is left", || things_of(helper.pid()).is_empty());
+}
+
+/// A server that is started anew, and a driver's runs.
+#[test]
+fn levers_follow_their_side_to_its_next_processes() {
+    if no_version_1() {
+        return;
+    }
+    let _turn = turn();
+    let cpu = last_cpu();
+    let first = Spinner::on(cpu);
+    let group = Group::for_children("client", Control::Cpu, &shim()).unwrap();
+    let capacity = Capacity::of(Squeeze::ClientCapacity, group, 1, &[]).unwrap();
+    let by_freezer = Pauses::for_later("client", 7, &shim()).unwrap();
+    let by_signals = Pauses::by_signals(&[first.pid()], 7, &shim()).unwrap();
+    let mut levers: Vec<Box<dyn Lever>> = vec![
+        Box::new(capacity),
+        Box::new(Speed::by_pauses(Squeeze::ClientSpeed, by_freezer, "client")),
+        Box::new(Speed::by_pauses(Squeeze::ServerSpeed, by_signals, "server")),
+    ];
+    drop(first);
+    for lever in &mut levers {
+        for _ in 0..2 {
+            let next = Spinner::on(cpu);
+            lever.follow(&[next.pid()]).unwrap();
+            let alone = next.share(LOOK);
+            lever.set(0.8).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            lever.begin_window();
+            let share = next.share(2 * LOOK) / alone;
+            let check = lever.end_window();
+            println!("{}: {share:.3}, {check:?}", lever.how());
+            assert!((share - 0.8).abs() < 0.08, "{}: {share}", lever.how());
+            assert_eq!(check.in_force, Some(true), "{check:?}");
+            lever.set(1.0).unwrap();
+        }
+    }
+}
+
 #[test]
 fn every_lever_is_put_up_for_sides_that_are_apart() {
     if no_version_1() || allowed_cpus().len() < 2 {
@@ -220,7 +334,7 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
     let (server, client) = (Spinner::on(cpus[0]), Spinner::on(cpus[1]));
     let side = |spinner: &Spinner| Side {
         pids: vec![spinner.pid()],
-        cpus: Vec::new(),
+        ..Side::default()
     };
     let scene = |backend| Scene {
         server: side(&server),

@@ -326,6 +326,12 @@ impl Group {
     }
 }
 
+/// The folder of the group that this process is in, for children that are to stay out of
+/// those made around it later; `None` where it is not below a mount here.
+pub fn of_this_process(control: Control) -> Option<PathBuf> {
+    Hierarchy::of(control).ok()?.folder_of(std::process::id())
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         while self.changes.pop().is_some() {}

@@ -117,6 +117,13 @@ impl Lever for Speed {
         }
     }
 
+    fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
+        match &mut self.by {
+            By::Thief { .. } => Ok(()),
+            By::Pauses { pauses, .. } => pauses.follow(pids),
+        }
+    }
+
     fn begin_window(&mut self) {
         match &mut self.by {
             By::Thief { thief, before } => *before = Some(thief.stolen()),
@@ -245,6 +252,12 @@ impl Lever for Capacity {
             retained * self.available_cores
         };
         self.group.set_quota(Some(self.asked_cores))
+    }
+
+    fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
+        self.group.include(pids)?;
+        self.pids = pids.to_vec();
+        Ok(())
     }
 
     fn begin_window(&mut self) {

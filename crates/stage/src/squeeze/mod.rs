@@ -13,6 +13,7 @@
 //! Invariants: every lever is a share of what is *available*, never of what is in use; after
 //! dropping it nothing of it stands.
 
+mod fewer;
 mod levers;
 mod reach;
 
@@ -20,6 +21,7 @@ use wallfinder_model::experiment::Squeeze;
 
 use crate::error::StageError;
 
+pub use fewer::FewerCpus;
 pub use levers::{Capacity, LinkRate, Speed};
 pub use reach::{Reach, Scene, Side, cpus_of, reach};
 
@@ -37,6 +39,14 @@ pub trait Lever: Send {
     /// From now on leaves this share of the resource; 1 is the sham. Less than
     /// [`Lever::retained_min`] is refused.
     fn set(&mut self, retained: f64) -> Result<(), StageError>;
+
+    /// Its side runs as these processes now: a server that was started anew, the next run of
+    /// a driver. Called at no dose, between windows. Nothing to do where processors or links
+    /// are squeezed and not processes.
+    fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
+        let _ = pids;
+        Ok(())
+    }
 
     /// The measured part of a window begins.
     fn begin_window(&mut self);

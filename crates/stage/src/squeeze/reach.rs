@@ -6,7 +6,7 @@ use std::fs;
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_probe::parse::host::cpulist;
 
-use super::{Capacity, Lever, LinkRate, Speed};
+use super::{Capacity, FewerCpus, Lever, LinkRate, Speed};
 use crate::child::Shim;
 use crate::error::StageError;
 use crate::group::{Control, Group};
@@ -26,6 +26,8 @@ pub struct Side {
     pub pids: Vec<u32>,
     /// Its processors, ascending; empty: asked of its processes.
     pub cpus: Vec<u32>,
+    /// Whether its processes are started later, and told by [`Lever::follow`] each time.
+    pub comes_later: bool,
 }
 
 /// Who is there to be squeezed.
@@ -198,7 +200,11 @@ fn speed(
         Ok(thief) => return Ok(Box::new(Speed::by_thief(squeeze, thief))),
         Err(why) => why,
     };
-    match Pauses::of(&side.pids, name, seed, shim) {
+    let pauses = match side.comes_later {
+        true => Pauses::for_later(name, seed, shim),
+        false => Pauses::of(&side.pids, name, seed, shim),
+    };
+    match pauses {
         Ok(pauses) => Ok(Box::new(Speed::by_pauses(squeeze, pauses, name))),
         Err(no_pauses) => Err(format!("{no_thief}; {no_pauses}")),
     }
@@ -235,6 +241,7 @@ fn pauses(backend: &Side, seed: u64, shim: &Shim) -> Result<Box<dyn Lever>, Stri
     )))
 }
 
+/// A quota on a control group, else one processor less.
 fn capacity(
     squeeze: Squeeze,
     side: &Side,
@@ -242,12 +249,22 @@ fn capacity(
     shim: &Shim,
 ) -> Result<Box<dyn Lever>, String> {
     let put_up = || -> Result<Capacity, StageError> {
-        let group = Group::around(&side.pids, name, Control::Cpu, shim)?;
+        let group = match side.comes_later {
+            true => Group::for_children(name, Control::Cpu, shim)?,
+            false => Group::around(&side.pids, name, Control::Cpu, shim)?,
+        };
         Capacity::of(squeeze, group, side.cpus.len(), &side.pids)
     };
-    match put_up() {
-        Ok(capacity) => Ok(Box::new(capacity)),
-        Err(error) => Err(error.to_string()),
+    let no_quota = match put_up() {
+        Ok(capacity) => return Ok(Box::new(capacity)),
+        Err(error) => error,
+    };
+    if side.comes_later {
+        return Err(no_quota.to_string());
+    }
+    match FewerCpus::of(squeeze, &side.pids, &side.cpus, shim) {
+        Ok(fewer) => Ok(Box::new(fewer)),
+        Err(no_fewer) => Err(format!("{no_quota}; {no_fewer}")),
     }
 }
 
@@ -259,6 +276,7 @@ mod tests {
         Side {
             pids: vec![std::process::id()],
             cpus: cpus.to_vec(),
+            comes_later: false,
         }
     }
 

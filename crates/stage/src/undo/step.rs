@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use wallfinder_sys::namespace::netns_id;
 
 use super::owner::{GROUP_PREFIX, Process};
+use crate::affinity::Narrowed;
 use crate::error::StageError;
 use crate::iproute;
 
@@ -86,7 +87,7 @@ pub(crate) enum Undo {
     /// Lets stopped processes go on.
     Continue { processes: Vec<Process> },
     /// Puts back where threads may run.
-    RestoreAffinity { threads: Vec<(Process, Vec<u32>)> },
+    RestoreAffinity(Narrowed),
     /// Ends a helper of ours.
     Kill { process: Process },
 }
@@ -118,10 +119,8 @@ impl Undo {
                 }
                 Ok(())
             }
-            Undo::RestoreAffinity { threads } => {
-                for (thread, cpus) in threads {
-                    restore_affinity(*thread, cpus);
-                }
+            Undo::RestoreAffinity(narrowed) => {
+                narrowed.restore();
                 Ok(())
             }
             Undo::Kill { process } => {
@@ -140,7 +139,9 @@ impl Undo {
             Undo::RemoveGroup { group, .. } => format!("control group {}", group.display()),
             Undo::Thaw { group } => format!("frozen group {}", group.display()),
             Undo::Continue { processes } => format!("{} stopped processes", processes.len()),
-            Undo::RestoreAffinity { threads } => format!("{} pinned threads", threads.len()),
+            Undo::RestoreAffinity(narrowed) => {
+                format!("{} threads on fewer processors", narrowed.threads.len())
+            }
             Undo::Kill { process } => format!("helper process {}", process.pid),
         }
     }
@@ -233,19 +234,6 @@ fn signal(process: Process, signal: Signal) {
     }
 }
 
-fn restore_affinity(thread: Process, cpus: &[u32]) {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-    let mut set = CpuSet::new();
-    for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
-        set.set(*cpu as usize);
-    }
-    let pid = i32::try_from(thread.pid).ok().and_then(Pid::from_raw);
-    // `/proc/TID/stat` can be read for any thread.
-    if let Some(pid) = pid.filter(|_| thread.is_alive()) {
-        let _ = sched_setaffinity(Some(pid), &set);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,9 +290,12 @@ mod tests {
                 processes: vec![nobody],
             },
             Undo::Kill { process: nobody },
-            Undo::RestoreAffinity {
+            Undo::RestoreAffinity(Narrowed {
+                pids: vec![u32::MAX],
+                cpus: vec![0, 1],
+                left: vec![0],
                 threads: vec![(nobody, vec![0])],
-            },
+            }),
         ] {
             let text = serde_json::to_string(&undo).expect("JSON");
             let again: Undo = serde_json::from_str(&text).expect("the same");

@@ -1,0 +1,144 @@
+//! Where the threads of a side may run, and fewer processors for all of them.
+//!
+//! By `sched_setaffinity(2)` on every thread, which needs no privilege for processes of the
+//! same user. A thread that is born meanwhile inherits what its creator had.
+//!
+//! Invariants: what each thread had is journalled before any is changed; on every way out
+//! each has it again, and those born meanwhile have what the side had.
+
+use std::fs;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use wallfinder_probe::parse;
+
+use crate::child::Shim;
+use crate::error::StageError;
+use crate::group;
+use crate::undo::{Change, Journal, Process, Undo};
+
+/// How often threads that are born while others are narrowed are looked for.
+const LOOKS_MAX: usize = 8;
+/// Threads of one side, at the most.
+const THREADS_MAX: usize = 65_536;
+
+/// A side on fewer processors than it had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Narrowed {
+    /// Its processes.
+    pub(crate) pids: Vec<u32>,
+    /// The processors that it had.
+    pub(crate) cpus: Vec<u32>,
+    /// Those that are left of them.
+    pub(crate) left: Vec<u32>,
+    /// Its threads, and where each might run.
+    pub(crate) threads: Vec<(Process, Vec<u32>)>,
+}
+
+impl Narrowed {
+    /// Takes processors from all threads of these processes and of their descendants. A
+    /// thread that would have none left gets all that are left to the side.
+    pub(crate) fn to(
+        pids: &[u32],
+        cpus: &[u32],
+        left: &[u32],
+        shim: &Shim,
+    ) -> Result<Change, StageError> {
+        let narrowed = Narrowed {
+            pids: pids.to_vec(),
+            cpus: cpus.to_vec(),
+            left: left.to_vec(),
+            threads: threads_of(pids),
+        };
+        if narrowed.threads.is_empty() {
+            let why = "no thread of theirs can be seen";
+            return Err(StageError::refused("taking a processor", why));
+        }
+        let undo = Undo::RestoreAffinity(narrowed.clone());
+        let make = |_: &fs::File| narrowed.apply();
+        let (change, ()) = Journal::open(shim)?.change(undo, make)?;
+        Ok(change)
+    }
+
+    fn apply(&self) -> Result<(), StageError> {
+        for _ in 0..LOOKS_MAX {
+            let wide: Vec<(Process, Vec<u32>)> = threads_of(&self.pids)
+                .into_iter()
+                .filter(|(_, allowed)| !is_within(allowed, &self.left))
+                .collect();
+            if wide.is_empty() {
+                return Ok(());
+            }
+            for (thread, allowed) in wide {
+                let own: Vec<u32> = allowed
+                    .into_iter()
+                    .filter(|cpu| self.left.contains(cpu))
+                    .collect();
+                let own = if own.is_empty() { &self.left } else { &own };
+                run_on(thread, own).map_err(|error| {
+                    let what = format!("taking a processor from thread {}", thread.pid);
+                    StageError::no_privilege(what, error.to_string())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every thread back what it had. Those that are gone need nothing.
+    pub(crate) fn restore(&self) {
+        for (thread, allowed) in threads_of(&self.pids) {
+            let known = self.threads.iter().any(|(known, _)| *known == thread);
+            if !known && allowed == self.left {
+                let _ = run_on(thread, &self.cpus);
+            }
+        }
+        for (thread, cpus) in &self.threads {
+            let _ = run_on(*thread, cpus);
+        }
+    }
+}
+
+/// How many threads of these processes may run beyond some processors, and how many there
+/// are.
+pub(crate) fn beyond(pids: &[u32], cpus: &[u32]) -> (usize, usize) {
+    let threads = threads_of(pids);
+    let wide = threads.iter().filter(|(_, own)| !is_within(own, cpus));
+    (wide.count(), threads.len())
+}
+
+fn is_within(allowed: &[u32], cpus: &[u32]) -> bool {
+    allowed.iter().all(|cpu| cpus.contains(cpu))
+}
+
+/// Threads of processes and of their descendants, and where each may run.
+fn threads_of(pids: &[u32]) -> Vec<(Process, Vec<u32>)> {
+    let folders = group::family(pids).into_iter();
+    let tasks = folders.filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+    tasks
+        .flat_map(|tasks| tasks.flatten())
+        .filter_map(|task| {
+            let tid = task.file_name().to_str()?.parse().ok()?;
+            let status = fs::read(task.path().join("status")).ok()?;
+            let allowed = parse::process::status(&status)?.cpus_allowed;
+            Some((Process::of(tid)?, allowed))
+        })
+        .take(THREADS_MAX)
+        .collect()
+}
+
+fn run_on(thread: Process, cpus: &[u32]) -> Result<(), rustix::io::Errno> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
+        set.set(*cpu as usize);
+    }
+    let pid = i32::try_from(thread.pid).ok().and_then(Pid::from_raw);
+    // `/proc/TID/stat` can be read for any thread; its number may be another's by now.
+    match pid.filter(|_| thread.is_alive()) {
+        Some(pid) => match sched_setaffinity(Some(pid), &set) {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            done => done,
+        },
+        None => Ok(()),
+    }
+}
