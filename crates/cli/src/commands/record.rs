@@ -25,7 +25,8 @@ pub(crate) fn judge(flags: &RecordFlags) -> Result<(), Failed> {
 /// `wallfinder report RUN`: the record as it was judged then, and its page.
 pub(crate) fn report(flags: &RecordFlags) -> Result<(), Failed> {
     conditions(&flags.require, &flags.threshold)?;
-    let record = open(&flags.run)?;
+    let mut record = open(&flags.run)?;
+    judge_recovered(&mut record);
     let folder = match flags.run.is_dir() {
         true => flags.run.as_path(),
         false => flags.run.parent().unwrap_or(Path::new(".")),
@@ -55,6 +56,17 @@ pub(crate) fn judge_steps(record: &mut Record) {
             Some(_) => proof::prove(step, &record.environment),
             None => verdict,
         });
+    }
+}
+
+/// An experiment that was cut off before it was judged is judged now.
+fn judge_recovered(record: &mut Record) {
+    for step in &mut record.steps {
+        let windows = step.experiment.iter().flat_map(|e| &e.windows);
+        let judged = step.verdict.iter().any(|v| !v.elasticities.is_empty());
+        if windows.count() > 0 && !judged {
+            step.verdict = Some(proof::prove(step, &record.environment));
+        }
     }
 }
 

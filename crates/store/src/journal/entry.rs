@@ -39,6 +39,10 @@ pub(crate) enum Kind {
     LeftOut = 7,
     /// The run is over: the record without steps, as it ended.
     End = 8,
+    /// An experiment of a step without its windows: its conditions so far.
+    Experiment = 9,
+    /// One window of a step's experiment.
+    Window = 10,
 }
 
 impl Kind {
@@ -52,6 +56,8 @@ impl Kind {
             6 => Kind::Caveat,
             7 => Kind::LeftOut,
             8 => Kind::End,
+            9 => Kind::Experiment,
+            10 => Kind::Window,
             _ => return None,
         })
     }

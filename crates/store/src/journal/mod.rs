@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Record, Step};
@@ -82,6 +83,20 @@ pub(crate) struct StepSamples {
     /// Whether these take the place of those before.
     pub(crate) replace: bool,
     pub(crate) samples: Vec<Sample>,
+}
+
+/// Payload of [`Kind::Experiment`].
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StepExperiment {
+    pub(crate) step: u32,
+    pub(crate) experiment: Experiment,
+}
+
+/// Payload of [`Kind::Window`].
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StepWindow {
+    pub(crate) step: u32,
+    pub(crate) window: Window,
 }
 
 /// Payload of [`Kind::LeftOut`]: totals so far.
@@ -176,6 +191,25 @@ impl Journal {
             }
         }
         self.must_send(Kind::StepEnds, writer::json(&self.inner.path, step)?)
+    }
+
+    /// Notes an experiment of a step that ended, without windows and slices: at its first
+    /// window, and again whenever it has more conditions. Waits for room in the queue.
+    pub fn experiment(&self, step: u32, experiment: &Experiment) -> Result<(), StoreError> {
+        let experiment = Experiment {
+            windows: Vec::new(),
+            intervals: Vec::new(),
+            ..experiment.clone()
+        };
+        let payload = writer::json(&self.inner.path, &StepExperiment { step, experiment })?;
+        self.must_send(Kind::Experiment, payload)
+    }
+
+    /// Notes a window of a step's experiment that ended. Waits for room in the queue.
+    pub fn window(&self, step: u32, window: &Window) -> Result<(), StoreError> {
+        let window = window.clone();
+        let payload = writer::json(&self.inner.path, &StepWindow { step, window })?;
+        self.must_send(Kind::Window, payload)
     }
 
     /// Notes a caveat of the run as a whole.

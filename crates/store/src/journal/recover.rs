@@ -3,18 +3,20 @@
 //! Entries are taken until the end or the first damage. Steps that ended are as they
 //! ended. The step in progress is rebuilt from its intervals: counts and throughput are
 //! those of the intervals, and there is no latency distribution, since quantiles of slices
-//! do not add up to a quantile of the whole.
+//! do not add up to a quantile of the whole. An experiment in progress has the windows that
+//! ended.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde::de::DeserializeOwned;
+use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Record, Step};
 
 use super::entry::{Damage, Entries, Entry, Kind};
-use super::{LeftOut, StepInterval, StepSamples};
+use super::{LeftOut, StepExperiment, StepInterval, StepSamples, StepWindow};
 
 /// Reads a journal as far as it can be read. An error means not even its header could be.
 pub(crate) fn recover(source: impl Read) -> Result<Record, Damage> {
@@ -63,6 +65,8 @@ struct StepSoFar {
     ended: Option<Step>,
     intervals: Vec<Interval>,
     samples: Vec<Sample>,
+    experiment: Option<Experiment>,
+    windows: Vec<Window>,
 }
 
 impl Recovered {
@@ -112,6 +116,14 @@ impl Recovered {
                 let so_far = self.steps.entry(step.index).or_default();
                 so_far.intervals = Vec::new();
                 so_far.ended = Some(step);
+            }
+            Kind::Experiment => {
+                let StepExperiment { step, experiment } = parse(entry)?;
+                self.steps.entry(step).or_default().experiment = Some(experiment);
+            }
+            Kind::Window => {
+                let StepWindow { step, window } = parse(entry)?;
+                self.steps.entry(step).or_default().windows.push(window);
             }
             Kind::Caveat => self.caveats.push(parse(entry)?),
             Kind::LeftOut => self.left_out = parse(entry)?,
@@ -203,6 +215,19 @@ impl StepSoFar {
     fn into_step(self, index: u32, planned: usize, missing: &mut Vec<String>) -> Option<Step> {
         if let Some(mut step) = self.ended {
             step.series = self.samples;
+            if step.experiment.is_none()
+                && let Some(mut experiment) = self.experiment
+            {
+                missing.push(format!(
+                    "the experiment of step {} was cut off after {} windows, whose processors \
+                     were not summed up",
+                    u64::from(index) + 1,
+                    self.windows.len()
+                ));
+                experiment.windows = self.windows;
+                experiment.cut_short = Some("killed, or still under way".into());
+                step.experiment = Some(experiment);
+            }
             return Some(step);
         }
         let number = u64::from(index) + 1;

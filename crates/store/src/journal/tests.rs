@@ -5,6 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use wallfinder_model::experiment::{
+    Condition, Effort, Experiment, Setting, Squeeze, Window,
+};
 use wallfinder_model::{Caveat, Record};
 
 use super::medium::Medium;
@@ -436,4 +439,91 @@ fn a_journal_that_grew_too_large_keeps_to_its_steps_and_says_so() {
     let record = recover(&settled_now(&bytes)[..]).expect("recovered");
     assert_eq!(record.steps, [step_ended(0)]);
     assert!(missing(&record).contains(&format!("{} intervals", journal.left_out())));
+}
+
+fn experiment(conditions: usize) -> Experiment {
+    let condition = |nth: usize| Condition {
+        squeeze: (nth > 0).then_some(Squeeze::ServerSpeed),
+        retained: 1.0 - 0.1 * nth as f64,
+        how: "a test".into(),
+    };
+    Experiment {
+        seed: 7,
+        effort: Effort::Normal,
+        conditions: (0..conditions).map(condition).collect(),
+        windows: Vec::new(),
+        out_of_reach: Vec::new(),
+        setting: Setting::default(),
+        intervals: Vec::new(),
+        cut_short: None,
+    }
+}
+
+fn window(nth: u32) -> Window {
+    let from_ns = u64::from(nth) * 1_500_000_000;
+    Window {
+        round: nth / 4,
+        condition: nth % 2,
+        restart: nth / 8,
+        from_ns,
+        to_ns: from_ns + 1_000_000_000,
+        answered: 1_000,
+        failed: 0,
+        throughput: 1_000.0,
+        in_flight_mean: None,
+        latency_mean_ns: None,
+        p50_ns: None,
+        p99_ns: None,
+        retained: None,
+        in_force: None,
+        check: String::new(),
+        server_cores: None,
+        client_cores: None,
+        steal_share: 0.0,
+    }
+}
+
+#[test]
+fn an_experiment_in_progress_has_the_windows_that_ended() {
+    let (fake, bytes) = Fake::good();
+    let journal = start(fake).expect("started");
+    journal.step_begins(&step_begun(0)).expect("noted");
+    journal.step_ends(&step_ended(0)).expect("noted");
+    for nth in 0..9 {
+        // A condition that is new comes with its first window.
+        let known = if nth < 5 { 2 } else { 3 };
+        if nth == 0 || nth == 5 {
+            let mut so_far = experiment(known);
+            so_far.windows = (0..nth).map(window).collect();
+            journal.experiment(0, &so_far).expect("noted");
+        }
+        journal.window(0, &window(nth)).expect("noted");
+    }
+    let bytes = settled(&bytes);
+    let record = recover(&bytes[..]).expect("recovered");
+    let found = record.steps[0].experiment.clone().expect("an experiment");
+    assert_eq!(found.conditions.len(), 3);
+    assert_eq!(found.windows, (0..9).map(window).collect::<Vec<Window>>());
+    assert!(found.cut_short.is_some() && !record.complete);
+    assert!(missing(&record).contains("after 9 windows"), "{}", missing(&record));
+    // Torn within the last window, one less is there.
+    let torn = recover(&bytes[..bytes.len() - 3]).expect("recovered");
+    let found = torn.steps[0].experiment.clone().expect("an experiment");
+    assert_eq!(found.windows.len(), 8);
+}
+
+#[test]
+fn an_experiment_that_ended_is_as_it_ended() {
+    let (fake, bytes) = Fake::good();
+    let journal = start(fake).expect("started");
+    let mut step = step_ended(0);
+    journal.step_ends(&step).expect("noted");
+    journal.experiment(0, &experiment(2)).expect("noted");
+    journal.window(0, &window(0)).expect("noted");
+    let mut whole = experiment(2);
+    whole.windows = vec![window(0), window(1)];
+    step.experiment = Some(whole.clone());
+    journal.step_ends(&step).expect("noted");
+    let record = recover(&settled(&bytes)[..]).expect("recovered");
+    assert_eq!(record.steps[0].experiment, Some(whole));
 }
