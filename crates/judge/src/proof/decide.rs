@@ -74,6 +74,7 @@ pub(super) fn decide(case: &Case) -> Decision {
         .or_else(|| claimed(case))
         .or_else(|| wait(case))
         .or_else(|| shared(case))
+        .or_else(|| queued(case))
         .or_else(|| fallback::observed(case))
         .unwrap_or_else(|| fallback::undecided(case))
 }
@@ -332,6 +333,37 @@ fn wait(case: &Case) -> Option<Decision> {
 fn shared(case: &Case) -> Option<Decision> {
     let parts = parts(case);
     (parts.len() >= 2).then(|| co_limited(case, &parts, false))
+}
+
+/// Nothing that was squeezed moves it, and what is in flight moves it a little: stations inside
+/// that are neither always busy nor never queued at. Of K alike with N in flight the next
+/// request brings (K - 1) / (N + K - 1) of its share, and the stations hold the rest.
+fn queued(case: &Case) -> Option<Decision> {
+    let rest = residual(case)?;
+    let reading = case
+        .readings
+        .in_flight()
+        .filter(|reading| reading.answer() == Answer::No && !reading.slack())?;
+    if rest.interval(ALPHA).0 < WALL_MIN || !idle(case) {
+        return None;
+    }
+    let more = Part::by(Wall::Concurrency, reading);
+    let inside = Part {
+        wall: Wall::Wait,
+        value: rest.value.min(1.0) - reading.local.value,
+        rounds: rest.rounds,
+        sure: rest.p_above(WALL_MIN) < level(rest.rounds, looks::first(case.experiment.effort)),
+    };
+    let more = Part {
+        sure: reading.has_share(),
+        ..more
+    };
+    let mut decision = co_limited(case, &[inside, more], false);
+    decision.sentence = format!(
+        "Waits inside the server at which requests queue for a part of their time: {}, and slowing either side or the link moves nothing.",
+        lower(&say::moved(reading))
+    );
+    Some(decision)
 }
 
 /// Several resources: at a kink each costs in full, and otherwise each has its share.

@@ -30,6 +30,8 @@ pub(super) struct System {
     pub(super) backend: f64,
     /// A queue that no squeeze reaches: a pool, a sleeping lock.
     pub(super) inner: f64,
+    /// How many such queues there are, one behind the other.
+    pub(super) alike: usize,
     /// A delay in parallel: a round trip, an asynchronous sleep.
     pub(super) delay: f64,
     pub(super) in_flight: f64,
@@ -59,6 +61,7 @@ impl Default for System {
             uplink: 1e-6,
             backend: 0.0,
             inner: 0.0,
+            alike: 1,
             delay: 0.0,
             in_flight: 16.0,
             client_pool: None,
@@ -122,16 +125,17 @@ impl System {
         self.quota.map_or(left, |quota| quota.min(left))
     }
 
-    fn demands(&self) -> [f64; 7] {
-        [
+    fn demands(&self) -> Vec<f64> {
+        let mut demands = vec![self.inner; self.alike];
+        demands.extend([
             self.server / self.server_cores(),
             self.serial,
             self.client / self.client_quota.unwrap_or(1.0),
             self.downlink,
             self.uplink,
             self.backend,
-            self.inner,
-        ]
+        ]);
+        demands
     }
 
     pub(super) fn throughput(&self) -> f64 {
@@ -256,6 +260,8 @@ pub(super) struct Conditions {
     pub(super) slow: f64,
     /// ln of throughput over the whole experiment.
     pub(super) drift: f64,
+    /// Deviation of ln throughput from one start of the server to the next.
+    pub(super) luck: f64,
     /// A shared machine: spells of two to five windows at four fifths, and a level that
     /// wanders.
     pub(super) rough: bool,
@@ -271,6 +277,7 @@ impl Default for Conditions {
             noise: 0.015,
             slow: 0.02,
             drift: 0.0,
+            luck: 0.02,
             rough: false,
             unprivileged: false,
         }
@@ -295,6 +302,7 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     }
     let mut round = 0;
     let mut batches = 0;
+    let (mut start, mut level) = (0, 1.0);
     let mut machine = Machine::default();
     while let looks::Next::Rounds {
         rounds,
@@ -311,8 +319,15 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
             .map(|order| place(&mut experiment, order))
             .collect();
         for _ in 0..rounds {
+            if design::restarts_before(conditions.effort, round) {
+                start += 1;
+                level = (conditions.luck * noise.gauss()).exp();
+            }
             for index in design::block(experiment.seed, round, &in_use) {
                 let mut window = window(system, &experiment, index, round, conditions, &mut noise);
+                window.restart = start;
+                window.throughput *= level;
+                window.latency_mean_ns = window.latency_mean_ns.map(|mean| mean / level);
                 if conditions.rough {
                     machine.pass(&mut window, &mut noise);
                 }

@@ -276,6 +276,16 @@ fn suite() -> Vec<Row> {
             },
         ),
         row(
+            "three equal stages inside the server, 4 in flight",
+            &[Wall::CoLimited],
+            System {
+                inner: 1e-3,
+                alike: 3,
+                in_flight: 4.0,
+                ..base()
+            },
+        ),
+        row(
             "a backend",
             &[Wall::Backend],
             System {
