@@ -163,6 +163,70 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_named() {
     assert_eq!(things_of_ours(), Vec::<String>::new());
 }
 
+/// Rounds of the experiment last twenty seconds, and the server is started anew after two.
+#[test]
+fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let args = [
+        "find",
+        "--subject",
+        "knownwall --spin-us 200",
+        "-c",
+        "16",
+        "--client-quota",
+        "0.9",
+        "--no-calibrate",
+        "http://subject:8090/",
+    ];
+    let running = place.start(&args);
+    let windows = |run: &Path| {
+        let ran = place.run(&["report", run.to_str().unwrap(), "--format", "json"]);
+        let record = ran.ends_with(0).json();
+        let steps = record["steps"].as_array().unwrap().clone();
+        let last = steps.last().map(|step| step["experiment"]["windows"].clone());
+        last.and_then(|windows| windows.as_array().cloned())
+            .unwrap_or_default()
+    };
+    let restarted = |windows: &[Value]| windows.last().is_some_and(|w| w["restart"] == 1);
+    let mut seen = 0;
+    for _ in 0..100 {
+        thread::sleep(Duration::from_secs(1));
+        if let Some(run) = place.runs().pop() {
+            let windows = windows(&run);
+            seen = windows.len();
+            if restarted(&windows) {
+                break;
+            }
+        }
+    }
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(20));
+    let run = place.last_run();
+    let kept = windows(&run);
+    assert!(kept.len() >= seen && restarted(&kept), "{} of {seen}", kept.len());
+    for window in &kept {
+        assert_ne!(window["in_force"], false, "{window:#}");
+        assert!(window["throughput"].as_f64().unwrap() > 500.0, "{window:#}");
+        assert_eq!(window["failed"], 0, "{window:#}");
+    }
+    let rounds = |of: u64| kept.iter().filter(move |w| w["restart"] == of).map(|w| &w["round"]);
+    assert!(rounds(0).all(|round| round.as_u64() < Some(2)));
+    assert!(rounds(1).all(|round| round.as_u64() >= Some(2)));
+    let judged = place.run(&["judge", run.to_str().unwrap()]).ends_with(0);
+    assert!(judged.said().contains("cut short"), "{}", judged.said());
+    for _ in 0..100 {
+        if things_of_ours().is_empty() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(things_of_ours(), Vec::<String>::new());
+}
+
 #[test]
 fn without_privilege_find_proves_less_and_says_what_is_missing() {
     let _turn = alone();

@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Progress, experiment};
+use wallfinder_conduct::experiment::{
+    ExperimentAudience, ExperimentOrder, Progress, Restart, experiment,
+};
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
-use wallfinder_model::experiment::{Condition, Effort, OutOfReach, Setting};
+use wallfinder_model::experiment::{Condition, Effort, Experiment, OutOfReach, Setting};
 use wallfinder_model::record::{Interval, SCHEMA};
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
@@ -127,8 +129,14 @@ impl Session {
         Ok(self.record.steps.last().expect("it was just pushed"))
     }
 
-    /// Squeezes at the load of the last step, and judges it by that.
-    pub(crate) fn prove(&mut self, step: &StepOrder, how: Proof) -> Result<&Step, Failed> {
+    /// Squeezes at the load of the last step, and judges it by that. `restart` is who can
+    /// start the server anew, where it is ours.
+    pub(crate) fn prove(
+        &mut self,
+        step: &StepOrder,
+        how: Proof,
+        restart: Option<&mut dyn Restart>,
+    ) -> Result<&Step, Failed> {
         let signals = self.interrupts.next_step();
         let base = self.record.steps.last().expect("a step was measured");
         let order = ExperimentOrder {
@@ -140,15 +148,25 @@ impl Session {
             out_of_reach: how.out_of_reach,
             setting: how.setting,
             null: how.null,
+            restart: restart.map(|restart| restart as &mut dyn Restart),
         };
         let mut live = Squeezing {
             presenter: &mut self.presenter,
+            journal: &self.journal,
+            interrupts: &self.interrupts,
+            failure: None,
+            index: base.index,
+            conditions: 0,
         };
-        let experiment = experiment(order, &self.record.environment, &signals, &mut live)
-            .map_err(|error| self.conduct_failed(&error))?;
+        let conducted = experiment(order, &self.record.environment, &signals, &mut live);
+        let failure = live.failure;
+        let experiment = conducted.map_err(|error| self.conduct_failed(&error))?;
         let step = self.record.steps.last_mut().expect("it is still there");
         step.experiment = Some(experiment);
         step.verdict = Some(proof::prove(step, &self.record.environment));
+        if let Some(error) = failure {
+            return Err(store(error));
+        }
         self.journal.step_ends(step).map_err(store)?;
         Ok(step)
     }
@@ -212,9 +230,15 @@ pub(crate) struct Proof {
     pub(crate) null: bool,
 }
 
-/// Shows an experiment while it goes on.
+/// Shows an experiment while it goes on, and journals its windows as they end.
 struct Squeezing<'s> {
     presenter: &'s mut Presenter,
+    journal: &'s Journal,
+    interrupts: &'s Interrupts,
+    failure: Option<StoreError>,
+    index: u32,
+    /// Conditions that the journal knows.
+    conditions: usize,
 }
 
 impl ExperimentAudience for Squeezing<'_> {
@@ -230,8 +254,39 @@ impl ExperimentAudience for Squeezing<'_> {
         self.presenter.squeezing(what, progress);
     }
 
+    fn window_ends(&mut self, experiment: &Experiment) {
+        let mut result = Ok(());
+        if self.conditions < experiment.conditions.len() {
+            self.conditions = experiment.conditions.len();
+            result = self.journal.experiment(self.index, experiment);
+        }
+        if let Some(window) = experiment.windows.last() {
+            result = result.and_then(|()| self.journal.window(self.index, window));
+        }
+        note(result, &mut self.failure, self.interrupts);
+    }
+
+    fn server_restarts(&mut self) {
+        let what = "nothing: the server is started anew".to_owned();
+        self.presenter.phase(Phase::Squeezing(what));
+    }
+
     fn interval(&mut self, interval: &Interval) {
         self.presenter.slice_of_experiment(interval);
+    }
+}
+
+/// A disk that takes no more ends the load.
+fn note(
+    result: Result<(), StoreError>,
+    failure: &mut Option<StoreError>,
+    interrupts: &Interrupts,
+) {
+    if let Err(error) = result
+        && failure.is_none()
+    {
+        *failure = Some(error);
+        interrupts.stop_step();
     }
 }
 
@@ -261,14 +316,8 @@ struct Live<'s> {
 }
 
 impl Live<'_> {
-    /// A disk that takes no more ends the load.
     fn note(&mut self, result: Result<(), StoreError>) {
-        if let Err(error) = result
-            && self.failure.is_none()
-        {
-            self.failure = Some(error);
-            self.interrupts.stop_step();
-        }
+        note(result, &mut self.failure, self.interrupts);
     }
 }
 

@@ -5,11 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wallfinder_conduct::experiment::Restart;
 use wallfinder_conduct::sight;
 use wallfinder_probe::Family;
 use wallfinder_stage::child::{Place, Shim};
 use wallfinder_stage::error::StageError;
-use wallfinder_stage::group::{Control, Group};
+use wallfinder_stage::group::{self, Control, Group};
 use wallfinder_stage::lab::{Lab, LinkSpec};
 use wallfinder_stage::subject::{Subject, SubjectSpec};
 use wallfinder_sys::{namespace, process};
@@ -37,12 +38,25 @@ pub(crate) struct Server {
     pub(crate) not_seen: Option<String>,
 }
 
+/// How the subject is started: once for a run, and again within an experiment.
+struct Start {
+    command: String,
+    cpus: Vec<u32>,
+    port: Option<u16>,
+    ip: Option<IpAddr>,
+    place: Place,
+    /// The control group that this process was in when the subject was started first.
+    origin: Option<PathBuf>,
+}
+
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Stand {
     pub(crate) server: Server,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
+    /// How to start the server anew, where it is ours and its processes are found by it.
+    start: Option<Start>,
     /// Quotas that were asked for.
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
@@ -70,13 +84,22 @@ impl Stand {
             place.cgroups.push(group.folder().to_owned());
             quotas.push(group);
         }
+        let mut start = None;
         let (subject, placement, found) = match &flags.subject {
             Some(command) => {
                 let placement = Placement::decide(client_cpus, server_cpus, true, None);
-                let ip = lab.as_ref().map(Lab::server_address);
-                let port = Some(url.port);
-                let (subject, address) =
-                    start_subject(command, &placement.server, port, ip, place)?;
+                let first = Start {
+                    command: command.clone(),
+                    cpus: placement.server.clone(),
+                    port: Some(url.port),
+                    ip: lab.as_ref().map(Lab::server_address),
+                    place,
+                    origin: group::of_this_process(Control::Cpu),
+                };
+                let (subject, address) = first.run()?;
+                if flags.server_pid.is_none() && url.port != 0 {
+                    start = Some(first);
+                }
                 let address = url.resolve(Some(address), &flags.i_may_load)?;
                 let found = (address, sight::server(address, flags.server_pid));
                 (Some(subject), placement, found)
@@ -111,6 +134,7 @@ impl Stand {
             placement,
             client_netns: laid.or(flags.client_netns.as_deref().map(netns_path)),
             lab,
+            start,
             _quotas: quotas,
         };
         if !stand.placement.client.is_empty() {
@@ -127,6 +151,48 @@ impl Stand {
         };
         namespace::enter_netns(netns)
             .map_err(|error| Failed::run(format!("the client's side, {netns:?}: {error}")))
+    }
+
+    /// Who starts the server anew, where that can be done.
+    pub(crate) fn restart(&mut self) -> Option<&mut dyn Restart> {
+        self.start.is_some().then_some(self as &mut dyn Restart)
+    }
+}
+
+impl Restart for Stand {
+    fn restart(&mut self) -> Result<Option<Family>, String> {
+        let start = self.start.as_ref().ok_or("the server is not ours")?;
+        self.server.subject = None;
+        self.server.family = None;
+        let (subject, address) = start
+            .again()
+            .map_err(|error| format!("the server did not start again: {}", error.message))?;
+        if address.port() != self.server.address.port() {
+            return Err(format!(
+                "the server listened on {} and now listens on {address}",
+                self.server.address
+            ));
+        }
+        self.server.subject = Some(subject);
+        (self.server.family, self.server.not_seen) = sight::server(self.server.address, None);
+        Ok(self.server.family.clone())
+    }
+}
+
+impl Start {
+    fn run(&self) -> Result<(Subject, SocketAddr), Failed> {
+        let place = self.place.clone();
+        start_subject(&self.command, &self.cpus, self.port, self.ip, place)
+    }
+
+    /// The same from within groups that were made for the client since.
+    fn again(&self) -> Result<(Subject, SocketAddr), Failed> {
+        let mut place = self.place.clone();
+        let moved = group::of_this_process(Control::Cpu) != self.origin;
+        if place.cgroups.is_empty() && moved {
+            place.cgroups.extend(self.origin.clone());
+        }
+        start_subject(&self.command, &self.cpus, self.port, self.ip, place)
     }
 }
 

@@ -117,15 +117,18 @@ pub enum ConductError {
     Driver(String),
     /// A resource could not be squeezed.
     Lever(String),
+    /// The server could not be started anew.
+    Subject(String),
 }
 
 impl std::fmt::Display for ConductError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ConductError::Engine(error) => error.fmt(f),
-            ConductError::Probe(why) | ConductError::Driver(why) | ConductError::Lever(why) => {
-                f.write_str(why)
-            }
+            ConductError::Probe(why)
+            | ConductError::Driver(why)
+            | ConductError::Lever(why)
+            | ConductError::Subject(why) => f.write_str(why),
         }
     }
 }

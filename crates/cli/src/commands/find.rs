@@ -63,12 +63,12 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
     let mut session = Session::begin_on(&stand, plan, &target.output, interrupts)?;
-    let result = (|| {
+    let prepare = || -> Result<Option<(StepOrder, Proof)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &order)?;
         }
         if session.interrupted() {
-            return Ok(());
+            return Ok(None);
         }
         let mut at_ceiling = order(connections, base_window(effort))?;
         at_ceiling.index = session.record.steps.len() as u32;
@@ -80,7 +80,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         let loaded = [at_ceiling.load.warmup, base_window(effort)];
         let loaded_s: f64 = loaded.map(Nanos::as_secs_f64).iter().sum();
         if session.interrupted() {
-            return Ok(());
+            return Ok(None);
         }
         // A foreign driver is started again whenever its time is up.
         let held = order(connections, DRIVER_RUN)?;
@@ -95,9 +95,12 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             steps,
             backend_s / loaded_s,
         );
-        session.prove(&held, proof)?;
-        Ok(())
-    })();
+        Ok(Some((held, proof)))
+    };
+    let result = prepare().and_then(|prepared| match prepared {
+        Some((held, proof)) => session.prove(&held, proof, stand.restart()).map(drop),
+        None => Ok(()),
+    });
     drop(stand);
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {
@@ -245,14 +248,16 @@ fn proof_of(
             pids: family.map(|family| family.pids.clone()).unwrap_or_default(),
             // Of those who were seen at work: idle housekeepers may well run elsewhere.
             cpus: setting.server_cpus.clone(),
+            ..Side::default()
         },
         client: Side {
             pids: client_pids,
             cpus: stand.placement.client.clone(),
+            comes_later: !own_engine,
         },
         backend: (!backend_pids.is_empty()).then(|| Side {
             pids: backend_pids,
-            cpus: Vec::new(),
+            ..Side::default()
         }),
         backend_cores: Some(backend_cores),
         downlink,

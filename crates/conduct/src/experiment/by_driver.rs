@@ -61,6 +61,7 @@ impl Foreign {
         base: &Step,
         environment: &Environment,
         signals: &Arc<Signals>,
+        experiment_zero_ns: Option<u64>,
     ) -> Result<Foreign, ConductError> {
         let mut foreign = Foreign {
             order: order.clone(),
@@ -75,7 +76,7 @@ impl Foreign {
                 0 => Duration::from_nanos(order.load.stop.after.0),
                 known => Duration::from_nanos(known),
             },
-            zero_ns: clock::monotonic_ns(),
+            zero_ns: experiment_zero_ns.unwrap_or_else(clock::monotonic_ns),
             run: None,
             telemetry: Vec::new(),
             from_ns: 0,
@@ -195,6 +196,14 @@ impl Source for Foreign {
         let mut slice = foreign_step::slice(&sample, &self.order, self.exchange);
         slice.in_flight = self.in_flight as u64;
         vec![slice]
+    }
+
+    fn zero_ns(&self) -> u64 {
+        self.zero_ns
+    }
+
+    fn client_pids(&self) -> Vec<u32> {
+        self.run.iter().map(|run| run.driver.pid()).collect()
     }
 
     fn close(mut self: Box<Self>, _: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {

@@ -1,7 +1,7 @@
 //! The load of an experiment as our own engine holds it.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,9 +28,13 @@ const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(3);
 /// The same under the tightest of quotas, which stretches all that is done.
 const FOLLOW_WAIT_UNDER_QUOTA_MAX: Duration = Duration::from_secs(30);
 
+/// How often a load that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
 /// What the engine's thread tells.
 enum News {
-    Started,
+    /// The schedule's zero, in monotonic time.
+    Started(u64),
     Interval(Interval),
     Segment(Segment),
 }
@@ -46,7 +50,7 @@ impl Watcher for Watch {
     fn starts(&mut self, zero_ns: u64) {
         let sampler = start_sampler(&self.order, &self.environment, zero_ns, family_of_self());
         *self.sampler.lock().unwrap_or_else(PoisonError::into_inner) = Some(sampler);
-        let _ = self.tell.send(News::Started);
+        let _ = self.tell.send(News::Started(zero_ns));
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -59,7 +63,13 @@ impl Watcher for Watch {
 }
 
 pub(super) struct Engine {
+    /// Those of this load alone; the experiment's are `outer`.
     signals: Arc<Signals>,
+    outer: Arc<Signals>,
+    /// The schedule's zero.
+    zero_ns: u64,
+    /// From the experiment's zero to the schedule's.
+    offset_ns: u64,
     told: Receiver<News>,
     sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
     lanes: Option<JoinHandle<Result<Measured, EngineError>>>,
@@ -75,7 +85,8 @@ impl Engine {
         order: &StepOrder,
         io: IoChoice,
         environment: &Environment,
-        signals: &Arc<Signals>,
+        outer: &Arc<Signals>,
+        experiment_zero_ns: Option<u64>,
     ) -> Result<Engine, ConductError> {
         let mut load = order.load.clone();
         load.stop.after = LOAD_MAX;
@@ -99,13 +110,17 @@ impl Engine {
             tell,
             sampler: Arc::clone(&sampler),
         };
-        let of_thread = Arc::clone(signals);
+        let signals = Arc::new(Signals::default());
+        let of_thread = Arc::clone(&signals);
         let lanes = std::thread::Builder::new()
             .name("experiment".to_owned())
             .spawn(move || drive(&spec, &of_thread, &mut watch))
             .map_err(|error| ConductError::Probe(error.to_string()))?;
         let mut engine = Engine {
-            signals: Arc::clone(signals),
+            signals,
+            outer: Arc::clone(outer),
+            zero_ns: 0,
+            offset_ns: 0,
             told,
             sampler,
             lanes: Some(lanes),
@@ -114,34 +129,58 @@ impl Engine {
             setting: Setting::FREE,
             patience: patience(quota),
         };
-        engine.hear(START_WAIT_MAX, |news| matches!(news, News::Started))?;
+        engine.wait_for_start()?;
+        let experiment_zero_ns = experiment_zero_ns.unwrap_or(engine.zero_ns);
+        engine.offset_ns = engine.zero_ns.saturating_sub(experiment_zero_ns);
         std::thread::sleep(Duration::from_nanos(warmup.0));
         Ok(engine)
     }
 
-    /// Takes news until one of a kind comes.
-    fn hear(
-        &mut self,
-        wait: Duration,
-        wanted: impl Fn(&News) -> bool,
-    ) -> Result<Option<Segment>, ConductError> {
-        let until = Instant::now() + wait;
+    fn wait_for_start(&mut self) -> Result<(), ConductError> {
+        let until = Instant::now() + START_WAIT_MAX;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let Ok(news) = self.told.recv_timeout(left) else {
-                return Err(self.why_silent());
-            };
-            let found = wanted(&news);
-            match news {
-                News::Started => {}
-                News::Interval(interval) => self.intervals.push(interval),
-                News::Segment(segment) if found => return Ok(Some(segment)),
-                News::Segment(_) => {}
-            }
-            if found {
-                return Ok(None);
+            match self.told.recv_timeout(LOOK_EVERY) {
+                Ok(News::Started(zero_ns)) => {
+                    self.zero_ns = zero_ns;
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if Instant::now() < until => self.pass_on(),
+                Err(_) => return Err(self.why_silent()),
             }
         }
+    }
+
+    /// Takes news until the segment of this number has ended.
+    fn hear(&mut self, number: u32) -> Result<Segment, ConductError> {
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.told.recv_timeout(LOOK_EVERY) {
+                Ok(News::Segment(segment)) if segment.number == number => return Ok(segment),
+                Ok(News::Interval(interval)) => self.intervals.push(interval),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if Instant::now() < until => self.pass_on(),
+                Err(_) => return Err(self.why_silent()),
+            }
+        }
+    }
+
+    /// What ends the experiment ends this load.
+    fn pass_on(&self) {
+        for (outer, inner) in [
+            (&self.outer.stop, &self.signals.stop),
+            (&self.outer.abort, &self.signals.abort),
+        ] {
+            if outer.load(Ordering::Relaxed) {
+                inner.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An interval on the experiment's time axis.
+    fn placed(&self, mut interval: Interval) -> Interval {
+        interval.at_ns += self.offset_ns;
+        interval
     }
 
     /// Why the lanes tell nothing any more.
@@ -160,6 +199,14 @@ impl Engine {
     fn set(&mut self, setting: Setting) {
         self.setting = setting;
         self.signals.levers.set(setting);
+    }
+}
+
+/// Lanes that nobody listens to any more end at once.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.signals.stop.store(true, Ordering::Relaxed);
+        self.signals.abort.store(true, Ordering::Relaxed);
     }
 }
 
@@ -198,15 +245,11 @@ impl Source for Engine {
             segment: 0,
             ..self.setting
         });
-        let wanted =
-            |news: &News| matches!(news, News::Segment(segment) if segment.number == number);
-        let Some(segment) = self.hear(self.patience, wanted)? else {
-            unreachable!("only a segment is wanted");
-        };
+        let segment = self.hear(number)?;
         let quantile = |name: &str| segment.quantiles_ns.get(name).copied();
         Ok(Some(Seen {
-            from_ns: segment.from_ns,
-            to_ns: segment.to_ns,
+            from_ns: segment.from_ns + self.offset_ns,
+            to_ns: segment.to_ns + self.offset_ns,
             answered: segment.answered,
             failed: segment.failed,
             throughput: segment.throughput,
@@ -226,10 +269,25 @@ impl Source for Engine {
             }
         }
         intervals
+            .into_iter()
+            .map(|interval| self.placed(interval))
+            .collect()
+    }
+
+    fn zero_ns(&self) -> u64 {
+        self.zero_ns
+    }
+
+    fn client_pids(&self) -> Vec<u32> {
+        Vec::new()
     }
 
     fn close(mut self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
         self.signals.stop.store(true, Ordering::Relaxed);
+        while self.lanes.as_ref().is_some_and(|lanes| !lanes.is_finished()) {
+            self.pass_on();
+            std::thread::sleep(LOOK_EVERY);
+        }
         let ended = self.lanes.take().map(JoinHandle::join);
         let sampler = self
             .sampler
@@ -239,7 +297,8 @@ impl Source for Engine {
         let telemetry = match sampler {
             Some(Ok(sampler)) => {
                 let series = sampler.stop();
-                let of = |(from, to): &(u64, u64)| series.summarise(*from as i64, *to as i64);
+                let at = |ns: u64| ns.saturating_sub(self.offset_ns) as i64;
+                let of = |(from, to): &(u64, u64)| series.summarise(at(*from), at(*to));
                 windows.iter().map(of).collect()
             }
             Some(Err(error)) => return Err(error),

@@ -30,6 +30,8 @@ pub(crate) struct Hands {
     /// Which levers of the apparatus stand at another place than no dose.
     pulled: Option<usize>,
     turn: u32,
+    /// The foreign driver's processes, as the levers know them.
+    client_pids: Vec<u32>,
 }
 
 impl Hands {
@@ -51,6 +53,7 @@ impl Hands {
             now: None,
             pulled: None,
             turn: 0,
+            client_pids: Vec::new(),
         };
         for squeeze in Squeeze::ALL {
             let known = out_of_reach.iter().any(|out| out.squeeze == squeeze);
@@ -144,6 +147,34 @@ impl Hands {
             // Where a lever cannot go so far, its check says how far it went.
             let within = retained.max(lever.retained_min());
             set(lever, if self.null { 1.0 } else { within })?;
+        }
+        Ok(())
+    }
+
+    /// The server was started anew: its levers take hold of its new processes.
+    pub(crate) fn server_is(&mut self, pids: &[u32]) -> Result<(), ConductError> {
+        self.follow(&[Squeeze::ServerSpeed, Squeeze::ServerCapacity], pids)
+    }
+
+    /// A foreign driver runs as these processes now; none: the load is our own.
+    pub(crate) fn client_is(&mut self, pids: Vec<u32>) -> Result<(), ConductError> {
+        if pids == self.client_pids {
+            return Ok(());
+        }
+        self.follow(&[Squeeze::ClientSpeed, Squeeze::ClientCapacity], &pids)?;
+        self.client_pids = pids;
+        Ok(())
+    }
+
+    fn follow(&mut self, squeezes: &[Squeeze], pids: &[u32]) -> Result<(), ConductError> {
+        for lever in &mut self.levers {
+            let squeeze = lever.squeeze();
+            if squeezes.contains(&squeeze) {
+                lever.follow(pids).map_err(|error| {
+                    let what = squeeze.label();
+                    ConductError::Lever(format!("{what} lost hold of its processes: {error}"))
+                })?;
+            }
         }
         Ok(())
     }

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!  judge::proof::next ──► rounds ──► block ──► window: set ─► wash-out ─► measure ─► check
-//!         ▲                                                                  │
+//!         ▲                  │                                               │
+//!         │                  └► every other one: load ends, server anew, load begins
 //!         └──────────────────────── Experiment ◄─────────────────────────────┘
 //! ```
 //!
@@ -31,6 +32,7 @@ use wallfinder_model::experiment::{
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Step};
+use wallfinder_probe::discover::Family;
 use wallfinder_stage::squeeze::Lever;
 
 use crate::{ConductError, Producer, StepOrder};
@@ -54,6 +56,15 @@ pub struct ExperimentOrder<'o> {
     pub setting: Setting,
     /// Every squeeze is replaced by its sham: nothing may then be named a wall.
     pub null: bool,
+    /// Who can start the server anew, where it is ours.
+    pub restart: Option<&'o mut dyn Restart>,
+}
+
+/// Who can start the server anew.
+pub trait Restart {
+    /// Ends the server, starts it again at the same address, and gives its processes, where
+    /// they are seen. An error says why there is no server now.
+    fn restart(&mut self) -> Result<Option<Family>, String>;
 }
 
 /// Who hears how an experiment goes.
@@ -62,6 +73,14 @@ pub trait ExperimentAudience {
     fn window_begins(&mut self, condition: &Condition, progress: Progress) {
         let _ = (condition, progress);
     }
+
+    /// A window has ended; it is the experiment's last. Its telemetry is not known yet.
+    fn window_ends(&mut self, experiment: &Experiment) {
+        let _ = experiment;
+    }
+
+    /// The server is being started anew.
+    fn server_restarts(&mut self) {}
 
     /// A slice has ended.
     fn interval(&mut self, interval: &Interval) {
@@ -106,7 +125,11 @@ pub(crate) trait Source {
     fn end(&mut self) -> Result<Option<Seen>, ConductError>;
     /// Slices that have ended since the last call.
     fn intervals(&mut self) -> Vec<Interval>;
-    /// Ends the load, and gives telemetry of each window.
+    /// What its instants count from, in monotonic time.
+    fn zero_ns(&self) -> u64;
+    /// Processes that make the load now, where it is not this one.
+    fn client_pids(&self) -> Vec<u32>;
+    /// Ends the load, and gives telemetry of each of its windows.
     fn close(self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError>;
 }
 
@@ -118,18 +141,12 @@ pub fn experiment(
     signals: &Arc<Signals>,
     audience: &mut dyn ExperimentAudience,
 ) -> Result<Experiment, ConductError> {
-    let times = Times::of(order.base, order.effort);
-    let mut source: Box<dyn Source> = match &order.step.producer {
-        Producer::Engine(io) => Box::new(by_engine::Engine::start(
-            order.step,
-            *io,
-            environment,
-            signals,
-        )?),
-        Producer::Foreign { spec, url, secrets } => Box::new(
-            by_driver::Foreign::start(order.step, spec, url, order.base, environment, signals)
-                .map_err(|error| error.without(secrets))?,
-        ),
+    let loads = Loads {
+        step: order.step.clone(),
+        base: order.base,
+        environment,
+        signals,
+        zero_ns: None,
     };
     let mut out_of_reach = order.out_of_reach;
     let hands = Hands::new(
@@ -154,38 +171,67 @@ pub fn experiment(
         cut_short: None,
     };
     let mut conducting = Conducting {
-        source: source.as_mut(),
+        loads,
+        source: None,
+        of_source: 0,
         hands,
-        times,
+        times: Times::of(order.base, order.effort),
         signals,
         audience,
+        restart: order.restart.map(|restart| restart as &mut dyn Restart),
+        restarts: 0,
         round: 0,
         windows: 0,
         slices: Vec::new(),
     };
     let ended = conducting.all(&mut experiment);
     conducting.hands.release();
-    if let Err(error) = ended {
-        experiment.cut_short = Some(error.to_string());
-    }
-    let spans: Vec<(u64, u64)> = experiment
-        .windows
-        .iter()
-        .map(|window| (window.from_ns, window.to_ns))
-        .collect();
-    experiment.intervals.extend(source.intervals());
-    match source.close(&spans) {
-        Ok(telemetry) => {
-            for (window, telemetry) in experiment.windows.iter_mut().zip(&telemetry) {
-                add_telemetry(window, telemetry);
-            }
-        }
+    let closed = conducting.end_load(&mut experiment);
+    match ended.and(closed) {
         Err(error) if experiment.windows.is_empty() => return Err(error),
-        Err(error) => {
-            experiment.cut_short.get_or_insert(error.to_string());
-        }
+        Err(error) => experiment.cut_short = Some(error.to_string()),
+        Ok(()) => {}
     }
     Ok(experiment)
+}
+
+/// What a load is begun from, at every start of the server.
+struct Loads<'l> {
+    step: StepOrder,
+    base: &'l Step,
+    environment: &'l Environment,
+    signals: &'l Arc<Signals>,
+    /// The first load's zero: the experiment's.
+    zero_ns: Option<u64>,
+}
+
+impl Loads<'_> {
+    fn begin(&mut self) -> Result<Box<dyn Source>, ConductError> {
+        let step = &self.step;
+        let source: Box<dyn Source> = match &step.producer {
+            Producer::Engine(io) => Box::new(by_engine::Engine::start(
+                step,
+                *io,
+                self.environment,
+                self.signals,
+                self.zero_ns,
+            )?),
+            Producer::Foreign { spec, url, secrets } => Box::new(
+                by_driver::Foreign::start(
+                    step,
+                    spec,
+                    url,
+                    self.base,
+                    self.environment,
+                    self.signals,
+                    self.zero_ns,
+                )
+                .map_err(|error| error.without(secrets))?,
+            ),
+        };
+        self.zero_ns.get_or_insert(source.zero_ns());
+        Ok(source)
+    }
 }
 
 /// How long windows are.
@@ -233,11 +279,17 @@ const TRIES_MAX: u32 = 3;
 const INTERRUPTED: &str = "interrupted";
 
 struct Conducting<'c> {
-    source: &'c mut dyn Source,
+    loads: Loads<'c>,
+    /// The load that is held; none while the server is started.
+    source: Option<Box<dyn Source>>,
+    /// The first of its windows.
+    of_source: usize,
     hands: Hands,
     times: Times,
     signals: &'c Arc<Signals>,
     audience: &'c mut dyn ExperimentAudience,
+    restart: Option<&'c mut dyn Restart>,
+    restarts: u32,
     round: u32,
     windows: u32,
     /// Slices that have ended since the last window.
@@ -246,6 +298,7 @@ struct Conducting<'c> {
 
 impl Conducting<'_> {
     fn all(&mut self, experiment: &mut Experiment) -> Result<(), ConductError> {
+        self.source = Some(self.loads.begin()?);
         loop {
             let Next::Rounds { rounds, conditions } = looks::next(experiment) else {
                 return Ok(());
@@ -256,14 +309,64 @@ impl Conducting<'_> {
                 .collect();
             let planned = self.windows + rounds * design::length(indices.len()) as u32;
             for _ in 0..rounds {
+                if design::restarts_before(experiment.effort, self.round) {
+                    self.restart(experiment)?;
+                }
                 for index in design::block(experiment.seed, self.round, &indices) {
                     let window = self.window(experiment, index, planned)?;
                     experiment.windows.push(window);
                     experiment.intervals.append(&mut self.slices);
+                    self.audience.window_ends(experiment);
                 }
                 self.round += 1;
             }
         }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        let source = self.source.as_mut();
+        &mut **source.expect("a load is held while windows are measured")
+    }
+
+    /// Starts the server anew, where it is ours. The load ends before it: that the server
+    /// goes is no failure of any request.
+    fn restart(&mut self, experiment: &mut Experiment) -> Result<(), ConductError> {
+        if self.restart.is_none() {
+            return Ok(());
+        }
+        self.hands.squeeze(None, 1.0)?;
+        self.end_load(experiment)?;
+        self.audience.server_restarts();
+        let Some(restart) = &mut self.restart else {
+            return Ok(());
+        };
+        let family = restart.restart().map_err(ConductError::Subject)?;
+        self.restarts += 1;
+        let pids = family.as_ref().map(|family| family.pids.clone());
+        self.hands.server_is(&pids.unwrap_or_default())?;
+        self.loads.step.server = family;
+        self.source = Some(self.loads.begin()?);
+        Ok(())
+    }
+
+    /// Ends the load that is held, if one is, and adds telemetry to its windows.
+    fn end_load(&mut self, experiment: &mut Experiment) -> Result<(), ConductError> {
+        let Some(mut source) = self.source.take() else {
+            return Ok(());
+        };
+        experiment.intervals.append(&mut self.slices);
+        experiment.intervals.extend(source.intervals());
+        let windows = &mut experiment.windows[self.of_source..];
+        let spans: Vec<(u64, u64)> = windows
+            .iter()
+            .map(|window| (window.from_ns, window.to_ns))
+            .collect();
+        let telemetry = source.close(&spans)?;
+        for (window, telemetry) in windows.iter_mut().zip(&telemetry) {
+            add_telemetry(window, telemetry);
+        }
+        self.of_source = experiment.windows.len();
+        Ok(())
     }
 
     /// The index of a condition, which is added where it is new.
@@ -300,14 +403,17 @@ impl Conducting<'_> {
         self.hands.squeeze(condition.squeeze, condition.retained)?;
         let mut tries = 0;
         let (seen, check) = loop {
-            self.source.last_for(self.times.each())?;
-            self.source.wash_out(&self.hands)?;
+            let source = self.source.as_mut().expect("a load is held");
+            source.last_for(self.times.each())?;
+            self.hands.client_is(source.client_pids())?;
+            source.wash_out(&self.hands)?;
             self.pass(self.times.wash_out)?;
-            self.source.begin(&self.hands)?;
+            let source = self.source.as_mut().expect("a load is held");
+            source.begin(&self.hands)?;
             self.hands.begin_window();
             self.pass(self.times.window)?;
             let check = self.hands.end_window();
-            if let Some(seen) = self.source.end()? {
+            if let Some(seen) = self.source().end()? {
                 break (seen, check);
             }
             tries += 1;
@@ -321,7 +427,7 @@ impl Conducting<'_> {
         Ok(Window {
             round: self.round,
             condition: index as u32,
-            restart: 0,
+            restart: self.restarts,
             from_ns: seen.from_ns,
             to_ns: seen.to_ns,
             answered: seen.answered,
@@ -353,7 +459,7 @@ impl Conducting<'_> {
                 return Ok(());
             }
             thread::sleep(left.min(LOOK_EVERY));
-            for interval in self.source.intervals() {
+            for interval in self.source().intervals() {
                 self.audience.interval(&interval);
                 self.slices.push(interval);
             }

@@ -11,10 +11,22 @@
 //!
 //! It is a function of its arguments: a record's seed gives its order again.
 
+use wallfinder_model::experiment::Effort;
+
 use super::random::Random;
 
 /// Squeezed windows between two shams, at the most.
 pub const SQUEEZED_BETWEEN_SHAMS: usize = 2;
+
+/// Rounds that one start of the server serves.
+const ROUNDS_OF_A_START: u32 = 2;
+
+/// Whether a server that can be started anew is, before a round. What a process draws once
+/// (where its memory lies, the seeds of its tables, which of its threads gets which
+/// connection) would otherwise be taken for an effect of what was squeezed.
+pub fn restarts_before(effort: Effort, round: u32) -> bool {
+    effort != Effort::Quick && round > 0 && round.is_multiple_of(ROUNDS_OF_A_START)
+}
 
 /// The windows of a round as indices of conditions; 0 is the sham. `conditions_in_use` are
 /// the squeezes of the round (a 0 among them is passed over).
@@ -110,6 +122,14 @@ mod tests {
             }
             prop_assert!(places.len() == n * n && places.values().all(|count| *count == 1));
         }
+    }
+
+    #[test]
+    fn a_first_look_sees_three_starts_and_a_quick_one_a_single_start() {
+        let starts = |effort| (0..6).filter(|round| restarts_before(effort, *round)).count();
+        assert_eq!(starts(Effort::Normal), 2);
+        assert_eq!(starts(Effort::Quick), 0);
+        assert!(!restarts_before(Effort::Thorough, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
-use super::estimate::{self, ALPHA, Estimate, Spread};
+use super::estimate::{self, ALPHA, Estimate, Noise};
 use super::pairs::Pair;
 use super::readings::{self, Reading, Readings};
 use crate::finite::positive;
@@ -103,7 +103,7 @@ struct AtDose {
     y: Estimate,
 }
 
-fn doses(reading: &Reading, noise: Option<Spread>) -> Vec<AtDose> {
+fn doses(reading: &Reading, noise: Noise) -> Vec<AtDose> {
     let mut groups: BTreeMap<u64, Vec<&Pair>> = BTreeMap::new();
     for pair in &reading.pairs {
         groups
@@ -114,17 +114,20 @@ fn doses(reading: &Reading, noise: Option<Spread>) -> Vec<AtDose> {
     groups
         .into_values()
         .filter_map(|pairs| {
-            let losses: Vec<f64> = pairs.iter().map(|pair| pair.y).collect();
+            let losses: Vec<(u32, f64)> = pairs
+                .iter()
+                .map(|pair| (pair.restart, pair.y))
+                .collect();
             Some(AtDose {
                 x: pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len() as f64,
-                y: estimate::estimate(&losses, noise)?,
+                y: estimate::estimate_of_starts(&losses, noise)?,
             })
         })
         .collect()
 }
 
 /// The ceiling, where a dose was bound by it.
-fn measured(reading: &Reading, noise: Option<Spread>) -> Option<Ceiling> {
+fn measured(reading: &Reading, noise: Noise) -> Option<Ceiling> {
     let bound: Vec<AtDose> = doses(reading, noise)
         .into_iter()
         .filter(|dose| dose.y.interval(ALPHA).1 < -BINDS)
@@ -187,7 +190,7 @@ fn sloped(used: &[&AtDose]) -> Option<Estimate> {
 /// says: a dose of 0.5 that cost nothing puts it at twice or beyond, one that cost 5 % at
 /// 1.9. A server that polls looks busier than it is, and only this tells.
 fn least(reading: &Reading) -> f64 {
-    doses(reading, None)
+    doses(reading, Noise::default())
         .iter()
         .filter(|dose| dose.y.rounds >= 2)
         .map(|dose| (dose.y.value.min(0.0) - dose.x).exp())

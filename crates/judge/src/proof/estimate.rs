@@ -12,9 +12,18 @@
 //! noise is a property of the machine more than of the squeeze, so that six squeezes of six
 //! rounds know it better than one; a squeeze that is much noisier keeps its own.
 //!
+//! Starts of the server: what a process draws once (its layout, the seeds of its tables, who
+//! got which connection) is the same in all of its rounds, so that rounds of one start know
+//! less than as many rounds of several. Where there are several, a second interval is drawn
+//! from what the starts' centres differ by (the variance between groups of a one-way layout,
+//! moderated over squeezes like the first), and the wider of the two is taken: with no luck
+//! in play both say the same, and with some only the second holds the truth.
+//!
 //! Shared error: an experiment looks at its data at 6, 10 and 16 rounds and ends when it
 //! has seen enough, so each look spends a part of the 5 % (Lan and DeMets 1983, Pocock's
 //! form), and within a look the resources share it by Holm's steps (1979).
+
+use std::collections::BTreeMap;
 
 use crate::finite::median;
 use crate::student;
@@ -111,6 +120,29 @@ pub(super) struct Spread {
     pub(super) degrees: f64,
 }
 
+/// What the windows of all squeezes vary by, as a prior for each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Noise {
+    /// From round to round.
+    pub(super) rounds: Option<Spread>,
+    /// From start to start of the server, in units of one round's value.
+    pub(super) starts: Option<Spread>,
+}
+
+impl Noise {
+    /// The same of values in another unit.
+    pub(super) fn scaled(self, factor: f64) -> Noise {
+        let scale = |spread: Spread| Spread {
+            variance: spread.variance * factor.powi(2),
+            ..spread
+        };
+        Noise {
+            rounds: self.rounds.map(scale),
+            starts: self.starts.map(scale),
+        }
+    }
+}
+
 /// The median of all pairwise means, each value with itself included.
 pub(super) fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let means: Vec<f64> = values
@@ -124,21 +156,62 @@ pub(super) fn hodges_lehmann(values: &[f64]) -> Option<f64> {
 /// Yuen's variance: a fifth of the values at each end drawn in to the next.
 pub(super) fn spread(values: &[f64]) -> Option<Spread> {
     let n = values.len();
+    let (low, high, kept) = ends(values)?;
+    let drawn: Vec<f64> = values.iter().map(|v| v.clamp(low, high)).collect();
+    let mean = drawn.iter().sum::<f64>() / n as f64;
+    let squares: f64 = drawn.iter().map(|v| (v - mean).powi(2)).sum();
+    Some(Spread {
+        variance: squares / (kept * (kept - 1.0)) * n as f64,
+        degrees: kept - 1.0,
+    })
+}
+
+/// The same by starts of the server: values with the start that served them. It is the
+/// variance between starts, in units of one round's value; `None` with a single start, or
+/// where a start has but one value and so says nothing of itself.
+pub(super) fn spread_of_starts(values: &[(u32, f64)]) -> Option<Spread> {
+    let n = values.len();
+    let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let (low, high, kept) = ends(&all)?;
+    let mut starts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (start, value) in values {
+        let drawn = value.clamp(low, high);
+        starts.entry(*start).or_default().push(drawn);
+    }
+    if starts.len() < 2 || n < 2 * starts.len() {
+        return None;
+    }
+    let count = n as f64;
+    let mean = starts.values().flatten().sum::<f64>() / count;
+    let between: f64 = starts
+        .values()
+        .map(|own| {
+            let size = own.len() as f64;
+            size * (own.iter().sum::<f64>() / size - mean).powi(2)
+        })
+        .sum();
+    let degrees = starts.len() as f64 - 1.0;
+    // Drawing the ends in made them differ less, by the same factor as in `spread`.
+    let drawn_in = count * (count - 1.0) / (kept * (kept - 1.0));
+    // Starts with unlike numbers of rounds weigh unlike.
+    let squares: f64 = starts.values().map(|own| (own.len() as f64).powi(2)).sum();
+    let typical = (count - squares / count) / degrees;
+    Some(Spread {
+        variance: between / degrees * drawn_in * squares / (count * typical),
+        degrees,
+    })
+}
+
+/// Where a fifth of the values at each end are drawn in to, and how many lie between.
+fn ends(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let n = values.len();
     if n < 2 {
         return None;
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let cut = if n < 5 { 0 } else { (n / 5).max(1) };
-    let (low, high) = (sorted[cut], sorted[n - 1 - cut]);
-    let drawn: Vec<f64> = sorted.iter().map(|v| v.clamp(low, high)).collect();
-    let mean = drawn.iter().sum::<f64>() / n as f64;
-    let squares: f64 = drawn.iter().map(|v| (v - mean).powi(2)).sum();
-    let kept = (n - 2 * cut) as f64;
-    Some(Spread {
-        variance: squares / (kept * (kept - 1.0)) * n as f64,
-        degrees: kept - 1.0,
-    })
+    Some((sorted[cut], sorted[n - 1 - cut], (n - 2 * cut) as f64))
 }
 
 /// The typical variance of several squeezes: the median, so that a wild one does not count.
@@ -175,25 +248,46 @@ fn drawn_in(values: &[f64], pool: Option<Spread>) -> Vec<f64> {
 pub(super) fn estimate(values: &[f64], pool: Option<Spread>) -> Option<Estimate> {
     let values = &drawn_in(values, pool)[..];
     let value = hodges_lehmann(values)?;
-    let own = spread(values);
-    let spread = match (own, pool) {
-        (Some(own), Some(pool)) if own.variance <= POOL_RATIO_MAX * pool.variance => Spread {
+    let spread = spread(values).map_or(UNKNOWN, |own| moderated(own, pool));
+    Some(around(value, spread, values.len()))
+}
+
+/// The same of values with the start of the server that served them: the wider of what
+/// rounds and what starts say.
+pub(super) fn estimate_of_starts(values: &[(u32, f64)], noise: Noise) -> Option<Estimate> {
+    let all: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let by_rounds = estimate(&all, noise.rounds)?;
+    let by_starts = spread_of_starts(values).map(|own| {
+        let spread = moderated(own, noise.starts);
+        around(by_rounds.value, spread, values.len())
+    });
+    let wider = by_starts.filter(|starts| starts.half_width() > by_rounds.half_width());
+    Some(wider.unwrap_or(by_rounds))
+}
+
+const UNKNOWN: Spread = Spread {
+    variance: f64::INFINITY,
+    degrees: 1.0,
+};
+
+fn moderated(own: Spread, pool: Option<Spread>) -> Spread {
+    match pool {
+        Some(pool) if own.variance <= POOL_RATIO_MAX * pool.variance => Spread {
             variance: (own.degrees * own.variance + pool.degrees * pool.variance)
                 / (own.degrees + pool.degrees),
             degrees: own.degrees + pool.degrees,
         },
-        (Some(own), _) => own,
-        (None, _) => Spread {
-            variance: f64::INFINITY,
-            degrees: 1.0,
-        },
-    };
-    Some(Estimate {
+        _ => own,
+    }
+}
+
+fn around(value: f64, spread: Spread, rounds: usize) -> Estimate {
+    Estimate {
         value,
-        error: (spread.variance / values.len() as f64).sqrt(),
+        error: (spread.variance / rounds as f64).sqrt(),
         degrees: spread.degrees,
-        rounds: values.len() as u32,
-    })
+        rounds: rounds as u32,
+    }
 }
 
 /// The error that the look at so many rounds may spend, where the first look is at `first`.
@@ -226,11 +320,11 @@ pub(super) fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::Noise;
+    use crate::double::Noise as DoubleNoise;
     use crate::proof::random::Random;
 
     /// Rounds of an experiment with several squeezes: noise, and now and then a slow window.
-    fn rounds(noise: &mut Noise, n: usize, outliers: f64) -> Vec<f64> {
+    fn rounds(noise: &mut DoubleNoise, n: usize, outliers: f64) -> Vec<f64> {
         (0..n)
             .map(|_| {
                 let slow = if noise.uniform() < outliers {
@@ -249,7 +343,7 @@ mod tests {
         outliers: f64,
         mut interval: impl FnMut(&[f64], Option<Spread>) -> (f64, f64),
     ) -> (f64, f64) {
-        let mut noise = Noise::new(11);
+        let mut noise = DoubleNoise::new(11);
         let mut held = 0;
         let mut widths = Vec::new();
         let trials = 1_500;
@@ -264,6 +358,58 @@ mod tests {
             f64::from(held) / f64::from(trials),
             median(&widths).unwrap(),
         )
+    }
+
+    /// Six rounds of three starts whose luck has this deviation beside a round's of 1.
+    fn lucky_starts(noise: &mut DoubleNoise, luck: f64) -> Vec<(u32, f64)> {
+        let drawn: Vec<f64> = (0..3).map(|_| luck * noise.gauss()).collect();
+        (0..6)
+            .map(|round| (round / 2, drawn[round as usize / 2] + noise.gauss()))
+            .collect()
+    }
+
+    /// The share of intervals that hold the truth by rounds and by starts, and how much wider
+    /// the second are.
+    fn coverage_of_starts(luck: f64) -> (f64, f64, f64) {
+        let mut noise = DoubleNoise::new(17);
+        let (mut by_rounds, mut by_starts, mut wider) = (0, 0, Vec::new());
+        let trials = 1_500;
+        for _ in 0..trials {
+            let squeezes: Vec<Vec<(u32, f64)>> =
+                (0..6).map(|_| lucky_starts(&mut noise, luck)).collect();
+            let values = |of: &Vec<(u32, f64)>| of.iter().map(|(_, v)| *v).collect::<Vec<f64>>();
+            let rounds: Vec<Spread> = squeezes.iter().filter_map(|v| spread(&values(v))).collect();
+            let starts: Vec<Spread> = squeezes.iter().filter_map(|v| spread_of_starts(v)).collect();
+            let priors = Noise {
+                rounds: pool(&rounds),
+                starts: pool(&starts),
+            };
+            let one = estimate(&values(&squeezes[0]), priors.rounds).unwrap();
+            let two = estimate_of_starts(&squeezes[0], priors).unwrap();
+            let holds = |estimate: &Estimate| {
+                let (low, high) = estimate.interval(ALPHA);
+                u32::from(low <= 0.0 && 0.0 <= high)
+            };
+            by_rounds += holds(&one);
+            by_starts += holds(&two);
+            wider.push(two.half_width() / one.half_width());
+        }
+        let share = |count: u32| f64::from(count) / f64::from(trials);
+        (
+            share(by_rounds),
+            share(by_starts),
+            median(&wider).unwrap(),
+        )
+    }
+
+    #[test]
+    fn where_starts_differ_only_the_interval_over_starts_holds_the_truth() {
+        let (rounds, starts, wider) = coverage_of_starts(1.5);
+        println!("lucky starts: {rounds:.3} by rounds, {starts:.3} by starts, {wider:.2} as wide");
+        assert!(rounds < 0.85 && starts >= 0.92, "{rounds}, {starts}");
+        let (_, starts, wider) = coverage_of_starts(0.0);
+        println!("no luck: {starts:.3} by starts, {wider:.2} as wide");
+        assert!(starts >= 0.94 && wider < 1.2, "{starts}, {wider}");
     }
 
     fn percentile_bootstrap(values: &[f64]) -> (f64, f64) {

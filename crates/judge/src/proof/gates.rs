@@ -3,6 +3,8 @@
 //! A gate that fails is said. Most take *proved* down to *likely*; failures, stolen time or
 //! drift beyond measure leave nothing to be said.
 
+use std::collections::BTreeMap;
+
 use wallfinder_model::Caveat;
 use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::verdict::Evidence;
@@ -140,7 +142,7 @@ fn steal(experiment: &Experiment) -> Option<Failed> {
 
 /// A change of level across the shams.
 fn drift(shams: &[&Window]) -> Option<Failed> {
-    let levels: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
+    let levels = levels(shams);
     let jump = steady::change_point(&levels).map(|p| (p.before, p.after, p.index));
     let slope = steady::drift(&levels).map(|(first, last)| (first, last, levels.len() / 2));
     // A slope reads as a jump of half its height, so the larger of the two is meant.
@@ -160,6 +162,51 @@ fn drift(shams: &[&Window]) -> Option<Failed> {
         },
         fatal: (change - 1.0).abs() > DRIFT_TOO_MUCH,
     })
+}
+
+/// Throughput of the shams as if one start of the server had served them all. What starts
+/// differ by is what each of them drew, and no drift; what all of them do while they last
+/// goes on from each to the next.
+fn levels(shams: &[&Window]) -> Vec<f64> {
+    /// A slope is believed from so many standard errors on.
+    const ERRORS_MIN: f64 = 4.0;
+    let at = |sham: &Window| (sham.from_ns / 2 + sham.to_ns / 2) as f64 / 1e9;
+    let mut starts: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for sham in shams {
+        let own = starts.entry(sham.restart).or_default();
+        own.push((at(sham), sham.throughput.ln()));
+    }
+    if starts.len() < 2 {
+        return shams.iter().map(|sham| sham.throughput).collect();
+    }
+    let centre = |points: &[(f64, f64)]| {
+        let n = points.len() as f64;
+        let sum = points.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
+        (sum.0 / n, sum.1 / n)
+    };
+    let centres: BTreeMap<u32, (f64, f64)> =
+        starts.iter().map(|(start, own)| (*start, centre(own))).collect();
+    let beside = |sham: &Window| {
+        let (t, y) = centres[&sham.restart];
+        (at(sham) - t, sham.throughput.ln() - y)
+    };
+    let apart: Vec<(f64, f64)> = shams.iter().map(|sham| beside(sham)).collect();
+    let time: f64 = apart.iter().map(|(t, _)| t * t).sum();
+    let slope = apart.iter().map(|(t, y)| t * y).sum::<f64>() / time.max(1e-9);
+    let left: f64 = apart.iter().map(|(t, y)| (y - slope * t).powi(2)).sum();
+    let degrees = shams.len().saturating_sub(starts.len() + 1).max(1) as f64;
+    let error = (left / degrees / time.max(1e-9)).sqrt();
+    let slope = if slope.abs() > ERRORS_MIN * error { slope } else { 0.0 };
+    let all: Vec<(f64, f64)> = starts.into_values().flatten().collect();
+    let (middle, mean) = centre(&all);
+    shams
+        .iter()
+        .zip(apart)
+        .map(|(sham, (_, y))| {
+            let (t, _) = centres[&sham.restart];
+            (mean + y + slope * (t - middle)).exp()
+        })
+        .collect()
 }
 
 /// N = X·R over the shams. In an open loop latency counts from the intended instant, before
@@ -244,4 +291,40 @@ fn schedule(doubts: &[Caveat], experiment: &Experiment) -> Option<Failed> {
         caveat: late.clone(),
         fatal: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::synthetic::experiment_of;
+
+    /// Six starts of ten windows each, of these levels.
+    fn of_starts(level: impl Fn(u32, u32) -> f64) -> Option<Failed> {
+        let windows: Vec<(u32, f64)> = (0..60).map(|at| (0, level(at / 10, at % 10))).collect();
+        let mut experiment = experiment_of(&[], &windows);
+        for (at, window) in experiment.windows.iter_mut().enumerate() {
+            window.restart = at as u32 / 10;
+        }
+        drift(&pairs::shams(&experiment))
+    }
+
+    fn wobble(at: u32) -> f64 {
+        1.0 + 0.004 * f64::from(at % 3)
+    }
+
+    #[test]
+    fn what_starts_of_the_server_differ_by_is_no_drift() {
+        let failed = of_starts(|start, at| {
+            let luck = 1000.0 + 60.0 * f64::from(start);
+            luck * wobble(at)
+        });
+        assert_eq!(failed, None);
+    }
+
+    #[test]
+    fn a_drift_that_every_start_begins_anew_is_one() {
+        let failed = of_starts(|_, at| 1000.0 * 0.99f64.powi(at as i32) * wobble(at));
+        let failed = failed.expect("a tenth in every start");
+        assert!(failed.fatal, "{failed:?}");
+    }
 }

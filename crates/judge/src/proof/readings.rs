@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
 use wallfinder_model::verdict::Elasticity;
 
-use super::estimate::{self, ALPHA, Estimate, Spread};
+use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
 use super::looks;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
 
@@ -29,6 +29,8 @@ pub(super) const SHARE_MIN: f64 = 0.2;
 pub(super) const HALF_WIDTH_MAX: f64 = 0.25;
 /// Error in saying that two doses disagree: it is asked of every squeeze at every look.
 const ALPHA_DOSES: f64 = 0.01;
+/// Starts of the server whose elasticities are nearer than this say the same.
+const APART_MIN: f64 = 0.3;
 /// Rounds without which nothing is proved.
 pub(super) const ROUNDS_PROVED: u32 = 6;
 
@@ -66,6 +68,8 @@ pub(super) struct Reading {
     /// Error that may be spent at this look.
     level: f64,
     pub(super) pairs: Vec<Pair>,
+    /// Noise of its elasticity, as all squeezes show it.
+    noise: Noise,
 }
 
 /// Every squeeze with evidence.
@@ -73,7 +77,7 @@ pub(super) struct Reading {
 pub(super) struct Readings {
     all: BTreeMap<Squeeze, Reading>,
     /// Variance of one window's ln throughput beside its base.
-    pub(super) noise: Option<Spread>,
+    pub(super) noise: Noise,
 }
 
 impl Reading {
@@ -155,14 +159,17 @@ impl Reading {
         }
         let each: Vec<Estimate> = starts
             .values()
-            .filter(|values| values.len() >= 3)
-            .filter_map(|values| estimate::estimate(values, None))
+            .filter(|values| values.len() >= 2)
+            .filter_map(|values| estimate::estimate(values, self.noise.rounds))
             .collect();
+        // Asked of every two starts, and of every squeeze.
+        let asked = (each.len() * each.len().saturating_sub(1) / 2 * Squeeze::ALL.len()).max(1);
+        let alpha = ALPHA_DOSES / asked as f64;
         each.iter().enumerate().any(|(i, a)| {
             each[i + 1..].iter().any(|b| {
                 let apart = a.minus(*b);
-                let (low, high) = apart.interval(0.01);
-                apart.value.abs() > 0.3 && (low > 0.0 || high < 0.0)
+                let (low, high) = apart.interval(alpha);
+                apart.value.abs() > APART_MIN && (low > 0.0 || high < 0.0)
             })
         })
     }
@@ -210,27 +217,36 @@ impl Readings {
     }
 }
 
-/// The variance that windows of all squeezes show around their own centres.
-fn noise(pairs: &[Pair]) -> Option<Spread> {
-    let mut groups: BTreeMap<(Squeeze, u64), Vec<f64>> = BTreeMap::new();
+/// The variance that windows of all squeezes show around their own centres, and the centres
+/// of the server's starts around each other.
+fn noise(pairs: &[Pair]) -> Noise {
+    const SQUEEZES_MIN: usize = 3;
+    let mut groups: BTreeMap<(Squeeze, u64), Vec<(u32, f64)>> = BTreeMap::new();
     for pair in pairs {
         let key = (pair.squeeze, (pair.asked * 1000.0) as u64);
-        groups.entry(key).or_default().push(pair.y);
+        groups.entry(key).or_default().push((pair.restart, pair.y));
     }
-    let spreads: Vec<Spread> = groups
-        .values()
-        .filter(|values| values.len() >= 3)
-        .filter_map(|values| estimate::spread(values))
-        .collect();
-    (spreads.len() >= 3)
-        .then(|| estimate::pool(&spreads))
-        .flatten()
+    let typical = |of: &dyn Fn(&[(u32, f64)]) -> Option<Spread>| {
+        let spreads: Vec<Spread> = groups
+            .values()
+            .filter(|values| values.len() >= 3)
+            .filter_map(|values| of(values))
+            .collect();
+        (spreads.len() >= SQUEEZES_MIN)
+            .then(|| estimate::pool(&spreads))
+            .flatten()
+    };
+    let values = |of: &[(u32, f64)]| of.iter().map(|(_, y)| *y).collect::<Vec<f64>>();
+    Noise {
+        rounds: typical(&|of| estimate::spread(&values(of))),
+        starts: typical(&estimate::spread_of_starts),
+    }
 }
 
 fn reading(
     squeeze: Squeeze,
     pairs: Vec<Pair>,
-    noise: Option<Spread>,
+    noise: Noise,
     effort: Effort,
 ) -> Option<Reading> {
     let at = |dose: Dose| elasticity(pairs.iter().filter(|pair| pair.dose == dose), noise);
@@ -255,6 +271,11 @@ fn reading(
         Effort::Quick => ALPHA,
         effort => estimate::level(local.rounds, looks::first(effort)),
     };
+    let of_main: Vec<Pair> = pairs
+        .iter()
+        .filter(|pair| pair.dose == Dose::Main)
+        .copied()
+        .collect();
     Some(Reading {
         squeeze,
         main,
@@ -265,32 +286,39 @@ fn reading(
         gap,
         p: 1.0,
         level,
+        noise: in_elasticity(&of_main, noise),
         pairs,
     })
 }
 
-/// The elasticity at one dose. The pool's variance is of y, so it is put in units of y / x.
+/// The elasticity at one dose.
 pub(super) fn elasticity<'p>(
     pairs: impl Iterator<Item = &'p Pair>,
-    noise: Option<Spread>,
+    noise: Noise,
 ) -> Option<Estimate> {
-    let pairs: Vec<&Pair> = pairs.collect();
-    let values: Vec<f64> = pairs.iter().map(|pair| pair.elasticity()).collect();
+    let pairs: Vec<Pair> = pairs.copied().collect();
+    let values: Vec<(u32, f64)> = pairs
+        .iter()
+        .map(|pair| (pair.restart, pair.elasticity()))
+        .collect();
+    estimate::estimate_of_starts(&values, in_elasticity(&pairs, noise))
+}
+
+/// Noise of y in units of y / x.
+fn in_elasticity(pairs: &[Pair], noise: Noise) -> Noise {
     let x = pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len().max(1) as f64;
-    let noise = noise.map(|noise| Spread {
-        variance: noise.variance / (x * x).max(1e-9),
-        ..noise
-    });
-    estimate::estimate(&values, noise)
+    noise.scaled(1.0 / x.abs().max(3e-5))
 }
 
 /// y - x, as if every window was bound.
 pub(super) fn gap<'p>(
     pairs: impl Iterator<Item = &'p Pair>,
-    noise: Option<Spread>,
+    noise: Noise,
 ) -> Option<Estimate> {
-    let values: Vec<f64> = pairs.map(|pair| pair.y - pair.x).collect();
-    estimate::estimate(&values, noise)
+    let values: Vec<(u32, f64)> = pairs
+        .map(|pair| (pair.restart, pair.y - pair.x))
+        .collect();
+    estimate::estimate_of_starts(&values, noise)
 }
 
 #[cfg(test)]
