@@ -126,6 +126,8 @@ fn step(spec: &Spec) -> StepSpec {
             Way::Uring => IoChoice::Uring,
         },
         seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: false,
     }
 }

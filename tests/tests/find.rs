@@ -159,7 +159,11 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_named() {
     let record = place.record();
     let step = squeezed(&record);
     assert_eq!(step["experiment"]["cut_short"], Value::Null);
-    assert_eq!(step["verdict"]["wall"], "client-cpu", "{:#}", step["verdict"]);
+    assert_eq!(
+        step["verdict"]["wall"], "client-cpu",
+        "{:#}",
+        step["verdict"]
+    );
     assert_eq!(things_of_ours(), Vec::<String>::new());
 }
 
@@ -187,7 +191,9 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
         let ran = place.run(&["report", run.to_str().unwrap(), "--format", "json"]);
         let record = ran.ends_with(0).json();
         let steps = record["steps"].as_array().unwrap().clone();
-        let last = steps.last().map(|step| step["experiment"]["windows"].clone());
+        let last = steps
+            .last()
+            .map(|step| step["experiment"]["windows"].clone());
         last.and_then(|windows| windows.as_array().cloned())
             .unwrap_or_default()
     };
@@ -207,13 +213,21 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
     running.wait(Duration::from_secs(20));
     let run = place.last_run();
     let kept = windows(&run);
-    assert!(kept.len() >= seen && restarted(&kept), "{} of {seen}", kept.len());
+    assert!(
+        kept.len() >= seen && restarted(&kept),
+        "{} of {seen}",
+        kept.len()
+    );
     for window in &kept {
         assert_ne!(window["in_force"], false, "{window:#}");
         assert!(window["throughput"].as_f64().unwrap() > 500.0, "{window:#}");
         assert_eq!(window["failed"], 0, "{window:#}");
     }
-    let rounds = |of: u64| kept.iter().filter(move |w| w["restart"] == of).map(|w| &w["round"]);
+    let rounds = |of: u64| {
+        kept.iter()
+            .filter(move |w| w["restart"] == of)
+            .map(|w| &w["round"])
+    };
     assert!(rounds(0).all(|round| round.as_u64() < Some(2)));
     assert!(rounds(1).all(|round| round.as_u64() >= Some(2)));
     let judged = place.run(&["judge", run.to_str().unwrap()]).ends_with(0);

@@ -277,11 +277,7 @@ impl ExperimentAudience for Squeezing<'_> {
 }
 
 /// A disk that takes no more ends the load.
-fn note(
-    result: Result<(), StoreError>,
-    failure: &mut Option<StoreError>,
-    interrupts: &Interrupts,
-) {
+fn note(result: Result<(), StoreError>, failure: &mut Option<StoreError>, interrupts: &Interrupts) {
     if let Err(error) = result
         && failure.is_none()
     {

@@ -41,6 +41,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => IoChoice::Auto,
         },
         seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: false,
     };
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;

@@ -72,7 +72,7 @@ pub fn calibrate(
 fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineError> {
     match &spec.request {
         Exchange::Http1(request) => {
-            let shared = http1::Shared::new(request, http1_options(&spec.load));
+            let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();
             Ok((request_bytes, answer(request.method == "HEAD", body_bytes)))
         }

@@ -84,8 +84,10 @@ pub struct LanePlan {
     pub lane: u32,
     /// Lanes in all.
     pub lanes: u32,
-    /// Connections of this lane.
+    /// Connections of this lane, the spare ones included.
     pub connections: u32,
+    /// Connections of a closed loop that are used only where a lever asks for more in flight.
+    pub spare: u32,
     /// Whether it is kept on a processor: then polling takes time from nobody.
     pub pinned: bool,
     /// Requests that this lane may make, where the load counts them.
@@ -378,7 +380,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             levers_seen: 0,
             setting: Setting::FREE,
             room: Room {
-                connections: plan.connections,
+                connections: plan.connections - plan.spare,
                 depth,
             },
             slowdown: None,
@@ -947,10 +949,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 Arrival::Closed { think } => think.0,
                 _ => 0,
             };
+        W::take_form(&mut self.shared, setting.form);
         if setting.speed != self.setting.speed {
             self.slowdown = setting.speed.map(Slowdown::to);
         }
-        self.room = Room::left(self.plan.connections, self.depth, setting.in_flight);
+        let plan = &self.plan;
+        let (own, left) = (plan.connections - plan.spare, setting.in_flight);
+        self.room = Room::of(own, plan.spare, self.depth, left);
         self.setting = setting;
         for conn in 0..self.plan.connections {
             let connection = &mut self.connections[conn as usize];

@@ -32,8 +32,8 @@ pub struct Setting {
     /// What is left of a lane's speed, above 0 and at most 1: for the rest of its working
     /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
     pub speed: Option<f64>,
-    /// What is left of the requests in flight, above 0 and at most 1 (see
-    /// [`in_flight_left`]).
+    /// What is left of the requests in flight, above 0 (see [`in_flight_left`]); above 1:
+    /// the spare connections are used too (see [`in_flight_more`]).
     pub in_flight: f64,
     /// Turns over which connections are held back, where some are.
     pub turn: u32,
@@ -41,6 +41,9 @@ pub struct Setting {
     pub think: Nanos,
     /// Pace of an open loop's schedule, as a factor.
     pub pace: f64,
+    /// The form of the request: 0 as it was asked for, from 1 on with the paddings of
+    /// [`crate::StepSpec`].
+    pub form: usize,
 }
 
 impl Setting {
@@ -52,6 +55,7 @@ impl Setting {
         turn: 0,
         think: Nanos(0),
         pace: 1.0,
+        form: 0,
     };
 }
 
@@ -77,7 +81,6 @@ impl Levers {
         assert!(
             setting.speed.is_none_or(|left| left > 0.0 && left <= 1.0)
                 && setting.in_flight > 0.0
-                && setting.in_flight <= 1.0
                 && setting.pace > 0.0,
             "a lever beyond its range: {setting:?}"
         );
@@ -134,8 +137,19 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Fewer connections where there are some; else fewer requests on each.
-    pub(crate) fn left(connections: u32, depth: u32, left: f64) -> Room {
+    /// Fewer connections where there are some; else fewer requests on each. Above 1: with
+    /// the spare ones.
+    pub(crate) fn of(connections: u32, spare: u32, depth: u32, left: f64) -> Room {
+        if left > 1.0 {
+            return Room {
+                connections: connections + spare,
+                depth,
+            };
+        }
+        Room::left(connections, depth, left)
+    }
+
+    fn left(connections: u32, depth: u32, left: f64) -> Room {
         const SOME: u32 = 4;
         let part = |whole: u32| {
             let part = (f64::from(whole) * left).round() as u32;
@@ -170,6 +184,18 @@ pub fn in_flight_left(load: &Load, left: f64) -> Option<f64> {
         .sum();
     let really = room as f64 / load.in_flight_max() as f64;
     (really < 1.0).then_some(really)
+}
+
+/// Connections beside those of a closed loop from which a quarter more can be in flight: at
+/// least one.
+pub fn spare_connections(load: &Load) -> u32 {
+    const MORE: f64 = 0.25;
+    ((f64::from(load.connections) * MORE).round() as u32).max(1)
+}
+
+/// What a load's requests in flight are multiplied by when its spare connections are used.
+pub fn in_flight_more(load: &Load) -> f64 {
+    1.0 + f64::from(spare_connections(load)) / f64::from(load.connections.max(1))
 }
 
 /// Spins for a part of the calling lane's working time.
@@ -221,6 +247,14 @@ mod tests {
         assert_eq!(Room::left(2, 10, 0.8).depth, 8);
         assert_eq!(Room::left(1, 1, 0.5).depth, 1);
         assert_eq!(Room::left(4, 1, 0.1).connections, 1);
+    }
+
+    #[test]
+    fn a_quarter_more_is_had_from_spare_connections() {
+        let room = Room::of(16, 4, 1, 1.25);
+        assert_eq!((room.connections, room.depth), (20, 1));
+        assert_eq!(Room::of(16, 4, 1, 1.0).connections, 16);
+        assert_eq!(Room::of(16, 4, 1, 0.8).connections, 13);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use wallfinder_model::Load;
 use wallfinder_wire::{framed, http1, http2};
 
+use crate::run::StepSpec;
+
 /// Most bytes that one inflated body may have.
 const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
@@ -76,11 +78,13 @@ impl Common for framed::Shared {
     }
 }
 
-pub(crate) fn http1_options(load: &Load) -> http1::Options {
+pub(crate) fn http1_options(spec: &StepSpec) -> http1::Options {
+    let load = &spec.load;
     http1::Options {
         in_flight_max: load.in_flight_per_connection,
         connection_per_request: load.connection_per_request,
         inflate: load.inflate.then_some(INFLATED_BYTES_MAX),
+        paddings: spec.paddings.clone(),
         ..http1::Options::default()
     }
 }

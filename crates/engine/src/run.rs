@@ -52,6 +52,11 @@ pub struct StepSpec {
     pub io: IoChoice,
     /// Seed of what is drawn at random.
     pub seed: u64,
+    /// Connections of a closed loop beside the load's, open and idle until a lever asks for
+    /// more in flight; 0 in an open loop.
+    pub spare_connections: u32,
+    /// Bytes by which longer forms of the request are longer, for a lever to choose.
+    pub paddings: Vec<usize>,
     /// Whether a quota may hold the lanes up together with what collects their reports:
     /// whoever goes last gets nothing then, so the collector goes first.
     pub under_quota: bool,
@@ -215,7 +220,7 @@ pub fn run(
     let way = if use_uring { Way::Uring } else { Way::Epoll };
     match &spec.request {
         Exchange::Http1(request) => {
-            let shared = || http1::Shared::new(request, protocol::http1_options(&spec.load));
+            let shared = || http1::Shared::new(request, protocol::http1_options(spec));
             run_on::<Http1, _>(spec, signals, watcher, way, &shared)
         }
         Exchange::Http2(request) => {
@@ -379,14 +384,27 @@ fn hear(told: &mpsc::Receiver<News>, watcher: &mut dyn Watcher, wait: Duration) 
 }
 
 fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
+    assert!(
+        spec.spare_connections == 0 || !spec.load.arrival.is_open(),
+        "an open loop uses every connection that it has"
+    );
     let lanes = spec.load.lanes.max(1).min(spec.load.connections);
     // By us, or by whoever started us (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     (0..lanes)
-        .map(|lane| LanePlan {
+        .map(|lane| {
+            let own = |whole: u32| part(u64::from(whole), lanes, lane) as u32;
+            (
+                lane,
+                own(spec.load.connections),
+                own(spec.spare_connections),
+            )
+        })
+        .map(|(lane, connections, spare)| LanePlan {
             lane,
             lanes,
-            connections: part(u64::from(spec.load.connections), lanes, lane) as u32,
+            connections: connections + spare,
+            spare,
             pinned,
             requests: spec
                 .load

@@ -99,6 +99,8 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     cpus: Vec::new(),
                     io,
                     seed: 1,
+                    spare_connections: 0,
+                    paddings: Vec::new(),
                     under_quota: false,
                 };
                 let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();

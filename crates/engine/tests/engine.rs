@@ -39,6 +39,8 @@ fn spec(address: SocketAddr, connections: u32, depth: u32) -> StepSpec {
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: false,
     }
 }

@@ -35,6 +35,9 @@ fn spec(address: SocketAddr, format: &str, message: usize, depth: u32) -> StepSp
             message: vec![b'm'; message],
         }
         .into(),
+        paddings: Vec::new(),
+        spare_connections: 0,
+        under_quota: false,
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use wallfinder_engine::levers::spare_connections;
 use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
@@ -70,6 +71,10 @@ impl Watcher for Tell {
 /// The segments of a load under these settings, 400 ms of each.
 fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segment> {
     let signals = Arc::new(Signals::default());
+    let spare = match load.arrival.is_open() {
+        true => 0,
+        false => spare_connections(&load),
+    };
     let spec = StepSpec {
         load,
         address,
@@ -77,6 +82,8 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,
+        spare_connections: spare,
+        paddings: vec![14, 400],
         under_quota: false,
     };
     let (tell, told) = channel();
@@ -139,16 +146,21 @@ fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
         think: Nanos::from_millis(4),
         ..SHAM
     };
+    let more = Setting {
+        in_flight: 1.25,
+        ..SHAM
+    };
     let slow = Setting {
         speed: Some(0.5),
         ..SHAM
     };
-    let seen = segments(closed, address, &[SHAM, half, thinking, slow, SHAM]);
+    let seen = segments(closed, address, &[SHAM, half, thinking, slow, SHAM, more]);
     let base = (seen[0].throughput + seen[4].throughput) / 2.0;
     let left = |at: usize| seen[at].throughput / base;
     assert!((left(1) - 0.5).abs() < 0.06, "in flight: {}", left(1));
     assert!((left(2) - 0.5).abs() < 0.06, "think time: {}", left(2));
     assert!(left(3) > 0.9, "speed, which is no wall here: {}", left(3));
+    assert!((left(5) - 1.25).abs() < 0.1, "more in flight: {}", left(5));
     assert!(seen[1].in_flight_mean < 0.6 * seen[0].in_flight_mean);
     // What was held back is not late: it was not meant to be sent.
     assert!(
@@ -156,6 +168,59 @@ fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
         "{:?}",
         seen[4]
     );
+}
+
+/// A server that tells how long each request was.
+fn counting_server(tell: Sender<usize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, tell) = (stream.unwrap(), tell.clone());
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut request) {
+                    let _ = tell.send(bytes);
+                    thread::sleep(Duration::from_millis(2));
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+                    if stream.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn requests_are_padded_while_a_lever_asks_for_it() {
+    let (tell, told) = channel();
+    let address = counting_server(tell);
+    let closed = load(Arrival::Closed { think: Nanos(0) }, 4, 1);
+    let padded = Setting { form: 2, ..SHAM };
+    segments(closed, address, &[SHAM, padded, SHAM]);
+    let lengths: Vec<usize> = told.try_iter().collect();
+    let plain = lengths[0];
+    let (changes, long) = (
+        lengths.windows(2).filter(|pair| pair[0] != pair[1]).count(),
+        lengths
+            .iter()
+            .filter(|bytes| **bytes == plain + 400)
+            .count(),
+    );
+    assert!(
+        lengths
+            .iter()
+            .all(|bytes| [plain, plain + 400].contains(bytes))
+    );
+    assert!(
+        long > 100 && long < lengths.len() - 100,
+        "{long} of {}",
+        lengths.len()
+    );
+    // Connections change over one by one.
+    assert!(changes <= 20, "{changes}");
 }
 
 #[test]

@@ -128,7 +128,10 @@ fn take(
             String::new()
         }
         "fewer" => {
-            let cpus: Vec<u32> = words[1].split(',').map(str::parse).collect::<Result<_, _>>()?;
+            let cpus: Vec<u32> = words[1]
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<_, _>>()?;
             let pids = [words[0].parse()?];
             let mut fewer = FewerCpus::of(Squeeze::ServerCapacity, &pids, &cpus, shim)?;
             fewer.set(fewer.retained_min())?;

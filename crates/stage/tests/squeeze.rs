@@ -226,9 +226,8 @@ fn cpus_of_family(pid: u32) -> Vec<String> {
 /// A shell on two processors with a child that is pinned to the second, and one more child
 /// each time it is sent SIGUSR1.
 fn on_two(cpus: &str, second: u32) -> Spinner {
-    let script = format!(
-        "trap 'sleep 300 &' USR1; taskset -c {second} sleep 300 & while :; do :; done"
-    );
+    let script =
+        format!("trap 'sleep 300 &' USR1; taskset -c {second} sleep 300 & while :; do :; done");
     let child = Command::new("taskset")
         .args(["-c", cpus, "sh", "-c", &script])
         .process_group(0)
@@ -253,7 +252,9 @@ fn one_processor_less_is_taken_of_every_thread_and_given_back() {
     let spinner = on_two(&both, second);
     let pid = spinner.pid();
     wait_until("its child is pinned", || {
-        cpus_of_family(pid).last().is_some_and(|own| *own == second.to_string())
+        cpus_of_family(pid)
+            .last()
+            .is_some_and(|own| *own == second.to_string())
     });
     let before = cpus_of_family(pid);
     let cpus = [first, second];
@@ -265,14 +266,21 @@ fn one_processor_less_is_taken_of_every_thread_and_given_back() {
     let raw = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
     rustix::process::kill_process(raw, usr1).expect("sent");
     wait_until("a child is born", || cpus_of_family(pid).len() == 3);
-    assert!(cpus_of_family(pid).iter().all(|own| *own == first.to_string()));
+    assert!(
+        cpus_of_family(pid)
+            .iter()
+            .all(|own| *own == first.to_string())
+    );
     let check = lever.end_window();
     println!("{}: {check:?}", lever.how());
     assert_eq!((check.retained, check.in_force), (Some(0.5), Some(true)));
     lever.set(1.0).unwrap();
     let after = cpus_of_family(pid);
     assert_eq!(after[..2], before[..]);
-    assert_eq!(after[2], before[0], "who was born meanwhile has what the side had");
+    assert_eq!(
+        after[2], before[0],
+        "who was born meanwhile has what the side had"
+    );
     assert_eq!(lever.end_window().retained, Some(1.0));
     let own = [std::process::id()];
     assert!(FewerCpus::of(Squeeze::ClientCapacity, &own, &cpus, &shim()).is_err());
@@ -283,7 +291,9 @@ fn one_processor_less_is_taken_of_every_thread_and_given_back() {
     helper.next();
     wait_until("it is narrowed", || cpus_of_family(pid) != after);
     helper.kill();
-    wait_until("it has its processors again", || cpus_of_family(pid) == after);
+    wait_until("it has its processors again", || {
+        cpus_of_family(pid) == after
+    });
     wait_until("no journal is left", || things_of(helper.pid()).is_empty());
 }
 

@@ -316,6 +316,14 @@ pub trait Wire: Sized {
     /// Forgets everything: the next bytes are those of a new connection.
     fn reset(&mut self, shared: &Self::Shared);
 
+    /// From now on issues another form of the request, on every connection as soon as all
+    /// of its requests are sent: 0 is the one that was asked for, others are longer. A wire
+    /// with one form takes no other.
+    fn take_form(shared: &mut Self::Shared, form: usize) {
+        let _ = shared;
+        assert!(form == 0, "there is no form {form}");
+    }
+
     /// How many more requests may be issued now.
     fn room(&self, shared: &Self::Shared) -> u32;
 

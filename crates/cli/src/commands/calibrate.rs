@@ -44,6 +44,8 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: false,
     };
     precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;

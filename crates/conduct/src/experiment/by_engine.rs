@@ -284,7 +284,11 @@ impl Source for Engine {
 
     fn close(mut self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
         self.signals.stop.store(true, Ordering::Relaxed);
-        while self.lanes.as_ref().is_some_and(|lanes| !lanes.is_finished()) {
+        while self
+            .lanes
+            .as_ref()
+            .is_some_and(|lanes| !lanes.is_finished())
+        {
             self.pass_on();
             std::thread::sleep(LOOK_EVERY);
         }

@@ -126,7 +126,11 @@ mod tests {
 
     #[test]
     fn a_first_look_sees_three_starts_and_a_quick_one_a_single_start() {
-        let starts = |effort| (0..6).filter(|round| restarts_before(effort, *round)).count();
+        let starts = |effort| {
+            (0..6)
+                .filter(|round| restarts_before(effort, *round))
+                .count()
+        };
         assert_eq!(starts(Effort::Normal), 2);
         assert_eq!(starts(Effort::Quick), 0);
         assert!(!restarts_before(Effort::Thorough, 0));

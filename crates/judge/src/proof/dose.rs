@@ -114,10 +114,7 @@ fn doses(reading: &Reading, noise: Noise) -> Vec<AtDose> {
     groups
         .into_values()
         .filter_map(|pairs| {
-            let losses: Vec<(u32, f64)> = pairs
-                .iter()
-                .map(|pair| (pair.restart, pair.y))
-                .collect();
+            let losses: Vec<(u32, f64)> = pairs.iter().map(|pair| (pair.restart, pair.y)).collect();
             Some(AtDose {
                 x: pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len() as f64,
                 y: estimate::estimate_of_starts(&losses, noise)?,

@@ -379,7 +379,10 @@ mod tests {
                 (0..6).map(|_| lucky_starts(&mut noise, luck)).collect();
             let values = |of: &Vec<(u32, f64)>| of.iter().map(|(_, v)| *v).collect::<Vec<f64>>();
             let rounds: Vec<Spread> = squeezes.iter().filter_map(|v| spread(&values(v))).collect();
-            let starts: Vec<Spread> = squeezes.iter().filter_map(|v| spread_of_starts(v)).collect();
+            let starts: Vec<Spread> = squeezes
+                .iter()
+                .filter_map(|v| spread_of_starts(v))
+                .collect();
             let priors = Noise {
                 rounds: pool(&rounds),
                 starts: pool(&starts),
@@ -395,11 +398,7 @@ mod tests {
             wider.push(two.half_width() / one.half_width());
         }
         let share = |count: u32| f64::from(count) / f64::from(trials);
-        (
-            share(by_rounds),
-            share(by_starts),
-            median(&wider).unwrap(),
-        )
+        (share(by_rounds), share(by_starts), median(&wider).unwrap())
     }
 
     #[test]

@@ -181,11 +181,15 @@ fn levels(shams: &[&Window]) -> Vec<f64> {
     }
     let centre = |points: &[(f64, f64)]| {
         let n = points.len() as f64;
-        let sum = points.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
+        let sum = points
+            .iter()
+            .fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
         (sum.0 / n, sum.1 / n)
     };
-    let centres: BTreeMap<u32, (f64, f64)> =
-        starts.iter().map(|(start, own)| (*start, centre(own))).collect();
+    let centres: BTreeMap<u32, (f64, f64)> = starts
+        .iter()
+        .map(|(start, own)| (*start, centre(own)))
+        .collect();
     let beside = |sham: &Window| {
         let (t, y) = centres[&sham.restart];
         (at(sham) - t, sham.throughput.ln() - y)
@@ -196,7 +200,11 @@ fn levels(shams: &[&Window]) -> Vec<f64> {
     let left: f64 = apart.iter().map(|(t, y)| (y - slope * t).powi(2)).sum();
     let degrees = shams.len().saturating_sub(starts.len() + 1).max(1) as f64;
     let error = (left / degrees / time.max(1e-9)).sqrt();
-    let slope = if slope.abs() > ERRORS_MIN * error { slope } else { 0.0 };
+    let slope = if slope.abs() > ERRORS_MIN * error {
+        slope
+    } else {
+        0.0
+    };
     let all: Vec<(f64, f64)> = starts.into_values().flatten().collect();
     let (middle, mean) = centre(&all);
     shams

@@ -243,12 +243,7 @@ fn noise(pairs: &[Pair]) -> Noise {
     }
 }
 
-fn reading(
-    squeeze: Squeeze,
-    pairs: Vec<Pair>,
-    noise: Noise,
-    effort: Effort,
-) -> Option<Reading> {
+fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> Option<Reading> {
     let at = |dose: Dose| elasticity(pairs.iter().filter(|pair| pair.dose == dose), noise);
     let (main, small) = (at(Dose::Main), at(Dose::Small));
     let apart = main
@@ -311,13 +306,8 @@ fn in_elasticity(pairs: &[Pair], noise: Noise) -> Noise {
 }
 
 /// y - x, as if every window was bound.
-pub(super) fn gap<'p>(
-    pairs: impl Iterator<Item = &'p Pair>,
-    noise: Noise,
-) -> Option<Estimate> {
-    let values: Vec<(u32, f64)> = pairs
-        .map(|pair| (pair.restart, pair.y - pair.x))
-        .collect();
+pub(super) fn gap<'p>(pairs: impl Iterator<Item = &'p Pair>, noise: Noise) -> Option<Estimate> {
+    let values: Vec<(u32, f64)> = pairs.map(|pair| (pair.restart, pair.y - pair.x)).collect();
     estimate::estimate_of_starts(&values, noise)
 }
 

@@ -5,9 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use wallfinder_model::experiment::{
-    Condition, Effort, Experiment, Setting, Squeeze, Window,
-};
+use wallfinder_model::experiment::{Condition, Effort, Experiment, Setting, Squeeze, Window};
 use wallfinder_model::{Caveat, Record};
 
 use super::medium::Medium;
@@ -505,7 +503,11 @@ fn an_experiment_in_progress_has_the_windows_that_ended() {
     assert_eq!(found.conditions.len(), 3);
     assert_eq!(found.windows, (0..9).map(window).collect::<Vec<Window>>());
     assert!(found.cut_short.is_some() && !record.complete);
-    assert!(missing(&record).contains("after 9 windows"), "{}", missing(&record));
+    assert!(
+        missing(&record).contains("after 9 windows"),
+        "{}",
+        missing(&record)
+    );
     // Torn within the last window, one less is there.
     let torn = recover(&bytes[..bytes.len() - 3]).expect("recovered");
     let found = torn.steps[0].experiment.clone().expect("an experiment");

@@ -48,21 +48,21 @@ impl Wire for InTurn {
         let slot = (self.oldest + self.in_flight) % shared.options.in_flight_max;
         self.in_flight += 1;
         self.is_used = true;
-        self.sending.issue(shared.frame_len);
+        self.sending.issue(shared.form());
         slot
     }
 
     #[inline]
-    fn poll_transmit(&self, shared: &Shared) -> Transmit {
+    fn poll_transmit(&self, _shared: &Shared) -> Transmit {
         if self.is_over {
             return Transmit::Idle;
         }
-        self.sending.poll(shared.block().len(), u64::MAX)
+        self.sending.poll(u64::MAX)
     }
 
     #[inline]
-    fn handle_sent(&mut self, shared: &Shared, count: usize) {
-        self.sending.sent(shared.frame_len, count);
+    fn handle_sent(&mut self, _shared: &Shared, count: usize) {
+        self.sending.sent(count);
     }
 
     fn write(&mut self, _shared: &Shared, _into: &mut [u8]) -> usize {
@@ -75,7 +75,7 @@ impl Wire for InTurn {
         if self.is_over || bytes.is_empty() {
             return bytes.len();
         }
-        if !self.reader.is_inside() && !self.sending.has_offered(shared.frame_len, self.in_flight) {
+        if !self.reader.is_inside() && !self.sending.has_offered(self.in_flight) {
             self.break_off(None, WireError::FrameUnmatched);
             return bytes.len();
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::format::Format;
+use crate::sending::Form;
 
 /// A message to be sent over and over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +142,15 @@ impl Shared {
     /// Whether messages carry the ids of their requests.
     pub fn has_ids(&self) -> bool {
         self.format.id.is_some()
+    }
+
+    /// The one form that requests have.
+    pub(super) fn form(&self) -> Form {
+        Form {
+            start: 0,
+            len: self.block.len(),
+            request_len: self.frame_len,
+        }
     }
 
     /// The length of one frame, in bytes.

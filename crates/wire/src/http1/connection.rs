@@ -70,6 +70,10 @@ impl Wire for Http1 {
         *self = Http1::fresh(partial, self.inflate.take());
     }
 
+    fn take_form(shared: &mut Shared, form: usize) {
+        shared.take_form(form);
+    }
+
     #[inline]
     fn room(&self, shared: &Shared) -> u32 {
         if self.is_over() || self.answer.closes {
@@ -93,26 +97,26 @@ impl Wire for Http1 {
         };
         self.in_flight += 1;
         self.is_used = true;
-        self.sending.issue(shared.request_len);
+        self.sending.issue(shared.form());
         slot
     }
 
     #[inline]
-    fn poll_transmit(&self, shared: &Shared) -> Transmit {
+    fn poll_transmit(&self, _shared: &Shared) -> Transmit {
         if self.is_over() {
             return Transmit::Idle;
         }
         let count_max = if self.answer.closes {
-            self.unsent_of_answered(shared)
+            self.unsent_of_answered()
         } else {
             u64::MAX
         };
-        self.sending.poll(shared.block().len(), count_max)
+        self.sending.poll(count_max)
     }
 
     #[inline]
-    fn handle_sent(&mut self, shared: &Shared, count: usize) {
-        self.sending.sent(shared.request_len, count);
+    fn handle_sent(&mut self, _shared: &Shared, count: usize) {
+        self.sending.sent(count);
     }
 
     fn write(&mut self, _shared: &Shared, _into: &mut [u8]) -> usize {
@@ -124,7 +128,7 @@ impl Wire for Http1 {
         assert!(self.outcome.is_none(), "an outcome was not polled");
         if let State::Head = self.state
             && self.answer.wire_bytes == 0
-            && self.is_solicited(shared)
+            && self.is_solicited()
             && let Some(head) = shared.recall(bytes)
             && let Framing::Length(length) = head.framing
             && length <= (bytes.len() - head.len as usize) as u64
@@ -208,14 +212,14 @@ impl Http1 {
     }
 
     #[inline]
-    fn is_solicited(&self, shared: &Shared) -> bool {
-        self.sending.has_offered(shared.request_len, self.in_flight)
+    fn is_solicited(&self) -> bool {
+        self.sending.has_offered(self.in_flight)
     }
 
     /// What is left to send of the request that is being answered: once an answer says
     /// that it is the last, no other is sent (RFC 9112, 9.6), but that one is finished.
-    fn unsent_of_answered(&self, shared: &Shared) -> u64 {
-        let later = u64::from(self.in_flight.saturating_sub(1)) * shared.request_len as u64;
+    fn unsent_of_answered(&self) -> u64 {
+        let later = u64::from(self.in_flight.saturating_sub(1)) * self.sending.request_len();
         self.sending.unsent().saturating_sub(later)
     }
 
@@ -239,7 +243,7 @@ impl Http1 {
     }
 
     fn take_head(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
-        if self.answer.wire_bytes == 0 && !self.is_solicited(shared) {
+        if self.answer.wire_bytes == 0 && !self.is_solicited() {
             self.break_off(WireError::H1Unsolicited);
             return bytes.len();
         }

@@ -5,6 +5,16 @@ use crate::request::{BadRequest, Request, USER_AGENT};
 impl Request {
     /// The bytes on the wire, and what they oblige the connection to.
     pub(super) fn encode(&self, connection_per_request: bool) -> Result<Encoded, BadRequest> {
+        self.encode_padded(connection_per_request, 0)
+    }
+
+    /// The same with a field that says nothing and makes the request longer by so many
+    /// bytes: 0, or at least [`PADDING_BYTES_MIN`].
+    pub(super) fn encode_padded(
+        &self,
+        connection_per_request: bool,
+        padding_bytes: usize,
+    ) -> Result<Encoded, BadRequest> {
         self.check()?;
         let closes = self.values_of("Connection").any(has_close);
 
@@ -36,6 +46,13 @@ impl Request {
         for (name, value) in &self.headers {
             line([name, ": ", value.trim_matches([' ', '\t']), "", ""]);
         }
+        if padding_bytes > 0 {
+            let value = padding_bytes.checked_sub(PADDING_BYTES_MIN - 1);
+            let value = value.filter(|bytes| *bytes > 0).ok_or_else(|| {
+                BadRequest::new("padding", "is shorter than the field that carries it")
+            })?;
+            line([PADDING, ": ", &"x".repeat(value), "", ""]);
+        }
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&self.body);
         Ok(Encoded {
@@ -45,6 +62,11 @@ impl Request {
         })
     }
 }
+
+/// The field that makes a request longer.
+const PADDING: &str = "X-Padding";
+/// The least by which it does: its name, colon, space, one byte and the end of the line.
+pub(super) const PADDING_BYTES_MIN: usize = PADDING.len() + 5;
 
 /// A request in bytes.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use super::head::{self, Head};
 use super::memo::Memo;
 use crate::WireError;
 use crate::request::{BadRequest, Request};
+use crate::sending::Form;
 
 /// Bounds and habits of a lane's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,9 @@ pub struct Options {
     /// Whether gzip and deflate bodies are decoded and checked, and to how many bytes
     /// at most. None: a body's content is not looked at.
     pub inflate: Option<u64>,
+    /// Longer forms of the request, by how many bytes each is longer: at least 14. See
+    /// [`Wire::take_form`](crate::Wire::take_form).
+    pub paddings: Vec<usize>,
 }
 
 impl Default for Options {
@@ -43,6 +47,7 @@ impl Default for Options {
             chunk_extension_bytes_max: 64 * 1024,
             trailer_bytes_max: 64 * 1024,
             inflate: None,
+            paddings: Vec::new(),
         }
     }
 }
@@ -51,8 +56,13 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Shared {
     pub(super) options: Options,
-    pub(super) request_len: usize,
+    /// Of the request as it was asked for.
+    request_len: usize,
     block: Arc<[u8]>,
+    /// The request as it was asked for, and its longer forms.
+    forms: Vec<Form>,
+    /// Which of them is issued from now on.
+    form: usize,
     is_head: bool,
     memo: Memo,
     anomalies: Anomalies,
@@ -74,13 +84,26 @@ impl Shared {
             options.connection_per_request = true;
             options.in_flight_max = 1;
         }
-        let request_len = encoded.bytes.len();
-        let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
+        let (mut block, mut forms) = (Vec::new(), Vec::new());
+        for padding in std::iter::once(0).chain(options.paddings.iter().copied()) {
+            let one = request.encode_padded(options.connection_per_request, padding)?;
+            let request_len = one.bytes.len();
+            let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
+            let start = block.len();
+            block.extend(one.bytes.repeat(copies));
+            forms.push(Form {
+                start,
+                len: block.len() - start,
+                request_len,
+            });
+        }
         let scratch_bytes = options.inflate.map_or(0, |_| SCRATCH_BYTES);
         Ok(Shared {
             options,
-            request_len,
-            block: encoded.bytes.repeat(copies).into(),
+            request_len: forms[0].request_len,
+            block: block.into(),
+            forms,
+            form: 0,
             is_head: encoded.is_head,
             memo: Memo::new(),
             anomalies: Anomalies::default(),
@@ -88,14 +111,26 @@ impl Shared {
         })
     }
 
-    /// The encoded request, repeated: what [`Transmit::Block`](crate::Transmit::Block) refers to.
+    /// The encoded request, repeated, and behind it its longer forms: what
+    /// [`Transmit::Block`](crate::Transmit::Block) refers to.
     pub fn block(&self) -> &Arc<[u8]> {
         &self.block
     }
 
-    /// The length of one encoded request, in bytes.
+    /// The length of one encoded request without padding, in bytes.
     pub fn request_bytes(&self) -> usize {
         self.request_len
+    }
+
+    /// The form of what is issued from now on.
+    #[inline]
+    pub(super) fn form(&self) -> Form {
+        self.forms[self.form]
+    }
+
+    pub(super) fn take_form(&mut self, form: usize) {
+        assert!(form < self.forms.len(), "there is no form {form}");
+        self.form = form;
     }
 
     /// What the connections of this lane have seen so far.

@@ -75,6 +75,57 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
 }
 
 #[test]
+fn a_longer_form_is_issued_once_all_of_the_other_is_sent() {
+    let options = Options {
+        in_flight_max: 3,
+        paddings: vec![14, 5_000],
+        ..Options::default()
+    };
+    let mut shared = Shared::new(&Request::get("localhost:8080", "/x"), options).unwrap();
+    let plain = shared.request_bytes();
+    let mut http1 = Http1::open(&shared);
+    http1.issue(&shared);
+    let head = http1.poll_transmit(&shared);
+    assert_eq!(
+        head,
+        Transmit::Block {
+            start: 0,
+            len: plain
+        }
+    );
+    http1.handle_sent(&shared, 10);
+    Http1::take_form(&mut shared, 2);
+    http1.issue(&shared);
+    // Ten bytes of the first are gone: what is issued beside its rest is of its form.
+    assert_eq!(send_all(&mut http1, &shared, 7).len(), 2 * plain - 10);
+    http1.issue(&shared);
+    let padded = send_all(&mut http1, &shared, 1_000);
+    assert_eq!(padded.len(), plain + 5_000);
+    let text = String::from_utf8(padded).unwrap();
+    assert!(text.contains("\r\nX-Padding: xx") && text.ends_with("x\r\n\r\n"));
+    assert_eq!(text.matches("GET /x HTTP/1.1\r\n").count(), 1);
+    for slot in [0, 1, 2] {
+        assert_eq!(answer(&mut http1, &mut shared, ANSWER).slot, slot);
+    }
+    Http1::take_form(&mut shared, 1);
+    http1.issue(&shared);
+    assert_eq!(send_all(&mut http1, &shared, 3).len(), plain + 14);
+    Http1::take_form(&mut shared, 0);
+    http1.issue(&shared);
+    assert_eq!(send_all(&mut http1, &shared, usize::MAX).len(), plain);
+}
+
+#[test]
+fn padding_that_no_field_can_be_is_refused() {
+    let options = Options {
+        paddings: vec![13],
+        ..Options::default()
+    };
+    let refused = Shared::new(&Request::get("localhost:8080", "/x"), options).unwrap_err();
+    assert_eq!(refused.place(), "padding");
+}
+
+#[test]
 fn slots_go_round_while_some_are_in_flight() {
     let mut shared = shared_of(3);
     let mut http1 = Http1::open(&shared);

@@ -114,6 +114,7 @@ fn case() -> impl Strategy<Value = Case> {
                 chunk_extension_bytes_max: extra,
                 trailer_bytes_max: extra,
                 inflate,
+                paddings: Vec::new(),
             },
         );
     let method = select(vec!["GET", "GET", "GET", "HEAD", "POST"]);
