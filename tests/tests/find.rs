@@ -241,6 +241,137 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
     assert_eq!(things_of_ours(), Vec::<String>::new());
 }
 
+/// Whoever measures stood still for three seconds: what fell into them is measured again.
+#[test]
+fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
+    let _turn = alone();
+    let Some(_) = subjects() else { return };
+    let place = Place::new();
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--subject",
+        "knownwall --permits 4 --permit-sleep-us 5000",
+        "-c",
+        "16",
+        "--no-calibrate",
+        "http://subject:8090/",
+    ];
+    let running = place.start(&args);
+    thread::sleep(Duration::from_secs(12));
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_secs(3));
+    running.signal(Signal::CONT);
+    running.wait(Duration::from_secs(120)).ends_with(0);
+    let record = place.record();
+    let step = squeezed(&record);
+    let gaps: Vec<u64> = step["caveats"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|caveat| caveat["gap_ns"].as_u64())
+        .collect();
+    assert!(
+        gaps.iter()
+            .any(|ns| (2_500_000_000..4_000_000_000).contains(ns)),
+        "{gaps:?}"
+    );
+    // Eight hundred a second by the permits' arithmetic, whoever is squeezed.
+    for window in step["experiment"]["windows"].as_array().unwrap() {
+        let rate = window["throughput"].as_f64().unwrap();
+        assert!((700.0..900.0).contains(&rate), "{window:#}");
+    }
+}
+
+/// A host behind a link that is not ours: a network namespace with a rate on the way there.
+struct Beyond {
+    name: String,
+    server: std::process::Child,
+}
+
+impl Beyond {
+    const ADDRESS: &str = "10.232.77.2";
+
+    /// `knownwall` there, behind an uplink of this rate.
+    fn uplink(rate: &str) -> Beyond {
+        let name = format!("wfx-{}", std::process::id());
+        let device = format!("wfx{}", std::process::id());
+        let script = format!(
+            "set -e; ip netns add {name}
+             ip link add {device} type veth peer name eth0 netns {name}
+             ip addr add 10.232.77.1/30 dev {device}; ip link set {device} up
+             ip -n {name} addr add {there}/30 dev eth0; ip -n {name} link set eth0 up
+             tc qdisc add dev {device} root tbf rate {rate} burst 20000 limit 200000",
+            there = Beyond::ADDRESS,
+        );
+        let made = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let knownwall = subjects().unwrap().join("knownwall");
+        let server = Command::new("ip")
+            .args(["netns", "exec", &name, "taskset", "-c", "0"])
+            .arg(knownwall)
+            .args(["--host", Beyond::ADDRESS, "--port", "8090"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(800));
+        Beyond { name, server }
+    }
+}
+
+impl Drop for Beyond {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        // The link goes with the namespace.
+        let delete = Command::new("ip")
+            .args(["netns", "delete", &self.name])
+            .status();
+        assert!(delete.unwrap().success());
+    }
+}
+
+#[test]
+fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    let (place, beyond) = (Place::new(), Beyond::uplink("20mbit"));
+    let url = format!("http://{}:8090/", Beyond::ADDRESS);
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "-c",
+        "16",
+        "-m",
+        "POST",
+        "--body-bytes",
+        "2000",
+        "--client-cpus",
+        "1",
+        "--no-calibrate",
+        "-q",
+        &url,
+    ];
+    place.run(&args).ends_with(0);
+    drop(beyond);
+    let record = place.record();
+    let step = squeezed(&record);
+    let conditions = step["experiment"]["conditions"].as_array().unwrap();
+    let uplink = conditions
+        .iter()
+        .find(|c| c["squeeze"] == "uplink")
+        .unwrap();
+    assert_eq!(uplink["how"], "requests are padded");
+    let value = json_at(&step["verdict"], "/elasticities/uplink/value");
+    let value = value.as_f64().unwrap();
+    assert!((0.8..1.2).contains(&value), "{:#}", step["verdict"]);
+    assert_eq!(step["verdict"]["wall"], "uplink", "{:#}", step["verdict"]);
+}
+
 #[test]
 fn without_privilege_find_proves_less_and_says_what_is_missing() {
     let _turn = alone();

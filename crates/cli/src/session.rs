@@ -160,9 +160,10 @@ impl Session {
         };
         let conducted = experiment(order, &self.record.environment, &signals, &mut live);
         let failure = live.failure;
-        let experiment = conducted.map_err(|error| self.conduct_failed(&error))?;
+        let (experiment, doubts) = conducted.map_err(|error| self.conduct_failed(&error))?;
         let step = self.record.steps.last_mut().expect("it is still there");
         step.experiment = Some(experiment);
+        step.caveats.extend(doubts);
         step.verdict = Some(proof::prove(step, &self.record.environment));
         if let Some(error) = failure {
             return Err(store(error));
@@ -248,7 +249,7 @@ impl ExperimentAudience for Squeezing<'_> {
             Some(squeeze) => format!(
                 "{}, {:.0} %",
                 squeeze.label().replace('-', " "),
-                (1.0 - condition.retained) * 100.0
+                (1.0 - condition.retained).abs() * 100.0
             ),
         };
         self.presenter.squeezing(what, progress);

@@ -63,6 +63,8 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: quota_of_lanes(order, environment).is_some(),
     };
     let mut watch = Watch {

@@ -163,6 +163,8 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         cpus: order.client_cpus.clone(),
         io: IoChoice::Epoll,
         seed: order.seed,
+        spare_connections: 0,
+        paddings: Vec::new(),
         under_quota: false,
     };
     let measured = drive(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;

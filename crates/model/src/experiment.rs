@@ -35,6 +35,8 @@ pub enum Squeeze {
     Uplink,
     /// Requests in flight at the most.
     InFlight,
+    /// The same, widened and not squeezed: whether more in flight carries more.
+    MoreInFlight,
     /// A pause of the client before each request: an added round trip.
     ThinkTime,
     /// The rate asked for, in an open loop.
@@ -45,7 +47,7 @@ pub enum Squeeze {
 
 impl Squeeze {
     /// Every squeeze.
-    pub const ALL: [Squeeze; 10] = [
+    pub const ALL: [Squeeze; 11] = [
         Squeeze::ServerSpeed,
         Squeeze::ServerCapacity,
         Squeeze::ClientSpeed,
@@ -53,6 +55,7 @@ impl Squeeze {
         Squeeze::Downlink,
         Squeeze::Uplink,
         Squeeze::InFlight,
+        Squeeze::MoreInFlight,
         Squeeze::ThinkTime,
         Squeeze::OfferedLoad,
         Squeeze::BackendSpeed,
@@ -68,6 +71,7 @@ impl Squeeze {
             Squeeze::Downlink => "downlink",
             Squeeze::Uplink => "uplink",
             Squeeze::InFlight => "in-flight",
+            Squeeze::MoreInFlight => "more-in-flight",
             Squeeze::ThinkTime => "think-time",
             Squeeze::OfferedLoad => "offered-load",
             Squeeze::BackendSpeed => "backend-speed",
@@ -134,7 +138,8 @@ impl Experiment {
 pub struct Condition {
     /// What is squeezed; `None`: the sham.
     pub squeeze: Option<Squeeze>,
-    /// What is left of the resource, as asked for: 0.8 after taking a fifth; 1 for the sham.
+    /// What is left of the resource, as asked for: 0.8 after taking a fifth; 1 for the sham;
+    /// above 1 where it was widened.
     pub retained: f64,
     /// How it is done, in words: `SCHED_FIFO thief on cpu 0`.
     pub how: String,
@@ -222,6 +227,9 @@ pub struct Setting {
     pub in_flight_max: u64,
     /// Whether our own engine made the load.
     pub own_engine: bool,
+    /// Connections of a foreign driver, where they were seen.
+    #[serde(default)]
+    pub connections: Option<Connections>,
     /// Rate of the link from server to client, bits per second, where it is set by a qdisc.
     pub downlink_bits: Option<f64>,
     /// Rate of the link from client to server.
@@ -231,6 +239,15 @@ pub struct Setting {
     pub neighbours: Vec<Neighbour>,
     /// Names of the processes behind the server that may be squeezed apart.
     pub backends: Vec<String>,
+}
+
+/// What a foreign driver was asked for, and what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// Connections asked for.
+    pub asked: u32,
+    /// Connections open to the server: the median over windows.
+    pub open: u32,
 }
 
 /// Somebody else on the server's processors.

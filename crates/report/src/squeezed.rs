@@ -75,7 +75,7 @@ impl Dose {
     pub fn elasticity(&self) -> Option<f64> {
         let (retained, relative) = self.middle()?;
         let value = relative.ln() / retained.ln();
-        (retained < 0.99 && value.is_finite()).then_some(value)
+        ((retained - 1.0).abs() > 0.01 && value.is_finite()).then_some(value)
     }
 }
 
@@ -205,6 +205,7 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
         Squeeze::Uplink => limited(setting.uplink_bits, link.and_then(|link| link.uplink_share)),
         Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
         Squeeze::ThinkTime => !setting.open_loop && !squeezed(Squeeze::InFlight),
+        Squeeze::MoreInFlight => false,
         Squeeze::OfferedLoad => setting.open_loop,
         Squeeze::BackendSpeed => !setting.backends.is_empty(),
     }

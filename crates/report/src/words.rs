@@ -87,6 +87,10 @@ pub fn standing(verdict: &Verdict) -> String {
 pub fn standing_of(step: &Step) -> Option<String> {
     let mut text = standing(step.verdict.as_ref()?);
     if let Some(experiment) = &step.experiment {
+        let restarts = experiment.windows.iter().map(|window| window.restart).max();
+        if let Some(restarts @ 1..) = restarts {
+            text.push_str(&format!(" · {} starts", u64::from(restarts) + 1));
+        }
         let length = squeezed::length_ns(experiment);
         if length > 0 {
             text.push_str(&format!(" · {}", number::rough(length)));

@@ -45,6 +45,21 @@ fn texts(record: &Record, look: &Look) -> Vec<String> {
 }
 
 #[test]
+fn starts_of_the_server_stand_beside_the_rounds() {
+    let mut record = sample::proved();
+    let look = Look {
+        width: 100,
+        colour: false,
+        ascii: false,
+    };
+    assert!(!text::find(&record, &PATHS, &look).contains("starts"));
+    let step = record.steps.last_mut().unwrap();
+    let windows = &mut step.experiment.as_mut().unwrap().windows;
+    windows.last_mut().unwrap().restart = 2;
+    assert!(text::find(&record, &PATHS, &look).contains("rounds · 3 starts · "));
+}
+
+#[test]
 fn nothing_is_wider_than_asked_for() {
     for (name, record) in sample::all() {
         for look in looks() {

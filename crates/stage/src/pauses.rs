@@ -116,14 +116,14 @@ impl Pauses {
         )
     }
 
-    /// From now on pauses these processes and their descendants. Called at no dose: those
-    /// before are not stopped then.
+    /// From now on pauses these processes and their descendants. Those before are let go on.
     pub fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
         not_us(pids)?;
         match &self.shared.target {
             Target::Group(group) => group.include(pids),
             Target::Signals(processes) => {
                 let (new, change) = to_be_stopped(pids, &self.shim)?;
+                self.shared.let_go_on();
                 *processes.lock().unwrap_or_else(PoisonError::into_inner) = new;
                 drop(self.stopped.replace(change));
                 Ok(())

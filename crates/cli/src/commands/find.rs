@@ -227,6 +227,7 @@ fn proof_of(
         open_loop: order.load.arrival.is_open(),
         in_flight_max: order.load.in_flight_max(),
         own_engine,
+        connections: None,
         downlink_bits: bits(&downlink),
         uplink_bits: bits(&uplink),
         neighbours: neighbours(server, stand, &flags.target.backend_pid),
@@ -309,9 +310,12 @@ fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
             let both = vec![(Squeeze::Downlink, faster), (Squeeze::Uplink, faster)];
             return Ok((text.clone(), both));
         }
-        let squeeze = Squeeze::ALL.into_iter().find(|s| s.label() == name);
-        let squeeze = squeeze.ok_or_else(|| {
-            let names: Vec<&str> = Squeeze::ALL.iter().map(|s| s.label()).collect();
+        let resources = || {
+            let all = Squeeze::ALL.into_iter();
+            all.filter(|squeeze| *squeeze != Squeeze::MoreInFlight)
+        };
+        let squeeze = resources().find(|s| s.label() == name).ok_or_else(|| {
+            let names: Vec<&str> = resources().map(|s| s.label()).collect();
             bad(&format!("it is one of bytes, {}", names.join(", ")))
         })?;
         Ok((text.clone(), vec![(squeeze, factor)]))

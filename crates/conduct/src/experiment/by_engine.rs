@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use wallfinder_engine::levers::spare_connections;
 use wallfinder_engine::{
     EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
 };
@@ -16,6 +17,7 @@ use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::Sampler;
 
 use super::hands::Hands;
+use super::padding::Padding;
 use super::{Seen, Source};
 use crate::{ConductError, StepOrder, quota_of_lanes, start_sampler};
 
@@ -93,6 +95,10 @@ impl Engine {
         load.stop.requests = None;
         let warmup = load.warmup;
         let quota = quota_of_lanes(order, environment);
+        let spare = match load.arrival.is_open() {
+            true => 0,
+            false => spare_connections(&load),
+        };
         let spec = StepSpec {
             load,
             address: order.address,
@@ -100,6 +106,8 @@ impl Engine {
             cpus: order.client_cpus.clone(),
             io,
             seed: order.seed,
+            spare_connections: spare,
+            paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
             under_quota: quota.is_some(),
         };
         let (tell, told) = channel();

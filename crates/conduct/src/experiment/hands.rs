@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use wallfinder_engine::Setting;
-use wallfinder_engine::levers::in_flight_left;
+use wallfinder_engine::levers::{in_flight_left, in_flight_more};
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_model::{Load, Nanos, Step};
 use wallfinder_stage::squeeze::{Check, Lever};
 
+use super::padding::Padding;
 use crate::{ConductError, Producer, StepOrder};
 
 /// A pause that is shorter than this is mostly the clock's own delay.
@@ -24,6 +25,8 @@ pub(crate) struct Hands {
     engine: bool,
     /// Response time at no dose: what think time is measured in.
     response: Duration,
+    /// Longer requests, where there is a link whose rate is not ours to set.
+    padding: Option<Padding>,
     null: bool,
     /// What is squeezed now, and what is left of it as asked for.
     now: Option<(Squeeze, f64)>,
@@ -44,7 +47,15 @@ impl Hands {
         out_of_reach: &mut Vec<OutOfReach>,
     ) -> Hands {
         let mean_s = base.in_flight_mean / base.throughput.max(1e-9);
+        let has_uplink = levers
+            .iter()
+            .any(|lever| lever.squeeze() == Squeeze::Uplink);
+        let padding = Padding::of(step).filter(|_| !has_uplink);
+        if padding.is_some() {
+            out_of_reach.retain(|out| out.squeeze != Squeeze::Uplink);
+        }
         let hands = Hands {
+            padding,
             levers,
             load: step.load.clone(),
             engine: matches!(step.producer, Producer::Engine(_)),
@@ -76,16 +87,21 @@ impl Hands {
         };
         match squeeze {
             Squeeze::ClientSpeed if self.engine => None,
-            Squeeze::InFlight if !self.engine => own("requests in flight"),
+            Squeeze::Uplink if self.padding.is_some() => None,
+            Squeeze::InFlight | Squeeze::MoreInFlight if !self.engine => own("requests in flight"),
             Squeeze::ThinkTime if !self.engine => own("think time"),
             Squeeze::OfferedLoad if !self.engine => own("the offered rate"),
-            Squeeze::InFlight if self.load.arrival.is_open() => {
+            Squeeze::InFlight | Squeeze::MoreInFlight if self.load.arrival.is_open() => {
                 Some("an open loop has as many in flight as it takes".to_owned())
             }
             Squeeze::InFlight => match in_flight_left(&self.load, 0.8) {
                 Some(_) => None,
                 None => Some("one request in flight cannot be made fewer".to_owned()),
             },
+            Squeeze::MoreInFlight if self.load.connection_per_request => {
+                Some("spare connections cannot wait where each carries one request".to_owned())
+            }
+            Squeeze::MoreInFlight => None,
             Squeeze::ThinkTime if self.load.arrival.is_open() => {
                 Some("an open loop does not wait for answers".to_owned())
             }
@@ -110,6 +126,11 @@ impl Hands {
             .position(|lever| lever.squeeze() == squeeze)
     }
 
+    /// The form of the request that leaves this part of the uplink, and what it leaves.
+    fn padded(&self, retained: f64) -> Option<(usize, f64)> {
+        Some(self.padding.as_ref()?.form(retained))
+    }
+
     /// The pause that leaves this part of the requests in flight for the server.
     fn think(&self, retained: f64) -> Duration {
         self.response.mul_f64(1.0 / retained - 1.0)
@@ -122,7 +143,9 @@ impl Hands {
         }
         match squeeze {
             Squeeze::ClientSpeed => "lanes spin for a part of their working time".to_owned(),
+            Squeeze::Uplink => "requests are padded".to_owned(),
             Squeeze::InFlight => "some connections, or a part of their depth, rest".to_owned(),
+            Squeeze::MoreInFlight => "spare connections are used too".to_owned(),
             Squeeze::ThinkTime => "a pause before each request".to_owned(),
             Squeeze::OfferedLoad => "the schedule at a slower pace".to_owned(),
             _ => "nothing".to_owned(),
@@ -194,9 +217,10 @@ impl Hands {
         }
         match squeeze {
             Squeeze::ClientSpeed => setting.speed = Some(retained),
-            Squeeze::InFlight => setting.in_flight = retained,
+            Squeeze::InFlight | Squeeze::MoreInFlight => setting.in_flight = retained,
             Squeeze::ThinkTime => setting.think = Nanos(self.think(retained).as_nanos() as u64),
             Squeeze::OfferedLoad => setting.pace = retained,
+            Squeeze::Uplink => setting.form = self.padded(retained).map_or(0, |(form, _)| form),
             _ => {}
         }
         setting
@@ -234,6 +258,8 @@ impl Hands {
         }
         let really = match squeeze {
             Squeeze::InFlight => in_flight_left(&self.load, retained),
+            Squeeze::MoreInFlight => Some(in_flight_more(&self.load)),
+            Squeeze::Uplink => self.padded(retained).map(|(_, left)| left),
             _ => Some(retained),
         };
         Check {

@@ -17,6 +17,7 @@
 mod by_driver;
 mod by_engine;
 mod hands;
+mod padding;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,13 +28,14 @@ use wallfinder_engine::Signals;
 use wallfinder_judge::proof::design;
 use wallfinder_judge::proof::looks::{self, Next};
 use wallfinder_model::experiment::{
-    Condition, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
+    Condition, Connections, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
 };
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
-use wallfinder_model::{Environment, Step};
+use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::Family;
 use wallfinder_stage::squeeze::Lever;
+use wallfinder_sys::clock;
 
 use crate::{ConductError, Producer, StepOrder};
 use hands::Hands;
@@ -134,13 +136,14 @@ pub(crate) trait Source {
 }
 
 /// Holds the load and squeezes until the judge has enough. `signals` end it early, with
-/// what there is.
+/// what there is. Beside the experiment come doubts about its measuring: when this process
+/// stood still.
 pub fn experiment(
     order: ExperimentOrder<'_>,
     environment: &Environment,
     signals: &Arc<Signals>,
     audience: &mut dyn ExperimentAudience,
-) -> Result<Experiment, ConductError> {
+) -> Result<(Experiment, Vec<Caveat>), ConductError> {
     let loads = Loads {
         step: order.step.clone(),
         base: order.base,
@@ -183,6 +186,8 @@ pub fn experiment(
         round: 0,
         windows: 0,
         slices: Vec::new(),
+        gaps: Vec::new(),
+        open: Vec::new(),
     };
     let ended = conducting.all(&mut experiment);
     conducting.hands.release();
@@ -192,7 +197,8 @@ pub fn experiment(
         Err(error) => experiment.cut_short = Some(error.to_string()),
         Ok(()) => {}
     }
-    Ok(experiment)
+    experiment.setting.connections = conducting.connections();
+    Ok((experiment, conducting.gaps))
 }
 
 /// What a load is begun from, at every start of the server.
@@ -273,6 +279,9 @@ impl Times {
     }
 }
 
+/// A sleep of some milliseconds that takes so long: everything stood still, by a debugger, a
+/// suspended machine, or SIGSTOP.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How often a window is tried whose load ended within it.
 const TRIES_MAX: u32 = 3;
 /// Interrupted by a signal.
@@ -294,6 +303,10 @@ struct Conducting<'c> {
     windows: u32,
     /// Slices that have ended since the last window.
     slices: Vec<Interval>,
+    /// When this process stood still: what was measured meanwhile was measured again.
+    gaps: Vec<Caveat>,
+    /// Connections open to the server, by window.
+    open: Vec<u32>,
 }
 
 impl Conducting<'_> {
@@ -364,9 +377,22 @@ impl Conducting<'_> {
         let telemetry = source.close(&spans)?;
         for (window, telemetry) in windows.iter_mut().zip(&telemetry) {
             add_telemetry(window, telemetry);
+            let sockets = telemetry.server_sockets.as_ref();
+            self.open.extend(sockets.map(|sockets| sockets.sockets));
         }
         self.of_source = experiment.windows.len();
         Ok(())
+    }
+
+    /// What a foreign driver made of the connections that it was asked for.
+    fn connections(&mut self) -> Option<Connections> {
+        if !matches!(self.loads.step.producer, Producer::Foreign { .. }) {
+            return None;
+        }
+        self.open.sort_unstable();
+        let open = *self.open.get(self.open.len() / 2)?;
+        let asked = self.loads.step.load.connections;
+        Some(Connections { asked, open })
     }
 
     /// The index of a condition, which is added where it is new.
@@ -400,12 +426,13 @@ impl Conducting<'_> {
                 left: self.times.each() * windows_left,
             },
         );
-        self.hands.squeeze(condition.squeeze, condition.retained)?;
         let mut tries = 0;
         let (seen, check) = loop {
+            let gaps = self.gaps.len();
             let source = self.source.as_mut().expect("a load is held");
             source.last_for(self.times.each())?;
             self.hands.client_is(source.client_pids())?;
+            self.hands.squeeze(condition.squeeze, condition.retained)?;
             source.wash_out(&self.hands)?;
             self.pass(self.times.wash_out)?;
             let source = self.source.as_mut().expect("a load is held");
@@ -413,14 +440,18 @@ impl Conducting<'_> {
             self.hands.begin_window();
             self.pass(self.times.window)?;
             let check = self.hands.end_window();
-            if let Some(seen) = self.source().end()? {
+            let seen = self.source().end()?;
+            let stood_still = self.gaps.len() > gaps;
+            if let Some(seen) = seen.filter(|_| !stood_still) {
                 break (seen, check);
             }
             tries += 1;
             if tries == TRIES_MAX {
-                return Err(ConductError::Driver(
-                    "the driver ended before its time, again and again".to_owned(),
-                ));
+                let why = match stood_still {
+                    true => "the machine or this process stood still, again and again",
+                    false => "the driver ended before its time, again and again",
+                };
+                return Err(ConductError::Driver(why.to_owned()));
             }
         };
         self.windows += 1;
@@ -458,7 +489,17 @@ impl Conducting<'_> {
             if left.is_zero() {
                 return Ok(());
             }
+            let began = Instant::now();
             thread::sleep(left.min(LOOK_EVERY));
+            let gap = began.elapsed();
+            if gap > STOOD_STILL {
+                let zero_ns = self.source().zero_ns();
+                let now_ns = clock::monotonic_ns();
+                self.gaps.push(Caveat::Gap {
+                    gap_ns: gap.as_nanos() as u64,
+                    at_ns: now_ns.saturating_sub(self.loads.zero_ns.unwrap_or(zero_ns)),
+                });
+            }
             for interval in self.source().intervals() {
                 self.audience.interval(&interval);
                 self.slices.push(interval);

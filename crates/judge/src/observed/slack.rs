@@ -155,6 +155,9 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
 /// How much was in flight and how long it took.
 pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
     let step = sight.step;
+    if step.load.in_flight_max() == 0 {
+        return Vec::new();
+    }
     let mut facts = vec![evidence(
         "load.in_flight",
         step.in_flight_mean,
@@ -265,7 +268,8 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
 }
 
 fn one_at_a_time(sight: &Sight) -> Option<Conclusion> {
-    (sight.step.load.in_flight_max() <= 1 && !sight.step.load.arrival.is_open()).then(|| {
+    // 0: what a driver keeps in flight is not known.
+    (sight.step.load.in_flight_max() == 1 && !sight.step.load.arrival.is_open()).then(|| {
         Conclusion::new(
             Wall::Concurrency,
             0.75,

@@ -13,6 +13,8 @@ use crate::words::{percent, trimmed};
 
 /// Cores of somebody else from which they count as a neighbour.
 const NEIGHBOUR_MIN: f64 = 0.05;
+/// A quota that holds a group up in this share of its periods is the limit.
+const THROTTLED: f64 = 0.5;
 /// A thread this busy is hot.
 const THREAD_HOT: f64 = 0.90;
 
@@ -184,15 +186,6 @@ impl<'c> Case<'c> {
     }
 
     fn client(&self) -> Option<Claim<'c>> {
-        let speed = self
-            .get(Squeeze::ClientSpeed)
-            .filter(|reading| reading.names());
-        if let Some(speed) = speed {
-            return Some(claim(Wall::ClientCpu, speed, None));
-        }
-        let capacity = self
-            .get(Squeeze::ClientCapacity)
-            .filter(|reading| reading.names())?;
         let family = self.step.telemetry.client.as_ref();
         let quota = self
             .experiment
@@ -200,6 +193,19 @@ impl<'c> Case<'c> {
             .client_quota_cores
             .or(family.and_then(|family| family.quota_cores));
         let detail = quota.map(|quota| format!("quota of {} cores", trimmed(quota, 2)));
+        let capacity = self
+            .get(Squeeze::ClientCapacity)
+            .filter(|reading| reading.names());
+        let speed = self
+            .get(Squeeze::ClientSpeed)
+            .filter(|reading| reading.names());
+        if let Some(speed) = speed {
+            // A lane that spins uses up its quota, and so answers both where that holds it.
+            let throttled = family.is_some_and(|family| family.throttled_share > THROTTLED);
+            let by_quota = throttled || capacity.is_some_and(|capacity| capacity.clearly());
+            return Some(claim(Wall::ClientCpu, speed, detail.filter(|_| by_quota)));
+        }
+        let capacity = capacity?;
         let known = detail.is_some();
         let claim = claim(Wall::ClientCpu, capacity, detail);
         Some(if known { claim } else { unsure(claim) })

@@ -75,6 +75,7 @@ pub(super) fn decide(case: &Case) -> Decision {
         .or_else(|| wait(case))
         .or_else(|| shared(case))
         .or_else(|| queued(case))
+        .or_else(|| fallback::client_pool(case))
         .or_else(|| fallback::observed(case))
         .unwrap_or_else(|| fallback::undecided(case))
 }
@@ -158,13 +159,49 @@ fn concurrency(case: &Case) -> Option<Decision> {
         let near = [Part::of(full), Part::by(Wall::Concurrency, reading)];
         return Some(co_limited(case, &near, true));
     }
+    let more = case.get(Squeeze::MoreInFlight);
+    // Beside a pool on the client's side more connections are as idle as fewer.
+    let fewer = reading.squeeze == Squeeze::InFlight;
+    if let Some(more) = more.filter(|more| fewer && more.excluded()) {
+        return Some(at_the_knee(case, reading, more));
+    }
     let sentence = format!(
-        "Too little in flight: {}; more in flight would carry more.",
-        lower(&say::moved(reading))
+        "Too little in flight: {}; {}.",
+        lower(&say::moved(reading)),
+        match more {
+            Some(more) if more.has_share() => lower(&say::moved(more)),
+            _ => "more in flight would carry more".to_owned(),
+        }
     );
-    let sure = reading.answer() == Answer::Surely;
+    // Where more was tried, it must have carried more.
+    let sure =
+        reading.answer() == Answer::Surely && (!fewer || more.is_none_or(Reading::has_share));
     let decision = Decision::new(Wall::Concurrency, how(case, sure, rounds), sentence);
     Some(decision.with_detail(in_flight::detail(case)))
+}
+
+/// Less in flight costs throughput, and more brings none: what is in flight just fills
+/// something, and that binds at the same throughput.
+fn at_the_knee(case: &Case, fewer: &Reading, more: &Reading) -> Decision {
+    let claims = case.claims();
+    let full = claims
+        .iter()
+        .max_by(|a, b| a.reading.local.value.total_cmp(&b.reading.local.value));
+    let inside = Part {
+        wall: Wall::Wait,
+        value: fewer.local.value,
+        rounds: more.local.rounds,
+        sure: more.excluded(),
+    };
+    let filled = full.map_or(inside, Part::of);
+    let mut decision = co_limited(case, &[Part::by(Wall::Concurrency, fewer), filled], true);
+    decision.sentence = format!(
+        "What is in flight just fills {}: {}, and {}.",
+        filled.wall.words(),
+        lower(&say::moved(fewer)),
+        lower(&say::moved(more))
+    );
+    decision
 }
 
 /// A wait that telemetry can name: a delayed acknowledgement, a full accept queue.

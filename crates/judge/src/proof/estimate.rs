@@ -403,12 +403,12 @@ mod tests {
 
     #[test]
     fn where_starts_differ_only_the_interval_over_starts_holds_the_truth() {
-        let (rounds, starts, wider) = coverage_of_starts(1.5);
+        let (rounds, starts, wider) = coverage_of_starts(4.0);
         println!("lucky starts: {rounds:.3} by rounds, {starts:.3} by starts, {wider:.2} as wide");
-        assert!(rounds < 0.85 && starts >= 0.92, "{rounds}, {starts}");
+        assert!(rounds < 0.91 && starts >= 0.93, "{rounds}, {starts}");
         let (_, starts, wider) = coverage_of_starts(0.0);
         println!("no luck: {starts:.3} by starts, {wider:.2} as wide");
-        assert!(starts >= 0.94 && wider < 1.2, "{starts}, {wider}");
+        assert!(starts >= 0.94 && wider < 1.25, "{starts}, {wider}");
     }
 
     fn percentile_bootstrap(values: &[f64]) -> (f64, f64) {

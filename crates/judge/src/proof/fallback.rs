@@ -11,6 +11,29 @@ use super::readings::{Answer, HALF_WIDTH_MAX, Reading};
 use super::say;
 use super::shares::{idle, missing};
 
+/// A foreign driver with far fewer connections than it was asked for, while slowing either
+/// side moves nothing and both have time left: they are what holds it.
+pub(super) fn client_pool(case: &Case) -> Option<Decision> {
+    let connections = case.experiment.setting.connections?;
+    let few = connections.open > 0 && connections.open <= connections.asked / 2;
+    let sides = [Squeeze::ServerSpeed, Squeeze::ClientSpeed].map(|side| case.get(side));
+    let both_slack = sides.iter().all(|side| side.is_some_and(Reading::slack));
+    if !few || !both_slack || !idle(case) {
+        return None;
+    }
+    let detail = format!(
+        "a pool on the client's side: {} connections are open where {} were asked for",
+        connections.open, connections.asked
+    );
+    let sentence = format!(
+        "Too little in flight: slowing either side moves nothing, both have time left, and of {} connections that the load generator was asked for {} are open.",
+        connections.asked, connections.open
+    );
+    // What is in flight was counted and not squeezed.
+    let decision = Decision::new(Wall::Concurrency, How::Likely, sentence);
+    Some(decision.with_detail(Some(detail)))
+}
+
 /// Squeezes that would tell were out of reach: what telemetry says, where the squeezes that
 /// were in reach do not speak against it.
 pub(super) fn observed(case: &Case) -> Option<Decision> {

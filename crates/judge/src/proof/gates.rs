@@ -15,6 +15,7 @@ use crate::caveats::{ERRORS_MAX, STEAL_MAX};
 use crate::finite::{known, mean, median, positive, ratio};
 use crate::little;
 use crate::steady;
+use crate::student;
 use crate::words::{percent, trimmed};
 
 /// Shams against shams must read nothing within this, in ln of throughput.
@@ -165,8 +166,8 @@ fn drift(shams: &[&Window]) -> Option<Failed> {
 }
 
 /// Throughput of the shams as if one start of the server had served them all. What starts
-/// differ by is what each of them drew, and no drift; what all of them do while they last
-/// goes on from each to the next.
+/// differ by is what each of them drew, and no drift, unless it goes one way; what all of them
+/// do while they last goes on from each to the next.
 fn levels(shams: &[&Window]) -> Vec<f64> {
     /// A slope is believed from so many standard errors on.
     const ERRORS_MIN: f64 = 4.0;
@@ -190,6 +191,10 @@ fn levels(shams: &[&Window]) -> Vec<f64> {
         .iter()
         .map(|(start, own)| (*start, centre(own)))
         .collect();
+    let in_time: Vec<(f64, f64)> = centres.values().copied().collect();
+    if goes_one_way(&in_time) {
+        return shams.iter().map(|sham| sham.throughput).collect();
+    }
     let beside = |sham: &Window| {
         let (t, y) = centres[&sham.restart];
         (at(sham) - t, sham.throughput.ln() - y)
@@ -215,6 +220,26 @@ fn levels(shams: &[&Window]) -> Vec<f64> {
             (mean + y + slope * (t - middle)).exp()
         })
         .collect()
+}
+
+/// Whether points lie on a line that is not level, beyond one chance in a hundred.
+fn goes_one_way(points: &[(f64, f64)]) -> bool {
+    const ALPHA_LINE: f64 = 0.01;
+    let n = points.len() as f64;
+    if points.len() < 4 {
+        return false;
+    }
+    let (t, y) = points
+        .iter()
+        .fold((0.0, 0.0), |s, p| (s.0 + p.0 / n, s.1 + p.1 / n));
+    let time: f64 = points.iter().map(|p| (p.0 - t).powi(2)).sum();
+    let slope = points.iter().map(|p| (p.0 - t) * (p.1 - y)).sum::<f64>() / time.max(1e-9);
+    let left: f64 = points
+        .iter()
+        .map(|p| (p.1 - y - slope * (p.0 - t)).powi(2))
+        .sum();
+    let error = (left / (n - 2.0) / time.max(1e-9)).sqrt();
+    slope.abs() > student::quantile(ALPHA_LINE, n - 2.0) * error
 }
 
 /// N = X·R over the shams. In an open loop latency counts from the intended instant, before
@@ -323,10 +348,24 @@ mod tests {
     #[test]
     fn what_starts_of_the_server_differ_by_is_no_drift() {
         let failed = of_starts(|start, at| {
-            let luck = 1000.0 + 60.0 * f64::from(start);
-            luck * wobble(at)
+            let luck = [0.0, 60.0, -40.0, 80.0, -20.0, 30.0][start as usize];
+            (1000.0 + luck) * wobble(at)
         });
         assert_eq!(failed, None);
+    }
+
+    #[test]
+    fn a_drift_that_goes_on_from_start_to_start_is_one() {
+        let noise = |at: u32| 1.0 + 0.03 * f64::from((7 * at) % 5) - 0.06;
+        let failed = of_starts(|start, at| {
+            let wobble = if at % 2 == 0 {
+                noise(at)
+            } else {
+                1.0 / noise(at)
+            };
+            (1000.0 - 50.0 * f64::from(start)) * wobble
+        });
+        assert!(failed.is_some_and(|failed| failed.fatal));
     }
 
     #[test]

@@ -54,6 +54,16 @@ const BATCH: u32 = 3;
 const MAIN: f64 = 0.8;
 /// The dose that tells a wall from a near next wall.
 const SMALL: f64 = 0.9;
+/// What is widened, is widened by a quarter: as far as the first dose is from nothing.
+const WIDENED: f64 = 1.25;
+
+/// The first dose of a squeeze.
+fn first_dose(squeeze: Squeeze) -> f64 {
+    match squeeze {
+        Squeeze::MoreInFlight => WIDENED,
+        _ => MAIN,
+    }
+}
 
 /// The next batch.
 pub fn next(experiment: &Experiment) -> Next {
@@ -67,7 +77,7 @@ pub fn next(experiment: &Experiment) -> Next {
     let first = plan.lacking(
         plan.in_reach
             .iter()
-            .map(|s| (*s, MAIN, first(experiment.effort))),
+            .map(|s| (*s, first_dose(*s), first(experiment.effort))),
     );
     if !first.is_empty() {
         return plan.order(first, u32::MAX);
@@ -100,6 +110,8 @@ pub fn in_reach(experiment: &Experiment) -> Vec<Squeeze> {
         .filter(|squeeze| match squeeze {
             Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
             Squeeze::ThinkTime => !setting.open_loop,
+            // It tells what too little in flight is worth, for which a quick look has no time.
+            Squeeze::MoreInFlight => !setting.open_loop && experiment.effort != Effort::Quick,
             // A quick look has no time for it, unless a quota asks for it.
             Squeeze::ClientCapacity => {
                 experiment.effort != Effort::Quick || setting.client_quota_cores.is_some()
@@ -270,9 +282,14 @@ impl Plan<'_> {
         for reading in readings
             .iter()
             .filter(|r| self.in_reach.contains(&r.squeeze))
+            .filter(|r| r.squeeze != Squeeze::MoreInFlight || named)
         {
             if is_open(reading, named) {
-                let dose = if reading.bent { SMALL } else { MAIN };
+                let dose = if reading.bent {
+                    SMALL
+                } else {
+                    first_dose(reading.squeeze)
+                };
                 wanted.push((
                     reading.squeeze,
                     dose,
@@ -292,6 +309,7 @@ impl Plan<'_> {
             let most = readings
                 .iter()
                 .filter(|reading| self.in_reach.contains(&reading.squeeze))
+                .filter(|reading| reading.squeeze != Squeeze::MoreInFlight)
                 .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
             wanted.extend(most.map(|reading| {
                 (
@@ -396,7 +414,10 @@ mod tests {
         let squeezes: Vec<Squeeze> = conditions.iter().map(|order| order.squeeze).collect();
         assert!(squeezes.contains(&Squeeze::ServerSpeed) && !squeezes.contains(&Squeeze::Uplink));
         assert!(!squeezes.contains(&Squeeze::OfferedLoad));
-        assert!(conditions.iter().all(|order| order.retained == 0.8));
+        for order in conditions {
+            let widened = order.squeeze == Squeeze::MoreInFlight;
+            assert_eq!(order.retained, if widened { 1.25 } else { 0.8 });
+        }
     }
 
     #[test]

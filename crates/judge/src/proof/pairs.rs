@@ -11,6 +11,8 @@
 //! that of good answers. What the check of the manipulation measured goes before what was
 //! asked for, and a squeeze that was not in force is no evidence.
 
+use std::ops::RangeInclusive;
+
 use wallfinder_model::experiment::{Experiment, Squeeze, Window};
 
 use super::estimate::{self, Estimate};
@@ -18,6 +20,8 @@ use crate::finite::median;
 
 /// A squeeze that left more than this did not squeeze.
 const RETAINED_MAX: f64 = 0.985;
+/// What was widened by less than this was not, and by more is no small change.
+const WIDENED: RangeInclusive<f64> = 1.015..=4.0;
 /// One window says no more than this of an elasticity, in either direction.
 pub(super) const ELASTICITY_MAX: f64 = 4.0;
 
@@ -39,7 +43,10 @@ pub(super) enum Dose {
 impl Dose {
     /// The dose of a condition. In-flight comes in whole requests, so that any is its main.
     pub(super) fn of(squeeze: Squeeze, retained: f64) -> Dose {
-        let whole = matches!(squeeze, Squeeze::InFlight | Squeeze::ThinkTime);
+        let whole = matches!(
+            squeeze,
+            Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime
+        );
         match retained {
             r if whole || (0.72..=0.86).contains(&r) => Dose::Main,
             r if r > 0.86 => Dose::Small,
@@ -57,7 +64,7 @@ pub(super) struct Pair {
     pub(super) asked: f64,
     pub(super) round: u32,
     pub(super) restart: u32,
-    /// ln(retained), below 0.
+    /// ln(retained): below 0 for what was squeezed, above for what was widened.
     pub(super) x: f64,
     /// ln(throughput over that of its shams).
     pub(super) y: f64,
@@ -86,7 +93,11 @@ fn pair(experiment: &Experiment, shams: &[&Window], window: &Window) -> Option<P
         return None;
     }
     let retained = window.left(condition.retained);
-    if !(0.01..=RETAINED_MAX).contains(&retained) {
+    let changed = match squeeze {
+        Squeeze::MoreInFlight => WIDENED.contains(&retained),
+        _ => (0.01..=RETAINED_MAX).contains(&retained),
+    };
+    if !changed {
         return None;
     }
     let base = base(shams, window)?;

@@ -148,29 +148,32 @@ impl Reading {
         }
     }
 
-    /// Whether the starts of the subject say different things of it.
+    /// Whether the starts of the subject fall into two sorts that say different things of it,
+    /// where together they give it a share. One odd start with both of its rounds slow is not
+    /// a sort: the interval over starts is wide enough for that.
     pub(super) fn restarts_disagree(&self) -> bool {
+        const OF_A_SORT_MIN: usize = 3;
+        if self.local.value < SHARE_MIN {
+            return false;
+        }
         let mut starts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for pair in self.pairs.iter().filter(|pair| pair.dose == Dose::Main) {
-            starts
-                .entry(pair.restart)
-                .or_default()
-                .push(pair.elasticity());
+            let own = starts.entry(pair.restart).or_default();
+            own.push(pair.elasticity());
         }
-        let each: Vec<Estimate> = starts
-            .values()
-            .filter(|values| values.len() >= 2)
-            .filter_map(|values| estimate::estimate(values, self.noise.rounds))
-            .collect();
-        // Asked of every two starts, and of every squeeze.
-        let asked = (each.len() * each.len().saturating_sub(1) / 2 * Squeeze::ALL.len()).max(1);
-        let alpha = ALPHA_DOSES / asked as f64;
-        each.iter().enumerate().any(|(i, a)| {
-            each[i + 1..].iter().any(|b| {
-                let apart = a.minus(*b);
-                let (low, high) = apart.interval(alpha);
-                apart.value.abs() > APART_MIN && (low > 0.0 || high < 0.0)
-            })
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let mut starts: Vec<Vec<f64>> = starts.into_values().collect();
+        starts.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+        // Asked of every way to part them, and of every squeeze.
+        let alpha = ALPHA_DOSES / (starts.len() * Squeeze::ALL.len()).max(1) as f64;
+        (1..starts.len()).any(|at| {
+            let sorts = [&starts[..at], &starts[at..]].map(|sort| sort.concat());
+            if sorts.iter().any(|sort| sort.len() < OF_A_SORT_MIN) {
+                return false;
+            }
+            let [low, high] = sorts.map(|sort| estimate::estimate(&sort, self.noise.rounds));
+            let apart = high.zip(low).map(|(high, low)| high.minus(low));
+            apart.is_some_and(|apart| apart.value > APART_MIN && apart.interval(alpha).0 > 0.0)
         })
     }
 }
@@ -190,8 +193,13 @@ impl Readings {
                 all.insert(squeeze, reading);
             }
         }
-        let p: Vec<f64> = all.values().map(|r| r.local.p_above(WALL_MIN)).collect();
-        for (reading, p) in all.values_mut().zip(estimate::holm(&p)) {
+        // What was widened names no wall, and is no question among the others.
+        let mut asked: Vec<&mut Reading> = all
+            .values_mut()
+            .filter(|reading| reading.squeeze != Squeeze::MoreInFlight)
+            .collect();
+        let p: Vec<f64> = asked.iter().map(|r| r.local.p_above(WALL_MIN)).collect();
+        for (reading, p) in asked.iter_mut().zip(estimate::holm(&p)) {
             reading.p = p;
         }
         Readings { all, noise }
@@ -226,7 +234,7 @@ fn noise(pairs: &[Pair]) -> Noise {
         let key = (pair.squeeze, (pair.asked * 1000.0) as u64);
         groups.entry(key).or_default().push((pair.restart, pair.y));
     }
-    let typical = |of: &dyn Fn(&[(u32, f64)]) -> Option<Spread>| {
+    let typical = |of: fn(&[(u32, f64)]) -> Option<Spread>| {
         let spreads: Vec<Spread> = groups
             .values()
             .filter(|values| values.len() >= 3)
@@ -236,10 +244,9 @@ fn noise(pairs: &[Pair]) -> Noise {
             .then(|| estimate::pool(&spreads))
             .flatten()
     };
-    let values = |of: &[(u32, f64)]| of.iter().map(|(_, y)| *y).collect::<Vec<f64>>();
     Noise {
-        rounds: typical(&|of| estimate::spread(&values(of))),
-        starts: typical(&estimate::spread_of_starts),
+        rounds: typical(|of| estimate::spread(&of.iter().map(|(_, y)| *y).collect::<Vec<f64>>())),
+        starts: typical(estimate::spread_of_starts),
     }
 }
 

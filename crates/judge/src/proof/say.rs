@@ -17,7 +17,7 @@ pub(super) const fn what(squeeze: Squeeze) -> &'static str {
         Squeeze::ClientCapacity => "the load generator's processor time",
         Squeeze::Downlink => "the downlink",
         Squeeze::Uplink => "the uplink",
-        Squeeze::InFlight => "the requests in flight",
+        Squeeze::InFlight | Squeeze::MoreInFlight => "the requests in flight",
         Squeeze::ThinkTime => "a pause before each request",
         Squeeze::OfferedLoad => "the offered load",
         Squeeze::BackendSpeed => "the backend's processor speed",
@@ -36,13 +36,27 @@ pub(super) fn moved(reading: &Reading) -> String {
         .filter(|pair| pair.dose == dose)
         .map(|pair| pair.x)
         .collect();
-    let x = crate::finite::median(&own).unwrap_or(0.8f64.ln());
+    let usual = match reading.squeeze {
+        Squeeze::MoreInFlight => 1.25f64,
+        _ => 0.8,
+    };
+    let x = crate::finite::median(&own).unwrap_or(usual.ln());
     let lost = 1.0 - (x * reading.local.value).exp();
     let goes = if lost < 0.005 {
         "none".to_owned()
     } else {
         percent(lost)
     };
+    if reading.squeeze == Squeeze::MoreInFlight {
+        let won = (x * reading.local.value).exp() - 1.0;
+        let comes = if won < 0.005 {
+            "nothing".to_owned()
+        } else {
+            percent(won)
+        };
+        let added = percent(x.exp() - 1.0);
+        return format!("Put {added} more in flight and {comes} is gained");
+    }
     if reading.squeeze == Squeeze::ThinkTime {
         return format!(
             "Add a pause of {} of the response time before each request and {goes} of the throughput goes",

@@ -106,7 +106,7 @@ impl System {
             Squeeze::Downlink => changed.downlink /= r,
             Squeeze::Uplink => changed.uplink /= r,
             Squeeze::BackendSpeed => changed.backend /= r,
-            Squeeze::InFlight => changed.in_flight *= r,
+            Squeeze::InFlight | Squeeze::MoreInFlight => changed.in_flight *= r,
             Squeeze::ThinkTime => {
                 changed.delay += self.in_flight() / self.throughput() * (1.0 / r - 1.0);
             }
@@ -293,7 +293,11 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     for squeeze in Squeeze::ALL {
         let needs = !matches!(
             squeeze,
-            Squeeze::ClientSpeed | Squeeze::InFlight | Squeeze::ThinkTime | Squeeze::OfferedLoad
+            Squeeze::ClientSpeed
+                | Squeeze::InFlight
+                | Squeeze::MoreInFlight
+                | Squeeze::ThinkTime
+                | Squeeze::OfferedLoad
         );
         if !system.has(squeeze) || (conditions.unprivileged && needs) {
             let why = "needs root".to_owned();

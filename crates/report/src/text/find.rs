@@ -213,7 +213,9 @@ fn null_effect(page: &mut Page, verdict: &Verdict) {
 
 /// The dose of about a fifth.
 fn main(doses: &[Dose]) -> Option<&Dose> {
-    let far = |dose: &Dose| (dose.asked - 0.8).abs();
+    // What was widened has one dose, of a quarter.
+    let wanted = |dose: &Dose| if dose.asked > 1.0 { 1.25 } else { 0.8 };
+    let far = |dose: &Dose| (dose.asked - wanted(dose)).abs();
     doses
         .iter()
         .filter(|dose| far(dose) < 0.07)
@@ -222,7 +224,10 @@ fn main(doses: &[Dose]) -> Option<&Dose> {
 
 /// The dose of about a tenth. In flight comes in whole requests, and has none.
 fn small(squeeze: Squeeze, doses: &[Dose]) -> Option<&Dose> {
-    let whole = matches!(squeeze, Squeeze::InFlight | Squeeze::ThinkTime);
+    let whole = matches!(
+        squeeze,
+        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime
+    );
     doses
         .iter()
         .find(|dose| !whole && (0.86..0.95).contains(&dose.asked))
@@ -244,6 +249,7 @@ fn row_name(name: &str, doses: &[Dose]) -> String {
         .and_then(Dose::middle)
         .map(|(left, _)| 1.0 - left);
     match taken {
+        Some(taken) if taken < 0.0 => format!("{words} (+{})", number::share(-taken)),
         Some(taken) if (taken - 0.2).abs() >= 0.025 => {
             format!("{words} ({})", number::share(taken))
         }

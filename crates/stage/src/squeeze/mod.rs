@@ -41,7 +41,7 @@ pub trait Lever: Send {
     fn set(&mut self, retained: f64) -> Result<(), StageError>;
 
     /// Its side runs as these processes now: a server that was started anew, the next run of
-    /// a driver. Called at no dose, between windows. Nothing to do where processors or links
+    /// a driver. Called between windows. Nothing to do where processors or links
     /// are squeezed and not processes.
     fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
         let _ = pids;

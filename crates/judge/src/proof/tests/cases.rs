@@ -1,6 +1,6 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
-use wallfinder_model::experiment::{Experiment, Squeeze};
+use wallfinder_model::experiment::{Connections, Experiment, Squeeze};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Wall};
 
@@ -53,6 +53,45 @@ fn without_privilege_the_client_is_proved_and_the_server_only_observed() {
         assert_eq!(verdict.wall, Wall::Concurrency, "{verdict:#?}");
     }
     assert!(proved >= 6, "{proved} of 8");
+}
+
+/// A foreign driver: what it has in flight cannot be squeezed, and its connections are counted.
+#[test]
+fn a_drivers_pool_is_named_by_its_connections() {
+    let system = System {
+        delay: 5e-3,
+        in_flight: 64.0,
+        client_pool: Some(4.0),
+        ..System::default()
+    };
+    let with_open = |open: u32| {
+        let mut step = run(&system, Conditions::default());
+        let experiment = step.experiment.as_mut().unwrap();
+        let conditions = experiment.conditions.clone();
+        experiment.windows.retain(|window| {
+            let of_the_engine = [
+                Some(Squeeze::InFlight),
+                Some(Squeeze::MoreInFlight),
+                Some(Squeeze::ThinkTime),
+            ];
+            !of_the_engine.contains(&conditions[window.condition as usize].squeeze)
+        });
+        experiment.setting.own_engine = false;
+        experiment.setting.connections = Some(Connections { asked: 64, open });
+        judge(&step)
+    };
+    let verdict = with_open(4);
+    let detail = verdict.detail.unwrap_or_default();
+    assert_eq!(
+        (verdict.wall, verdict.how),
+        (Wall::Concurrency, How::Likely)
+    );
+    assert!(
+        detail.contains("pool") && detail.contains("4 connections"),
+        "{detail}"
+    );
+    let detail = with_open(64).detail.unwrap_or_default();
+    assert!(!detail.contains("pool"), "{detail}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub(super) const fn wall_of(squeeze: Squeeze) -> Wall {
         Squeeze::ClientSpeed | Squeeze::ClientCapacity => Wall::ClientCpu,
         Squeeze::Downlink => Wall::Downlink,
         Squeeze::Uplink => Wall::Uplink,
-        Squeeze::InFlight | Squeeze::ThinkTime => Wall::Concurrency,
+        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Wall::Concurrency,
         Squeeze::OfferedLoad => Wall::OfferedLoad,
         Squeeze::BackendSpeed => Wall::Backend,
     }
@@ -199,7 +199,7 @@ impl Scale {
             .filter(|value| value.is_finite())
             .fold(0.75, f64::min);
         let most = points()
-            .map(|point| point.relative)
+            .map(|point| point.relative.max(point.retained))
             .filter(|value| value.is_finite())
             .fold(1.05, f64::max);
         Scale {
@@ -377,7 +377,7 @@ fn series(experiment: &Experiment) -> Option<Series> {
                     (condition.squeeze == squeeze).then(|| {
                         let (from, width) = place(window);
                         let taken = match squeeze {
-                            Some(_) => 1.0 - condition.retained,
+                            Some(_) => (1.0 - condition.retained).abs(),
                             None => 0.5,
                         };
                         let taken = if taken.is_finite() { taken } else { 0.2 };
@@ -428,6 +428,7 @@ fn clock(seconds: f64) -> String {
 fn what(squeeze: Option<Squeeze>, retained: f64) -> String {
     match squeeze {
         None => "nothing squeezed".to_owned(),
+        Some(Squeeze::MoreInFlight) => format!("{} more in flight", number::share(retained - 1.0)),
         Some(squeeze) => format!(
             "{} squeezed by {}",
             words::squeeze(squeeze.label()),
@@ -558,11 +559,11 @@ fn checks(squeezes: &[(Squeeze, Vec<Dose>)]) -> Vec<Check> {
         .map(|(squeeze, dose)| {
             let (held, out, untold) = dose.force;
             let all = held + out + untold;
-            let taken = dose.middle().map(|(left, _)| number::share(1.0 - left));
+            let taken = dose.middle().map(|(left, _)| taken(left));
             Check {
                 name: words::squeeze(squeeze.label()),
                 kind: kind(wall_of(squeeze)),
-                taken: taken.unwrap_or_else(|| number::share(1.0 - dose.asked)),
+                taken: taken.unwrap_or_else(|| self::taken(dose.asked)),
                 how: dose.how.clone(),
                 windows: match (held, untold) {
                     (0, untold) if untold == all => format!("{all} windows"),
@@ -578,6 +579,14 @@ fn checks(squeezes: &[(Squeeze, Vec<Dose>)]) -> Vec<Check> {
             }
         })
         .collect()
+}
+
+/// `20 %`, or `+25 %` where it was widened.
+fn taken(left: f64) -> String {
+    match left > 1.0 {
+        true => format!("+{}", number::share(left - 1.0)),
+        false => number::share(1.0 - left),
+    }
 }
 
 fn missing(step: &Step, experiment: &Experiment) -> Vec<Missing> {
