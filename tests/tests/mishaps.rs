@@ -1,0 +1,130 @@
+//! What befalls the machine under a run: it stands still for a while, its disk fills up.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use wallfinder_tests::{Double, Place, alone, binary, program, skip, together};
+
+/// The gap is flagged, and what is caught up with is bounded by connections and
+/// deadlines.
+#[test]
+fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bounds() {
+    let _turn = alone();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    let args = [
+        "run",
+        &url,
+        "-c",
+        "2",
+        "-R",
+        "200",
+        "-d",
+        "14s",
+        "--warmup",
+        "100ms",
+        "--timeout",
+        "3s",
+        "--no-calibrate",
+        "-q",
+    ];
+    let running = place.start(&args);
+    thread::sleep(Duration::from_secs(2));
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_secs(10));
+    let before = double.requests();
+    running.signal(Signal::CONT);
+    running.wait(Duration::from_secs(30)).ends_with(0);
+    let step = place.step();
+    let caveats = step["caveats"].as_array().unwrap();
+    let gap = caveats.iter().find_map(|caveat| caveat["gap_ns"].as_u64());
+    let gap = gap.unwrap_or_else(|| panic!("no gap: {caveats:#?}"));
+    assert!((9_000_000_000..11_500_000_000).contains(&gap), "{gap}");
+    // Two thousand fell due meanwhile. Those within their deadline were sent, the others are
+    // failures, and none is lost.
+    let counts = &step["counts"];
+    let number = |name: &str| counts[name].as_i64().unwrap();
+    let failed: i64 = counts["failed"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|count| count.as_i64().unwrap())
+        .sum();
+    assert_eq!(
+        number("in_flight_start") + number("scheduled"),
+        number("answered") + failed + number("not_sent") + number("in_flight_end"),
+        "{counts:#}"
+    );
+    let late = counts["failed"]["timeout.total"].as_i64().unwrap_or(0);
+    assert!((1_200..1_600).contains(&late), "{counts:#}");
+    let sent = double.requests() - before;
+    assert!(sent < 200 * (3 + 5), "{sent} requests after the gap");
+    assert_eq!(double.connections(), 2);
+}
+
+/// Wherever the disk fills up, the load stops, the exit code says so, and what
+/// was written can be read.
+#[test]
+fn a_disk_that_fills_up_anywhere_ends_the_load_and_leaves_a_prefix() {
+    let _turn = together();
+    if !rustix::process::geteuid().is_root() || program("unshare").is_none() {
+        skip("it needs root and unshare, for a small file system of its own");
+        return;
+    }
+    let double = Double::plain();
+    let wallfinder = binary().display().to_string();
+    let mut codes = Vec::new();
+    for (size, seconds) in [
+        ("8k", 4),
+        ("64k", 20),
+        ("160k", 20),
+        ("320k", 20),
+        ("220k", 2),
+    ] {
+        let place = Place::new();
+        let dir = place.path().display().to_string();
+        let script = format!(
+            "mount -t tmpfs -o size={size} tmpfs {dir} || exit 99
+             {wallfinder} run {url} -c 4 -d {seconds}s --no-calibrate -q --runs {dir}/runs
+             echo \"code $?\"
+             for run in {dir}/runs/2*; do
+                 test -e $run/journal.wfj || test -e $run/record.json || continue
+                 {wallfinder} judge $run --format json > /dev/null
+                 echo \"read $?\"
+             done",
+            url = double.url("/"),
+        );
+        let began = Instant::now();
+        let out = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .output()
+            .unwrap();
+        let took = began.elapsed();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_ne!(out.status.code(), Some(99), "{error}");
+        println!("{size}: {took:?}: {said}{error}");
+        let line = |what: &str| said.lines().find_map(|line| line.strip_prefix(what));
+        let code = line("code ").expect("it ended").to_owned();
+        assert!(!error.contains("panicked"), "{error}");
+        if code != "0" {
+            assert_eq!(code, "1", "{said}{error}");
+            let full = error.contains("No space left") || error.contains("bytes went in");
+            assert!(full, "{error}");
+            assert!(
+                took < Duration::from_secs(15),
+                "the load went on for {took:?}"
+            );
+        }
+        // Where not even the header could be written, there is nothing to be read.
+        assert!(size == "8k" || line("read ") == Some("0"), "{said}{error}");
+        codes.push(code);
+    }
+    assert_eq!(
+        codes[..4],
+        ["1", "1", "1", "1"],
+        "a journal that grew beyond its disk"
+    );
+}
