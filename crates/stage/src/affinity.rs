@@ -1,4 +1,4 @@
-//! Where the threads of a side may run, and fewer processors for all of them.
+//! Where the threads of a side may run, and one processor less for all of them.
 //!
 //! By `sched_setaffinity(2)` on every thread, which needs no privilege for processes of the
 //! same user. A thread that is born meanwhile inherits what its creator had.
@@ -23,32 +23,32 @@ const LOOKS_MAX: usize = 8;
 /// Threads of one side, at the most.
 const THREADS_MAX: usize = 65_536;
 
-/// A side on fewer processors than it had.
+/// A side on one processor less than it had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Narrowed {
     /// Its processes.
     pub(crate) pids: Vec<u32>,
-    /// The processors that it had.
-    pub(crate) cpus: Vec<u32>,
-    /// Those that are left of them.
+    /// The processors that are left to it.
     pub(crate) left: Vec<u32>,
+    /// The one that was taken.
+    pub(crate) taken: u32,
     /// Its threads, and where each might run.
     pub(crate) threads: Vec<(Process, Vec<u32>)>,
 }
 
 impl Narrowed {
-    /// Takes processors from all threads of these processes and of their descendants. A
-    /// thread that would have none left gets all that are left to the side.
+    /// Takes a processor from all threads of these processes and of their descendants. A
+    /// thread that would have none left gets those that are left to the side.
     pub(crate) fn to(
         pids: &[u32],
-        cpus: &[u32],
         left: &[u32],
+        taken: u32,
         shim: &Shim,
     ) -> Result<Change, StageError> {
         let narrowed = Narrowed {
             pids: pids.to_vec(),
-            cpus: cpus.to_vec(),
             left: left.to_vec(),
+            taken,
             threads: threads_of(pids),
         };
         if narrowed.threads.is_empty() {
@@ -63,18 +63,13 @@ impl Narrowed {
 
     fn apply(&self) -> Result<(), StageError> {
         for _ in 0..LOOKS_MAX {
-            let wide: Vec<(Process, Vec<u32>)> = threads_of(&self.pids)
-                .into_iter()
-                .filter(|(_, allowed)| !is_within(allowed, &self.left))
-                .collect();
+            let mut wide = threads_of(&self.pids);
+            wide.retain(|(_, allowed)| allowed.contains(&self.taken));
             if wide.is_empty() {
                 return Ok(());
             }
-            for (thread, allowed) in wide {
-                let own: Vec<u32> = allowed
-                    .into_iter()
-                    .filter(|cpu| self.left.contains(cpu))
-                    .collect();
+            for (thread, mut own) in wide {
+                own.retain(|cpu| *cpu != self.taken);
                 let own = if own.is_empty() { &self.left } else { &own };
                 run_on(thread, own).map_err(|error| {
                     let what = format!("taking a processor from thread {}", thread.pid);
@@ -87,10 +82,11 @@ impl Narrowed {
 
     /// Gives every thread back what it had. Those that are gone need nothing.
     pub(crate) fn restore(&self) {
-        for (thread, allowed) in threads_of(&self.pids) {
+        for (thread, mut allowed) in threads_of(&self.pids) {
             let known = self.threads.iter().any(|(known, _)| *known == thread);
             if !known && allowed == self.left {
-                let _ = run_on(thread, &self.cpus);
+                allowed.push(self.taken);
+                let _ = run_on(thread, &allowed);
             }
         }
         for (thread, cpus) in &self.threads {
@@ -99,16 +95,11 @@ impl Narrowed {
     }
 }
 
-/// How many threads of these processes may run beyond some processors, and how many there
-/// are.
-pub(crate) fn beyond(pids: &[u32], cpus: &[u32]) -> (usize, usize) {
+/// How many threads of these processes may run on a processor, and how many there are.
+pub(crate) fn on(pids: &[u32], cpu: u32) -> (usize, usize) {
     let threads = threads_of(pids);
-    let wide = threads.iter().filter(|(_, own)| !is_within(own, cpus));
-    (wide.count(), threads.len())
-}
-
-fn is_within(allowed: &[u32], cpus: &[u32]) -> bool {
-    allowed.iter().all(|cpu| cpus.contains(cpu))
+    let there = threads.iter().filter(|(_, own)| own.contains(&cpu)).count();
+    (there, threads.len())
 }
 
 /// Threads of processes and of their descendants, and where each may run.

@@ -17,9 +17,11 @@ use crate::undo::Change;
 pub struct FewerCpus {
     squeeze: Squeeze,
     pids: Vec<u32>,
-    cpus: Vec<u32>,
+    /// Its processors but the last, and the last.
+    left: Vec<u32>,
+    last: u32,
     shim: Shim,
-    /// While one is taken.
+    /// While that is taken.
     taken: Option<Change>,
 }
 
@@ -33,9 +35,10 @@ impl FewerCpus {
         shim: &Shim,
     ) -> Result<FewerCpus, StageError> {
         let what = "one processor less";
-        if cpus.len() < 2 {
-            return Err(StageError::refused(what, "there is but one"));
-        }
+        let (last, left) = match cpus.split_last() {
+            Some((last, left)) if !left.is_empty() => (*last, left.to_vec()),
+            _ => return Err(StageError::refused(what, "there is but one")),
+        };
         if pids.contains(&std::process::id()) {
             let why = "this process is among them, whose lanes have a processor each";
             return Err(StageError::refused(what, why));
@@ -43,7 +46,8 @@ impl FewerCpus {
         let mut fewer = FewerCpus {
             squeeze,
             pids: pids.to_vec(),
-            cpus: cpus.to_vec(),
+            left,
+            last,
             shim: shim.clone(),
             taken: None,
         };
@@ -52,8 +56,10 @@ impl FewerCpus {
         Ok(fewer)
     }
 
-    fn left(&self) -> &[u32] {
-        &self.cpus[..self.cpus.len() - 1]
+    fn all(&self) -> Vec<u32> {
+        let mut all = self.left.clone();
+        all.push(self.last);
+        all
     }
 }
 
@@ -63,11 +69,11 @@ impl Lever for FewerCpus {
     }
 
     fn how(&self) -> String {
-        format!("one processor less of {}", shown_cpus(&self.cpus))
+        format!("one processor less of {}", shown_cpus(&self.all()))
     }
 
     fn retained_min(&self) -> f64 {
-        self.left().len() as f64 / self.cpus.len() as f64
+        self.left.len() as f64 / (self.left.len() + 1) as f64
     }
 
     fn set(&mut self, retained: f64) -> Result<(), StageError> {
@@ -76,7 +82,7 @@ impl Lever for FewerCpus {
             return self.taken.take().map_or(Ok(()), Change::undo);
         }
         if self.taken.is_none() {
-            let change = Narrowed::to(&self.pids, &self.cpus, self.left(), &self.shim)?;
+            let change = Narrowed::to(&self.pids, &self.left, self.last, &self.shim)?;
             self.taken = Some(change);
         }
         Ok(())
@@ -90,16 +96,16 @@ impl Lever for FewerCpus {
     fn begin_window(&mut self) {}
 
     fn end_window(&mut self) -> Check {
-        let (beyond, threads) = affinity::beyond(&self.pids, self.left());
+        let (on_last, threads) = affinity::on(&self.pids, self.last);
         let (cpus, retained) = match self.taken {
-            Some(_) => (self.left(), self.retained_min()),
-            None => (&self.cpus[..], 1.0),
+            Some(_) => (self.left.clone(), self.retained_min()),
+            None => (self.all(), 1.0),
         };
-        let holds = self.taken.is_none() || beyond == 0;
+        let holds = self.taken.is_none() || on_last == 0;
         Check {
             retained: Some(retained),
             in_force: (threads > 0).then_some(holds),
-            text: format!("{threads} threads on {}", shown_cpus(cpus)),
+            text: format!("{threads} threads on {}", shown_cpus(&cpus)),
         }
     }
 }

@@ -292,8 +292,8 @@ mod tests {
             Undo::Kill { process: nobody },
             Undo::RestoreAffinity(Narrowed {
                 pids: vec![u32::MAX],
-                cpus: vec![0, 1],
                 left: vec![0],
+                taken: 1,
                 threads: vec![(nobody, vec![0])],
             }),
         ] {
