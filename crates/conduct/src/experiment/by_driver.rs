@@ -4,6 +4,7 @@
 //! window would outlast it. Throughput is counted on the wire: payload over what one
 //! exchange weighs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ pub(super) struct Foreign {
     long: Duration,
     zero_ns: u64,
     run: Option<Run>,
-    telemetry: Vec<Telemetry>,
+    /// Of every window, by its edges: some are measured again and not asked for.
+    telemetry: BTreeMap<(u64, u64), Telemetry>,
     from_ns: i64,
     last_slice_ns: i64,
 }
@@ -78,7 +80,7 @@ impl Foreign {
             },
             zero_ns: experiment_zero_ns.unwrap_or_else(clock::monotonic_ns),
             run: None,
-            telemetry: Vec::new(),
+            telemetry: BTreeMap::new(),
             from_ns: 0,
             last_slice_ns: 0,
         };
@@ -172,15 +174,16 @@ impl Source for Foreign {
         }
         let telemetry = run.sampler.summarise(from_ns, to_ns);
         let link = telemetry.link.as_ref().map(|link| link.totals);
-        self.telemetry.push(telemetry);
+        let edges = (from_ns.max(0) as u64, to_ns.max(0) as u64);
+        self.telemetry.insert(edges, telemetry);
         let link = link.ok_or_else(|| {
             ConductError::Probe("the interface between client and server is not seen".to_owned())
         })?;
         let answers = foreign_step::answers(&link, &self.order, self.exchange);
         let seconds = (to_ns - from_ns).max(1) as f64 / 1e9;
         Ok(Some(Seen {
-            from_ns: from_ns.max(0) as u64,
-            to_ns: to_ns.max(0) as u64,
+            from_ns: edges.0,
+            to_ns: edges.1,
             answered: answers.round() as u64,
             throughput: answers / seconds,
             ..Seen::default()
@@ -206,8 +209,9 @@ impl Source for Foreign {
         self.run.iter().map(|run| run.driver.pid()).collect()
     }
 
-    fn close(mut self: Box<Self>, _: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
+    fn close(mut self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
         self.finish();
-        Ok(std::mem::take(&mut self.telemetry))
+        let of = |edges: &(u64, u64)| self.telemetry.remove(edges).unwrap_or_default();
+        Ok(windows.iter().map(of).collect())
     }
 }
