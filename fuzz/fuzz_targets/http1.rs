@@ -67,6 +67,7 @@ fn case_of(start: &[u8; 12]) -> (Case, bool) {
             n => 2 * n,
         },
         inflate: flag(3).then(|| u64::from(start[5]) * 16),
+        paddings: Vec::new(),
     };
     let case = Case {
         method: if flag(1) { "HEAD" } else { "GET" },
