@@ -99,9 +99,18 @@ fn gated(case: &Case) -> Option<Decision> {
 }
 
 fn restarts(case: &Case) -> Option<Decision> {
+    // What is in flight is told by one squeeze; the others of it only bear that out.
+    let in_flight = case.readings.in_flight().map(|reading| reading.squeeze);
+    let decides = |reading: &&Reading| match reading.squeeze {
+        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => {
+            Some(reading.squeeze) == in_flight
+        }
+        _ => true,
+    };
     let one = case
         .readings
         .iter()
+        .filter(decides)
         .find(|reading| reading.restarts_disagree())?;
     Some(Decision::inconclusive(format!(
         "Not decided: starts of the server disagree about {}.",
