@@ -4,6 +4,7 @@
 //! them. What it is not: free. Padding costs copies on both sides as well as bandwidth, and
 //! a server reads a longer head.
 
+use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::{Options, Shared};
 
 use crate::{Producer, StepOrder};
@@ -36,7 +37,11 @@ impl Padding {
         if !own || loopback || order.load.connection_per_request {
             return None;
         }
-        let shared = Shared::new(&order.request, Options::default()).ok()?;
+        // Other protocols have one form of a request.
+        let Exchange::Http1(request) = &order.request else {
+            return None;
+        };
+        let shared = Shared::new(request, Options::default()).ok()?;
         Some(Padding::to(shared.request_bytes()))
     }
 
