@@ -8,57 +8,23 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_engine::null_server::NullServer;
-use wallfinder_engine::{EngineError, IoChoice, Measured, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
-use wallfinder_sys::io::uring_available;
+use wallfinder_engine::{EngineError, IoChoice, Signals, StepSpec, Unwatched, run};
+use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
+
+mod drive;
+
+use drive::with_both;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn spec(address: SocketAddr, connections: u32, depth: u32) -> StepSpec {
-    StepSpec {
-        load: Load {
-            connections,
-            in_flight_per_connection: depth,
-            lanes: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos::from_millis(100),
-            stop: Stop {
-                after: Nanos::from_millis(400),
-                requests: None,
-            },
-            timeout: Nanos::from_secs(5),
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            inflate: false,
-        },
+    drive::spec(
         address,
-        request: Request::get("test", "/").into(),
-        cpus: Vec::new(),
-        io: IoChoice::Epoll,
-        seed: 1,
-        spare_connections: 0,
-        paddings: Vec::new(),
-        under_quota: false,
-    }
-}
-
-/// Runs with epoll, and with io_uring where there is one.
-fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
-    for io in [IoChoice::Epoll, IoChoice::Uring] {
-        if io == IoChoice::Uring
-            && let Err(why) = uring_available()
-        {
-            println!("skipped with io_uring: {why}");
-            continue;
-        }
-        spec.io = io;
-        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
-        assert!(measured.counts.balanced());
-        check(&measured);
-    }
+        Request::get("test", "/").into(),
+        connections,
+        depth,
+    )
 }
 
 fn null_server() -> NullServer {

@@ -5,58 +5,19 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Load, Nanos, Stop};
-use wallfinder_sys::io::uring_available;
+use wallfinder_engine::StepSpec;
 use wallfinder_wire::framed::Request;
 
-fn spec(address: SocketAddr, format: &str, message: usize, depth: u32) -> StepSpec {
-    StepSpec {
-        load: Load {
-            connections: 4,
-            in_flight_per_connection: depth,
-            lanes: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos::from_millis(50),
-            stop: Stop {
-                after: Nanos::from_millis(300),
-                requests: None,
-            },
-            timeout: Nanos::from_secs(5),
-            connection_per_request: false,
-            method: format.into(),
-            header_names: Vec::new(),
-            body_bytes: message as u64,
-            inflate: false,
-        },
-        address,
-        request: Request {
-            format: format.parse().unwrap(),
-            message: vec![b'm'; message],
-        }
-        .into(),
-        paddings: Vec::new(),
-        spare_connections: 0,
-        under_quota: false,
-        cpus: Vec::new(),
-        io: IoChoice::Epoll,
-        seed: 1,
-    }
-}
+mod drive;
 
-fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
-    for io in [IoChoice::Epoll, IoChoice::Uring] {
-        if io == IoChoice::Uring
-            && let Err(why) = uring_available()
-        {
-            println!("skipped with io_uring: {why}");
-            continue;
-        }
-        spec.io = io;
-        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
-        assert!(measured.counts.balanced());
-        check(&measured);
-    }
+use drive::with_both;
+
+fn spec(address: SocketAddr, format: &str, message: usize, depth: u32) -> StepSpec {
+    let request = Request {
+        format: format.parse().unwrap(),
+        message: vec![b'm'; message],
+    };
+    drive::spec(address, request.into(), 4, depth)
 }
 
 fn server(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> SocketAddr {

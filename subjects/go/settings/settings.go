@@ -24,6 +24,20 @@ func Number(into *int, lowest, highest int) func(string) error {
 	}
 }
 
+// PortOrOff reads a TCP port, which may be 0, or off.
+func PortOrOff(on *bool, port *int) func(string) error {
+	return func(text string) error {
+		*on = text != "off"
+		if !*on {
+			return nil
+		}
+		if err := Number(port, 0, PortMax)(text); err != nil {
+			return fmt.Errorf("%w, or off", err)
+		}
+		return nil
+	}
+}
+
 // OneOf reads one of some names.
 func OneOf(into *string, names []string) func(string) error {
 	return func(text string) error {

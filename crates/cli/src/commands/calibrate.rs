@@ -7,7 +7,7 @@ use wallfinder_engine::calibrate::calibrate as measure;
 use wallfinder_engine::precheck;
 use wallfinder_model::{Arrival, Load, Nanos, Stop};
 use wallfinder_report::number;
-use wallfinder_wire::http1;
+use wallfinder_wire::Request;
 
 use crate::commands::load::io_choice;
 use crate::exit::Failed;
@@ -40,7 +40,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         load,
         // Replaced by the null server's own.
         address: SocketAddr::from(([127, 0, 0, 1], 9)),
-        request: http1::Request::get("null", "/").into(),
+        request: Request::get("null", "/").into(),
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,

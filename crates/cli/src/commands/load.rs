@@ -276,11 +276,11 @@ pub(crate) fn plan(
 /// what cannot be sent is refused before anything is started.
 pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Exchange, Failed> {
     let exchange = match url.scheme.as_str() {
-        "tcp" => framed_request(flags)?.into(),
+        "tcp" => Exchange::Framed(framed_request(flags)?),
         _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
         _ => Exchange::Http1(http_request(flags, url)?),
     };
-    Exchange::check(&exchange, flags.pipeline).map_err(Failed::usage)?;
+    exchange.check(flags.pipeline).map_err(Failed::usage)?;
     Ok(exchange)
 }
 

@@ -15,7 +15,7 @@ use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{Driver, Size, Study, StudyStep, SubjectSpec, builtin};
 use wallfinder_sys::process;
-use wallfinder_wire::http1;
+use wallfinder_wire::Request;
 
 use crate::commands::load::CALIBRATE_FOR;
 use crate::commands::note_versions;
@@ -298,7 +298,7 @@ impl Bench {
             target,
             address,
             load,
-            request: http1::Request::get(address.to_string(), step.path.clone()).into(),
+            request: Request::get(address.to_string(), step.path.clone()).into(),
             client_cpus: self.placement.client.clone(),
             null_server_cpu: self.placement.null_server_cpu(),
             seed: SEED,

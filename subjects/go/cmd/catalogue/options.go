@@ -120,7 +120,7 @@ func parseOptions(args []string) (options, error) {
 	flags.BoolVar(&o.prefork, "prefork", o.prefork, "")
 	flags.Func("children", "", settings.Number(&o.children, 1, childrenMax))
 	flags.Func("child-procs", "", settings.Number(&o.childProcs, 1, procsMax))
-	flags.Func("pprof", "", o.setPprof)
+	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
 	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
 	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
 	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
@@ -162,16 +162,4 @@ func (o *options) checkTogether(given map[string]bool) error {
 			"read-buffer", "write-buffer"),
 		needs(lastPprof <= settings.PortMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),
 	)
-}
-
-func (o *options) setPprof(text string) error {
-	if text == "off" {
-		o.pprof = false
-		return nil
-	}
-	o.pprof = true
-	if err := settings.Number(&o.pprofPort, 0, settings.PortMax)(text); err != nil {
-		return fmt.Errorf("%w, or off", err)
-	}
-	return nil
 }

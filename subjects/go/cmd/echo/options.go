@@ -103,7 +103,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("buffer-pool", "", parsed(&o.grpc.Pool, grpc.ParsePool))
 	flags.Func("gogc", "", o.gogc.Parse)
 	flags.Func("memory-limit", "", settings.Number(&o.memoryLimit, memoryMin, memoryMax))
-	flags.Func("pprof", "", o.setPprof)
+	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
 	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
 	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
 	flags.BoolVar(&o.version, "version", o.version, "")
@@ -128,18 +128,6 @@ func parseOptions(args []string) (options, error) {
 		}
 	})
 	return o, errors.Join(unfit...)
-}
-
-func (o *options) setPprof(text string) error {
-	if text == "off" {
-		o.pprof = false
-		return nil
-	}
-	o.pprof = true
-	if err := settings.Number(&o.pprofPort, 0, settings.PortMax)(text); err != nil {
-		return fmt.Errorf("%w, or off", err)
-	}
-	return nil
 }
 
 // parsed reads a value by a function that gives it.

@@ -1,0 +1,66 @@
+//! Loads that tests drive, with each way of waiting that there is.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
+use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_sys::io::uring_available;
+use wallfinder_wire::Exchange;
+
+/// A closed loop of one lane: 100 ms of warm-up, 400 ms that count.
+pub(crate) fn spec(
+    address: SocketAddr,
+    request: Exchange,
+    connections: u32,
+    depth: u32,
+) -> StepSpec {
+    StepSpec {
+        load: Load {
+            connections,
+            in_flight_per_connection: depth,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos::from_millis(100),
+            stop: Stop {
+                after: Nanos::from_millis(400),
+                requests: None,
+            },
+            timeout: Nanos::from_secs(5),
+            connection_per_request: false,
+            method: request.method(),
+            header_names: request.header_names(),
+            body_bytes: request.body_bytes(),
+            inflate: false,
+        },
+        address,
+        request,
+        cpus: Vec::new(),
+        io: IoChoice::Epoll,
+        seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
+        under_quota: false,
+    }
+}
+
+/// epoll, and io_uring where there is one.
+pub(crate) fn ways() -> Vec<IoChoice> {
+    match uring_available() {
+        Ok(()) => vec![IoChoice::Epoll, IoChoice::Uring],
+        Err(why) => {
+            println!("skipped with io_uring: {why}");
+            vec![IoChoice::Epoll]
+        }
+    }
+}
+
+/// Runs in each way, and checks what came of it.
+pub(crate) fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
+    for io in ways() {
+        spec.io = io;
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+        assert!(measured.counts.balanced());
+        check(&measured);
+    }
+}
