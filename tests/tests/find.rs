@@ -22,6 +22,9 @@ fn has_apparatus() -> bool {
     has
 }
 
+/// Short ones: these tests ask whether all happens that should, and not how sure it makes.
+const WINDOW: &str = "300ms";
+
 fn squeezed(record: &Value) -> &Value {
     let steps = record["steps"].as_array().unwrap();
     steps
@@ -41,6 +44,8 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
         "find",
         "--effort",
         "quick",
+        "--window",
+        WINDOW,
         "--subject",
         "catalogue",
         "--link",
@@ -145,6 +150,8 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
         "find",
         "--effort",
         "quick",
+        "--window",
+        WINDOW,
         "--subject",
         "knownwall",
         "-c",
@@ -169,7 +176,7 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
     assert_eq!(things_of_ours(), Vec::<String>::new());
 }
 
-/// Rounds of the experiment last twenty seconds, and the server is started anew after two.
+/// The server is started anew after two rounds.
 #[test]
 fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
     let _turn = alone();
@@ -179,6 +186,8 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
     let place = Place::new();
     let args = [
         "find",
+        "--window",
+        WINDOW,
         "--subject",
         "knownwall --spin-us 200",
         "-c",
@@ -253,6 +262,8 @@ fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
         "find",
         "--effort",
         "quick",
+        "--window",
+        WINDOW,
         "--subject",
         "knownwall --permits 4 --permit-sleep-us 5000",
         "-c",
@@ -346,6 +357,8 @@ fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
         "find",
         "--effort",
         "quick",
+        "--window",
+        WINDOW,
         "-c",
         "16",
         "-m",
@@ -401,7 +414,9 @@ fn without_privilege_find_proves_less_and_says_what_is_missing() {
         "--bounding-set=-all",
         "--inh-caps=-all",
     ];
-    let args = ["find", "--effort", "quick", "-c", "8", "-q", &url];
+    let args = [
+        "find", "--effort", "quick", "--window", WINDOW, "-c", "8", "-q", &url,
+    ];
     let ran = place
         .start_as(&wrapper, &args)
         .wait(Duration::from_secs(120))
@@ -439,6 +454,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
             "fast",
         ),
         (&["find", url, "--server-quota", "0"], "server-quota"),
+        (&["find", url, "--window", "50ms"], "100ms"),
         (&["ab", url, "--rounds", "2"], "rounds"),
         (&["ab", url, "--path", "/a"], "--path"),
         (&["ab", url, "--subject-b", "catalogue"], "--subject"),

@@ -302,6 +302,12 @@ pub(crate) struct FindFlags {
     #[arg(long, value_enum, default_value = "normal")]
     pub(crate) effort: EffortFlag,
 
+    /// Length of each measured window, 100ms to 30s; without it long enough for a thousand
+    /// answers, within what the effort has time for. Longer ones steady a server that works in
+    /// bursts.
+    #[arg(long, value_name = "TIME", value_parser = window)]
+    pub(crate) window: Option<Nanos>,
+
     /// Predict a change, such as downlink=2 (twice the rate), server-speed=1.5, bytes=0.5.
     #[arg(long, value_name = "RESOURCE=FACTOR")]
     pub(crate) what_if: Vec<String>,
@@ -529,6 +535,15 @@ fn cores(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(cores) if (0.01..=4096.0).contains(&cores) => Ok(cores),
         _ => Err("a number of cores from 0.01 on, such as 0.5".into()),
+    }
+}
+
+/// Shorter ones end before anything settles; longer ones are another effort.
+fn window(text: &str) -> Result<Nanos, String> {
+    let window: Nanos = text.parse().map_err(|why| format!("{why}"))?;
+    match (Nanos::from_millis(100)..=Nanos::from_secs(30)).contains(&window) {
+        true => Ok(window),
+        false => Err("between 100ms and 30s".to_owned()),
     }
 }
 

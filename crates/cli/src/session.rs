@@ -2,7 +2,7 @@
 //! the record is whole or says what is missing.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{
     ExperimentAudience, ExperimentOrder, Progress, Restart, experiment,
@@ -12,7 +12,7 @@ use wallfinder_judge::proof;
 use wallfinder_model::experiment::{Condition, Effort, Experiment, OutOfReach, Setting};
 use wallfinder_model::record::{Interval, SCHEMA};
 use wallfinder_model::telemetry::Sample;
-use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
+use wallfinder_model::{Caveat, Environment, Nanos, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
 use wallfinder_stage::driver::DriverSpec;
@@ -143,6 +143,7 @@ impl Session {
             step,
             base,
             effort: how.effort,
+            window: how.window.map(|window| Duration::from_nanos(window.0)),
             seed: how.seed,
             levers: how.levers,
             out_of_reach: how.out_of_reach,
@@ -224,6 +225,7 @@ impl Session {
 /// What is to be squeezed, and how much time that may take.
 pub(crate) struct Proof {
     pub(crate) effort: Effort,
+    pub(crate) window: Option<Nanos>,
     pub(crate) seed: u64,
     pub(crate) levers: Vec<Box<dyn Lever>>,
     pub(crate) out_of_reach: Vec<OutOfReach>,

@@ -3,20 +3,22 @@
 //! The driver is a child process; the probes watch it as they watch our lanes. When its
 //! load begins and ends is read off the link, since a driver takes its time to start and
 //! to report. Throughput is the driver's own word where its report is understood; else it
-//! is counted on the wire: bytes of payload over the bytes of one exchange, which a few
-//! requests of our own have measured before.
+//! is counted on the wire: bytes of payload over the bytes of one exchange. Those are read
+//! off some packets of the driver's own; where that cannot be had, a few requests of ours
+//! have measured them before.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run as drive};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
+use wallfinder_probe::overhear;
 use wallfinder_probe::sample::{Sampler, Series};
-use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverSpec};
+use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverKind, DriverSpec};
 use wallfinder_stage::report::{DriverReport, Latency};
 use wallfinder_sys::clock;
 
@@ -25,6 +27,10 @@ use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
 
 /// How often a driver is looked at, and a slice is shown.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A driver's packets are weighed once it has had this long to begin.
+const OVERHEAR_AFTER: Duration = Duration::from_millis(500);
+/// How long it is listened to at most.
+const OVERHEAR_FOR: Duration = Duration::from_millis(300);
 /// Requests of our own that measure one exchange.
 const EXCHANGES: u64 = 16;
 /// Bytes of Ethernet, IPv4 and TCP (with timestamps) in front of each segment's payload.
@@ -45,16 +51,16 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The same, as heavy as the driver's own report makes it: its requests have other
-    /// header fields than ours.
-    pub(crate) fn as_reported(self, measured: &Step, order: &StepOrder) -> Exchange {
+    /// The same, as heavy as it was in a step that was measured: by the driver's own report,
+    /// or by its own packets. Its requests have other header fields than ours.
+    pub(crate) fn as_measured(self, measured: &Step, order: &StepOrder) -> Exchange {
         let telemetry = &measured.telemetry;
         let answers = measured.throughput * telemetry.window_ns as f64 / 1e9;
         let Some(link) = &telemetry.link else {
             return self;
         };
         let payload_bytes = link_payload(&link.totals, order) / answers.max(1.0);
-        if measured.driver.throughput_from != "report" || payload_bytes <= 0.0 {
+        if payload_bytes <= 0.0 {
             return self;
         }
         Exchange {
@@ -72,7 +78,7 @@ pub(crate) fn run(
     signals: &Arc<Signals>,
     audience: &mut dyn Audience,
 ) -> Result<Step, ConductError> {
-    let exchange = weigh(order)?;
+    let mut exchange = weigh(order)?;
     let mut step = blank(order);
     step.load = spec.load();
     step.load.timeout = Nanos(step.load.timeout.0.max(1));
@@ -87,8 +93,17 @@ pub(crate) fn run(
     step.started_utc = utc_of(zero_ns);
     let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;
     audience.begins(&step);
+    let overhear_at = Instant::now() + OVERHEAR_AFTER;
+    let mut may_overhear = spec.kind() == DriverKind::Other;
     while driver.poll() {
         std::thread::sleep(LOOK_EVERY);
+        if may_overhear && Instant::now() >= overhear_at {
+            may_overhear = false;
+            match overheard(order, driver.pid()) {
+                Ok(weight) => exchange = weight,
+                Err(why) => step.caveats.push(Caveat::Note { text: why }),
+            }
+        }
         if signals.stop.load(Ordering::Relaxed) {
             driver.interrupt();
         }
@@ -123,6 +138,24 @@ pub(crate) fn run(
     }
     step.in_flight_mean = step.load.in_flight_max() as f64;
     Ok(step)
+}
+
+/// What one exchange of the driver's weighs, by its own packets; or why we weigh our own.
+fn overheard(order: &StepOrder, driver_pid: u32) -> Result<Exchange, String> {
+    let why = match overhear::weight(order.address, driver_pid, OVERHEAR_FOR) {
+        Ok(Some(weight)) => {
+            return Ok(Exchange {
+                payload_bytes: weight.request_bytes + weight.answer_bytes,
+                answer_bytes: weight.answer_bytes,
+            });
+        }
+        Ok(None) => "no HTTP/1 was recognised in them".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(format!(
+        "throughput is counted on the wire as if the driver's requests were as long as ours: \
+         its own packets could not be weighed ({why})"
+    ))
 }
 
 /// Starts a driver where the client is to be, and watches it.

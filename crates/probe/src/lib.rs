@@ -1,14 +1,15 @@
 //! What a host, a process, a link and its sockets do during a step.
 //!
-//! The probe looks and never touches: it reads `/proc`, `/sys`, netlink and control groups, needs
-//! no privilege, sees more with it, and says what it could not see. It does not judge; it fills the
-//! shapes of `wallfinder_model::telemetry` and `wallfinder_model::environment`.
+//! The probe looks and never touches: it reads `/proc`, `/sys`, netlink, control groups and
+//! packets, needs no privilege, sees more with it, and says what it could not see. It does not
+//! judge; it fills the shapes of `wallfinder_model::telemetry` and `wallfinder_model::environment`.
 //!
 //! ```text
 //! discover     who serves an address, with its family of processes        → Family, or why not
 //! environment  the fingerprint of the machine                             → Environment
 //! sample       a thread that reads cumulative counters, tick by tick      → Series → Telemetry, caveats
 //! sockets      sock_diag: the kernel's chronographs of a port's sockets   → SocketsSummary
+//! overhear     what somebody else's exchanges weigh, from packets             → Weight
 //! parse        bytes to numbers; pure
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 pub mod discover;
 pub mod environment;
+pub mod overhear;
 pub mod parse;
 pub mod sample;
 pub mod sockets;

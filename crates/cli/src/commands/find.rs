@@ -58,7 +58,8 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut connections = flags
         .connections
         .unwrap_or(if ramped { RAMP_FIRST } else { 64 });
-    let first = order(connections, base_window(effort))?;
+    let base_window = base_window(effort, flags.window);
+    let first = order(connections, base_window)?;
     precheck::check(&first.load, &first.address).map_err(Failed::run)?;
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
@@ -70,14 +71,14 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         if session.interrupted() {
             return Ok(None);
         }
-        let mut at_ceiling = order(connections, base_window(effort))?;
+        let mut at_ceiling = order(connections, base_window)?;
         at_ceiling.index = session.record.steps.len() as u32;
         at_ceiling.load.warmup = Nanos::from_millis(500);
         at_ceiling.calibrate = (!target.no_calibrate).then_some(CALIBRATE_FOR);
         let backend_s = sight::cpu_seconds(&target.backend_pid);
         session.step(&at_ceiling)?;
         let backend_s = sight::cpu_seconds(&target.backend_pid) - backend_s;
-        let loaded = [at_ceiling.load.warmup, base_window(effort)];
+        let loaded = [at_ceiling.load.warmup, base_window];
         let loaded_s: f64 = loaded.map(Nanos::as_secs_f64).iter().sum();
         if session.interrupted() {
             return Ok(None);
@@ -117,7 +118,11 @@ fn effort(flag: EffortFlag) -> Effort {
     }
 }
 
-fn base_window(effort: Effort) -> Nanos {
+/// Where windows are as long as somebody wants, what they are compared with is four of them.
+fn base_window(effort: Effort, window: Option<Nanos>) -> Nanos {
+    if let Some(Nanos(window)) = window {
+        return Nanos(4 * window);
+    }
     match effort {
         Effort::Quick => Nanos::from_secs(2),
         Effort::Normal => Nanos::from_secs(3),
@@ -268,6 +273,7 @@ fn proof_of(
     });
     Proof {
         effort,
+        window: flags.window,
         seed: flags.target.seed,
         levers: reach.levers,
         out_of_reach: reach.out_of_reach,

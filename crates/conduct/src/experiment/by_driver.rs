@@ -71,7 +71,7 @@ impl Foreign {
             url: url.to_owned(),
             environment: environment.clone(),
             signals: Arc::clone(signals),
-            exchange: foreign_step::weigh(order)?.as_reported(base, order),
+            exchange: foreign_step::weigh(order)?.as_measured(base, order),
             in_flight: base.load.in_flight_max() as f64,
             long: match spec.load().stop.after.0 {
                 // A command that is not understood was given this much, if it takes a time.

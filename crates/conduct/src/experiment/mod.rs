@@ -48,6 +48,8 @@ pub struct ExperimentOrder<'o> {
     pub base: &'o Step,
     /// How much time it may take.
     pub effort: Effort,
+    /// How long a window is to be; by the effort and the base without it.
+    pub window: Option<Duration>,
     /// Seed of the order of windows.
     pub seed: u64,
     /// Levers of the apparatus.
@@ -178,7 +180,7 @@ pub fn experiment(
         source: None,
         of_source: 0,
         hands,
-        times: Times::of(order.base, order.effort),
+        times: Times::of(order.base, order.effort, order.window),
         signals,
         audience,
         restart: order.restart.map(|restart| restart as &mut dyn Restart),
@@ -249,12 +251,13 @@ struct Times {
 
 impl Times {
     /// Long enough for a thousand answers, and washed out five times as long as the slow
-    /// ones take.
-    fn of(base: &Step, effort: Effort) -> Times {
+    /// ones take. Who names a window gets it, and washes out at most half as long where
+    /// nothing is slow.
+    fn of(base: &Step, effort: Effort, window: Option<Duration>) -> Times {
         const ANSWERS_MIN: f64 = 1_000.0;
         const WASH_OUT_MAX_S: f64 = 2.0;
-        let (wash_out_s, window_s, window_max_s) = match effort {
-            Effort::Quick => (0.35, 0.75, 1.25),
+        let (wash_out_s, window_s, window_max_s): (f64, f64, f64) = match effort {
+            Effort::Quick => (0.35, 0.8, 1.3),
             Effort::Normal => (0.5, 1.0, 2.0),
             Effort::Thorough => (0.5, 1.5, 4.0),
         };
@@ -265,18 +268,29 @@ impl Times {
             .unwrap_or(0) as f64
             / 1e9;
         let answers_s = ANSWERS_MIN / base.throughput.max(1.0);
-        let seconds = |least: f64, wanted: f64, most: f64| {
-            Duration::from_secs_f64(wanted.clamp(least, most.max(least)))
+        let within = |least: f64, wanted: f64, most: f64| wanted.clamp(least, most.max(least));
+        let wash_out_s = match window {
+            Some(window) => wash_out_s.min(window.as_secs_f64() / 2.0),
+            None => wash_out_s,
         };
+        let wash_out_s = within(wash_out_s, 5.0 * p99_s, WASH_OUT_MAX_S);
+        let window_s = within(window_s, answers_s, window_max_s);
         Times {
-            wash_out: seconds(wash_out_s, 5.0 * p99_s, WASH_OUT_MAX_S),
-            window: seconds(window_s, answers_s, window_max_s),
+            wash_out: Duration::from_secs_f64(wash_out_s),
+            window: window.unwrap_or(whole_periods(window_s)),
         }
     }
 
     fn each(self) -> Duration {
         self.wash_out + self.window
     }
+}
+
+/// A processor's time under a quota comes in bursts, one in each period: a window that holds
+/// whole periods holds whole bursts.
+fn whole_periods(seconds: f64) -> Duration {
+    const PERIOD_MS: f64 = 100.0;
+    Duration::from_millis((seconds * 1e3 / PERIOD_MS).ceil() as u64 * PERIOD_MS as u64)
 }
 
 /// A sleep of some milliseconds that takes so long: everything stood still, by a debugger, a

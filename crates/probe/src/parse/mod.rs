@@ -16,6 +16,7 @@
 //! netlink    message and attribute framing (RFC 3549)
 //! link       rtnetlink: interfaces, queueing disciplines, classes, routes
 //! sockets    sock_diag: inet sockets with TCP_INFO
+//! segment    TCP in packets, HTTP/1 exchanges in it
 //! ```
 
 pub mod cgroup;
@@ -24,6 +25,7 @@ pub mod link;
 pub mod netlink;
 pub mod network;
 pub mod process;
+pub mod segment;
 pub mod sockets;
 
 #[cfg(test)]
