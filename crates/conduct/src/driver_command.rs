@@ -63,6 +63,28 @@ pub fn driver_command(
             "{program} --no-tui -c {connections} -z {seconds}s {more} {{url}}"
         )),
         "oha" => Err("oha does not pipeline".to_owned()),
+        "echo-client" if depth > 1 && arguments.first().is_none_or(|word| word != "grpc") => Err(
+            "echo-client has one request at a time on a connection, except over gRPC".to_owned(),
+        ),
+        "echo-client" => {
+            let clients = connections.saturating_mul(depth);
+            let stop = match load.stop.requests {
+                Some(requests) => {
+                    format!(
+                        "--requests {}",
+                        requests.div_ceil(u64::from(clients.max(1)))
+                    )
+                }
+                None => format!("--duration {seconds}s"),
+            };
+            let sharing = match depth {
+                1 => String::new(),
+                depth => format!("--clients-per-channel {depth}"),
+            };
+            Ok(format!(
+                "{program} {more} --clients {clients} {sharing} {stop} {{url}}"
+            ))
+        }
         _ => Err(format!(
             "how to make {program} hold a given load is not known; name it with --driver"
         )),
@@ -107,6 +129,25 @@ mod tests {
             assert_eq!(understood.stop.after, Nanos::from_secs(4), "{command}");
         }
         assert!(command("oha", 2).is_err());
+        let of_echo = |protocol: &str, load: &Load| {
+            let arguments = [protocol.to_owned()];
+            let command = driver_command("echo-client", &arguments, load, &scratch)?;
+            let spec = wallfinder_stage::driver::DriverSpec::parse(&command).unwrap();
+            let told = spec.load();
+            let essence = (told.connections, told.in_flight_per_connection, told.stop);
+            Ok::<_, String>(essence)
+        };
+        let four_seconds = Stop {
+            after: Nanos::from_secs(4),
+            requests: None,
+        };
+        assert_eq!(of_echo("tcp", &load(1)), Ok((50, 1, four_seconds)));
+        assert_eq!(of_echo("grpc", &load(8)), Ok((50, 8, four_seconds)));
+        assert!(of_echo("rest", &load(8)).is_err());
+        let mut counted = load(1);
+        counted.stop.requests = Some(50_000);
+        let told = of_echo("rest", &counted).unwrap().2;
+        assert_eq!((told.requests, told.after), (Some(50_000), Nanos(0)));
         assert!(command("curl", 1).is_err());
         let mut open = load(1);
         open.arrival = Arrival::Constant { rate: Rate(5.0) };

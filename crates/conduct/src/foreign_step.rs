@@ -123,6 +123,7 @@ pub(crate) fn run(
         }
     };
     fill(&mut step, order, series, exchange);
+    let in_flight = report.as_ref().and_then(|report| report.in_flight);
     match report {
         Some(report) => take_word(&mut step, &report, exchange),
         None if step.throughput <= 0.0 => {
@@ -136,7 +137,7 @@ pub(crate) fn run(
         }
         None => {}
     }
-    step.in_flight_mean = step.load.in_flight_max() as f64;
+    step.in_flight_mean = in_flight.map_or(step.load.in_flight_max() as f64, f64::from);
     Ok(step)
 }
 
@@ -342,6 +343,8 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
         step.driver.latency_from_due = latency.from_due;
         let histogram = quantiles_only(latency, report.requests);
         if latency.from_due {
+            let service = report.service.as_ref();
+            step.service = service.map(|service| quantiles_only(service, report.requests));
             step.latency = Some(histogram);
         } else {
             // Counted from sending: a service time, shown as latency where there is none.

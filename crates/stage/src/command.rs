@@ -9,8 +9,17 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// The load generator that comes with the tool, and is built with its subjects.
+pub const ECHO_CLIENT: &str = "echo-client";
 /// Names of the subjects that come with the tool.
-pub const BUILT_IN: &[&str] = &["catalogue", "content", "echo", "baremetal", "knownwall"];
+pub const BUILT_IN: &[&str] = &[
+    "catalogue",
+    "content",
+    "echo",
+    "echo-rs",
+    "knownwall",
+    ECHO_CLIENT,
+];
 /// Names a folder in which built-in subjects are looked for first.
 pub const SUBJECTS_VARIABLE: &str = "WALLFINDER_SUBJECTS";
 
@@ -39,7 +48,7 @@ pub enum CommandError {
     },
     /// A word holds a zero byte.
     ZeroByte,
-    /// A built-in subject is not there.
+    /// A subject, or a driver, that comes with the tool is not there.
     NotBuilt {
         /// Its name.
         name: String,
@@ -67,7 +76,10 @@ impl fmt::Display for CommandError {
             }
             CommandError::ZeroByte => f.write_str("the command holds a zero byte"),
             CommandError::NotBuilt { name, looked_in } => {
-                write!(f, "the built-in subject `{name}` is not built (looked in ")?;
+                write!(
+                    f,
+                    "`{name}` comes with Wallfinder and is not built (looked in "
+                )?;
                 for (nth, path) in looked_in.iter().enumerate() {
                     let comma = if nth > 0 { ", " } else { "" };
                     write!(f, "{comma}{}", path.display())?;

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // PortMax is the highest TCP port.
@@ -45,6 +46,33 @@ func OneOf(into *string, names []string) func(string) error {
 			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
 		}
 		*into = text
+		return nil
+	}
+}
+
+// Span reads a time within bounds, such as 10s or 500ms; a plain number is seconds.
+func Span(into *time.Duration, shortest, longest time.Duration) func(string) error {
+	return func(text string) error {
+		span, err := time.ParseDuration(text)
+		if err != nil {
+			span, err = time.ParseDuration(text + "s")
+		}
+		if err != nil || span < shortest || span > longest {
+			return fmt.Errorf("must be a time such as 10s, from %s to %s", shortest, longest)
+		}
+		*into = span
+		return nil
+	}
+}
+
+// Parsed reads a value by a function that gives it.
+func Parsed[T any](into *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) error {
+		value, err := parse(text)
+		if err != nil {
+			return err
+		}
+		*into = value
 		return nil
 	}
 }

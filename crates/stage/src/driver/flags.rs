@@ -13,6 +13,7 @@ pub(super) enum Means {
     Lanes,
     Duration,
     Requests,
+    RequestsPerClient,
     Rate,
     RatePerConnection,
     Warmup,
@@ -23,6 +24,7 @@ pub(super) enum Means {
     Header,
     Body,
     BodyFile,
+    BodyBytes,
     Url,
     /// A connection for each request, or not any more.
     ConnectionPerRequest(bool),
@@ -72,7 +74,7 @@ pub(super) enum Style {
 
 pub(super) fn style(kind: DriverKind) -> Style {
     match kind {
-        DriverKind::Hey | DriverKind::Vegeta => Style::Go,
+        DriverKind::Hey | DriverKind::Vegeta | DriverKind::EchoClient => Style::Go,
         _ => Style::Getopt,
     }
 }
@@ -90,6 +92,7 @@ pub(super) fn of(kind: DriverKind) -> &'static [Flag] {
         DriverKind::Hey => HEY,
         DriverKind::Bombardier => BOMBARDIER,
         DriverKind::Vegeta => VEGETA,
+        DriverKind::EchoClient => ECHO_CLIENT,
         DriverKind::Other => &[],
     }
 }
@@ -490,4 +493,20 @@ const VEGETA: &[Flag] = &[
     value(&["-root-certs", "-unix-socket", "-workers"], Else),
     switch(&["-keepalive"], ConnectionPerRequest(false)),
     value(&["-proxy-header"], Secret),
+];
+
+const ECHO_CLIENT: &[Flag] = &[
+    value(&["-clients"], Connections),
+    value(&["-clients-per-channel"], InFlight),
+    value(&["-requests"], RequestsPerClient),
+    value(&["-duration"], Duration),
+    value(&["-timeout"], Timeout),
+    value(&["-payload"], BodyBytes),
+    // What a semaphore leaves in flight stands in the report.
+    value(&["-semaphore", "-answer", "-latencies"], Else),
+    value(&["-transport", "-idle-connections", "-body"], Else),
+    value(&["-read-buffer", "-write-buffer", "-buffer-pool"], Else),
+    value(&["-window", "-connection-window"], Else),
+    value(&["-gogc", "-memory-limit"], Else),
+    value(&["-pprof", "-mutex-fraction", "-block-rate"], Else),
 ];

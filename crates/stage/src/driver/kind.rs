@@ -30,13 +30,15 @@ pub enum DriverKind {
     Bombardier,
     /// <https://github.com/tsenart/vegeta>
     Vegeta,
+    /// The Go clients of the echo subject, which come with the tool.
+    EchoClient,
     /// Any other command: observed, and its output not understood.
     Other,
 }
 
 impl DriverKind {
     /// Those whose reports are understood.
-    pub const KNOWN: [DriverKind; 11] = [
+    pub const KNOWN: [DriverKind; 12] = [
         DriverKind::Autocannon,
         DriverKind::Wrk,
         DriverKind::Wrk2,
@@ -48,6 +50,7 @@ impl DriverKind {
         DriverKind::Hey,
         DriverKind::Bombardier,
         DriverKind::Vegeta,
+        DriverKind::EchoClient,
     ];
 
     /// Its name, as its program is called.
@@ -64,6 +67,7 @@ impl DriverKind {
             DriverKind::Hey => "hey",
             DriverKind::Bombardier => "bombardier",
             DriverKind::Vegeta => "vegeta",
+            DriverKind::EchoClient => command::ECHO_CLIENT,
             DriverKind::Other => "other",
         }
     }
@@ -98,11 +102,14 @@ impl DriverKind {
     }
 }
 
-/// Finds a load generator by name: on PATH, then among the Node programs of this folder
-/// and of the workspace's `bench/`.
+/// Finds a load generator by name: one that comes with the tool where subjects stand, any
+/// other on PATH, then among the Node programs of this folder and of the workspace's `bench/`.
 pub fn available(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return command::find(name).ok();
+    }
+    if name == command::ECHO_CLIENT {
+        return command::find_subject(name).ok().map(|found| found.path);
     }
     command::on_path(name).or_else(|| {
         let executable = env::current_exe().unwrap_or_default();

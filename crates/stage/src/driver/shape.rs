@@ -236,6 +236,11 @@ fn defaults(kind: DriverKind) -> Shape {
             timeout: Some(Nanos::from_secs(30)),
             ..shape
         },
+        DriverKind::EchoClient => Shape {
+            method: "POST".into(),
+            body_bytes: Some(64),
+            ..with(1, None, 0, 1000, 30)
+        },
         DriverKind::Other => Shape {
             in_flight_per_connection: None,
             body_bytes: None,
@@ -257,10 +262,18 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
         let connections = shape.connections.unwrap_or(1).max(1);
         shape.in_flight_per_connection = Some(total.div_ceil(connections));
     }
+    let clients = shape.connections.unwrap_or(1);
+    if kind == DriverKind::EchoClient {
+        // Clients share connections, and requests are counted by client.
+        shape.requests = shape.requests.map(|n| n.saturating_mul(clients.into()));
+        let sharing = shape.in_flight_per_connection.unwrap_or(1).max(1);
+        shape.connections = Some(clients / sharing);
+    }
+    let each = count(Means::RequestsPerClient).map(|n| n.saturating_mul(clients.into()));
     set_stop(
         kind,
         &mut shape,
-        count(Means::Requests),
+        count(Means::Requests).or(each),
         span(Means::Duration),
     );
     shape.warmup = span(Means::Warmup);
@@ -302,6 +315,8 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
             .or_else(|| match kind {
                 // Tools that take a host without a scheme, or a template of ours.
                 DriverKind::K6 | DriverKind::Vegeta | DriverKind::Other => None,
+                // After the protocol.
+                DriverKind::EchoClient => bare.clone().nth(1).cloned(),
                 _ => bare.clone().next_back().cloned(),
             })
     });
@@ -329,6 +344,9 @@ fn set_stop(kind: DriverKind, shape: &mut Shape, count: Option<u64>, span: Optio
 fn set_body(kind: DriverKind, shape: &mut Shape, reading: &Reading) {
     if let Some(body) = reading.value(Means::Body) {
         shape.body_bytes = Some(body.len() as u64);
+    }
+    if let Some(bytes) = reading.value(Means::BodyBytes) {
+        shape.body_bytes = count_of(bytes);
     }
     if let Some(file) = reading.value(Means::BodyFile) {
         let metadata = std::fs::metadata(file.trim_start_matches('@'));
@@ -490,6 +508,21 @@ mod tests {
                 n(500),
                 Some(100.0),
             ),
+            ("echo-client tcp", 1, 1, n(1000), None),
+            (
+                "echo-client rest --clients 50 --requests=20 http://h/",
+                50,
+                1,
+                n(1000),
+                None,
+            ),
+            (
+                "echo-client grpc -clients 100 -clients-per-channel 20 -duration 10s h:1",
+                5,
+                20,
+                s(10),
+                None,
+            ),
         ] {
             let expected = (Some(connections), Some(in_flight), stop, rate);
             assert_eq!(essence(command), expected, "{command}");
@@ -527,6 +560,8 @@ mod tests {
         assert!(!shape_of("vegeta attack -keepalive").connection_per_request);
         assert_eq!(shape_of("ab -i http://h/").method, "HEAD");
         assert_eq!(shape_of("hey -t 0 http://h/").timeout, None);
+        let shape = shape_of("echo-client tcp --payload 65536 --semaphore 50");
+        assert_eq!((shape.url, shape.body_bytes), (None, Some(65_536)));
     }
 
     proptest! {

@@ -117,6 +117,9 @@ impl DriverSpec {
 
     /// The program's file.
     pub(super) fn program(&self) -> Result<PathBuf, CommandError> {
+        if self.line.program == command::ECHO_CLIENT {
+            return command::find_subject(&self.line.program).map(|found| found.path);
+        }
         let not_found = || CommandError::NotFound {
             program: self.line.program.clone(),
         };
@@ -360,6 +363,14 @@ mod tests {
             (
                 "mine --to={address} --path {url}",
                 "--to=127.0.0.1:8083 --path http://127.0.0.1:8083/read?a=b",
+            ),
+            (
+                "echo-client tcp --clients 5",
+                "tcp --clients 5 http://127.0.0.1:8083/read?a=b",
+            ),
+            (
+                "echo-client grpc {address} --clients 5",
+                "grpc 127.0.0.1:8083 --clients 5",
             ),
             ("mine", ""),
             (

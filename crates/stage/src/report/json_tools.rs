@@ -1,4 +1,4 @@
-//! Tools that report in JSON: autocannon, oha, k6, ghz, bombardier, vegeta.
+//! Tools that report in JSON: autocannon, oha, k6, ghz, bombardier, vegeta, and echo-client.
 
 use std::collections::BTreeMap;
 
@@ -401,5 +401,68 @@ pub(super) fn vegeta(report: &[u8]) -> Result<DriverReport, Unread> {
         }
     }
     out.latency = latency.unless_empty();
+    Ok(out)
+}
+
+/// One object on a line, all in nanoseconds. With a semaphore, latency is counted from asking
+/// for a permit, and service time from sending.
+pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
+    #[derive(Deserialize)]
+    struct Report {
+        echo_client: String,
+        clients: u32,
+        connections: u32,
+        in_flight: u32,
+        answered: u64,
+        failures: BTreeMap<String, u64>,
+        duration_ns: u64,
+        throughput: f64,
+        latency: Option<Spread>,
+        service: Option<Spread>,
+    }
+    #[derive(Deserialize)]
+    struct Spread {
+        mean_ns: f64,
+        stdev_ns: f64,
+        min_ns: u64,
+        max_ns: u64,
+        quantiles_ns: BTreeMap<String, f64>,
+    }
+    let spread = |spread: Spread, from_due| {
+        let mut latency = Latency {
+            mean_ns: Some(spread.mean_ns),
+            stdev_ns: Some(spread.stdev_ns),
+            min_ns: Some(spread.min_ns),
+            max_ns: Some(spread.max_ns),
+            from_due,
+            ..Latency::default()
+        };
+        for (name, ns) in spread.quantiles_ns {
+            latency.quantile(name, ns);
+        }
+        latency.unless_empty()
+    };
+    let r: Report = json("echo-client", report)?;
+    let mut out = DriverReport {
+        version: Some(format!("echo-client {}", r.echo_client)),
+        requests: r.answered,
+        headline: Some(r.throughput),
+        throughput: r.throughput,
+        duration_ns: Some(r.duration_ns),
+        connections: Some(r.connections),
+        in_flight_per_connection: Some(r.clients.div_ceil(r.connections.max(1))),
+        in_flight: (r.in_flight != r.clients).then_some(r.in_flight),
+        ..DriverReport::default()
+    };
+    for (class, count) in r.failures {
+        out.fail(&class, count);
+        // An answer, of a status that is none of the good ones.
+        if class.starts_with("status.") {
+            add(&mut out.requests, count);
+        }
+    }
+    let waited = r.service.is_some();
+    out.latency = r.latency.and_then(|latency| spread(latency, waited));
+    out.service = r.service.and_then(|service| spread(service, false));
     Ok(out)
 }

@@ -37,6 +37,8 @@ pub struct DriverReport {
     pub duration_ns: Option<u64>,
     /// Latency as the tool counts it.
     pub latency: Option<Latency>,
+    /// Time from sending, where the tool tells it beside a latency from when a request was due.
+    pub service: Option<Latency>,
     /// Bytes received.
     pub bytes_in: Option<u64>,
     /// Bytes sent.
@@ -45,6 +47,8 @@ pub struct DriverReport {
     pub connections: Option<u32>,
     /// Requests in flight on one connection.
     pub in_flight_per_connection: Option<u32>,
+    /// Requests in flight over all connections, where that is not their product.
+    pub in_flight: Option<u32>,
 }
 
 /// A distribution as far as a tool tells it.
@@ -140,7 +144,7 @@ impl DriverReport {
 
     /// Refuses numbers that no run can have.
     fn checked(self) -> Result<DriverReport, Unread> {
-        let latency = self.latency.iter();
+        let latency = self.latency.iter().chain(&self.service);
         let mut floats = latency.flat_map(|l| [l.mean_ns, l.stdev_ns]).flatten();
         let sane = |number: f64| number.is_finite() && number >= 0.0;
         if sane(self.throughput) && floats.all(sane) && self.headline.is_none_or(sane) {
@@ -199,6 +203,7 @@ pub fn parse(kind: DriverKind, report: &[u8], stderr: &[u8]) -> Result<DriverRep
         DriverKind::Ghz => json_tools::ghz(report),
         DriverKind::Bombardier => json_tools::bombardier(report),
         DriverKind::Vegeta => json_tools::vegeta(report),
+        DriverKind::EchoClient => json_tools::echo_client(report),
         DriverKind::Wrk | DriverKind::Wrk2 => text_tools::wrk(report),
         DriverKind::H2load => text_tools::h2load(report),
         DriverKind::Ab => text_tools::ab(report),

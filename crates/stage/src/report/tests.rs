@@ -10,7 +10,11 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn kind_of(name: &str) -> DriverKind {
-    DriverKind::of_program(name.split('-').next().unwrap_or_default())
+    let is_of = |kind: &DriverKind| {
+        name.strip_prefix(kind.name())
+            .is_some_and(|rest| rest.starts_with('-'))
+    };
+    DriverKind::KNOWN.into_iter().find(is_of).expect(name)
 }
 
 fn report(name: &str) -> DriverReport {
@@ -52,6 +56,8 @@ fn runs_without_failures_are_read() {
         ("hey-z", 500, 495),
         ("bombardier-ok", 70_919, 35_455),
         ("vegeta-ok", 1_000, 500),
+        ("echo-client-ok", 2_000, 28_907),
+        ("echo-client-semaphore", 2_000, 8_735),
     ] {
         assert_eq!(essence(name), (requests, vec![], throughput), "{name}");
     }
@@ -86,6 +92,18 @@ fn failures_are_told_by_class_and_are_no_throughput() {
         ("bombardier-timeout", 0, &[("timeout.total", 10)], 0),
         ("vegeta-half", 500, &[("status.5xx", 245)], 255),
         ("vegeta-refused", 0, &[("net.refused", 50)], 0),
+        (
+            "echo-client-gone",
+            25_453,
+            &[("net.refused", 36), ("net.reset.wait", 4)],
+            51_402,
+        ),
+        (
+            "echo-client-unavailable",
+            6_068,
+            &[("status.Unavailable", 40)],
+            12_495,
+        ),
     ] {
         let errors: Vec<_> = errors
             .iter()
@@ -116,6 +134,7 @@ fn latencies_come_in_nanoseconds_under_one_set_of_names() {
         ("hey-ok", Some(600_000), Some(7_300_000), 16_600_000),
         ("bombardier-ok", Some(223_000), Some(2_702_000), 17_549_000),
         ("vegeta-ok", Some(206_305), Some(4_316_017), 11_978_886),
+        ("echo-client-ok", Some(120_941), Some(485_525), 877_078),
     ] {
         let latency = report(name).latency.expect(name);
         let quantile = |name: &str| latency.quantiles_ns.get(name).copied();
@@ -171,6 +190,23 @@ fn the_rest_of_a_report_is_read_where_it_is_told() {
         "what oha calls requests per second"
     );
     assert_eq!(report("ab-ok").version.as_deref(), Some("ApacheBench 2.3"));
+    let r = report("echo-client-unavailable");
+    assert_eq!(
+        (r.connections, r.in_flight_per_connection, r.in_flight),
+        (Some(2), Some(2), None)
+    );
+    assert_eq!(r.good(), 6_028);
+}
+
+#[test]
+fn a_semaphore_is_read_on_both_clocks() {
+    let r = report("echo-client-semaphore");
+    assert_eq!((r.connections, r.in_flight), (Some(20), Some(5)));
+    let (latency, service) = (r.latency.expect("there"), r.service.expect("there"));
+    assert!(latency.from_due && !service.from_due);
+    assert_eq!(latency.quantiles_ns["p50"], 1_540_269);
+    assert_eq!(service.quantiles_ns["p50"], 237_194);
+    assert_eq!(report("echo-client-ok").service, None);
 }
 
 #[test]

@@ -95,12 +95,12 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("protocol", "", settings.OneOf(&o.protocol, protocols))
 	flags.StringVar(&o.host, "host", o.host, "")
 	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
-	flags.Func("answer", "", parsed(&o.answer, answer.Parse))
+	flags.Func("answer", "", settings.Parsed(&o.answer, answer.Parse))
 	flags.Func("read-buffer", "", settings.Number(&o.grpc.ReadBuffer, 1, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.grpc.WriteBuffer, 1, bufferMax))
 	flags.Func("window", "", settings.Number(&o.grpc.Window, windowMin, windowMax))
 	flags.Func("connection-window", "", settings.Number(&o.grpc.ConnectionWindow, windowMin, windowMax))
-	flags.Func("buffer-pool", "", parsed(&o.grpc.Pool, grpc.ParsePool))
+	flags.Func("buffer-pool", "", settings.Parsed(&o.grpc.Pool, grpc.ParsePool))
 	flags.Func("gogc", "", o.gogc.Parse)
 	flags.Func("memory-limit", "", settings.Number(&o.memoryLimit, memoryMin, memoryMax))
 	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
@@ -128,16 +128,4 @@ func parseOptions(args []string) (options, error) {
 		}
 	})
 	return o, errors.Join(unfit...)
-}
-
-// parsed reads a value by a function that gives it.
-func parsed[T any](into *T, parse func(string) (T, error)) func(string) error {
-	return func(text string) error {
-		value, err := parse(text)
-		if err != nil {
-			return err
-		}
-		*into = value
-		return nil
-	}
 }

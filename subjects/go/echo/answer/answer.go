@@ -53,3 +53,11 @@ func (k Kind) String() string {
 		return strconv.Itoa(len(k.data))
 	}
 }
+
+// Length is how many bytes the answer to a request of so many carries.
+func (k Kind) Length(request int) int {
+	if k.own {
+		return len(k.data)
+	}
+	return request
+}

@@ -1,0 +1,144 @@
+// Command echo-client is a driver: it loads an echo server over a plain stream,
+// HTTP/1.1 or gRPC by what Go's own libraries offer, so that what they cost a
+// client can be measured and profiled.
+//
+// Standard output carries one line of JSON, once the load has ended; everything
+// else goes to standard error. SIGINT and SIGTERM cut the load off, and what was
+// measured is reported. Exit codes: 0 done, 1 could not run or nothing was
+// answered, 2 bad arguments.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"wallfinder.dev/subjects/announce"
+	"wallfinder.dev/subjects/echo/load"
+	"wallfinder.dev/subjects/lifetime"
+	"wallfinder.dev/subjects/listen"
+	"wallfinder.dev/subjects/profiling"
+)
+
+// version is the client's own: it changes when what is measured does.
+const version = "0.1.0"
+
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitBadArgs = 2
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	options, err := parseOptions(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(stderr, "echo-client: %v\nTry 'echo-client --help'.\n", err)
+		return exitBadArgs
+	case options.version:
+		fmt.Fprintf(stdout, "echo-client %s (grpc %s, protobuf %s, %s)\n",
+			version, versions()["grpc"], versions()["protobuf"], versions()["go"])
+		return exitDone
+	}
+	if err := drive(options, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "echo-client: %v\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// drive holds the load and reports it.
+func drive(options options, stdout, stderr io.Writer) error {
+	if err := lifetime.FollowStarter(); err != nil {
+		return err
+	}
+	signals := lifetime.Ended()
+	cutOff := make(chan struct{})
+	go func() {
+		<-signals
+		close(cutOff)
+	}()
+	// Before the load: an hour of it must not end with a file that cannot be written.
+	latencies, err := create(options.latencies)
+	if err != nil {
+		return err
+	}
+	options.gogc.Apply()
+	if options.memoryLimit > 0 {
+		debug.SetMemoryLimit(int64(options.memoryLimit))
+	}
+	if options.pprof {
+		profiles, err := listen.One(options.pprofAddress())
+		if err != nil {
+			return err
+		}
+		profiling.Set(options.rates)
+		fmt.Fprintf(stderr, "echo-client: profiles at http://%s/debug/pprof/\n", profiles.Addr())
+		go func() { _ = profiling.Serve(profiles) }()
+	}
+	dialer := &countingDialer{}
+	dial, err := options.dial(dialer)
+	if err != nil {
+		return err
+	}
+	collected := collections()
+	result, err := load.Run(options.plan, dial, cutOff)
+	if err != nil {
+		return err
+	}
+	collected = collections() - collected
+	report := describe(options, result)
+	report.Opened, report.Collections = dialer.opened.Load(), collected
+	if latencies != nil {
+		if err := errors.Join(result.Samples.Write(latencies), latencies.Close()); err != nil {
+			return fmt.Errorf("--latencies %s: %w", options.latencies, err)
+		}
+	}
+	encoded, err := json.Marshal(report)
+	if err != nil {
+		return fmt.Errorf("the report has no JSON form: %w", err)
+	}
+	if _, err := stdout.Write(append(encoded, '\n')); err != nil {
+		return fmt.Errorf("nobody reads the report: %w", err)
+	}
+	if result.GaveUp > 0 {
+		fmt.Fprintf(stderr, "echo-client: %d of %d clients gave up after failures in a row\n",
+			result.GaveUp, options.plan.Clients)
+	}
+	if report.Answered == 0 {
+		return errors.New("nothing was answered")
+	}
+	return nil
+}
+
+func create(path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("--latencies: %w", err)
+	}
+	return file, nil
+}
+
+func collections() uint32 {
+	var stats debug.GCStats
+	debug.ReadGCStats(&stats)
+	return uint32(stats.NumGC)
+}
+
+func versions() map[string]string {
+	return announce.Versions("google.golang.org/grpc", "google.golang.org/protobuf")
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"runtime"
+
+	"google.golang.org/protobuf/proto"
+
+	"wallfinder.dev/subjects/echo/load"
+	"wallfinder.dev/subjects/echo/payload"
+)
+
+// report is the one line on standard output. Times are in nanoseconds.
+type report struct {
+	Client   string `json:"echo_client"` // its version
+	Protocol string `json:"protocol"`
+	Address  string `json:"address"`
+
+	Clients     int   `json:"clients"`
+	Connections int   `json:"connections"` // held at a time
+	Opened      int64 `json:"connections_opened"`
+	// What may be on its way at a time: clients, or permits.
+	InFlight     int `json:"in_flight"`
+	PayloadBytes int `json:"payload_bytes"`
+	RequestBytes int `json:"request_bytes"` // encoded, without framing
+
+	WarmUp     int            `json:"warm_up_requests"` // of each client, not counted
+	Requests   int            `json:"requests"`         // answered and failed
+	Answered   int            `json:"answered"`         // whose answers were right
+	Failures   map[string]int `json:"failures"`         // by class
+	DurationNs int64          `json:"duration_ns"`      // from the first request until the last answer
+	Ended      load.Ended     `json:"ended_by"`
+	Throughput float64        `json:"throughput"` // right answers per second
+
+	// From asking; that is from sending, unless there is a semaphore.
+	Latency *load.Summary `json:"latency"`
+	// From sending, where clients wait for permits.
+	Service   *load.Summary `json:"service,omitempty"`
+	Semaphore int           `json:"semaphore,omitempty"`
+
+	GOMAXPROCS  int    `json:"gomaxprocs"`
+	GOGC        string `json:"gogc,omitempty"` // where a flag set it
+	Collections uint32 `json:"collections"`    // of garbage, connecting and warming up included
+}
+
+func describe(options options, result *load.Result) report {
+	plan := options.plan
+	report := report{
+		Client:       version,
+		Protocol:     options.protocol,
+		Address:      options.address,
+		Clients:      plan.Clients,
+		Connections:  options.connections(),
+		InFlight:     plan.Clients,
+		PayloadBytes: plan.Payload,
+		RequestBytes: requestBytes(plan.Payload),
+		WarmUp:       1,
+		Answered:     result.Samples.Count(),
+		Failures:     result.Failures,
+		DurationNs:   result.Elapsed.Nanoseconds(),
+		Ended:        result.Ended,
+		Latency:      result.Samples.Summary(load.FromAsking),
+		GOMAXPROCS:   runtime.GOMAXPROCS(0),
+		GOGC:         options.gogc.String(),
+	}
+	report.Requests = report.Answered
+	for _, count := range result.Failures {
+		report.Requests += count
+	}
+	if result.Elapsed > 0 {
+		report.Throughput = float64(report.Answered) / result.Elapsed.Seconds()
+	}
+	if plan.Semaphore > 0 {
+		report.Semaphore = plan.Semaphore
+		report.InFlight = min(plan.Clients, plan.Semaphore)
+		report.Service = result.Samples.Summary(load.FromSending)
+	}
+	return report
+}
+
+// requestBytes is the length of every request: ids and timestamps are all as long.
+func requestBytes(data int) int {
+	return proto.Size(&payload.Payload{
+		Id:        "0000-00000000000",
+		Data:      make([]byte, data),
+		Timestamp: 1 << 60,
+	})
+}
