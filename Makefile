@@ -7,6 +7,9 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 CARGO ?= cargo
 WALLFINDER := target/release/wallfinder
+# The tool that is tested: the tests' own build, whose hot path is optimised and whose sums are
+# checked for overflow. TOOL=target/release/wallfinder tests what `make build` builds.
+TOOL ?= target/debug/wallfinder
 export WALLFINDER_SUBJECTS := $(CURDIR)/bin
 
 .PHONY: help
@@ -41,13 +44,13 @@ servers: ## nginx, node and HAProxy, where they can be had: the labelled suite l
 	@./scripts/servers.sh
 
 .PHONY: test
-test: build drivers servers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
+test: subjects drivers servers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
 	@$(MAKE) --no-print-directory check
 	@cd subjects/go && go test -p $(JOBS) ./...
 	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
-	@$(CARGO) test --workspace --locked -j $(JOBS)
-	@# Built with the tests; the tool under test is the release build.
-	@target/debug/wallfinder-walls --wallfinder $(WALLFINDER) --smoke --again 2
+	@$(CARGO) build --locked -j $(JOBS) -p wallfinder -p wallfinder-walls
+	@WALLFINDER_BIN=$(abspath $(TOOL)) $(CARGO) test --workspace --locked -j $(JOBS)
+	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 .PHONY: check
 check: ## Formatting and lints, as errors.

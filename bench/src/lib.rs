@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+pub mod clock;
 pub mod contestants;
 pub mod learn;
 pub mod noise;

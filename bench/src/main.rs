@@ -12,7 +12,7 @@ use wallfinder_bench::results::{self, Machine, Results};
 use wallfinder_bench::scenario::{SCENARIOS, Scenario};
 use wallfinder_bench::statistics::Dice;
 use wallfinder_bench::subject::Subject;
-use wallfinder_bench::{null_client, open_loop, ours, race};
+use wallfinder_bench::{clock, null_client, open_loop, ours, race};
 use wallfinder_sys::process::allowed_cpus;
 
 /// Races Wallfinder's engine against its peers and against a client that does nothing.
@@ -31,6 +31,8 @@ enum Part {
     NullClient(null_client::Spec),
     /// The engine alone.
     Engine(ours::Spec),
+    /// A loop that reads the clock: how late anybody must be on this processor.
+    Clock(clock::Spec),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     let done = match &flags.part {
         Some(Part::NullClient(spec)) => null_client::run(spec).map(|done| print(&done)),
         Some(Part::Engine(spec)) => ours::run_engine(spec).map(|done| print(&done)),
+        Some(Part::Clock(spec)) => clock::run(spec).map(|done| print(&done)),
         None => bench(&flags.bench),
     };
     match done {

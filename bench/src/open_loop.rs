@@ -13,6 +13,7 @@ use serde::Serialize;
 use wallfinder_sys::limits;
 
 use crate::child;
+use crate::clock::Gaps;
 use crate::contestants::Tools;
 use crate::ours::{self, Done};
 use crate::subject::Subject;
@@ -62,12 +63,26 @@ pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Che
     let asked = (ceiling / 2.0).round();
     let rate = asked.to_string();
     let flags = [&flags[..], &["-R", &rate, "--warmup", "0.5"]].concat();
+    let before = clock(tools, size.seconds / 3.0)?;
     let open = engine(tools, subject, &flags, size.seconds)?;
+    let after = clock(tools, size.seconds / 3.0)?;
     let achieved = open.answered as f64 / open.seconds;
     let (on_time, sent) = open.on_time.unwrap_or((0, 0));
     // Requests that found no connection free were late as well, and are in `scheduled`.
     let late_share = 1.0 - on_time as f64 / open.scheduled.max(1) as f64;
+    let floor = (before.late_share + after.late_share) / 2.0;
     Ok(vec![
+        Check::new(
+            "the processor itself: away for more than 250 µs, in %",
+            floor * 100.0,
+            0.1,
+            format!(
+                "a loop that reads the clock misses so many instants, {:.4} % before and {:.4} % after; longest gap {:.0} µs",
+                before.late_share * 100.0,
+                after.late_share * 100.0,
+                before.longest_us.max(after.longest_us)
+            ),
+        ),
         Check::new(
             "open loop: achieved rate off by, in %",
             (achieved / asked - 1.0).abs() * 100.0,
@@ -123,6 +138,15 @@ pub fn memory(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>
             ),
         ),
     ])
+}
+
+fn clock(tools: &Tools, seconds: f64) -> Result<Gaps, String> {
+    let mut command = Command::new(&tools.this);
+    command.args(["clock", "-d", &seconds.to_string()]);
+    let at_most = Duration::from_secs_f64(seconds + 60.0);
+    let ended = child::run_pinned(&mut command, tools.client_cpu, at_most)
+        .map_err(|error| error.to_string())?;
+    serde_json::from_str(&ended.stdout).map_err(|error| format!("the clock's loop: {error}"))
 }
 
 fn engine(tools: &Tools, subject: &Subject, flags: &[&str], seconds: f64) -> Result<Done, String> {

@@ -107,7 +107,13 @@ impl Place {
     /// The sealed record of the last run.
     #[track_caller]
     pub fn record(&self) -> Value {
-        let path = self.last_run().join("record.json");
+        self.record_of(&self.last_run())
+    }
+
+    /// The sealed record of a run.
+    #[track_caller]
+    pub fn record_of(&self, run: &Path) -> Value {
+        let path = run.join("record.json");
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -52,14 +52,30 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
         "200mbit",
         "--what-if",
         "downlink=2",
+        "--lift",
+        "--no-calibrate",
         "-c",
         "32",
         "-q",
         "http://subject:8083/read",
     ];
     let ran = place.run(&args).ends_with(0);
-    assert!(ran.said().contains("WHAT IF"), "{}", ran.said());
-    let record = place.record();
+    let said = ran.said();
+    assert!(said.contains("WHAT IF"), "{said}");
+    // What was predicted is made, and the two stand side by side.
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let lifted = words.join(" ");
+    let lifted = &lifted[lifted.find("LIFTED").expect("it was lifted")..];
+    assert!(
+        lifted.contains("predicted") && lifted.contains("measured 2.0"),
+        "{lifted}"
+    );
+    let runs = place.runs();
+    let run = runs
+        .iter()
+        .find(|run| run.to_string_lossy().contains("find"));
+    let run = run.expect("a run of find").clone();
+    let record = place.record_of(&run);
     let step = squeezed(&record);
     let experiment = &step["experiment"];
     assert_eq!(experiment["cut_short"], Value::Null);
@@ -89,7 +105,6 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
         step["verdict"]["how"], "proved",
         "three rounds prove nothing"
     );
-    let run = place.last_run();
     place.run(&["judge", run.to_str().unwrap()]).ends_with(0);
     let again = place.run(&["judge", run.to_str().unwrap(), "--format", "json"]);
     let judged = again.ends_with(0).json();

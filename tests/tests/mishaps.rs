@@ -74,58 +74,68 @@ fn a_disk_that_fills_up_anywhere_ends_the_load_and_leaves_a_prefix() {
         return;
     }
     let double = Double::plain();
-    let wallfinder = binary().display().to_string();
-    let mut codes = Vec::new();
-    for (size, seconds) in [
+    let url = double.url("/");
+    let full = [
         ("8k", 4),
         ("64k", 20),
         ("160k", 20),
         ("320k", 20),
         ("220k", 2),
-    ] {
-        let place = Place::new();
-        let dir = place.path().display().to_string();
-        let script = format!(
-            "mount -t tmpfs -o size={size} tmpfs {dir} || exit 99
-             {wallfinder} run {url} -c 4 -d {seconds}s --no-calibrate -q --runs {dir}/runs
-             echo \"code $?\"
-             for run in {dir}/runs/2*; do
-                 test -e $run/journal.wfj || test -e $run/record.json || continue
-                 {wallfinder} judge $run --format json > /dev/null
-                 echo \"read $?\"
-             done",
-            url = double.url("/"),
-        );
-        let began = Instant::now();
-        let out = Command::new("unshare")
-            .args(["--mount", "sh", "-c", &script])
-            .output()
-            .unwrap();
-        let took = began.elapsed();
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        let error = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_ne!(out.status.code(), Some(99), "{error}");
-        println!("{size}: {took:?}: {said}{error}");
-        let line = |what: &str| said.lines().find_map(|line| line.strip_prefix(what));
-        let code = line("code ").expect("it ended").to_owned();
-        assert!(!error.contains("panicked"), "{error}");
-        if code != "0" {
-            assert_eq!(code, "1", "{said}{error}");
-            let full = error.contains("No space left") || error.contains("bytes went in");
-            assert!(full, "{error}");
-            // The larger ones may fill up only when the record is sealed, at the end.
-            assert!(
-                seconds <= 4 || took < Duration::from_secs(19) || size == "320k",
-                "the load went on for {took:?}"
-            );
-        }
-        // Where not even the header could be written, there is nothing to be read.
-        assert!(size == "8k" || line("read ") == Some("0"), "{said}{error}");
-        codes.push(code);
-    }
+    ];
+    // Each has a disk of its own, and waits for it to fill up most of the time.
+    let codes: Vec<String> = thread::scope(|scope| {
+        let runs = full.map(|(size, seconds)| {
+            let url = &url;
+            scope.spawn(move || code_on_a_disk_of(size, seconds, url))
+        });
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
     assert_eq!(
         codes[..4],
         ["1", "1", "1", "1"],
         "a journal that grew beyond its disk"
     );
+}
+
+/// The exit code of a run whose record lies on so small a disk, and which is read afterwards.
+fn code_on_a_disk_of(size: &str, seconds: u64, url: &str) -> String {
+    let wallfinder = binary().display().to_string();
+    let place = Place::new();
+    let dir = place.path().display().to_string();
+    let script = format!(
+        "mount -t tmpfs -o size={size} tmpfs {dir} || exit 99
+         {wallfinder} run {url} -c 4 -R 400 -d {seconds}s --no-calibrate -q --runs {dir}/runs
+         echo \"code $?\"
+         for run in {dir}/runs/2*; do
+             test -e $run/journal.wfj || test -e $run/record.json || continue
+             {wallfinder} judge $run --format json > /dev/null
+             echo \"read $?\"
+         done"
+    );
+    let began = Instant::now();
+    let out = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let took = began.elapsed();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_ne!(out.status.code(), Some(99), "{error}");
+    println!("{size}: {took:?}: {said}{error}");
+    let line = |what: &str| said.lines().find_map(|line| line.strip_prefix(what));
+    let code = line("code ").expect("it ended").to_owned();
+    assert!(!error.contains("panicked"), "{error}");
+    if code != "0" {
+        assert_eq!(code, "1", "{said}{error}");
+        let full = error.contains("No space left") || error.contains("bytes went in");
+        assert!(full, "{error}");
+        // The larger ones may fill up only when the record is sealed, at the end.
+        assert!(
+            seconds <= 4 || took < Duration::from_secs(19) || size == "320k",
+            "the load went on for {took:?}"
+        );
+    }
+    // Where not even the header could be written, there is nothing to be read.
+    assert!(size == "8k" || line("read ") == Some("0"), "{said}{error}");
+    code
 }

@@ -110,7 +110,18 @@ fn a_server_that_stands_is_squeezed_and_left_as_it_was() {
     let groups = || fs::read_to_string(format!("/proc/{}/cgroup", nginx.child.id())).unwrap();
     let before = groups();
     let url = nginx.url();
-    let args = ["find", "--effort", "quick", "-c", "16", "-q", &url];
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--window",
+        "300ms",
+        "--no-calibrate",
+        "-c",
+        "16",
+        "-q",
+        &url,
+    ];
     place
         .start(&args)
         .wait(Duration::from_secs(150))

@@ -5,6 +5,7 @@ mod calibrate;
 mod compare;
 mod doctor;
 mod find;
+mod lift;
 mod load;
 mod record;
 mod study;

@@ -312,6 +312,11 @@ pub(crate) struct FindFlags {
     #[arg(long, value_name = "RESOURCE=FACTOR")]
     pub(crate) what_if: Vec<String>,
 
+    /// Make the changes of --what-if that are ours to make (the rate of --link, --server-quota,
+    /// requests in flight), and measure each beside its prediction.
+    #[arg(long, requires = "what_if")]
+    pub(crate) lift: bool,
+
     /// Put the sham in the place of every squeeze: nothing may then be named a wall.
     #[arg(long, hide = true)]
     pub(crate) null: bool,
@@ -356,6 +361,10 @@ pub(crate) struct AbFlags {
     /// The link of B.
     #[arg(long, value_name = "LINK", requires = "link")]
     pub(crate) link_b: Option<String>,
+
+    /// The quota of B's subject, in processors.
+    #[arg(long, value_name = "CORES", requires = "subject", value_parser = cores)]
+    pub(crate) server_quota_b: Option<f64>,
 
     /// The driver of B, or `wallfinder` for our own engine.
     #[arg(long, value_name = "COMMAND")]

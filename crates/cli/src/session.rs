@@ -1,7 +1,7 @@
 //! One run from its folder to its seal: steps are conducted, journalled as they go, and
 //! the record is whole or says what is missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{
@@ -185,10 +185,27 @@ impl Session {
     /// record back. `result` is what the steps came to: a failure is reported after what
     /// there is has been sealed.
     pub(crate) fn finish(
-        mut self,
+        self,
         result: Result<(), Failed>,
         output: &OutputFlags,
     ) -> Result<Record, Failed> {
+        let interrupts = self.interrupts.clone();
+        let (record, folder) = self.seal(result)?;
+        let paths = Paths {
+            record: Some(&shown(&folder)),
+            report: Some(&shown(&folder.join(PAGE))),
+        };
+        let file = output.output.as_deref();
+        output::print(&record, &paths, output.format, file, output.ascii)?;
+        match interrupts.came() {
+            Some((code, _)) => Err(Failed::with_code(code, "")),
+            None => Ok(record),
+        }
+    }
+
+    /// As [`Session::finish`], without printing, and whether interrupted or not; beside the
+    /// record, its folder.
+    pub(crate) fn seal(mut self, result: Result<(), Failed>) -> Result<(Record, PathBuf), Failed> {
         if let Some((_, name)) = self.interrupts.came() {
             self.record.interrupted = Some(name.to_owned());
         }
@@ -206,21 +223,15 @@ impl Session {
         // What failed first is the cause.
         result?;
         sealed?;
-        let page = self.folder.path().join("report.html");
-        output::put(&wallfinder_report::html::render(&self.record), Some(&page))?;
-        let (folder, page) = (shown(self.folder.path()), shown(&page));
-        let paths = Paths {
-            record: Some(&folder),
-            report: Some(&page),
-        };
-        let file = output.output.as_deref();
-        output::print(&self.record, &paths, output.format, file, output.ascii)?;
-        match self.interrupts.came() {
-            Some((code, _)) => Err(Failed::with_code(code, "")),
-            None => Ok(self.record),
-        }
+        let folder = self.folder.path().to_owned();
+        let page = wallfinder_report::html::render(&self.record);
+        output::put(&page, Some(&folder.join(PAGE)))?;
+        Ok((self.record, folder))
     }
 }
+
+/// The page beside a record.
+pub(crate) const PAGE: &str = "report.html";
 
 /// What is to be squeezed, and how much time that may take.
 pub(crate) struct Proof {

@@ -1,7 +1,9 @@
 //! The stand that a load runs on: a server that was started for it or that is there, a link
 //! where one was asked for, and which processors belong to whom.
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,6 +63,32 @@ pub(crate) struct Stand {
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
     client_netns: Option<PathBuf>,
+}
+
+/// Where a thread was before a stand took it elsewhere.
+pub(crate) struct Home {
+    netns: File,
+    cpus: Vec<u32>,
+}
+
+impl Home {
+    /// Of the calling thread.
+    pub(crate) fn here() -> Result<Home, Failed> {
+        Ok(Home {
+            netns: File::open("/proc/thread-self/ns/net").map_err(Failed::run)?,
+            cpus: process::allowed_cpus(),
+        })
+    }
+
+    /// Takes the calling thread back.
+    pub(crate) fn back(&self) -> Result<(), Failed> {
+        let path = PathBuf::from(format!("/proc/self/fd/{}", self.netns.as_raw_fd()));
+        let id = |path| namespace::netns_id(path).map_err(Failed::run);
+        if id(Some(&path))? != id(None)? {
+            namespace::enter_netns(&path).map_err(Failed::run)?;
+        }
+        process::pin_to(&self.cpus).map_err(Failed::run)
+    }
 }
 
 impl Stand {

@@ -138,6 +138,19 @@ pub fn what_if(asked: &[(&str, Option<Prediction>)], look: &Look) -> String {
     page.finish()
 }
 
+/// Changes that were predicted and then made, one entry each.
+pub fn lifted(all: &[words::Lifted], look: &Look) -> String {
+    let mut page = Page::new(look);
+    let mut label = "LIFTED";
+    for lifted in all {
+        let question = words::question(&lifted.question);
+        let text = words::lifted(lifted);
+        page.entry(label, Role::Plain, &format!("{question}: {text}"));
+        label = "";
+    }
+    page.finish()
+}
+
 /// The claims of a study, and what the data say of each.
 pub fn claims(outcomes: &[ClaimOutcome], look: &Look) -> String {
     let mut page = Page::new(look);

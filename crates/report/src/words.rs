@@ -7,7 +7,7 @@ use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Load};
-use wallfinder_model::record::{Driver, Outcome};
+use wallfinder_model::record::{Driver, Outcome, Ratio};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -248,6 +248,43 @@ pub fn prediction(prediction: &Prediction) -> String {
         number::about(prediction.throughput, known.then_some(ends)),
         prediction.because
     )
+}
+
+/// A change that was predicted and then made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lifted {
+    /// As it was asked: `downlink=2`.
+    pub question: String,
+    /// Throughput before, from which it was predicted.
+    pub present: f64,
+    /// What was predicted, if anything was.
+    pub predicted: Option<Prediction>,
+    /// Throughput with the change over that without, and the record of both; or why it was not
+    /// made.
+    pub measured: Result<(Ratio, String), String>,
+}
+
+/// The multiple that was predicted beside the one that was measured.
+pub fn lifted(lifted: &Lifted) -> String {
+    let times = |low: f64, value: f64, high: f64| format!("{value:.2} × [{low:.2}, {high:.2}]");
+    let predicted = match &lifted.predicted {
+        Some(found) if lifted.present > 0.0 => {
+            let of = |throughput: f64| throughput / lifted.present;
+            format!(
+                "predicted {}",
+                times(of(found.low), of(found.throughput), of(found.high))
+            )
+        }
+        _ => "nothing could be predicted".to_owned(),
+    };
+    match &lifted.measured {
+        Ok((ratio, record)) => format!(
+            "{predicted}; measured {}, over {} rounds ({record}).",
+            times(ratio.low, ratio.ratio, ratio.high),
+            ratio.rounds
+        ),
+        Err(why) => format!("{predicted}; not made: {why}."),
+    }
 }
 
 /// What lifting the wall would be, as a question that the judge can answer: `bytes=0.5`.

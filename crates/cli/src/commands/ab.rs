@@ -30,10 +30,22 @@ struct Setting {
 /// `wallfinder ab`.
 pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     check_conditions(&flags.target.require, &flags.target.threshold)?;
+    let (session, result) = compare(flags, None)?;
+    let record = session.finish(result, &flags.target.output)?;
+    hold(&record, &flags.target.require, &flags.target.threshold)
+}
+
+/// Holds the two in turn. Beside what there is then comes what the steps came to. `interrupts`
+/// are those that are caught already, if they are.
+pub(super) fn compare(
+    flags: &AbFlags,
+    interrupts: Option<Interrupts>,
+) -> Result<(Session, Result<(), Failed>), Failed> {
     let (mut a, mut b) = settings(flags)?;
     let (url_a, mut url_b) = (Url::parse(&a.flags.url)?, Url::parse(&b.flags.url)?);
     let shared = a.flags.subject == b.flags.subject
         && a.flags.link == b.flags.link
+        && a.flags.server_quota == b.flags.server_quota
         && url_a.authority == url_b.authority;
     if !shared && flags.url_b.is_none() && a.flags.link.is_none() {
         url_b.port = other_port(&b, url_b.port)?;
@@ -42,7 +54,7 @@ pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     if !shared {
         b.stand = Some(Stand::raise(&b.flags, &url_b)?);
     }
-    let interrupts = Interrupts::catch();
+    let interrupts = interrupts.unwrap_or_else(Interrupts::catch);
     let order_a = order(flags, &a, &url_a, stand(&a, &b))?;
     let order_b = order(flags, &b, &url_b, stand(&b, &a))?;
     for order in [&order_a, &order_b] {
@@ -87,8 +99,7 @@ pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     if let Some(ab) = &mut session.record.ab {
         ab.ratios = found;
     }
-    let record = session.finish(result, output)?;
-    hold(&record, &flags.target.require, &flags.target.threshold)
+    Ok((session, result))
 }
 
 fn stand<'s>(of: &'s Setting, other: &'s Setting) -> &'s Stand {
@@ -143,6 +154,14 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
     if let Some(link) = &flags.link_b {
         b.link = Some(link.clone());
         lever(a.link.as_ref().unwrap_or(&none), link);
+    }
+    if let Some(cores) = flags.server_quota_b {
+        b.server_quota = Some(cores);
+        let shown = |quota: Option<f64>| match quota {
+            Some(cores) => format!("{cores} processors' quota"),
+            None => "no quota".to_owned(),
+        };
+        lever(&shown(a.server_quota), &shown(b.server_quota));
     }
     let engine = "wallfinder".to_owned();
     if let Some(driver) = &flags.driver_b {

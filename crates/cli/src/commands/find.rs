@@ -13,6 +13,7 @@ use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, Direction, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
 
+use crate::commands::lift::lift;
 use crate::commands::load::{self, CALIBRATE_FOR, Shape};
 use crate::commands::record::{check_conditions, hold};
 use crate::exit::Failed;
@@ -20,7 +21,7 @@ use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::output;
 use crate::session::{Proof, Session};
-use crate::stand::Stand;
+use crate::stand::{Home, Stand};
 use crate::target::Url;
 
 /// Connections that the ramp begins and ends with.
@@ -45,6 +46,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     check_conditions(&target.require, &target.threshold)?;
     let questions = questions(&flags.what_if)?;
     let effort = effort(flags.effort);
+    let home = Home::here()?;
     let mut stand = Stand::raise(target, &url)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
     let interrupts = Interrupts::catch();
@@ -63,7 +65,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     precheck::check(&first.load, &first.address).map_err(Failed::run)?;
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
-    let mut session = Session::begin_on(&stand, plan, &target.output, interrupts)?;
+    let mut session = Session::begin_on(&stand, plan, &target.output, interrupts.clone())?;
     let prepare = || -> Result<Option<(StepOrder, Proof)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &order)?;
@@ -106,6 +108,11 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {
         answer(&questions, step);
+    }
+    if let (true, Some(step)) = (flags.lift, record.steps.last()) {
+        let lifted = lift(flags, &questions, step, &home, &interrupts)?;
+        let look = output::look(io::stderr().is_terminal(), false);
+        eprint!("{}", wallfinder_report::text::lifted(&lifted, &look));
     }
     hold(&record, &target.require, &target.threshold)
 }
@@ -297,7 +304,7 @@ fn neighbours(server: Option<&FamilySummary>, stand: &Stand, backend: &[u32]) ->
 }
 
 /// A question as it was asked, and the resources that it changes.
-type Question = (String, Vec<(Squeeze, f64)>);
+pub(super) type Question = (String, Vec<(Squeeze, f64)>);
 
 /// `RESOURCE=FACTOR` as the judge takes it; `bytes=0.5` is a link twice as fast.
 fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {

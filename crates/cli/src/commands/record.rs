@@ -12,6 +12,7 @@ use wallfinder_report::text::Paths;
 use crate::exit::{self, Failed};
 use crate::flags::RecordFlags;
 use crate::output;
+use crate::session::PAGE;
 
 /// `wallfinder judge RUN`: verdicts anew, by this version, from what was measured.
 pub(crate) fn judge(flags: &RecordFlags) -> Result<(), Failed> {
@@ -31,7 +32,7 @@ pub(crate) fn report(flags: &RecordFlags) -> Result<(), Failed> {
         true => flags.run.as_path(),
         false => flags.run.parent().unwrap_or(Path::new(".")),
     };
-    let page = folder.join("report.html");
+    let page = folder.join(PAGE);
     output::put(&wallfinder_report::html::render(&record), Some(&page))?;
     let (folder, page) = (folder.display().to_string(), page.display().to_string());
     let paths = Paths {
