@@ -33,6 +33,7 @@ crate() { # crate, version
 
 debian wrk wrk
 debian nghttp2-client h2load
+debian nghttp2-server nghttpd
 crate shb "$shb_version"
 crate oha "$oha_version"
 if [ -e node_modules/autocannon/autocannon.js ]; then

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::null_client::{Refill, Way};
 use crate::outputs::{self, Tally, Unreadable};
-use crate::scenario::Scenario;
+use crate::scenario::{MESSAGE, Scenario, Speaks};
 
 /// A load generator in one configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +113,28 @@ impl Contestant {
         // Not every peer takes fractions of a second.
         let whole = format!("{}", seconds.ceil().max(1.0));
         let no_pipelining = || Err("it does not pipeline HTTP/1.1".to_owned());
+        if !self.can_speak(scenario.speaks) {
+            return Err("it does not speak the protocol".into());
+        }
+        let (http2, framed) = (
+            scenario.speaks == Speaks::Http2,
+            scenario.speaks == Speaks::Framed,
+        );
         let mut command;
         match self {
             Contestant::Wallfinder => {
                 command = Command::new(tools.wallfinder()?);
-                command.args(["run", &url, "-c", &connections, "-t", "1"]);
+                let framed_url = format!("tcp://{address}");
+                let url = if framed { &framed_url } else { &url };
+                command.args(["run", url, "-c", &connections, "-t", "1"]);
                 command.args(["-d", &format!("{whole}s"), "--pipeline", &depth]);
+                if http2 {
+                    command.arg("--http2");
+                }
+                if framed {
+                    let message = format!("@{}", tools.message()?.display());
+                    command.args(["--frame", "u32be", "-b", &message]);
+                }
                 command.args(["--warmup", "0ms", "--no-calibrate", "--format", "json"]);
                 if let Some(cpu) = tools.client_cpu {
                     command.args(["--client-cpus", &cpu.to_string()]);
@@ -128,6 +144,7 @@ impl Contestant {
                 command = Command::new(&tools.this);
                 command.args(["engine", &address.to_string(), scenario.path]);
                 command.args(["-c", &connections, "-p", &depth, "-d", &whole]);
+                command.args(["--speaks", scenario.speaks.name()]);
                 if self == Contestant::EngineEpoll {
                     command.args(["--io", "epoll"]);
                 }
@@ -139,6 +156,7 @@ impl Contestant {
                 command = Command::new(&tools.this);
                 command.args(["null-client", &address.to_string(), scenario.path]);
                 command.args(["-c", &connections, "-p", &depth, "-d", &whole]);
+                command.args(["--speaks", scenario.speaks.name()]);
                 if way == Way::Uring {
                     command.args(["--io", "uring", "--batch", &batch.to_string()]);
                 }
@@ -158,16 +176,22 @@ impl Contestant {
             }
             Contestant::H2load => {
                 command = Command::new(tools.find("h2load")?);
-                command.args(["--h1", "-t1", "-c", &connections, "-m", &depth]);
+                if !http2 {
+                    command.arg("--h1");
+                }
+                command.args(["-t1", "-c", &connections, "-m", &depth]);
                 command.args(["-D", &whole, &url]);
             }
-            Contestant::Shb if pipelined => return no_pipelining(),
+            Contestant::Shb if pipelined && !http2 => return no_pipelining(),
             Contestant::Shb => {
                 command = Command::new(tools.find("shb")?);
                 command.args(["--json", "-t1", "-c", &connections]);
+                if http2 {
+                    command.args(["--http2", "-p", &depth]);
+                }
                 command.args(["-z", &format!("{whole}s"), &url]);
             }
-            Contestant::Oha if pipelined => return no_pipelining(),
+            Contestant::Oha if pipelined && !http2 => return no_pipelining(),
             Contestant::Oha => {
                 command = Command::new(tools.find("oha")?);
                 command.args([
@@ -177,6 +201,9 @@ impl Contestant {
                     "--worker-threads",
                     "1",
                 ]);
+                if http2 {
+                    command.args(["--http2", "-p", &depth]);
+                }
                 command.args(["-c", &connections, "-z", &format!("{whole}s"), &url]);
             }
             Contestant::Autocannon => {
@@ -187,6 +214,19 @@ impl Contestant {
             }
         }
         Ok(command)
+    }
+
+    fn can_speak(self, protocol: Speaks) -> bool {
+        let ours = matches!(
+            self,
+            Contestant::Wallfinder | Contestant::Engine | Contestant::EngineEpoll
+        );
+        let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
+        match protocol {
+            Speaks::Http1 => true,
+            Speaks::Http2 => ours || multiplexes,
+            Speaks::Framed => ours || matches!(self, Contestant::Null { .. }),
+        }
     }
 
     /// Reads its standard output.
@@ -240,11 +280,22 @@ pub struct Tools {
 }
 
 impl Tools {
-    fn find(&self, name: &str) -> Result<PathBuf, String> {
+    /// A file with the message of framed scenarios.
+    fn message(&self) -> Result<PathBuf, String> {
+        let file = self.bench.join("results/message.bin");
+        let written = std::fs::create_dir_all(file.with_file_name(""))
+            .and_then(|()| std::fs::write(&file, MESSAGE));
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(file)
+    }
+
+    /// A program of `.peers`, of the path, or of the system's folder of servers.
+    pub(crate) fn find(&self, name: &str) -> Result<PathBuf, String> {
         let local = self.bench.join(".peers/bin");
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::iter::once(local)
             .chain(std::env::split_paths(&path))
+            .chain([PathBuf::from("/usr/sbin")])
             .map(|folder| folder.join(name))
             .find(|file| is_program(file))
             .ok_or_else(|| format!("`{name}` is not installed; see bench/install-peers.sh"))

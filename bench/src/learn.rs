@@ -28,8 +28,11 @@ pub enum Length {
 /// Answers asked for: enough to see whether lengths vary.
 const ANSWERS: usize = 16;
 
+/// Reads one answer: its length, and where its `Content-Length` stands, if it has one.
+pub type ReadAnswer = fn(&mut TcpStream) -> io::Result<(usize, usize, usize)>;
+
 /// Asks the server some times and compares the answers.
-pub fn learn(address: SocketAddr, request: &[u8]) -> io::Result<Length> {
+pub fn learn(address: SocketAddr, request: &[u8], read: ReadAnswer) -> io::Result<Length> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut fixed = None;
@@ -37,7 +40,7 @@ pub fn learn(address: SocketAddr, request: &[u8]) -> io::Result<Length> {
     let mut varies = false;
     for _ in 0..ANSWERS {
         stream.write_all(request)?;
-        let (bytes, digits_at, tail_bytes) = read_answer(&mut stream)?;
+        let (bytes, digits_at, tail_bytes) = read(&mut stream)?;
         varies |= fixed.replace(bytes).is_some_and(|before| before != bytes);
         let here = (digits_at, tail_bytes);
         if place.replace(here).is_some_and(|before| before != here) {
@@ -59,7 +62,7 @@ fn unusable(why: &str) -> io::Error {
 }
 
 /// Total length, place of the digits, and bytes between digits and body.
-fn read_answer(stream: &mut TcpStream) -> io::Result<(usize, usize, usize)> {
+pub fn read_answer(stream: &mut TcpStream) -> io::Result<(usize, usize, usize)> {
     let mut bytes = Vec::new();
     let mut piece = [0; 16 * 1024];
     loop {
@@ -83,6 +86,20 @@ fn read_answer(stream: &mut TcpStream) -> io::Result<(usize, usize, usize)> {
         if bytes.len() == total {
             return Ok((total, digits_at, head_bytes - digits_at - digits));
         }
+    }
+}
+
+/// The same of a message behind its length, 4 bytes, big-endian, which does not count itself.
+/// There is no place to read the length from that [`Length::Read`] could name.
+pub fn read_frame(stream: &mut TcpStream) -> io::Result<(usize, usize, usize)> {
+    let mut prefix = [0; 4];
+    stream.read_exact(&mut prefix)?;
+    let length = u32::from_be_bytes(prefix) as usize;
+    let mut message = vec![0; length.min(1 << 20)];
+    stream.read_exact(&mut message)?;
+    match message.len() == length {
+        true => Ok((4 + length, 0, 0)),
+        false => Err(unusable("its message is longer than a mebibyte")),
     }
 }
 
@@ -147,13 +164,16 @@ mod tests {
     fn equal_answers_are_a_number() {
         let address = serve(vec![answer("hello")]);
         let length = answer("hello").len();
-        assert_eq!(learn(address, b"x").unwrap(), Length::Fixed(length));
+        assert_eq!(
+            learn(address, b"x", read_answer).unwrap(),
+            Length::Fixed(length)
+        );
     }
 
     #[test]
     fn varying_answers_have_their_digits_at_one_place() {
         let address = serve(vec![answer("hello"), answer(&"x".repeat(1234))]);
-        let learned = learn(address, b"x").unwrap();
+        let learned = learn(address, b"x", read_answer).unwrap();
         assert_eq!(
             learned,
             Length::Read {
@@ -169,7 +189,7 @@ mod tests {
         let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned();
         let moving = "HTTP/1.1 200 OK\r\nB: c\r\nContent-Length: 1\r\n\r\nx".to_owned();
         for answers in [vec![chunked], vec![missing], vec![answer("x"), moving]] {
-            assert!(learn(serve(answers), b"x").is_err());
+            assert!(learn(serve(answers), b"x", read_answer).is_err());
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use wallfinder_bench::contestants::{Contestant, Tools};
 use wallfinder_bench::results::{self, Machine, Results};
-use wallfinder_bench::scenario::{SCENARIOS, Scenario};
+use wallfinder_bench::scenario::{SCENARIOS, Scenario, Speaks};
 use wallfinder_bench::statistics::Dice;
 use wallfinder_bench::subject::Subject;
 use wallfinder_bench::{clock, null_client, open_loop, ours, race};
@@ -37,7 +37,7 @@ enum Part {
 
 #[derive(Debug, Clone, Args)]
 struct Bench {
-    /// simple-1, simple-100, read-1, open-loop, memory; repeatable. All of them otherwise.
+    /// simple-1, simple-100, read-1, h2-10x10, framed-1, framed-10, open-loop, memory; repeatable. All of them otherwise.
     #[arg(long)]
     scenario: Vec<String>,
     /// Race only these; repeatable.
@@ -118,11 +118,10 @@ fn bench(bench: &Bench) -> Result<(), String> {
         );
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let subject = Subject::start(&root, bench.server_cpu)?;
+    let start = |speaks| Subject::start(&root, bench.server_cpu, speaks, &tools);
     let mut all = Results {
         seed,
         machine,
-        subject: subject.announcement.clone(),
         ours: String::new(),
         races: Vec::new(),
         comparisons: Vec::new(),
@@ -142,6 +141,14 @@ fn bench(bench: &Bench) -> Result<(), String> {
     };
     let mut told = |line: &str| eprintln!("{line}");
     for scenario in &wanted.scenarios {
+        let subject = match start(scenario.speaks) {
+            Ok(subject) => subject,
+            Err(why) if scenario.speaks == Speaks::Http2 => {
+                println!("{} is left out: {why}", scenario.name);
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
         let race = race::race(
             scenario,
             &wanted.contestants,
@@ -165,13 +172,16 @@ fn bench(bench: &Bench) -> Result<(), String> {
         seconds: if bench.quick { 1.0 } else { 30.0 },
         connections: 10_000,
     };
-    if wanted.open_loop {
+    let subject = match wanted.open_loop || wanted.memory {
+        true => Some(start(Speaks::Http1)?),
+        false => None,
+    };
+    if let (true, Some(subject)) = (wanted.open_loop, &subject) {
         all.checks
-            .extend(open_loop::open_loop(&tools, &subject, size)?);
+            .extend(open_loop::open_loop(&tools, subject, size)?);
     }
-    if wanted.memory {
-        all.checks
-            .extend(open_loop::memory(&tools, &subject, size)?);
+    if let (true, Some(subject)) = (wanted.memory, &subject) {
+        all.checks.extend(open_loop::memory(&tools, subject, size)?);
     }
     print!("{}", results::checks(&all.checks));
     results::keep(&all, &bench.output)

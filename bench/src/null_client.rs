@@ -1,5 +1,7 @@
 //! The client that does nothing: sends one fixed request, counts bytes, parses nothing.
 //!
+//! It speaks HTTP/1.1 and framed messages: what is sent as one fixed block of bytes.
+//!
 //! What it is: the least that any client of this kind can cost, so the yardstick of what
 //! the engine's checking, timing and recording add. It waits for sockets the same two ways
 //! as the engine (`wallfinder_sys::io`), in a closed loop at any depth. What it is not: a
@@ -14,9 +16,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use wallfinder_sys::io::{Epoll, Event, Io, IoConfig, SendState, Span, Uring, Wait};
 use wallfinder_sys::{Errno, clock};
+use wallfinder_wire::framed;
 use wallfinder_wire::http1::{Options, Request, Shared};
 
 use crate::learn::{self, Length};
+use crate::ours::framed_request;
+use crate::scenario::Speaks;
 
 /// What to drive, and how.
 #[derive(Debug, Clone, Args)]
@@ -46,6 +51,9 @@ pub struct Spec {
     /// When a connection sends again.
     #[arg(long, value_enum, default_value_t = Refill::Each)]
     pub refill: Refill,
+    /// What is sent: an HTTP/1.1 request, or a framed message.
+    #[arg(long, value_enum, default_value_t = Speaks::Http1)]
+    pub speaks: Speaks,
 }
 
 /// How sockets are waited for.
@@ -84,10 +92,15 @@ pub struct Done {
 /// Runs it.
 pub fn run(spec: &Spec) -> Result<Done, String> {
     let (block, request_bytes) = encode(spec)?;
-    let length =
-        learn::learn(spec.address, &block[..request_bytes]).map_err(|error| error.to_string())?;
-    if spec.depth > 1 && !matches!(length, Length::Fixed(_)) {
-        return Err("answers of varying length can only be counted at depth 1".into());
+    let read = match spec.speaks {
+        Speaks::Framed => learn::read_frame,
+        Speaks::Http1 | Speaks::Http2 => learn::read_answer,
+    };
+    let length = learn::learn(spec.address, &block[..request_bytes], read)
+        .map_err(|error| error.to_string())?;
+    let is_fixed = matches!(length, Length::Fixed(_));
+    if !is_fixed && (spec.depth > 1 || spec.speaks == Speaks::Framed) {
+        return Err("answers of varying length can only be counted at depth 1 of HTTP/1.1".into());
     }
     let config = IoConfig {
         connections: spec.connections,
@@ -104,6 +117,15 @@ pub fn run(spec: &Spec) -> Result<Done, String> {
 
 /// The request that our engine sends, repeated.
 fn encode(spec: &Spec) -> Result<(Arc<[u8]>, usize), String> {
+    if spec.speaks == Speaks::Framed {
+        let options = framed::Options {
+            in_flight_max: spec.depth,
+            connection_per_request: false,
+        };
+        let shared = framed::Shared::new(&framed_request(), options);
+        let shared = shared.map_err(|error| error.to_string())?;
+        return Ok((Arc::clone(shared.block()), shared.request_bytes()));
+    }
     let request = Request::get(spec.address.to_string(), spec.path.clone());
     let options = Options {
         in_flight_max: spec.depth,

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, precheck, run};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
-use wallfinder_wire::http1::Request;
+use wallfinder_wire::{Exchange, Request, framed};
+
+use crate::scenario::{MESSAGE, Speaks};
 
 /// What to drive, and how.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +34,9 @@ pub struct Spec {
     /// How sockets are waited for.
     #[arg(long, value_enum, default_value_t = Way::Auto)]
     pub io: Way,
+    /// The protocol; framed messages are a fixed one.
+    #[arg(long, value_enum, default_value_t = Speaks::Http1)]
+    pub speaks: Speaks,
     /// Requests per second, evenly spaced; none: a closed loop.
     #[arg(short = 'R', long)]
     pub rate: Option<f64>,
@@ -117,7 +122,7 @@ fn step(spec: &Spec) -> StepSpec {
             inflate: false,
         },
         address: spec.address,
-        request: Request::get(spec.address.to_string(), spec.path.clone()).into(),
+        request: exchange(spec),
         // Pinned from outside, as the peers are.
         cpus: Vec::new(),
         io: match spec.io {
@@ -129,6 +134,23 @@ fn step(spec: &Spec) -> StepSpec {
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+    }
+}
+
+fn exchange(spec: &Spec) -> Exchange {
+    let get = Request::get(spec.address.to_string(), spec.path.clone());
+    match spec.speaks {
+        Speaks::Http1 => Exchange::Http1(get),
+        Speaks::Http2 => Exchange::Http2(get),
+        Speaks::Framed => Exchange::Framed(framed_request()),
+    }
+}
+
+/// The message of framed scenarios, as every contestant sends it.
+pub(crate) fn framed_request() -> framed::Request {
+    framed::Request {
+        format: "u32be".parse().expect("it is a format"),
+        message: MESSAGE.to_vec(),
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Race {
     pub scenario: &'static str,
     /// The request's target.
     pub path: &'static str,
+    /// What the server says of itself.
+    pub subject: serde_json::Value,
     /// Connections.
     pub connections: u32,
     /// Requests in flight on each.
@@ -95,6 +97,7 @@ pub fn race(
     let mut race = Race {
         scenario: scenario.name,
         path: scenario.path,
+        subject: subject.announcement.clone(),
         connections: scenario.connections,
         depth: scenario.depth,
         scores: Vec::new(),
@@ -116,7 +119,7 @@ pub fn race(
         }
     }
     // The first load on a fresh server grows its heap and stacks: nobody's turn.
-    let _ = turn(scenario, Contestant::NULL_EPOLL, tools, subject, 1.0)?;
+    let _ = turn(scenario, Contestant::Engine, tools, subject, 1.0)?;
     let mut order: Vec<usize> = (0..race.scores.len()).collect();
     for round in 1..=size.rounds {
         dice.shuffle(&mut order);

@@ -18,8 +18,6 @@ pub struct Results {
     pub seed: u64,
     /// Kernel and processor.
     pub machine: Machine,
-    /// The server's line about itself.
-    pub subject: serde_json::Value,
     /// Who is compared with all others.
     pub ours: String,
     /// The races.
@@ -269,6 +267,7 @@ mod tests {
 
     fn race() -> Race {
         Race {
+            subject: serde_json::Value::Null,
             scenario: "simple-1",
             path: "/simple",
             connections: 100,

@@ -1,5 +1,7 @@
 //! Which loads are raced, and what is aimed at in each.
 
+use clap::ValueEnum;
+
 use crate::contestants::Contestant;
 
 /// One load, the same for every contestant.
@@ -7,7 +9,9 @@ use crate::contestants::Contestant;
 pub struct Scenario {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The request's target.
+    /// What it is served and asked in.
+    pub speaks: Speaks,
+    /// The request's target; of framed messages none.
     pub path: &'static str,
     /// Connections, all of one thread.
     pub connections: u32,
@@ -15,6 +19,39 @@ pub struct Scenario {
     pub depth: u32,
     /// What our client's CPU per request should be, at most, times a peer's.
     pub aims: &'static [Aim],
+}
+
+/// A protocol, and with it the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Speaks {
+    /// HTTP/1.1, at the catalogue.
+    Http1,
+    /// HTTP/2 in the clear, at nghttpd.
+    Http2,
+    /// Messages behind their length, at the echo.
+    Framed,
+}
+
+impl Speaks {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Speaks::Http1 => "http1",
+            Speaks::Http2 => "http2",
+            Speaks::Framed => "framed",
+        }
+    }
+}
+
+/// The message of framed scenarios: the echo's `Payload`, with an id of one letter and 64 bytes.
+pub const MESSAGE: [u8; 69] = message();
+
+const fn message() -> [u8; 69] {
+    let mut bytes = [b'x'; 69];
+    // Field 1 of one byte, field 2 of 64.
+    (bytes[0], bytes[1], bytes[2]) = (0x0a, 1, b'1');
+    (bytes[3], bytes[4]) = (0x12, 64);
+    bytes
 }
 
 /// A bound on the ratio of client CPU per request, ours to a peer's.
@@ -31,9 +68,10 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 3] = [
+pub const SCENARIOS: [Scenario; 6] = [
     Scenario {
         name: "simple-1",
+        speaks: Speaks::Http1,
         path: "/simple",
         connections: 100,
         depth: 1,
@@ -46,6 +84,7 @@ pub const SCENARIOS: [Scenario; 3] = [
     },
     Scenario {
         name: "simple-100",
+        speaks: Speaks::Http1,
         path: "/simple",
         connections: 100,
         depth: 100,
@@ -57,9 +96,34 @@ pub const SCENARIOS: [Scenario; 3] = [
     },
     Scenario {
         name: "read-1",
+        speaks: Speaks::Http1,
         path: "/read",
         connections: 100,
         depth: 1,
         aims: &[aim(Contestant::Wrk, 1.00), aim(Contestant::Shb, 1.00)],
+    },
+    Scenario {
+        name: "h2-10x10",
+        speaks: Speaks::Http2,
+        path: "/simple",
+        connections: 10,
+        depth: 10,
+        aims: &[aim(Contestant::Shb, 1.00), aim(Contestant::H2load, 0.60)],
+    },
+    Scenario {
+        name: "framed-1",
+        speaks: Speaks::Framed,
+        path: "",
+        connections: 100,
+        depth: 1,
+        aims: &[aim(Contestant::NULL_EPOLL, 1.05)],
+    },
+    Scenario {
+        name: "framed-10",
+        speaks: Speaks::Framed,
+        path: "",
+        connections: 10,
+        depth: 10,
+        aims: &[aim(Contestant::NULL_EPOLL, 1.05)],
     },
 ];

@@ -2,6 +2,7 @@
 //! about speed.
 
 use wallfinder_bench::null_client::{self, Refill, Spec, Way};
+use wallfinder_bench::scenario::Speaks;
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::http1::{Options, Request, Shared};
@@ -39,6 +40,7 @@ fn drive(io: Way, depth: u32, refill: Refill, batch: u32) {
         batch,
         batch_wait_us: 500,
         refill,
+        speaks: Speaks::Http1,
     })
     .unwrap();
     assert!(done.answered > 100, "{done:?}");
@@ -83,6 +85,7 @@ fn a_null_client_without_a_server_says_so() {
         batch: 1,
         batch_wait_us: 0,
         refill: Refill::Each,
+        speaks: Speaks::Http1,
     });
     assert!(error.unwrap_err().contains("refused"));
 }

@@ -69,6 +69,8 @@ pub struct Counters {
     pub events: u64,
     /// Time spent polling for nothing, before requests that were about to be due.
     pub polled_ns: u64,
+    /// Time spun, because the lane's speed was squeezed.
+    pub spun_ns: u64,
 }
 
 impl Default for Counters {
@@ -89,6 +91,7 @@ impl Default for Counters {
             waits: 0,
             events: 0,
             polled_ns: 0,
+            spun_ns: 0,
         }
     }
 }
@@ -133,6 +136,7 @@ impl Counters {
         self.waits += other.waits;
         self.events += other.events;
         self.polled_ns += other.polled_ns;
+        self.spun_ns += other.spun_ns;
     }
 
     /// What came since an earlier copy. `in_flight` stays that of now.
@@ -151,6 +155,7 @@ impl Counters {
         change.in_flight_area -= earlier.in_flight_area;
         change.waits -= earlier.waits;
         change.polled_ns -= earlier.polled_ns;
+        change.spun_ns -= earlier.spun_ns;
         change.events -= earlier.events;
         change
     }

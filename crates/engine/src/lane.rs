@@ -482,7 +482,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.start_connecting(now);
             let edge = if opened { close_ns } else { open_ns };
             if let Some(slowdown) = &mut self.slowdown {
-                slowdown.spin();
+                self.counters.spun_ns += slowdown.spin();
             }
             let timeout_ns = self.time_to_next(now, zero_ns, edge);
             let done_before = self.counters.issued + self.counters.events;

@@ -125,6 +125,8 @@ pub struct Segment {
     pub quantiles_ns: BTreeMap<String, u64>,
     /// CPU time of the lanes.
     pub lanes_cpu_ns: u64,
+    /// Part of that which they spun, because their speed was squeezed.
+    pub lanes_spun_ns: u64,
 }
 
 /// Requests that one lane may have in flight.
@@ -220,8 +222,9 @@ impl Slowdown {
         }
     }
 
-    /// After some work.
-    pub(crate) fn spin(&mut self) {
+    /// After some work; gives the time spun.
+    pub(crate) fn spin(&mut self) -> u64 {
+        let mut spun_ns = 0;
         let mut now_ns = clock::thread_cpu_ns();
         self.owed_ns += (now_ns - self.counted_ns) as f64 * self.per_work;
         if self.owed_ns >= SPIN_NS_MIN {
@@ -230,9 +233,11 @@ impl Slowdown {
                 std::hint::spin_loop();
                 now_ns = clock::thread_cpu_ns();
             }
-            self.owed_ns -= (now_ns - began_ns) as f64;
+            spun_ns = now_ns - began_ns;
+            self.owed_ns -= spun_ns as f64;
         }
         self.counted_ns = now_ns;
+        spun_ns
     }
 }
 

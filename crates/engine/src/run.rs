@@ -490,6 +490,7 @@ impl OpenSegment {
                 latency_mean_ns: 0.0,
                 quantiles_ns: BTreeMap::new(),
                 lanes_cpu_ns: 0,
+                lanes_spun_ns: 0,
             },
             latency: Latencies::new(),
             ended: 0,
@@ -508,6 +509,7 @@ impl OpenSegment {
         self.sum.throughput += stretch.throughput;
         self.sum.in_flight_mean += stretch.in_flight_mean;
         self.sum.lanes_cpu_ns += stretch.worked_ns;
+        self.sum.lanes_spun_ns += stretch.change.spun_ns;
     }
 
     fn end(mut self) -> Segment {

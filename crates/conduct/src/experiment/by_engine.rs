@@ -265,6 +265,8 @@ impl Source for Engine {
             latency_mean_ns: (segment.latency_mean_ns > 0.0).then_some(segment.latency_mean_ns),
             p50_ns: quantile("p50"),
             p99_ns: quantile("p99"),
+            speed: (segment.lanes_cpu_ns > 0)
+                .then(|| 1.0 - segment.lanes_spun_ns as f64 / segment.lanes_cpu_ns as f64),
         }))
     }
 

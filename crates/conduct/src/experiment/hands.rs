@@ -8,14 +8,21 @@ use std::time::Duration;
 use wallfinder_engine::Setting;
 use wallfinder_engine::levers::{in_flight_left, in_flight_more};
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
-use wallfinder_model::{Load, Nanos, Step};
+use wallfinder_model::{Arrival, Load, Nanos, Step};
 use wallfinder_stage::squeeze::{Check, Lever};
 
+use super::Seen;
 use super::padding::Padding;
 use crate::{ConductError, Producer, StepOrder};
 
 /// A pause that is shorter than this is mostly the clock's own delay.
 const THINK_MIN: Duration = Duration::from_micros(100);
+
+/// A lane's speed may be off by this part of the whole: its turns of spinning are counted when
+/// they end.
+const SPEED_OFF_MAX: f64 = 0.05;
+/// Requests in flight may be above their room by this part, by those of the wash-out.
+const ROOM_OFF_MAX: f64 = 0.05;
 
 /// Every lever of an experiment.
 pub(crate) struct Hands {
@@ -266,6 +273,43 @@ impl Hands {
             retained: really,
             in_force: Some(really.is_some()),
             text: String::new(),
+        }
+    }
+
+    /// What the engine itself saw of a squeeze of its own: its lanes' speed, its requests in
+    /// flight. `check` is what was asked for.
+    pub(crate) fn borne_out(&self, check: Check, seen: &Seen) -> Check {
+        let Some((squeeze, retained)) = self.now else {
+            return check;
+        };
+        if self.null || self.lever(squeeze).is_some() {
+            return check;
+        }
+        let asked = check.retained.unwrap_or(retained);
+        match (squeeze, seen.speed, seen.in_flight_mean) {
+            (Squeeze::ClientSpeed, Some(speed), _) => Check {
+                retained: Some(speed),
+                in_force: Some((speed - asked).abs() <= SPEED_OFF_MAX),
+                text: format!("lanes worked {:.1} % of their time", 100.0 * speed),
+            },
+            (Squeeze::InFlight | Squeeze::MoreInFlight, _, Some(mean)) => {
+                let full = self.load.in_flight_max() as f64;
+                let room = full * asked;
+                let text = format!("{mean:.1} in flight, with room for {room:.0}");
+                // Who thinks between requests has fewer in flight than there is room for.
+                let thinks = self.load.arrival != Arrival::Closed { think: Nanos(0) };
+                let in_force = match squeeze {
+                    Squeeze::InFlight => Some(mean <= room * (1.0 + ROOM_OFF_MAX)),
+                    _ if thinks => None,
+                    _ => Some(mean >= (full + room) / 2.0),
+                };
+                Check {
+                    in_force,
+                    text,
+                    ..check
+                }
+            }
+            _ => check,
         }
     }
 

@@ -115,6 +115,8 @@ pub(crate) struct Seen {
     latency_mean_ns: Option<f64>,
     p50_ns: Option<u64>,
     p99_ns: Option<u64>,
+    /// What the engine's lanes had left of their speed: work over work and spinning.
+    speed: Option<f64>,
 }
 
 /// What holds the load.
@@ -468,6 +470,7 @@ impl Conducting<'_> {
                 return Err(ConductError::Driver(why.to_owned()));
             }
         };
+        let check = self.hands.borne_out(check, &seen);
         self.windows += 1;
         Ok(Window {
             round: self.round,
