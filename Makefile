@@ -25,7 +25,7 @@ subjects: tools ## Build the servers that studies load.
 	@mkdir -p bin
 	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
 	@cd subjects/rust && $(CARGO) build --release --locked -j $(JOBS)
-	@install -t bin subjects/rust/target/release/knownwall subjects/rust/target/release/knownwall-client
+	@install -t bin $(addprefix subjects/rust/target/release/,knownwall knownwall-client echo-rs)
 
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.

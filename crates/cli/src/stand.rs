@@ -26,7 +26,7 @@ use crate::target::{SUBJECT_HOST, Url};
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Subjects of ours, which are told where to listen; any other server has it in its own
 /// configuration.
-const TOLD_WHERE: [&str; 4] = ["catalogue", "knownwall", "content", "echo"];
+const TOLD_WHERE: [&str; 5] = ["catalogue", "knownwall", "content", "echo", "echo-rs"];
 
 /// A server to load: one that was started for the run, or one that is there.
 pub(crate) struct Server {

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use knownwall::background;
 use knownwall::options::{NoServer, Options, USAGE};
-use knownwall::serve::{follow_starter, serve};
+use knownwall::serve::serve;
+use subject::follow_starter;
 
 fn main() -> ExitCode {
     if let Err(error) = follow_starter() {

@@ -7,8 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, bind, ipproto, listen, socket, sockopt};
-use rustix::process::{Resource, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
+use subject::{allow_many_connections, listen_on};
 
 use crate::announce;
 use crate::background;
@@ -18,18 +17,6 @@ use crate::spin::Spinner;
 use crate::stations::{ServiceTime, StationPlan, Stations};
 use crate::work::{Lock, Work};
 use crate::worker::{Inbox, Worker};
-
-/// Set to 1 in the environment of a subject that must not outlive the tool.
-const SUBJECT_VARIABLE: &str = "WALLFINDER_SUBJECT";
-
-/// Ties this process to the one that started it, if that asks for it. To be called by the
-/// main thread, before anything else.
-pub fn follow_starter() -> io::Result<()> {
-    if std::env::var(SUBJECT_VARIABLE).as_deref() == Ok("1") {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-    }
-    Ok(())
-}
 
 /// Serves until the process is killed, or something breaks that cannot be served without.
 pub fn serve(options: &Options) -> io::Result<()> {
@@ -51,26 +38,6 @@ pub fn serve(options: &Options) -> io::Result<()> {
         let _ = failed.send(accept(&listener, &inboxes, delay));
     });
     failures.recv().unwrap_or(Ok(()))
-}
-
-/// As many as the hard limit lets there be: where it cannot be raised, fewer are served.
-fn allow_many_connections() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// `std` chooses the backlog itself, hence not `std`'s listener.
-fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let socket = socket(family, SocketType::STREAM, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &address)?;
-    listen(&socket, backlog)?;
-    Ok(TcpListener::from(socket))
 }
 
 fn start_workers(
@@ -122,18 +89,7 @@ fn accept(listener: &TcpListener, inboxes: &[Inbox], delay: Duration) -> io::Res
         if !delay.is_zero() {
             thread::sleep(delay);
         }
-        let socket = loop {
-            match listener.accept() {
-                Ok((socket, _)) => break socket,
-                // Gone again, or too many at once: the next may do.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if error.raw_os_error() == Some(24) => {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        inbox.put(socket)?;
+        inbox.put(subject::accept(listener)?)?;
     }
     Ok(())
 }

@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use knownwall::serve::follow_starter;
 use knownwall::spin::Spinner;
+use subject::follow_starter;
 
 const USAGE: &str = "\
 Usage: knownwall-client [flags] URL
