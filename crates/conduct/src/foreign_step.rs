@@ -137,7 +137,7 @@ pub(crate) fn run(
         }
         None => {}
     }
-    step.in_flight_mean = in_flight.map_or(step.load.in_flight_max() as f64, f64::from);
+    step.in_flight_mean = in_flight.unwrap_or(step.load.in_flight_max() as f64);
     Ok(step)
 }
 

@@ -404,15 +404,15 @@ pub(super) fn vegeta(report: &[u8]) -> Result<DriverReport, Unread> {
     Ok(out)
 }
 
-/// One object on a line, all in nanoseconds. With a semaphore, latency is counted from asking
-/// for a permit, and service time from sending.
+/// One object on a line, all in nanoseconds. With a semaphore or credit, latency is counted
+/// from asking, and service time from sending.
 pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
     #[derive(Deserialize)]
     struct Report {
         echo_client: String,
         clients: u32,
         connections: u32,
-        in_flight: u32,
+        in_flight: f64,
         answered: u64,
         failures: BTreeMap<String, u64>,
         duration_ns: u64,
@@ -451,7 +451,7 @@ pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
         duration_ns: Some(r.duration_ns),
         connections: Some(r.connections),
         in_flight_per_connection: Some(r.clients.div_ceil(r.connections.max(1))),
-        in_flight: (r.in_flight != r.clients).then_some(r.in_flight),
+        in_flight: (r.in_flight != f64::from(r.clients)).then_some(r.in_flight),
         ..DriverReport::default()
     };
     for (class, count) in r.failures {

@@ -48,7 +48,7 @@ pub struct DriverReport {
     /// Requests in flight on one connection.
     pub in_flight_per_connection: Option<u32>,
     /// Requests in flight over all connections, where that is not their product.
-    pub in_flight: Option<u32>,
+    pub in_flight: Option<f64>,
 }
 
 /// A distribution as far as a tool tells it.
@@ -145,9 +145,13 @@ impl DriverReport {
     /// Refuses numbers that no run can have.
     fn checked(self) -> Result<DriverReport, Unread> {
         let latency = self.latency.iter().chain(&self.service);
+        let in_flight = self.in_flight;
         let mut floats = latency.flat_map(|l| [l.mean_ns, l.stdev_ns]).flatten();
         let sane = |number: f64| number.is_finite() && number >= 0.0;
-        if sane(self.throughput) && floats.all(sane) && self.headline.is_none_or(sane) {
+        if sane(self.throughput)
+            && floats.all(sane)
+            && self.headline.into_iter().chain(in_flight).all(sane)
+        {
             Ok(self)
         } else {
             Err(unread("a number that no run can have"))

@@ -201,7 +201,7 @@ fn the_rest_of_a_report_is_read_where_it_is_told() {
 #[test]
 fn a_semaphore_is_read_on_both_clocks() {
     let r = report("echo-client-semaphore");
-    assert_eq!((r.connections, r.in_flight), (Some(20), Some(5)));
+    assert_eq!((r.connections, r.in_flight), (Some(20), Some(5.0)));
     let (latency, service) = (r.latency.expect("there"), r.service.expect("there"));
     assert!(latency.from_due && !service.from_due);
     assert_eq!(latency.quantiles_ns["p50"], 1_540_269);

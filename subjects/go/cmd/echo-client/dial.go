@@ -36,7 +36,7 @@ func (o *options) dial(dialer *countingDialer) (load.Dial, error) {
 		return o.dialGRPC(dialer)
 	default:
 		return func(ctx context.Context, _ int) (load.Caller, error) {
-			client, err := tcp.Dial(ctx, dialer.DialContext, o.address)
+			client, err := tcp.Dial(ctx, dialer.DialContext, o.address, o.credit)
 			if err != nil {
 				return nil, err
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"wallfinder.dev/subjects/echo/answer"
+	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/grpc"
 	"wallfinder.dev/subjects/echo/load"
 	"wallfinder.dev/subjects/echo/rest"
@@ -38,7 +39,7 @@ func serving(t *testing.T, protocol, answers string) string {
 		case "grpc":
 			_ = grpc.Serve(listener, kind, grpc.Settings{})
 		default:
-			_ = tcp.Serve(listener, kind)
+			_ = tcp.Serve(listener, kind, credit.Policy{})
 		}
 	}()
 	return listener.Addr().String()
@@ -119,6 +120,44 @@ func TestASemaphoreIsReportedOnBothClocks(t *testing.T) {
 	report := ran(t, "tcp", "--clients", "8", "--semaphore", "2", "--requests", "20", "tcp://"+address)
 	if report.InFlight != 2 || report.Service == nil || report.Latency.MeanNs < report.Service.MeanNs {
 		t.Errorf("%+v", report)
+	}
+}
+
+func TestCreditIsWaitedForWhereTheServerGrantsIt(t *testing.T) {
+	granting := func(policy credit.Policy) string {
+		listener, err := listen.One("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() { _ = tcp.Serve(listener, answer.Kind{}, policy) }()
+		return listener.Addr().String()
+	}
+	for name, policy := range map[string]credit.Policy{
+		"a window of one byte":       credit.Window(1),
+		"a window within a message":  credit.Window(7000),
+		"a window for several":       credit.Window(100_000),
+		"a budget for one at a time": credit.Shared(20_000),
+		"a budget of less than one":  credit.Shared(10),
+		"a budget for all of them":   credit.Shared(1_000_000),
+	} {
+		payload := "20000"
+		if name == "a window of one byte" {
+			payload = "100"
+		}
+		report := ran(t, "tcp", "--credit", "--clients", "6", "--requests", "30", "--payload", payload, granting(policy))
+		if report.Answered != 180 || len(report.Failures) != 0 || !report.Credit || report.Service == nil {
+			t.Errorf("%s: %+v", name, report)
+		}
+		if report.InFlight <= 0 || report.InFlight > 6 || report.Latency.MeanNs < report.Service.MeanNs {
+			t.Errorf("%s: %f in flight, %+v", name, report.InFlight, report)
+		}
+	}
+	if said := fails(t, "tcp", "--requests", "1", granting(credit.Window(10))); !strings.Contains(said, "use --credit") {
+		t.Errorf("without credit: %q", said)
+	}
+	if said := fails(t, "tcp", "--credit", "--timeout", "100ms", serving(t, "tcp", "echo")); !strings.Contains(said, "no answer in time") {
+		t.Errorf("a server without credit: %q", said)
 	}
 }
 
@@ -204,6 +243,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"tcp 127.0.0.1:1 --payload -1":                         "whole number",
 		"tcp 127.0.0.1:1 --answer all":                         "echo, ack or a number",
 		"tcp 127.0.0.1:1 --window 65535":                       "needs the protocol grpc",
+		"rest 127.0.0.1:1 --credit":                            "needs the protocol tcp",
 		"tcp 127.0.0.1:1 --body sized":                         "needs the protocol rest",
 		"tcp 127.0.0.1:1 --read-buffer 5":                      "rest or grpc",
 		"rest 127.0.0.1:1 --idle-connections 5":                "needs --transport shared",
@@ -227,7 +267,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if code := run([]string{"--help"}, &stdout, &stderr); code != exitDone {
 		t.Errorf("--help exits %d", code)
 	}
-	for _, flag := range []string{"clients", "requests", "duration", "payload", "answer", "semaphore", "timeout",
+	for _, flag := range []string{"clients", "requests", "duration", "payload", "answer", "semaphore", "credit", "timeout",
 		"latencies", "clients-per-channel", "transport", "idle-connections", "body", "read-buffer", "write-buffer",
 		"window", "connection-window", "buffer-pool", "gogc", "memory-limit", "pprof", "mutex-fraction", "block-rate",
 		"version"} {

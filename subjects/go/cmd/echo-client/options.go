@@ -34,6 +34,8 @@ of each runs from before the request is encoded until the answer is decoded.
   --payload BYTES        data of each request (default 64)
   --answer KIND          what the server was told: echo, ack or a number of bytes (default echo)
   --semaphore N          permits that clients share; one is held from sending to answer (default: none)
+  --credit               tcp: send as the server grants, which must be started with it too
+                         (docs/framed-credit.md)
   --timeout TIME         when a request is given up (default 30s)
   --latencies FILE       write every latency: a line of JSON, then binary records
 
@@ -86,6 +88,7 @@ type options struct {
 	plan     load.Plan
 
 	latencies         string
+	credit            bool
 	clientsPerChannel int
 	shared            bool
 	idle              int
@@ -121,6 +124,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("answer", "", settings.Parsed(&o.plan.Answer, answer.Parse))
 	flags.Func("semaphore", "", settings.Number(&o.plan.Semaphore, 1, clientsMax))
 	flags.Func("timeout", "", settings.Span(&o.plan.Timeout, 10*time.Millisecond, timeMax))
+	flags.BoolVar(&o.credit, "credit", false, "")
 	flags.StringVar(&o.latencies, "latencies", "", "")
 	flags.Func("clients-per-channel", "", settings.Number(&o.clientsPerChannel, 1, clientsMax))
 	flags.Func("transport", "", settings.OneOf(&transport, []string{"own", "shared"}))
@@ -225,6 +229,8 @@ func (o *options) unfit(flags *flag.FlagSet) []error {
 		switch f.Name {
 		case "window", "connection-window", "buffer-pool", "clients-per-channel":
 			needs(o.protocol == "grpc", f, "the protocol grpc")
+		case "credit":
+			needs(o.protocol == "tcp", f, "the protocol tcp")
 		case "read-buffer", "write-buffer":
 			needs(o.protocol != "tcp", f, "the protocol rest or grpc")
 		case "transport", "body":

@@ -18,10 +18,10 @@ type report struct {
 	Clients     int   `json:"clients"`
 	Connections int   `json:"connections"` // held at a time
 	Opened      int64 `json:"connections_opened"`
-	// What may be on its way at a time: clients, or permits.
-	InFlight     int `json:"in_flight"`
-	PayloadBytes int `json:"payload_bytes"`
-	RequestBytes int `json:"request_bytes"` // encoded, without framing
+	// What is on its way at a time: clients, or permits; with credit, as it was on average.
+	InFlight     float64 `json:"in_flight"`
+	PayloadBytes int     `json:"payload_bytes"`
+	RequestBytes int     `json:"request_bytes"` // encoded, without framing
 
 	WarmUp     int            `json:"warm_up_requests"` // of each client, not counted
 	Requests   int            `json:"requests"`         // answered and failed
@@ -31,11 +31,12 @@ type report struct {
 	Ended      load.Ended     `json:"ended_by"`
 	Throughput float64        `json:"throughput"` // right answers per second
 
-	// From asking; that is from sending, unless there is a semaphore.
+	// From asking; that is from sending, unless there is a semaphore, or credit.
 	Latency *load.Summary `json:"latency"`
-	// From sending, where clients wait for permits.
+	// From sending, where clients wait for permits or credit.
 	Service   *load.Summary `json:"service,omitempty"`
 	Semaphore int           `json:"semaphore,omitempty"`
+	Credit    bool          `json:"credit,omitempty"`
 
 	GOMAXPROCS  int    `json:"gomaxprocs"`
 	GOGC        string `json:"gogc,omitempty"` // where a flag set it
@@ -50,7 +51,7 @@ func describe(options options, result *load.Result) report {
 		Address:      options.address,
 		Clients:      plan.Clients,
 		Connections:  options.connections(),
-		InFlight:     plan.Clients,
+		InFlight:     float64(plan.Clients),
 		PayloadBytes: plan.Payload,
 		RequestBytes: requestBytes(plan.Payload),
 		WarmUp:       1,
@@ -69,10 +70,15 @@ func describe(options options, result *load.Result) report {
 	if result.Elapsed > 0 {
 		report.Throughput = float64(report.Answered) / result.Elapsed.Seconds()
 	}
-	if plan.Semaphore > 0 {
-		report.Semaphore = plan.Semaphore
-		report.InFlight = min(plan.Clients, plan.Semaphore)
+	if plan.Semaphore > 0 || options.credit {
+		report.Semaphore, report.Credit = plan.Semaphore, options.credit
 		report.Service = result.Samples.Summary(load.FromSending)
+	}
+	switch {
+	case options.credit && report.Service != nil:
+		report.InFlight = report.Service.MeanNs * report.Throughput / 1e9
+	case plan.Semaphore > 0:
+		report.InFlight = float64(min(plan.Clients, plan.Semaphore))
 	}
 	return report
 }

@@ -39,6 +39,7 @@ type startupLine struct {
 	announce.Subject
 	Protocol string `json:"protocol"`
 	Answer   string `json:"answer"`
+	Credit   string `json:"credit,omitempty"`
 	Pool     string `json:"buffer_pool,omitempty"`
 }
 
@@ -113,7 +114,7 @@ func serve(options options, listener net.Listener) error {
 	case "grpc":
 		return grpc.Serve(listener, options.answer, options.grpc)
 	default:
-		return tcp.Serve(listener, options.answer)
+		return tcp.Serve(listener, options.answer, options.credit)
 	}
 }
 
@@ -130,6 +131,7 @@ func describe(options options, listener net.Listener) startupLine {
 		},
 		Protocol: options.protocol,
 		Answer:   options.answer.String(),
+		Credit:   options.credit.String(),
 	}
 	if options.protocol == "grpc" {
 		line.Pool = options.grpc.Pool.String()

@@ -170,6 +170,9 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"--port 65536":                    "from 0 to 65535",
 		"--window 100 --protocol grpc":    "from 65535",
 		"--window 65535":                  "needs --protocol grpc",
+		"--credit 5 --credit-shared 5":    "give one",
+		"--credit 5 --protocol rest":      "needs --protocol tcp",
+		"--credit 0":                      "from 1",
 		"--buffer-pool x --protocol grpc": "tiers in bytes",
 		"--mutex-fraction 1":              "needs --pprof",
 		"--gogc 0":                        "or off",
@@ -191,7 +194,7 @@ func TestHelpNamesEveryFlagAndVersionEveryLibrary(t *testing.T) {
 	if code := run([]string{"--help"}, &stdout, &stderr); code != exitDone {
 		t.Errorf("--help exits %d", code)
 	}
-	for _, flag := range []string{"protocol", "host", "port", "answer", "read-buffer", "write-buffer", "window",
+	for _, flag := range []string{"protocol", "host", "port", "answer", "credit", "credit-shared", "read-buffer", "write-buffer", "window",
 		"connection-window", "buffer-pool", "gogc", "memory-limit", "pprof", "mutex-fraction", "block-rate", "version"} {
 		if !strings.Contains(stdout.String(), "--"+flag+" ") {
 			t.Errorf("--help does not name --%s", flag)

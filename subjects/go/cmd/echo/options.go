@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"wallfinder.dev/subjects/echo/answer"
+	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/grpc"
 	"wallfinder.dev/subjects/profiling"
 	"wallfinder.dev/subjects/settings"
@@ -24,6 +25,8 @@ the same message over a plain stream, HTTP/1.1 or gRPC.
   --host ADDRESS         where to listen (default 127.0.0.1)
   --port N               0 takes a free one, and the start-up line says which (default 8084)
   --answer KIND          echo, ack (no data) or a number of bytes (default echo)
+  --credit BYTES         grant credit: so much may a connection send unread (tcp; docs/framed-credit.md)
+  --credit-shared BYTES  grant credit: so much may all connections send unanswered (tcp)
 
   --read-buffer BYTES    of a connection (default: the library's; grpc)
   --write-buffer BYTES   of a connection (default: the library's; grpc)
@@ -62,6 +65,7 @@ type options struct {
 	host     string
 	port     int
 	answer   answer.Kind
+	credit   credit.Policy
 	grpc     grpc.Settings
 
 	gogc        settings.GOGC
@@ -96,6 +100,9 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.host, "host", o.host, "")
 	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
 	flags.Func("answer", "", settings.Parsed(&o.answer, answer.Parse))
+	var window, shared int
+	flags.Func("credit", "", settings.Number(&window, 1, credit.BytesMax))
+	flags.Func("credit-shared", "", settings.Number(&shared, 1, credit.BytesMax))
 	flags.Func("read-buffer", "", settings.Number(&o.grpc.ReadBuffer, 1, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.grpc.WriteBuffer, 1, bufferMax))
 	flags.Func("window", "", settings.Number(&o.grpc.Window, windowMin, windowMax))
@@ -115,11 +122,23 @@ func parseOptions(args []string) (options, error) {
 		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
 	}
 	var unfit []error
+	switch {
+	case window > 0 && shared > 0:
+		unfit = append(unfit, errors.New("--credit and --credit-shared both grant credit: give one"))
+	case window > 0:
+		o.credit = credit.Window(window)
+	case shared > 0:
+		o.credit = credit.Shared(shared)
+	}
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "read-buffer", "write-buffer", "window", "connection-window", "buffer-pool":
 			if o.protocol != "grpc" {
 				unfit = append(unfit, fmt.Errorf("--%s needs --protocol grpc", f.Name))
+			}
+		case "credit", "credit-shared":
+			if o.protocol != "tcp" {
+				unfit = append(unfit, fmt.Errorf("--%s needs --protocol tcp", f.Name))
 			}
 		case "mutex-fraction", "block-rate":
 			if !o.pprof {

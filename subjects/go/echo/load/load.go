@@ -44,6 +44,12 @@ type Caller interface {
 	Close() error
 }
 
+// Delayed is a caller whose requests may have to wait within a call.
+type Delayed interface {
+	// Began is when the last request could be sent; zero if it did not wait.
+	Began() time.Time
+}
+
 // Dial gives the caller of a client, by the client's number. It is asked again
 // after a failure.
 type Dial func(ctx context.Context, client int) (Caller, error)
@@ -336,6 +342,11 @@ func (c *client) run() {
 			<-c.group.permits
 		}
 		session.started.Store(0)
+		if delayed, ok := c.caller.(Delayed); ok {
+			if began := delayed.Began(); !began.IsZero() {
+				sent = began
+			}
+		}
 		if err == nil {
 			c.inRow = 0
 			c.last = done.Sub(c.group.origin)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wallfinder.dev/subjects/echo/answer"
+	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/payload"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // Serve answers connections, a goroutine for each, until the listener closes.
-func Serve(listener net.Listener, kind answer.Kind) error {
+func Serve(listener net.Listener, kind answer.Kind, policy credit.Policy) error {
 	for {
 		connection, err := listener.Accept()
 		if err != nil {
@@ -30,14 +31,19 @@ func Serve(listener net.Listener, kind answer.Kind) error {
 		go func() {
 			defer connection.Close()
 			// What ends a connection is its client's affair, and the next one's none.
-			_ = converse(connection, kind)
+			_ = converse(connection, kind, policy)
 		}()
 	}
 }
 
 // converse answers message after message. Its buffers live as long as the
 // connection: nothing of the protocol itself is allocated for a message.
-func converse(stream io.ReadWriter, kind answer.Kind) error {
+func converse(stream io.ReadWriter, kind answer.Kind, policy credit.Policy) error {
+	receiver, err := policy.Receive(stream)
+	if err != nil {
+		return err
+	}
+	defer receiver.Close()
 	var (
 		message  payload.Payload
 		request  []byte
@@ -56,23 +62,26 @@ func converse(stream io.ReadWriter, kind answer.Kind) error {
 			return fmt.Errorf("a message of %d bytes: at most %d are taken", count, messageBytesMax)
 		}
 		request = resized(request, int(count))
-		if _, err := io.ReadFull(stream, request); err != nil {
+		if err := receiver.Read(stream, request); err != nil {
 			return err
 		}
 		if err := proto.Unmarshal(request, &message); err != nil {
 			return err
 		}
 		kind.To(&message)
+		response = receiver.AppendOwed(response[:0])
+		begin := len(response) + lengthBytes
 		var err error
-		response, err = proto.MarshalOptions{}.MarshalAppend(append(response[:0], length...), &message)
+		response, err = proto.MarshalOptions{}.MarshalAppend(append(response, length...), &message)
 		if err != nil {
 			return err
 		}
-		binary.BigEndian.PutUint32(response, uint32(len(response)-lengthBytes))
+		binary.BigEndian.PutUint32(response[begin-lengthBytes:], uint32(len(response)-begin))
 		// One write for length and message: two would be two packets, or wait for each other.
 		if _, err := stream.Write(response); err != nil {
 			return err
 		}
+		receiver.Answered()
 	}
 }
 

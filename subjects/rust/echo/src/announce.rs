@@ -18,11 +18,16 @@ pub fn line(listening: SocketAddr, options: &Options) -> String {
     format!(
         "{{\"listening\":\"{listening}\",\"pid\":{pid},\"server\":\"echo-rs-{protocol}\",\"children\":[],\
          \"threads\":{threads},\"protocol\":\"{protocol}\",\"answer\":\"{answer}\",\
+         {credit}\
          \"versions\":{{{versions}}}}}\n",
         pid = std::process::id(),
         protocol = options.protocol.name(),
         threads = options.threads,
         answer = options.answer,
+        credit = match options.credit.to_string() {
+            silent if silent.is_empty() => silent,
+            credit => format!("\"credit\":\"{credit}\","),
+        },
         versions = versions.join(","),
     )
 }

@@ -19,6 +19,7 @@
 
 pub mod announce;
 pub mod answer;
+pub mod credit;
 pub mod grpc;
 pub mod options;
 pub mod payload;

@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use crate::answer::Kind;
+use crate::credit::{self, Policy};
 use crate::grpc::Windows;
 
 /// What `--help` prints.
@@ -19,6 +20,9 @@ server's own timestamp, over a plain stream, HTTP/1.1 or gRPC.
   --host ADDRESS         where to listen (default 127.0.0.1)
   --port N               0 takes a free one, and the start-up line says which (default 8084)
   --answer KIND          echo, ack (no data) or a number of bytes (default echo)
+  --credit BYTES         grant credit: so much may a connection send unread (tcp;
+                         docs/framed-credit.md)
+  --credit-shared BYTES  grant credit: so much may all connections send unanswered (tcp)
   --threads N            event loops; connections are dealt out in turn
                          (default: as many as processors it may run on)
   --window BYTES         flow control of a stream (default 1048576; grpc)
@@ -54,7 +58,7 @@ impl Protocol {
 }
 
 /// The command line, checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// What the messages travel in.
     pub protocol: Protocol,
@@ -64,6 +68,8 @@ pub struct Options {
     pub port: u16,
     /// What is given back.
     pub answer: Kind,
+    /// How clients are granted what they send.
+    pub credit: Policy,
     /// Event loops.
     pub threads: u32,
     /// Of gRPC.
@@ -89,10 +95,11 @@ impl Options {
             host: IpAddr::from([127, 0, 0, 1]),
             port: 8084,
             answer: Kind::parse("echo").map_err(NoServer::Mistake)?,
+            credit: Policy::Silent,
             threads: available_parallelism().map_or(1, NonZero::get) as u32,
             windows: Windows::default(),
         };
-        let mut windowed = None;
+        let (mut windowed, mut credited) = (None, None);
         let mut args = args;
         while let Some(word) = args.next() {
             let (flag, attached) = match word.split_once('=') {
@@ -129,6 +136,18 @@ impl Options {
                 }
                 "--port" => options.port = number(0, u32::from(u16::MAX))? as u16,
                 "--answer" => options.answer = Kind::parse(&value).map_err(|why| wrong(&why))?,
+                "--credit" | "--credit-shared" => {
+                    let bytes = number(1, credit::BYTES_MAX)?;
+                    options.credit = match flag {
+                        "--credit" => Policy::Window(bytes),
+                        _ => Policy::shared(bytes),
+                    };
+                    if credited.is_some_and(|other| other != flag) {
+                        let both = "--credit and --credit-shared both grant credit: give one";
+                        return Err(mistake(both.to_owned()));
+                    }
+                    credited = FLAGS.into_iter().find(|known| *known == flag);
+                }
                 "--threads" => options.threads = number(1, THREADS_MAX)?,
                 "--window" => {
                     options.windows.stream = number(WINDOW_MIN, WINDOW_MAX)?;
@@ -140,9 +159,12 @@ impl Options {
                 }
             }
         }
-        match windowed {
-            Some(flag) if options.protocol != Protocol::Grpc => {
+        match (windowed, credited) {
+            (Some(flag), _) if options.protocol != Protocol::Grpc => {
                 Err(mistake(format!("{flag} needs --protocol grpc")))
+            }
+            (_, Some(flag)) if options.protocol != Protocol::Tcp => {
+                Err(mistake(format!("{flag} needs --protocol tcp")))
             }
             _ => Ok(options),
         }
@@ -150,11 +172,13 @@ impl Options {
 }
 
 /// Those that take a value.
-const FLAGS: [&str; 7] = [
+const FLAGS: [&str; 9] = [
     "--protocol",
     "--host",
     "--port",
     "--answer",
+    "--credit",
+    "--credit-shared",
     "--threads",
     "--window",
     "--connection-window",
@@ -180,7 +204,9 @@ mod tests {
         assert_eq!((options.threads, options.windows.stream), (3, 70_000));
         assert_eq!(options.answer.to_string(), "ack");
         assert_eq!(parse("").unwrap().host, IpAddr::from([127, 0, 0, 1]));
-        assert_eq!(parse("--help"), Err(NoServer::Help));
+        assert_eq!(parse("--help").unwrap_err(), NoServer::Help);
+        let credit = parse("--credit-shared 5").unwrap().credit;
+        assert_eq!(credit.to_string(), "5 for all");
     }
 
     #[test]
@@ -190,6 +216,9 @@ mod tests {
             ("--answer all", "echo, ack or a number"),
             ("--port 65536", "from 0 to 65535"),
             ("--threads 0", "from 1"),
+            ("--credit 0", "from 1"),
+            ("--credit 1 --credit-shared 1", "give one"),
+            ("--credit 1 --protocol rest", "needs --protocol tcp"),
             ("--host nowhere", "IP address"),
             ("--window 70000", "needs --protocol grpc"),
             ("--window 100 --protocol grpc", "from 65535"),

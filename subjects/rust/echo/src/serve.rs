@@ -63,10 +63,13 @@ async fn converse(socket: TcpStream, options: Options) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let stream = tokio::net::TcpStream::from_std(socket)?;
     let Options {
-        answer, windows, ..
+        answer,
+        credit,
+        windows,
+        ..
     } = options;
     match options.protocol {
-        Protocol::Tcp => tcp::converse(stream, answer).await,
+        Protocol::Tcp => tcp::converse(stream, answer, credit).await,
         Protocol::Rest => rest::converse(stream, answer)
             .await
             .map_err(io::Error::other),

@@ -7,12 +7,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::answer::{Kind, MESSAGE_BYTES_MAX};
+use crate::credit::{Policy, Receiver};
 
 const LENGTH_BYTES: usize = 4;
 
 /// Answers message after message, until the client leaves or breaks the frame. The buffers
 /// live as long as the connection.
-pub async fn converse(mut stream: TcpStream, kind: Kind) -> io::Result<()> {
+pub async fn converse(mut stream: TcpStream, kind: Kind, policy: Policy) -> io::Result<()> {
+    let mut receiver = Receiver::begin(policy, &mut stream).await?;
     let (mut request, mut answer) = (Vec::new(), Vec::new());
     let mut length = [0; LENGTH_BYTES];
     loop {
@@ -25,13 +27,16 @@ pub async fn converse(mut stream: TcpStream, kind: Kind) -> io::Result<()> {
             return Err(io::ErrorKind::InvalidData.into());
         }
         request.resize(count, 0);
-        stream.read_exact(&mut request).await?;
+        receiver.read(&mut stream, &mut request).await?;
         answer.clear();
+        receiver.append_owed(&mut answer);
+        let begin = answer.len() + LENGTH_BYTES;
         answer.extend_from_slice(&length);
         let answered = kind.answer(&request, &mut answer);
         answered.map_err(|_| io::ErrorKind::InvalidData)?;
-        let count = (answer.len() - LENGTH_BYTES) as u32;
-        answer[..LENGTH_BYTES].copy_from_slice(&count.to_be_bytes());
+        let count = (answer.len() - begin) as u32;
+        answer[begin - LENGTH_BYTES..begin].copy_from_slice(&count.to_be_bytes());
         stream.write_all(&answer).await?;
+        receiver.answered();
     }
 }

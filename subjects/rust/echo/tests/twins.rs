@@ -171,6 +171,63 @@ fn over_a_plain_stream_the_same_is_refused() {
     }
 }
 
+#[test]
+fn credit_is_granted_the_same() {
+    let message = payload("r-1", 64, 1);
+    let length = (message.len() as u32).to_be_bytes();
+    let whole = frame(&message);
+    // What is sent at a time, and how many bytes come back for it.
+    let first = (&b""[..], 4);
+    let answered = 4 + message.len() + 9 - 1;
+    for (flags, exchanges) in [
+        // All in one, and given back in front of the answer.
+        (
+            ["--credit", "65536"],
+            vec![
+                first,
+                (&whole[..], 4 + answered),
+                (&whole[..], 4 + answered),
+            ],
+        ),
+        // Forty bytes at a time: given back within the message, and the rest before the answer.
+        (
+            ["--credit", "40"],
+            vec![first, (&whole[..44], 4), (&whole[44..], 4 + answered)],
+        ),
+        // A turn for each message, whatever its length.
+        (
+            ["--credit-shared", "10"],
+            vec![
+                first,
+                (&length[..], 4),
+                (&message[..], answered),
+                (&length[..], 4),
+                (&message[..], answered),
+            ],
+        ),
+    ] {
+        let Some(twins) = twins(&flags) else { return };
+        let [go, rust] = twins.each_ref().map(|echo| {
+            let mut stream = echo.connect();
+            let mut said = Vec::new();
+            for (sent, count) in &exchanges {
+                stream.write_all(sent).expect("sent");
+                let mut back = vec![0; *count];
+                stream.read_exact(&mut back).expect("an answer");
+                let grants = back.len() - back.len().min(answered - 4);
+                if back.len() > 4 {
+                    let answer = masked(back.split_off(grants));
+                    back.extend(answer);
+                }
+                said.push(back);
+            }
+            said
+        });
+        assert_eq!(go, rust, "{flags:?}");
+        assert_eq!(go[0][0] & 0x80, 0x80, "the first word is a grant");
+    }
+}
+
 /// One exchange on a connection of its own: status line and fields without the date, body.
 fn exchange(echo: &Echo, method: &str, path: &str, body: &[u8]) -> (String, Vec<u8>) {
     let mut stream = echo.connect();
