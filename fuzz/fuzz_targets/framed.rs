@@ -39,6 +39,13 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(seen, (messages.clone(), error));
     }
 
+    // Grants among the answers: the split does not matter, whatever is granted.
+    let mut credit = peer::shared(&format!("u32be,max={max},credit"), b"ping", requests);
+    let whole = granted(&mut credit, requests, vec![script]);
+    for pieces in [pieces.to_vec(), script.chunks(1).collect()] {
+        assert_eq!(granted(&mut credit, requests, pieces), whole);
+    }
+
     let text = format!("{length}{inclusive},id=u16le@1,max={max}");
     let mut by_id = peer::shared(&text, b"ping", requests);
     let whole = played::<ById>(&mut by_id, requests, vec![script]);
@@ -52,6 +59,14 @@ fn cut(script: &[u8], at: [usize; 2]) -> [&[u8]; 3] {
     let at = at.map(|at| at % (script.len() + 1));
     let (from, to) = (at[0].min(at[1]), at[0].max(at[1]));
     [&script[..from], &script[from..to], &script[to..]]
+}
+
+/// The same on a connection that could send all of its requests.
+fn granted(shared: &mut Shared, requests: u32, pieces: Vec<&[u8]>) -> Vec<Outcome> {
+    let mut wire = InTurn::open(shared);
+    peer::play(&mut wire, shared, [&[0x80, 0, 0x10, 0][..]], false);
+    peer::issue(&mut wire, shared, requests);
+    peer::play(&mut wire, shared, pieces, true)
 }
 
 fn played<W: Wire<Shared = Shared>>(

@@ -78,6 +78,10 @@ fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineE
         }
         Exchange::Http2(_) => Err(speechless()),
         Exchange::Framed(request) if request.format.id.is_some() => Err(speechless()),
+        Exchange::Framed(request) if request.format.credit => Err(EngineError::Refused {
+            what: "a null server",
+            why: "it reads nothing, and credit is granted for what was read".into(),
+        }),
         Exchange::Framed(request) => {
             let answer = framed::Request {
                 message: vec![b'x'; body_bytes.max(1) as usize],

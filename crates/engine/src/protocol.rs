@@ -23,6 +23,12 @@ pub(crate) trait Common {
     /// Room that each connection needs for bytes of its own; 0: it sends none.
     fn own_bytes(&self) -> usize;
 
+    /// Whether a request may be sent in parts that wait for the peer, so that an answer
+    /// does not show that all of them were done.
+    fn sends_in_parts(&self) -> bool {
+        false
+    }
+
     /// What peers did against the standard without breaking it, by name.
     fn anomalies(&self) -> Vec<(&'static str, u64)>;
 
@@ -71,6 +77,10 @@ impl Common for framed::Shared {
 
     fn own_bytes(&self) -> usize {
         if self.has_ids() { OWN_BYTES } else { 0 }
+    }
+
+    fn sends_in_parts(&self) -> bool {
+        self.has_credit()
     }
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {

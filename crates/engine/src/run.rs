@@ -278,9 +278,13 @@ where
     W::Shared: Send + Common,
     I: Io,
 {
-    let (payload, own_bytes) = {
+    let (payload, own_bytes, in_parts) = {
         let shared = shared()?;
-        (shared.payload(), shared.own_bytes())
+        (
+            shared.payload(),
+            shared.own_bytes(),
+            shared.sends_in_parts(),
+        )
     };
     let plans = lane_plans(spec);
     let publications: Vec<Publication> = plans.iter().map(|_| Publication::new()).collect();
@@ -298,7 +302,7 @@ where
                 address: spec.address,
                 payload: Arc::clone(&payload),
                 own_bytes,
-                quiet_sends: own_bytes == 0 && plan.load.in_flight_per_connection == 1,
+                quiet_sends: own_bytes == 0 && !in_parts && plan.load.in_flight_per_connection == 1,
             };
             let (plan, shared_signals) = (plan.clone(), Arc::clone(signals));
             let publication = publication.clone();

@@ -121,3 +121,56 @@ fn an_answer_given_twice_is_counted_once_and_ends_its_connection() {
         assert_eq!(counts.failed_total(), 0, "{counts:?}");
     });
 }
+
+/// An echo that grants a window, and gives back what it reads as it reads it.
+fn granting(mut stream: TcpStream, window: usize) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let grant = |bytes: usize| (1 << 31 | bytes as u32).to_be_bytes();
+    stream.write_all(&grant(window))?;
+    let mut room = vec![0; window + 1];
+    loop {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length)?;
+        let mut frame = length.to_vec();
+        let whole = 4 + u32::from_be_bytes(length) as usize;
+        while frame.len() < whole {
+            let most = room.len().min(whole - frame.len());
+            let count = stream.read(&mut room[..most])?;
+            assert!(
+                0 < count && count <= window,
+                "the client sends without credit"
+            );
+            frame.extend_from_slice(&room[..count]);
+            stream.write_all(&grant(count))?;
+        }
+        stream.write_all(&frame)?;
+    }
+}
+
+#[test]
+fn requests_are_sent_as_credit_allows() {
+    for (window, message, depth) in [(64, 64, 1), (1000, 30_000, 1), (1000, 700, 8)] {
+        let address = server(move |stream| granting(stream, window));
+        with_both(spec(address, "u32be,credit", message, depth), |measured| {
+            let counts = &measured.counts;
+            assert!(counts.answered > 20, "{window} {message}: {counts:?}");
+            assert_eq!(counts.failed_total(), 0, "{window} {message}: {counts:?}");
+            assert_eq!(counts.body_bytes, counts.answered * message as u64);
+        });
+    }
+}
+
+#[test]
+fn where_no_credit_comes_requests_time_out_for_lack_of_it() {
+    let address = server(|mut stream| {
+        // As an echo that speaks no credit: it waits for the client.
+        stream.read(&mut [0; 64]).map(drop)
+    });
+    let mut spec = spec(address, "u32be,credit", 64, 1);
+    spec.load.timeout = wallfinder_model::Nanos::from_millis(50);
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert_eq!(counts.answered, 0);
+        assert!(counts.failed.contains_key("timeout.flow"), "{counts:?}");
+    });
+}

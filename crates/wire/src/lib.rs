@@ -123,11 +123,13 @@ pub enum WireError {
     FrameUnmatched,
     /// The stream ended inside a frame.
     FrameTruncated,
+    /// Credit that is none: not granted first, of nothing, or beyond what may be granted.
+    FrameCredit,
 }
 
 impl WireError {
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 41] = [
+    pub const ALL: [WireError; 42] = [
         WireError::H1Status,
         WireError::H1HeadLimit,
         WireError::H1Head,
@@ -169,6 +171,7 @@ impl WireError {
         WireError::FrameLength,
         WireError::FrameUnmatched,
         WireError::FrameTruncated,
+        WireError::FrameCredit,
     ];
 
     /// The class as it stands in records and output, such as `h1.length`.
@@ -215,6 +218,7 @@ impl WireError {
             WireError::FrameLength => "frame.length",
             WireError::FrameUnmatched => "frame.unmatched",
             WireError::FrameTruncated => "frame.truncated",
+            WireError::FrameCredit => "frame.credit",
         }
     }
 

@@ -83,6 +83,19 @@ impl Sending {
         self.unsent
     }
 
+    /// Bytes of the first unsent request that are sent already.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Whether all of the oldest of the last `in_flight` requests has been offered.
+    #[inline]
+    pub(crate) fn has_offered_whole(&self, in_flight: u32) -> bool {
+        let later = u64::from(in_flight).checked_sub(1);
+        later.is_some_and(|later| self.unsent <= self.request_len() * later + self.offered.get())
+    }
+
     /// Whether the oldest of the last `in_flight` requests has had a byte offered.
     #[inline]
     pub(crate) fn has_offered(&self, in_flight: u32) -> bool {

@@ -125,6 +125,7 @@ impl Wire for ById {
         let (taken, step) = self.reader.take(&shared.format, bytes);
         match step {
             Step::More => {}
+            Step::Grant(_) => unreachable!("a format with ids has no credit"),
             Step::Whole(frame) => match self.slot_of(shared, frame.id) {
                 Some(slot) => {
                     self.outcome = Some(Outcome::Answered(Answer {

@@ -5,6 +5,7 @@
 //!   u16le,inclusive             the length counts its own 2 bytes
 //!   u32be,id=u64be@0            the message begins with the request's id
 //!   u32be,max=65536             no answer is longer
+//!   u32be,credit                as much is sent as the peer grants (`credit.rs`)
 //!
 //!   │ length │ message ……………………………………… │
 //!             ▲──offset──▲ id
@@ -76,6 +77,8 @@ pub struct Format {
     pub id: Option<IdField>,
     /// Longest message of an answer, in bytes.
     pub message_bytes_max: u64,
+    /// Whether a length with its highest bit set is none, but a grant of credit.
+    pub credit: bool,
 }
 
 impl Format {
@@ -100,9 +103,14 @@ impl Format {
         self.length.width + id
     }
 
-    /// Longest message that the length can announce and an answer may have, in bytes.
+    /// Longest message that the length can announce, in bytes.
+    pub(super) fn announced_max(&self) -> u64 {
+        (self.length.max() - self.counted()) >> u32::from(self.credit)
+    }
+
+    /// Longest message that an answer may have, in bytes.
     pub(super) fn longest(&self) -> u64 {
-        (self.length.max() - self.counted()).min(self.message_bytes_max)
+        self.announced_max().min(self.message_bytes_max)
     }
 }
 
@@ -170,21 +178,34 @@ impl FromStr for Format {
             inclusive: false,
             id: None,
             message_bytes_max: MESSAGE_BYTES_MAX,
+            credit: false,
         };
         for part in parts {
             if part == "inclusive" {
                 format.inclusive = true;
+            } else if part == "credit" {
+                format.credit = true;
             } else if let Some(id) = part.strip_prefix("id=") {
                 format.id = Some(id_field(part, id)?);
             } else if let Some(max) = part.strip_prefix("max=") {
                 let bad = || BadFormat::new(part, "is no number of bytes");
                 format.message_bytes_max = max.parse().map_err(|_| bad())?;
             } else {
-                return Err(BadFormat::new(part, "is none of inclusive, id=… and max=…"));
+                return Err(BadFormat::new(
+                    part,
+                    "is none of inclusive, id=…, max=… and credit",
+                ));
             }
         }
         if format.head_bytes() > HEAD_BYTES_MAX {
             return Err(BadFormat::new(text, "has its id too far behind the length"));
+        }
+        let is_plain = format.length.to_string() == "u32be" && !format.inclusive;
+        if format.credit && !(is_plain && format.id.is_none()) {
+            return Err(BadFormat::new(
+                text,
+                "has credit, which goes with u32be alone",
+            ));
         }
         if format.longest() < format.message_bytes_min() {
             return Err(BadFormat::new(text, "has no room for a message"));
@@ -225,6 +246,9 @@ impl fmt::Display for Format {
         if self.message_bytes_max != MESSAGE_BYTES_MAX {
             write!(f, ",max={}", self.message_bytes_max)?;
         }
+        if self.credit {
+            write!(f, ",credit")?;
+        }
         Ok(())
     }
 }
@@ -241,6 +265,7 @@ mod tests {
             "u16le,inclusive",
             "u32be,id=u64be@0",
             "u64le,inclusive,id=u16le@7,max=65536",
+            "u32be,max=65536,credit",
         ] {
             assert_eq!(text.parse::<Format>().unwrap().to_string(), text);
         }
@@ -258,6 +283,8 @@ mod tests {
             ("u32be,id=u32be@60", "`u32be,id=u32be@60`"),
             ("u32be,max=0", "`u32be,max=0`"),
             ("u32be,id=u64be@0,max=7", "`u32be,id=u64be@0,max=7`"),
+            ("u32le,credit", "`u32le,credit`"),
+            ("u32be,credit,id=u32be@0", "`u32be,credit,id=u32be@0`"),
         ] {
             let error = text.parse::<Format>().unwrap_err().to_string();
             assert!(error.starts_with(part), "{text}: {error}");

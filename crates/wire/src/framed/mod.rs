@@ -12,6 +12,7 @@
 //!        ┌────────┴────────┐
 //!     InTurn             ById                                one for each connection
 //!     answers in order   answers by id, in any order
+//!     (and Credit)
 //!        └───── Reader ────┘
 //! ```
 //!
@@ -23,6 +24,7 @@
 //!   counts as the next one's.
 
 mod by_id;
+mod credit;
 mod format;
 mod in_turn;
 mod reader;

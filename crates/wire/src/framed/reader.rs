@@ -19,6 +19,8 @@ pub(super) enum Step {
     More,
     /// It is whole.
     Whole(Frame),
+    /// It was no frame, but a grant of so many bytes.
+    Grant(u64),
     /// It is none.
     Bad(WireError),
 }
@@ -50,11 +52,20 @@ impl Reader {
         self.seen > 0
     }
 
+    /// Whether a frame has begun that is known to be no grant.
+    #[inline]
+    pub(super) fn is_inside_answer(&self, format: &Format) -> bool {
+        self.seen > 0 && (!format.credit || self.message_bytes > 0)
+    }
+
     /// Takes bytes up to the end of the frame, and says how many it took.
     #[inline]
     pub(super) fn take(&mut self, format: &Format, bytes: &[u8]) -> (usize, Step) {
         let head_bytes = format.head_bytes();
         if self.seen == 0 && bytes.len() >= head_bytes {
+            if let Some(granted) = grant(format, bytes) {
+                return (head_bytes, Step::Grant(granted));
+            }
             // Nearly always a frame begins with its whole head in one piece.
             return match message_bytes(format, bytes) {
                 Ok(message_bytes) => {
@@ -87,6 +98,10 @@ impl Reader {
             self.head[seen..seen + taken].copy_from_slice(&bytes[..taken]);
             self.seen += taken as u64;
             if self.seen >= width as u64 && self.message_bytes == 0 {
+                if let Some(granted) = grant(format, &self.head) {
+                    self.seen = 0;
+                    return (taken, Step::Grant(granted));
+                }
                 match message_bytes(format, &self.head) {
                     Ok(message_bytes) => self.message_bytes = message_bytes,
                     Err(error) => return (bytes.len(), Step::Bad(error)),
@@ -111,6 +126,13 @@ impl Reader {
         self.message_bytes = 0;
         (taken, Step::Whole(frame))
     }
+}
+
+/// What the length at the beginning of `head` grants, if it is a grant.
+#[inline]
+fn grant(format: &Format, head: &[u8]) -> Option<u64> {
+    let is_grant = format.credit && head[0] & 0x80 != 0;
+    is_grant.then(|| format.length.read(head) & super::credit::BYTES_MAX)
 }
 
 /// The length at the beginning of `head`, checked.

@@ -94,7 +94,7 @@ pub fn encode(request: &Request) -> Result<Vec<u8>, BadRequest> {
     if bytes < min {
         return Err(BadRequest::TooShort { bytes, min });
     }
-    let max = format.length.max() - format.counted();
+    let max = format.announced_max();
     if bytes > max {
         return Err(BadRequest::TooLong { bytes, max });
     }
@@ -142,6 +142,11 @@ impl Shared {
     /// Whether messages carry the ids of their requests.
     pub fn has_ids(&self) -> bool {
         self.format.id.is_some()
+    }
+
+    /// Whether the peer grants credit, so that a request may have to be sent in parts.
+    pub fn has_credit(&self) -> bool {
+        self.format.credit
     }
 
     /// The one form that requests have.

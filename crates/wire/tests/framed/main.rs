@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use wallfinder_wire::framed::{self, ById, Format, InTurn, Options, Request, Shared};
 use wallfinder_wire::{Answer, Outcome, Wire, WireError};
 
+mod credit;
 mod peer;
 mod reference;
 

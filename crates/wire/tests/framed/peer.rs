@@ -29,7 +29,7 @@ pub(crate) fn issue<W: Wire<Shared = Shared>>(
 }
 
 /// Takes what is to be sent, in pieces.
-fn sent<W: Wire<Shared = Shared>>(wire: &mut W, shared: &Shared) -> Vec<u8> {
+pub(crate) fn sent<W: Wire<Shared = Shared>>(wire: &mut W, shared: &Shared) -> Vec<u8> {
     let mut sent = Vec::new();
     loop {
         match wire.poll_transmit(shared) {
