@@ -76,7 +76,7 @@ fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineE
             let request_bytes = shared.map_err(bad_request)?.request_bytes();
             Ok((request_bytes, answer(request.method == "HEAD", body_bytes)))
         }
-        Exchange::Http2(_) => Err(speechless()),
+        Exchange::Http2(_) | Exchange::Grpc(_) => Err(speechless()),
         Exchange::Framed(request) if request.format.id.is_some() => Err(speechless()),
         Exchange::Framed(request) if request.format.credit => Err(EngineError::Refused {
             what: "a null server",

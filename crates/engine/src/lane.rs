@@ -1265,6 +1265,13 @@ fn count_answer(
         };
         counters.statuses[place] += 1;
     }
+    if let Some(call) = &answer.call {
+        if let Some(error) = call.error {
+            counters.failed[Class::Wire(error).index()] += 1;
+            return;
+        }
+        counters.messages += call.messages;
+    }
     let failure = match answer.status {
         Answer::NO_STATUS | 200..=399 => {
             counters.answered += 1;

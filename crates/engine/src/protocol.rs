@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wallfinder_model::Load;
-use wallfinder_wire::{framed, http1, http2};
+use wallfinder_wire::{Exchange, framed, http1, http2};
 
 use crate::run::StepSpec;
 
@@ -108,6 +108,14 @@ pub(crate) fn http2_options(load: &Load) -> http2::Options {
         in_flight_max: load.in_flight_per_connection,
         requests_max,
         ..http2::Options::default()
+    }
+}
+
+/// What does not speak HTTP/2 was asked in it for this reason: where to look.
+pub(crate) fn way_out(request: &Exchange) -> &'static str {
+    match request {
+        Exchange::Grpc(_) => "gRPC needs it; is this the port of a gRPC server, without TLS?",
+        _ => "leave --http2 out for HTTP/1.1",
     }
 }
 

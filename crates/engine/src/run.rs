@@ -16,7 +16,7 @@ use wallfinder_sys::{Errno, clock, process};
 use wallfinder_wire::framed::{self, ById, InTurn};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
-use wallfinder_wire::{Exchange, Wire};
+use wallfinder_wire::{Exchange, Wire, grpc};
 
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
@@ -147,6 +147,8 @@ pub enum EngineError {
         address: SocketAddr,
         /// What it said instead.
         fault: String,
+        /// Where to look.
+        way_out: &'static str,
     },
     /// The kernel refused what a lane needs.
     Refused {
@@ -176,9 +178,13 @@ impl std::fmt::Display for EngineError {
                 f,
                 "no connection to {address} could be opened ({class}: {errno}); is the server running there?"
             ),
-            EngineError::OtherProtocol { address, fault } => write!(
+            EngineError::OtherProtocol {
+                address,
+                fault,
+                way_out,
+            } => write!(
                 f,
-                "what listens at {address} does not speak HTTP/2 ({fault}); leave --http2 out for HTTP/1.1"
+                "what listens at {address} does not speak HTTP/2 ({fault}); {way_out}"
             ),
             EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
             EngineError::LanePanicked { lane, message } => write!(
@@ -225,6 +231,10 @@ pub fn run(
         }
         Exchange::Http2(request) => {
             let shared = || http2::Shared::new(request, protocol::http2_options(&spec.load));
+            run_on::<Http2, _>(spec, signals, watcher, way, &shared)
+        }
+        Exchange::Grpc(request) => {
+            let shared = || grpc::shared(request, protocol::http2_options(&spec.load));
             run_on::<Http2, _>(spec, signals, watcher, way, &shared)
         }
         Exchange::Framed(request) => {
@@ -776,6 +786,7 @@ where
                     return Err(EngineError::OtherProtocol {
                         address: spec.address,
                         fault: shared.fault().unwrap_or_default(),
+                        way_out: protocol::way_out(&spec.request),
                     });
                 }
                 for (name, count) in shared.anomalies() {
@@ -864,6 +875,7 @@ fn measured<I: Io>(
         bytes_in: change.bytes_in,
         bytes_out: change.bytes_out,
         body_bytes: change.body_bytes,
+        messages: change.messages,
         connects: change.connects,
         connect_failures: Counters::named(&change.connect_failed),
         anomalies,

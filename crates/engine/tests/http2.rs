@@ -1,7 +1,7 @@
 //! HTTP/2: the real engine at peers that break streams, windows and the protocol.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -10,14 +10,13 @@ use wallfinder_model::Nanos;
 use wallfinder_wire::{Exchange, Request};
 
 mod drive;
+#[path = "drive/frames.rs"]
+mod frames;
 
 use drive::{ways, with_both};
+use frames::{DATA, HEADERS, frame, peer};
 
-const PREFACE_BYTES: usize = 24;
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const REFUSED_STREAM: u32 = 7;
 
@@ -27,43 +26,6 @@ fn spec(address: SocketAddr, body: usize) -> StepSpec {
     spec.load.stop.after = Nanos::from_millis(600);
     spec.load.timeout = Nanos::from_millis(200);
     spec
-}
-
-/// A double of a server: greets with some settings, and gives each frame to `serve`.
-fn peer(
-    settings: &'static [u8],
-    serve: impl Fn(&mut TcpStream, u8, u32) -> std::io::Result<()> + Send + Sync + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let serve = Arc::new(serve);
-    thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let serve = Arc::clone(&serve);
-            thread::spawn(move || -> std::io::Result<()> {
-                stream.set_nodelay(true)?;
-                stream.read_exact(&mut [0; PREFACE_BYTES])?;
-                stream.write_all(&frame(SETTINGS, 0, 0, settings))?;
-                loop {
-                    let mut head = [0; 9];
-                    stream.read_exact(&mut head)?;
-                    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-                    stream.read_exact(&mut vec![0; length as usize])?;
-                    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-                    serve(&mut stream, head[3], id)?;
-                }
-            });
-        }
-    });
-    address
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
 }
 
 #[test]

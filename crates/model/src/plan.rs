@@ -82,11 +82,12 @@ pub struct Load {
     pub timeout: Nanos,
     /// A new connection for each request.
     pub connection_per_request: bool,
-    /// The request's method; in framed TCP how messages are framed, such as `u32be`.
+    /// The request's method; in framed TCP how messages are framed, such as `u32be`; in gRPC
+    /// the kind of call, such as `unary`.
     pub method: String,
-    /// Names of the request's extra header fields (values may be secrets).
+    /// Names of the request's extra header fields or metadata (values may be secrets).
     pub header_names: Vec<String>,
-    /// Bytes of the request's body, or of its message.
+    /// Bytes of the request's body, or of its messages.
     pub body_bytes: u64,
     /// Whether content-coded bodies are decoded.
     pub inflate: bool,

@@ -143,12 +143,19 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Bytes of bodies of good answers, as framed on the wire.
     pub body_bytes: u64,
+    /// Messages of good answers, in gRPC; elsewhere an answer is one, and this 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub messages: u64,
     /// Connections opened in the window.
     pub connects: u64,
     /// Connection attempts that failed, by class.
     pub connect_failures: BTreeMap<String, u64>,
     /// Oddities survived, by name.
     pub anomalies: BTreeMap<String, u64>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counts {

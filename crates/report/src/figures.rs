@@ -41,6 +41,8 @@ pub struct Figures {
     pub bytes_out: Option<f64>,
     /// Bytes of body per good answer.
     pub body_bytes: Option<f64>,
+    /// Messages per good answer, where an answer may have another number than one.
+    pub messages: Option<f64>,
     /// Packets from server to client per good answer.
     pub packets_down: Option<f64>,
     /// Packets from client to server per good answer.
@@ -98,6 +100,9 @@ impl Figures {
             bytes_in: cost.bytes_in,
             bytes_out: cost.bytes_out,
             body_bytes: known(counts.body_bytes).and_then(|bytes| per(bytes, answered)),
+            messages: known(counts.messages)
+                .filter(|_| counts.messages != counts.answered)
+                .and_then(|messages| per(messages, answered)),
             packets_down: cost.downlink_packets,
             packets_up: cost.uplink_packets,
             ceiling_share: step

@@ -155,7 +155,7 @@ mod any {
             Counts {
                 scheduled: n[0], answered: n[1], failed, not_sent, in_flight_start: n[2],
                 in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
-                body_bytes: n[6], connects: n[7], connect_failures, anomalies,
+                body_bytes: n[6], messages: n[8], connects: n[7], connect_failures, anomalies,
             }
         }
     }

@@ -26,6 +26,7 @@
 
 mod exchange;
 pub mod framed;
+pub mod grpc;
 pub mod http1;
 pub mod http2;
 mod request;
@@ -35,7 +36,7 @@ pub use exchange::Exchange;
 use http2::ErrorCode;
 pub use request::{BadRequest, Request};
 
-/// Why a peer's bytes could not be taken as an answer. `Copy`, and an index into
+/// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
 /// counters: the hot path counts, the report names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -125,11 +126,53 @@ pub enum WireError {
     FrameTruncated,
     /// Credit that is none: not granted first, of nothing, or beyond what may be granted.
     FrameCredit,
+    /// A message of an answer is too long, broken off, or coded in a way that was not offered.
+    GrpcFrame,
+    /// A call ended without a status, or with one that is none.
+    GrpcNoStatus,
+    /// An answer of another content type than gRPC's.
+    GrpcContentType,
+    /// A call ended with OK, and another number of messages than its method has.
+    GrpcMessages,
+    /// The call ended with CANCELLED.
+    GrpcCancelled,
+    /// The call ended with UNKNOWN.
+    GrpcUnknown,
+    /// The call ended with INVALID_ARGUMENT.
+    GrpcInvalidArgument,
+    /// The call ended with DEADLINE_EXCEEDED.
+    GrpcDeadlineExceeded,
+    /// The call ended with NOT_FOUND.
+    GrpcNotFound,
+    /// The call ended with ALREADY_EXISTS.
+    GrpcAlreadyExists,
+    /// The call ended with PERMISSION_DENIED.
+    GrpcPermissionDenied,
+    /// The call ended with RESOURCE_EXHAUSTED.
+    GrpcResourceExhausted,
+    /// The call ended with FAILED_PRECONDITION.
+    GrpcFailedPrecondition,
+    /// The call ended with ABORTED.
+    GrpcAborted,
+    /// The call ended with OUT_OF_RANGE.
+    GrpcOutOfRange,
+    /// The call ended with UNIMPLEMENTED.
+    GrpcUnimplemented,
+    /// The call ended with INTERNAL.
+    GrpcInternal,
+    /// The call ended with UNAVAILABLE.
+    GrpcUnavailable,
+    /// The call ended with DATA_LOSS.
+    GrpcDataLoss,
+    /// The call ended with UNAUTHENTICATED.
+    GrpcUnauthenticated,
+    /// The call ended with a status that the specification does not know.
+    GrpcStatusOther,
 }
 
 impl WireError {
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 42] = [
+    pub const ALL: [WireError; 63] = [
         WireError::H1Status,
         WireError::H1HeadLimit,
         WireError::H1Head,
@@ -172,6 +215,27 @@ impl WireError {
         WireError::FrameUnmatched,
         WireError::FrameTruncated,
         WireError::FrameCredit,
+        WireError::GrpcFrame,
+        WireError::GrpcNoStatus,
+        WireError::GrpcContentType,
+        WireError::GrpcMessages,
+        WireError::GrpcCancelled,
+        WireError::GrpcUnknown,
+        WireError::GrpcInvalidArgument,
+        WireError::GrpcDeadlineExceeded,
+        WireError::GrpcNotFound,
+        WireError::GrpcAlreadyExists,
+        WireError::GrpcPermissionDenied,
+        WireError::GrpcResourceExhausted,
+        WireError::GrpcFailedPrecondition,
+        WireError::GrpcAborted,
+        WireError::GrpcOutOfRange,
+        WireError::GrpcUnimplemented,
+        WireError::GrpcInternal,
+        WireError::GrpcUnavailable,
+        WireError::GrpcDataLoss,
+        WireError::GrpcUnauthenticated,
+        WireError::GrpcStatusOther,
     ];
 
     /// The class as it stands in records and output, such as `h1.length`.
@@ -219,6 +283,27 @@ impl WireError {
             WireError::FrameUnmatched => "frame.unmatched",
             WireError::FrameTruncated => "frame.truncated",
             WireError::FrameCredit => "frame.credit",
+            WireError::GrpcFrame => "grpc.frame",
+            WireError::GrpcNoStatus => "grpc.no_status",
+            WireError::GrpcContentType => "grpc.content_type",
+            WireError::GrpcMessages => "grpc.messages",
+            WireError::GrpcCancelled => "grpc.status.cancelled",
+            WireError::GrpcUnknown => "grpc.status.unknown",
+            WireError::GrpcInvalidArgument => "grpc.status.invalid_argument",
+            WireError::GrpcDeadlineExceeded => "grpc.status.deadline_exceeded",
+            WireError::GrpcNotFound => "grpc.status.not_found",
+            WireError::GrpcAlreadyExists => "grpc.status.already_exists",
+            WireError::GrpcPermissionDenied => "grpc.status.permission_denied",
+            WireError::GrpcResourceExhausted => "grpc.status.resource_exhausted",
+            WireError::GrpcFailedPrecondition => "grpc.status.failed_precondition",
+            WireError::GrpcAborted => "grpc.status.aborted",
+            WireError::GrpcOutOfRange => "grpc.status.out_of_range",
+            WireError::GrpcUnimplemented => "grpc.status.unimplemented",
+            WireError::GrpcInternal => "grpc.status.internal",
+            WireError::GrpcUnavailable => "grpc.status.unavailable",
+            WireError::GrpcDataLoss => "grpc.status.data_loss",
+            WireError::GrpcUnauthenticated => "grpc.status.unauthenticated",
+            WireError::GrpcStatusOther => "grpc.status.other",
         }
     }
 
@@ -298,10 +383,13 @@ pub struct Answer {
     pub status: u16,
     /// Bytes on the wire for this answer: heads, interim heads, framing and body.
     pub wire_bytes: u64,
-    /// Bytes of the body after framing is taken off, before any content coding is.
+    /// Bytes of the body after framing is taken off, that of its messages too, before any
+    /// content coding is.
     pub body_bytes: u64,
     /// Whether the connection may carry another request.
     pub reusable: bool,
+    /// What it says as a call, in gRPC.
+    pub call: Option<grpc::Call>,
 }
 
 impl Answer {

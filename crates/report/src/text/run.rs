@@ -210,6 +210,9 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
             .unwrap_or_default();
         parts.push(format!("{} in{body}", number::bytes(bytes)));
     }
+    if let Some(messages) = figures.messages {
+        parts.push(format!("{} messages", number::amount(messages)));
+    }
     if let Some(bytes) = figures.bytes_out {
         parts.push(format!("{} out", number::bytes(bytes)));
     }

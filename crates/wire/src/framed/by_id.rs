@@ -134,6 +134,7 @@ impl Wire for ById {
                         wire_bytes: shared.format.length.width as u64 + frame.message_bytes,
                         body_bytes: frame.message_bytes,
                         reusable: !shared.options.connection_per_request,
+                        call: None,
                     }));
                     let used = &mut self.slots[slot as usize];
                     used.is_sent = false;

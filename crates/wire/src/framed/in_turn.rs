@@ -217,6 +217,7 @@ impl InTurn {
             wire_bytes: shared.format.length.width as u64 + frame.message_bytes,
             body_bytes: frame.message_bytes,
             reusable: !shared.options.connection_per_request,
+            call: None,
         }));
         self.is_begun_told = false;
         self.in_flight -= 1;

@@ -400,6 +400,7 @@ impl Http1 {
             wire_bytes: answer.wire_bytes,
             body_bytes: answer.body_bytes,
             reusable: !answer.closes,
+            call: None,
         }));
         self.state = if answer.closes {
             State::Over

@@ -144,6 +144,28 @@ impl Http2 {
         Ok(true)
     }
 
+    /// Reads a piece of a body as messages, where requests are calls; `false` when it is
+    /// none, and its request has failed.
+    #[inline]
+    pub(super) fn take_messages(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
+        let Some(calls) = &mut shared.calls else {
+            return true;
+        };
+        let stream = self.streams.at_mut(slot);
+        if stream.status != 200 {
+            // What a proxy says instead.
+            return true;
+        }
+        match calls.take(&mut stream.messages, piece) {
+            Ok(()) => true,
+            Err(why) => {
+                let breach = Breach::call(WireError::GrpcFrame, why);
+                self.fail_stream(shared, self.frames.header(), slot, breach);
+                false
+            }
+        }
+    }
+
     pub(super) fn begin_headers(&mut self, header: FrameHeader) -> Result<Payload, Breach> {
         if header.stream == 0 {
             return Err(Breach::protocol("HEADERS on stream 0 (RFC 9113, 6.2)"));
@@ -259,7 +281,7 @@ impl Http2 {
             return Err(breach);
         }
         match section.status {
-            0 if stream.has_head && ends_stream => {}
+            0 if stream.has_head && ends_stream => stream.call = section.call,
             _ if stream.has_head => {
                 return Err(malformed(
                     "trailers with a status, or not last (RFC 9113, 8.1)",
@@ -288,6 +310,13 @@ impl Http2 {
                 stream.status = status;
                 let is_bodiless = shared.is_head || matches!(status, 204 | 304);
                 stream.length = if is_bodiless { Some(0) } else { section.length };
+                if ends_stream {
+                    stream.call = section.call;
+                }
+                if shared.calls.is_some() && status == 200 && !section.is_grpc {
+                    let why = "a content type that is not application/grpc";
+                    return Err(Breach::call(WireError::GrpcContentType, why));
+                }
                 shared.anomalies.status_out_of_class += u64::from(status >= 600);
                 self.idle_frames = 0;
             }

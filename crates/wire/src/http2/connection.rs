@@ -324,12 +324,23 @@ impl Http2 {
             self.fail_stream(shared, header, slot, breach);
             return;
         }
+        let call = match &shared.calls {
+            None => None,
+            Some(calls) => match calls.judge(stream.status, stream.call, &stream.messages) {
+                Ok(call) => Some(call),
+                Err((error, why)) => {
+                    self.fail_stream(shared, header, slot, Breach::call(error, why));
+                    return;
+                }
+            },
+        };
         let answer = Answer {
             slot,
             status: stream.status,
             wire_bytes: stream.wire_bytes,
-            body_bytes: stream.body_bytes,
+            body_bytes: stream.body_bytes - stream.messages.prefix_bytes(),
             reusable: true,
+            call,
         };
         self.idle_frames = 0;
         if stream.unsent > 0 {

@@ -72,6 +72,15 @@ impl Breach {
             why,
         }
     }
+
+    /// An answer that breaks gRPC, on a stream that is sound: the call is given up.
+    pub(super) const fn call(error: WireError, why: &'static str) -> Breach {
+        Breach {
+            error,
+            code: ErrorCode::Cancel,
+            why,
+        }
+    }
 }
 
 impl From<HpackError> for Breach {

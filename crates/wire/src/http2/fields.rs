@@ -7,6 +7,7 @@ use super::anomalies::Seen;
 use super::fault::Breach;
 use super::hpack::Interpret;
 use crate::WireError;
+use crate::grpc::{Status, is_grpc};
 
 /// Meanings instead of text.
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub(super) struct Meaning;
 pub(super) enum Name {
     Status,
     ContentLength,
+    ContentType,
+    /// `grpc-status`.
+    CallStatus,
     /// Of no interest.
     Plain,
     /// A pseudo-field that no answer has.
@@ -32,6 +36,9 @@ pub(super) enum Name {
 pub(super) enum Value {
     Status(u16),
     Length(u64),
+    /// A content type of gRPC's.
+    Grpc,
+    Call(Status),
     Plain,
     /// White space at an end.
     Padded,
@@ -47,6 +54,8 @@ impl Interpret for Meaning {
         match bytes {
             b":status" => Name::Status,
             b"content-length" => Name::ContentLength,
+            b"content-type" => Name::ContentType,
+            b"grpc-status" => Name::CallStatus,
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
             | b"upgrade" => Name::OfConnections,
             [b':', ..] => Name::OtherPseudo,
@@ -67,6 +76,8 @@ impl Interpret for Meaning {
             Name::ContentLength => length(bytes).map_or(Value::Bad, Value::Length),
             _ if bytes.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) => Value::Bad,
             _ if is_space(bytes.first()) || is_space(bytes.last()) => Value::Padded,
+            Name::CallStatus => Value::Call(Status::parse(bytes)),
+            Name::ContentType if is_grpc(bytes) => Value::Grpc,
             _ => Value::Plain,
         }
     }
@@ -100,6 +111,9 @@ pub(super) struct Section {
     pub(super) breach: Option<Breach>,
     pub(super) seen: Seen,
     pub(super) has_fields: bool,
+    /// Its content type is one of gRPC's.
+    pub(super) is_grpc: bool,
+    pub(super) call: Status,
 }
 
 impl Section {
@@ -107,12 +121,14 @@ impl Section {
     #[inline]
     pub(super) fn take(&mut self, name: Name, value: Value) {
         match (name, value) {
-            (Name::Plain, Value::Plain) => {}
+            (Name::Plain | Name::ContentType, Value::Plain) => {}
             (Name::Status, Value::Status(status)) if self.status == 0 && !self.has_fields => {
                 self.status = status;
                 return;
             }
             (Name::ContentLength, Value::Length(length)) => self.take_length(length),
+            (Name::ContentType, Value::Grpc) => self.is_grpc = true,
+            (Name::CallStatus, Value::Call(status)) => self.call = self.call.and(status),
             _ => self.take_oddity(name, value),
         }
         self.has_fields = true;
@@ -129,8 +145,11 @@ impl Section {
     #[cold]
     fn take_oddity(&mut self, name: Name, value: Value) {
         let why = match (name, value) {
-            (Name::Plain, Value::Padded) => {
+            (Name::Plain | Name::ContentType | Name::CallStatus, Value::Padded) => {
                 self.seen.add(Seen::VALUE_PADDED);
+                if name == Name::CallStatus {
+                    self.call = Status::Bad;
+                }
                 return;
             }
             (Name::ContentLength, _) => {
@@ -234,6 +253,31 @@ mod tests {
         let padded = section(&[(":status", "200"), ("x", " a"), ("y", "b\t")]);
         assert_eq!(padded.breach, None);
         assert!(padded.seen.has(Seen::VALUE_PADDED));
+    }
+
+    #[test]
+    fn calls_are_known_by_their_type_and_end_with_a_status() {
+        for (content_type, expected) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("Application/gRPC;charset=x", true),
+            ("application/grpc-web", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let seen = section(&[(":status", "200"), ("content-type", content_type)]);
+            assert_eq!((seen.is_grpc, seen.breach), (expected, None));
+        }
+        let status = |values: &[&str]| {
+            let fields: Vec<_> = values.iter().map(|v| ("grpc-status", *v)).collect();
+            section(&fields).call
+        };
+        assert_eq!(status(&[]), Status::Missing);
+        assert_eq!(status(&["14", "14"]), Status::parse(b"14"));
+        for bad in [&["0", "14"][..], &[" 0"], &["0", " 0"], &["OK"], &[""]] {
+            assert_eq!(status(bad), Status::Bad, "{bad:?}");
+        }
+        assert_breaks(&[("grpc-status", "0\r\n")], WireError::H2Head);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Header ──► Whole      gathered unless it is there already, then handled
-//!     ▲   ├──► PadLength ─► Data       counted as it passes, never kept
+//!     ▲   ├──► PadLength ─► Data       counted as it passes, never kept; its padding dropped
 //!     │   └──► Skip       dropped
 //!     └──────────┘
 //! ```
@@ -42,9 +42,18 @@ pub(super) struct Frames {
 enum At {
     Header,
     Whole,
-    PadLength { slot: u32 },
-    Data { slot: u32, left: usize },
-    Skip { left: usize },
+    PadLength {
+        slot: u32,
+    },
+    /// So much of a body, and then of its padding.
+    Data {
+        slot: u32,
+        left: usize,
+        padding: usize,
+    },
+    Skip {
+        left: usize,
+    },
 }
 
 /// Room for a payload that comes in pieces, reserved when a connection is opened.
@@ -122,6 +131,7 @@ impl Http2 {
                     Payload::Data { slot } => At::Data {
                         slot,
                         left: header.len as usize,
+                        padding: 0,
                     },
                     Payload::Skip => At::Skip {
                         left: header.len as usize,
@@ -140,18 +150,30 @@ impl Http2 {
     fn take_payload(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
         match self.frames.at {
             At::Whole => self.take_whole(shared, bytes),
-            At::Data { slot, left } => {
-                let count = left.min(bytes.len());
-                let left = left - count;
-                self.frames.at = At::Data { slot, left };
-                if left == 0 {
+            At::Data {
+                slot,
+                left,
+                padding,
+            } => {
+                let piece = left.min(bytes.len());
+                let dropped = padding.min(bytes.len() - piece);
+                let (left, padding) = (left - piece, padding - dropped);
+                if !self.take_messages(shared, slot, &bytes[..piece]) {
+                    self.skip(left + padding);
+                } else if left + padding > 0 {
+                    self.frames.at = At::Data {
+                        slot,
+                        left,
+                        padding,
+                    };
+                } else {
                     self.frames.at = At::Header;
                     let header = self.frames.header;
                     if header.has(flag::END_STREAM) {
                         self.end_answer(shared, header, slot);
                     }
                 }
-                count
+                piece + dropped
             }
             At::PadLength { slot } => {
                 self.take_pad_length(shared, slot, bytes[0]);
@@ -204,10 +226,15 @@ impl Http2 {
             return;
         };
         match self.take_body(shared, header, slot, body as u32) {
-            Ok(true) if left > 0 => self.frames.at = At::Data { slot, left },
             Ok(true) => {
-                self.frames.at = At::Data { slot, left };
-                self.take_payload(shared, &[]);
+                self.frames.at = At::Data {
+                    slot,
+                    left: body,
+                    padding: usize::from(padding),
+                };
+                if left == 0 {
+                    self.take_payload(shared, &[]);
+                }
             }
             Ok(false) => self.skip(left),
             Err(breach) => self.break_off(shared, header, breach),
@@ -218,7 +245,11 @@ impl Http2 {
     pub(super) fn forget_frame_of(&mut self, forgotten: u32) {
         self.block.forget(forgotten);
         match self.frames.at {
-            At::Data { slot, left } if slot == forgotten => self.skip(left),
+            At::Data {
+                slot,
+                left,
+                padding,
+            } if slot == forgotten => self.skip(left + padding),
             At::PadLength { slot } if slot == forgotten => {
                 self.skip(self.frames.header.len as usize)
             }

@@ -44,6 +44,8 @@
 //! * After [`Outcome::Broken`](crate::Outcome::Broken) one GOAWAY is to be written, with
 //!   the code of the standard, if the lane cares to tell the peer.
 //! * The memo of header blocks changes no outcome.
+//! * Where the lane's requests are calls of [`grpc`](crate::grpc), which is a value of
+//!   [`Shared`], bodies are read as messages and trailers as a status; nothing else changes.
 //!
 //! # Where the standard leaves a choice
 //!
@@ -85,4 +87,5 @@ pub use anomalies::Anomalies;
 pub use connection::Http2;
 pub use fault::Fault;
 pub use frame::{ErrorCode, FrameKind};
+pub(crate) use request::{pseudo_fields, user_fields};
 pub use shared::{Options, REQUESTS_MAX, Shared};

@@ -8,6 +8,24 @@ const OF_CONNECTIONS: [&str; 4] = ["Connection", "Keep-Alive", "Proxy-Connection
 
 /// Checks a request and lists its fields: pseudo-fields, defaults, those of the user.
 pub(super) fn fields(request: &Request, is_https: bool) -> Result<Vec<Field>, BadRequest> {
+    let mut list = pseudo_fields(request, is_https)?;
+    let is_default = |name| request.values_of(name).next().is_none();
+    if is_default("User-Agent") {
+        list.push(Field::new("user-agent", USER_AGENT));
+    }
+    if is_default("Accept") {
+        list.push(Field::new("accept", "*/*"));
+    }
+    if is_default("Content-Length") && request.announces_length() {
+        let length = request.body.len().to_string();
+        list.push(Field::new("content-length", &length));
+    }
+    list.extend(user_fields(request));
+    Ok(list)
+}
+
+/// Checks a request, and lists the fields that come first.
+pub(crate) fn pseudo_fields(request: &Request, is_https: bool) -> Result<Vec<Field>, BadRequest> {
     request.check()?;
     if let Some((name, _)) = request.headers.iter().find(|(name, _)| is_refused(name)) {
         let reason = "is a field of HTTP/1 connections, which HTTP/2 has not (RFC 9113, 8.2.2)";
@@ -26,43 +44,28 @@ pub(super) fn fields(request: &Request, is_https: bool) -> Result<Vec<Field>, Ba
         ));
     }
     let authority = request.values_of("Host").next();
-    let mut list = vec![
-        field(":method", &request.method),
-        field(":scheme", if is_https { "https" } else { "http" }),
-        field(":path", &request.target),
-        field(":authority", authority.unwrap_or(&request.authority)),
-    ];
-    let is_default = |name| request.values_of(name).next().is_none();
-    if is_default("User-Agent") {
-        list.push(field("user-agent", USER_AGENT));
-    }
-    if is_default("Accept") {
-        list.push(field("accept", "*/*"));
-    }
-    if is_default("Content-Length") && request.announces_length() {
-        list.push(field("content-length", &request.body.len().to_string()));
-    }
+    Ok(vec![
+        Field::new(":method", &request.method),
+        Field::new(":scheme", if is_https { "https" } else { "http" }),
+        Field::new(":path", &request.target),
+        Field::new(":authority", authority.unwrap_or(&request.authority)),
+    ])
+}
+
+/// The fields of the user, as they are sent.
+pub(crate) fn user_fields(request: &Request) -> impl Iterator<Item = Field> {
     let of_user = request.headers.iter();
     let others = of_user.filter(|(name, _)| !name.eq_ignore_ascii_case("Host"));
-    list.extend(
-        others.map(|(name, value)| {
-            field(&name.to_ascii_lowercase(), value.trim_matches([' ', '\t']))
-        }),
-    );
-    Ok(list)
+    others.map(|(name, value)| {
+        let value = value.trim_matches([' ', '\t']);
+        Field::new(&name.to_ascii_lowercase(), value)
+    })
 }
 
 fn is_refused(name: &str) -> bool {
     OF_CONNECTIONS
         .iter()
         .any(|refused| name.eq_ignore_ascii_case(refused))
-}
-
-fn field(name: &str, value: &str) -> Field {
-    Field {
-        name: name.into(),
-        value: value.as_bytes().into(),
-    }
 }
 
 #[cfg(test)]

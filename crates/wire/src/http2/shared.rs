@@ -5,9 +5,10 @@ use super::fault::Fault;
 use super::fields::Meaning;
 use super::flow::{WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
-use super::hpack::{Known, Limits, RequestBlocks};
+use super::hpack::{Field, Known, Limits, RequestBlocks};
 use super::request;
 use super::transmit;
+use crate::grpc::Calls;
 use crate::request::{BadRequest, Request};
 
 /// Bounds and habits of a lane's connections.
@@ -66,6 +67,8 @@ pub struct Shared {
     pub(super) blocks: RequestBlocks,
     pub(super) body: Box<[u8]>,
     pub(super) is_head: bool,
+    /// What answers must be as calls, where requests are calls.
+    pub(super) calls: Option<Calls>,
     pub(super) known: Known<Meaning>,
     pub(super) limits: Limits,
     /// Where coded strings are spelled out, to be judged and dropped.
@@ -83,16 +86,35 @@ const REQUEST_LIST_BYTES_MAX: u32 = 64 * 1024;
 impl Shared {
     /// Checks and encodes `request`.
     pub fn new(request: &Request, options: Options) -> Result<Shared, BadRequest> {
-        check(&options)?;
         let fields = request::fields(request, options.is_https)?;
-        let blocks = RequestBlocks::new(&fields);
+        let mut shared = Shared::of_fields(&fields, request.body.clone(), options)?;
+        shared.is_head = request.method == "HEAD";
+        Ok(shared)
+    }
+
+    /// Encodes the fields and the body of calls.
+    pub(crate) fn of_calls(
+        fields: &[Field],
+        body: Vec<u8>,
+        calls: Calls,
+        options: Options,
+    ) -> Result<Shared, BadRequest> {
+        let mut shared = Shared::of_fields(fields, body, options)?;
+        shared.calls = Some(calls);
+        Ok(shared)
+    }
+
+    fn of_fields(fields: &[Field], body: Vec<u8>, options: Options) -> Result<Shared, BadRequest> {
+        check(&options)?;
+        let blocks = RequestBlocks::new(fields);
         if blocks.list_bytes > REQUEST_LIST_BYTES_MAX {
             return Err(BadRequest::new("header list", "is above 64 KiB"));
         }
         Ok(Shared {
             blocks,
-            body: request.body.as_slice().into(),
-            is_head: request.method == "HEAD",
+            body: body.into(),
+            is_head: false,
+            calls: None,
             known: Known::new(),
             limits: Limits {
                 list_bytes_max: options.head_bytes_max,
@@ -118,6 +140,12 @@ impl Shared {
     pub fn request_bytes(&self) -> usize {
         let framed = |len: usize| len + len.div_ceil(PAYLOAD_BYTES_MAX as usize) * HEADER_BYTES;
         framed(self.blocks.later.len()) + framed(self.body.len())
+    }
+
+    /// The messages of all answers so far, each behind its prefix, where the call keeps them.
+    pub fn kept_messages(&self) -> &[u8] {
+        let kept = self.calls.as_ref().and_then(Calls::kept);
+        kept.unwrap_or_default()
     }
 
     /// What the connections of this lane have seen so far.

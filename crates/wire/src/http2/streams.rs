@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::ErrorCode;
+use crate::grpc::{Messages, Status};
 
 /// One request and its answer.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,10 @@ pub(super) struct Stream {
     pub(super) length: Option<u64>,
     pub(super) body_bytes: u64,
     pub(super) wire_bytes: u64,
+    /// The messages of its body, where it is a call.
+    pub(super) messages: Messages,
+    /// What the block that ended it said of the call.
+    pub(super) call: Status,
     /// Bytes of the request's body that are still to be written.
     pub(super) unsent: usize,
     pub(super) send: SendWindow,

@@ -41,6 +41,7 @@ fn answered(slot: u32, wire_bytes: u64, body_bytes: u64) -> Outcome {
         wire_bytes,
         body_bytes,
         reusable: true,
+        call: None,
     })
 }
 

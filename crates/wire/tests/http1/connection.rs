@@ -68,6 +68,7 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
                 wire_bytes: ANSWER.len() as u64,
                 body_bytes: 5,
                 reusable: true,
+                call: None,
             };
             assert_eq!(answer(&mut http1, &mut shared, rest), expected);
         }

@@ -111,6 +111,7 @@ fn answer(
             wire_bytes: (from + body.wire_bytes) as u64,
             body_bytes: body.data.len() as u64,
             reusable: head.persists(case)?,
+            call: None,
         })),
     }
 }

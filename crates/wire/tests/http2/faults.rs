@@ -16,6 +16,7 @@ const ANSWERED: Outcome = Outcome::Answered(Answer {
     wire_bytes: 10,
     body_bytes: 0,
     reusable: true,
+    call: None,
 });
 
 // Row 17.
@@ -228,6 +229,7 @@ fn what_a_goaway_did_not_take_up_is_unprocessed_and_the_rest_is_answered() {
         wire_bytes: 23,
         body_bytes: 4,
         reusable: false,
+        call: None,
     });
     assert_eq!(seen.outcomes, [unprocessed(1), unprocessed(2), last]);
     assert_eq!(

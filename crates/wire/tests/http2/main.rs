@@ -9,4 +9,5 @@ mod mirrored;
 mod peer;
 mod properties;
 mod servers;
+mod socket;
 mod stories;

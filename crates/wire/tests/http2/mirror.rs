@@ -10,47 +10,86 @@ pub(crate) struct Mirror {
     greeting: Option<Vec<u8>>,
     /// The first answer of a connection, which fills the client's table, and every later
     /// one; stream ids are written over.
-    first: Vec<u8>,
-    later: Vec<u8>,
+    first: Frames,
+    later: Frames,
     has_answered: bool,
     /// Of the client's frames: the end of one that was cut.
     skip: usize,
 }
 
+/// Whole frames, and where each begins.
+#[derive(Default)]
+struct Frames {
+    bytes: Vec<u8>,
+    begin: Vec<usize>,
+}
+
+impl Frames {
+    fn push(&mut self, kind: u8, flags: u8, payload: &[u8]) {
+        self.begin.push(self.bytes.len());
+        self.bytes.extend(header(payload.len(), kind, flags));
+        self.bytes.extend(payload);
+    }
+}
+
 const PREFACE_BYTES: usize = 24;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+/// `:status: 200` in the static table.
+const OK: u8 = 0x88;
 
 impl Mirror {
     /// Answers with the fields that a Go server gives, and `body_bytes` of DATA.
     pub(crate) fn new(body_bytes: usize) -> Mirror {
         assert!(body_bytes <= 16_384, "one frame");
-        let mut first = vec![0x88];
+        let mut first = vec![OK];
         for (name, value) in [
             ("server", "mirror"),
             ("content-type", "application/json"),
             ("date", "Sat, 21 Nov 2026 14:00:00 GMT"),
         ] {
-            first.extend([0x40, name.len() as u8]);
-            first.extend(name.bytes());
-            first.push(value.len() as u8);
-            first.extend(value.bytes());
+            insert(name, value, &mut first);
         }
         let length = body_bytes.to_string();
-        let mut later = vec![0x88, 0xc0, 0xbf, 0xbe];
+        let mut later = vec![OK, 0xc0, 0xbf, 0xbe];
         for block in [&mut first, &mut later] {
             block.extend([0x0f, 0x0d, length.len() as u8]);
             block.extend(length.bytes());
         }
         let answer = |block: &[u8]| {
-            let mut bytes = header(block.len(), 1, 0x4);
-            bytes.extend(block);
-            bytes.extend(header(body_bytes, 0, 0x1));
-            bytes.extend(vec![b'x'; body_bytes]);
-            bytes
+            let mut frames = Frames::default();
+            frames.push(HEADERS, END_HEADERS, block);
+            frames.push(DATA, END_STREAM, &vec![b'x'; body_bytes]);
+            frames
         };
+        Mirror::of(answer(&first), answer(&later))
+    }
+
+    /// Answers as a gRPC server does: a body of whole messages, and OK.
+    pub(crate) fn of_calls(body: &[u8]) -> Mirror {
+        assert!(body.len() <= 16_384, "one frame");
+        let (mut head, mut end) = (vec![OK], Vec::new());
+        insert("content-type", "application/grpc", &mut head);
+        insert("grpc-status", "0", &mut end);
+        insert("grpc-message", "", &mut end);
+        let answer = |head: &[u8], end: &[u8]| {
+            let mut frames = Frames::default();
+            frames.push(HEADERS, END_HEADERS, head);
+            frames.push(DATA, 0, body);
+            frames.push(HEADERS, END_HEADERS | END_STREAM, end);
+            frames
+        };
+        Mirror::of(answer(&head, &end), answer(&[OK, 0xc0], &[0xbf, 0xbe]))
+    }
+
+    fn of(first: Frames, later: Frames) -> Mirror {
         Mirror {
-            greeting: Some(header(0, 4, 0)),
-            first: answer(&first),
-            later: answer(&later),
+            greeting: Some(header(0, SETTINGS, 0)),
+            first,
+            later,
             has_answered: false,
             skip: PREFACE_BYTES,
         }
@@ -72,7 +111,7 @@ impl Mirror {
             self.skip = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
             written = rest;
             let (kind, flags) = (head[3], head[4]);
-            if kind <= 1 && flags & 1 != 0 {
+            if kind <= HEADERS && flags & END_STREAM != 0 {
                 self.answer_one(&head[5..], out);
             }
         }
@@ -86,12 +125,19 @@ impl Mirror {
         };
         self.has_answered = true;
         let at = out.len();
-        let head_bytes = u32::from_be_bytes([0, answer[0], answer[1], answer[2]]) as usize;
-        out.extend_from_slice(answer);
-        for frame in [at, at + 9 + head_bytes] {
-            out[frame + 5..frame + 9].copy_from_slice(stream);
+        out.extend_from_slice(&answer.bytes);
+        for begin in &answer.begin {
+            out[at + begin + 5..at + begin + 9].copy_from_slice(stream);
         }
     }
+}
+
+/// A field that is spelled out and kept.
+fn insert(name: &str, value: &str, block: &mut Vec<u8>) {
+    block.extend([0x40, name.len() as u8]);
+    block.extend(name.bytes());
+    block.push(value.len() as u8);
+    block.extend(value.bytes());
 }
 
 fn header(len: usize, kind: u8, flags: u8) -> Vec<u8> {

@@ -1,15 +1,18 @@
 //! A long conversation with a peer in memory: many rounds, every slot, both windows.
 
 use wallfinder_wire::http2::{Http2, Options, Shared};
-use wallfinder_wire::{Outcome, Request, Wire};
+use wallfinder_wire::{Outcome, Request, Wire, grpc};
 
 use crate::mirror::Mirror;
 
 /// Runs `rounds` of as many requests as there is room for; gives how many were answered.
 fn converse(request: &Request, options: Options, body_bytes: usize, rounds: usize) -> u64 {
-    let mut shared = Shared::new(request, options).unwrap();
+    let shared = Shared::new(request, options).unwrap();
+    converse_with(shared, Mirror::new(body_bytes), body_bytes, rounds)
+}
+
+fn converse_with(mut shared: Shared, mut mirror: Mirror, body_bytes: usize, rounds: usize) -> u64 {
     let mut http2 = Http2::open(&shared);
-    let mut mirror = Mirror::new(body_bytes);
     let mut buffer = vec![0; 256 * 1024];
     let (mut answers, mut answered, mut issued) = (Vec::new(), 0, 0);
     for _ in 0..rounds {
@@ -48,6 +51,23 @@ fn every_request_is_answered_once_for_many_rounds() {
         let answered = converse(&request, options, 14, 200);
         assert_eq!(answered, u64::from(in_flight_max) * 199);
     }
+}
+
+/// The peer's window is never opened again: so many bytes of messages fit into it.
+#[test]
+fn every_call_is_answered_once_for_many_rounds() {
+    let options = Options {
+        in_flight_max: 10,
+        ..Options::default()
+    };
+    let call = grpc::Request {
+        kind: grpc::Kind::ServerStreaming,
+        ..grpc::Request::unary("localhost:8080", "/a.B/C", "hello")
+    };
+    let shared = grpc::shared(&call, options).unwrap();
+    let mirror = Mirror::of_calls(b"\0\0\0\0\x02hi\0\0\0\0\0");
+    let answered = converse_with(shared, mirror, 2, 200);
+    assert_eq!(answered, 10 * 199);
 }
 
 /// 160 MB of bodies through windows of 64 KiB: credit comes back in time.

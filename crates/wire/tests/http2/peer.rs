@@ -5,7 +5,7 @@
 //! pieces, so that a script means the same however it is cut.
 
 use wallfinder_wire::http2::{Anomalies, ErrorCode, Fault, FrameKind, Http2, Options, Shared};
-use wallfinder_wire::{Outcome, Request, Transmit, Wire, WireError};
+use wallfinder_wire::{Outcome, Request, Transmit, Wire, WireError, grpc};
 
 pub(crate) const ACK: u8 = 0x1;
 pub(crate) const END_STREAM: u8 = 0x1;
@@ -107,6 +107,8 @@ pub(crate) struct Case {
     pub(crate) requests: u32,
     /// The peer's SETTINGS, which come before the script; `None`: the script has them.
     pub(crate) settings: Option<Vec<(u16, u32)>>,
+    /// Calls of gRPC instead of requests with the method and the body.
+    pub(crate) call: Option<grpc::Request>,
 }
 
 impl Default for Case {
@@ -117,6 +119,7 @@ impl Default for Case {
             options: Options::default(),
             requests: 1,
             settings: Some(Vec::new()),
+            call: None,
         }
     }
 }
@@ -134,6 +137,9 @@ impl Case {
 
     /// One lane's part of it.
     pub(crate) fn shared(&self) -> Shared {
+        if let Some(call) = &self.call {
+            return grpc::shared(call, self.options.clone()).expect("the case is sound");
+        }
         let request = Request::new(self.method, "127.0.0.1:8080", "/").body(self.body.clone());
         Shared::new(&request, self.options.clone()).expect("the case is sound")
     }

@@ -8,79 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use wallfinder_wire::http2::{Http2, Options, Shared};
-use wallfinder_wire::{Answer, Outcome, Request, Transmit, Wire};
+use wallfinder_wire::{Outcome, Request, Wire};
 
-/// What became of a load on one connection.
-#[derive(Debug, Default)]
-struct Loaded {
-    answers: Vec<Answer>,
-    failures: Vec<&'static str>,
-    is_over: bool,
-}
+use crate::socket::{self, Loaded};
 
-impl Loaded {
-    #[track_caller]
-    fn assert_all(&self, count: usize, status: u16, body_bytes: u64) {
-        assert_eq!(self.failures, [] as [&str; 0]);
-        assert_eq!(self.answers.len(), count);
-        for answer in &self.answers {
-            assert_eq!((answer.status, answer.body_bytes), (status, body_bytes));
-        }
-    }
-}
-
-/// Issues `count` requests as fast as there is room, and waits for all outcomes.
 fn load(address: SocketAddr, request: &Request, options: Options, count: u32) -> Loaded {
-    let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_nodelay(true).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
     let mut shared = Shared::new(request, options).unwrap();
-    let mut http2 = Http2::open(&shared);
-    let mut buffer = vec![0; shared.write_bytes_min() + 64 * 1024];
-    let mut received = vec![0; 64 * 1024];
-    let (mut loaded, mut issued) = (Loaded::default(), 0);
-    let mut ended = 0;
-    while ended < count && !loaded.is_over {
-        while issued < count && http2.room(&shared) > 0 {
-            http2.issue(&shared);
-            issued += 1;
-        }
-        while http2.poll_transmit(&shared) == Transmit::Own {
-            let len = http2.write(&shared, &mut buffer);
-            socket.write_all(&buffer[..len]).unwrap();
-        }
-        let len = socket.read(&mut received).unwrap();
-        if len == 0 {
-            http2.handle_eof(&mut shared);
-        }
-        let mut rest = &received[..len];
-        loop {
-            while let Some(outcome) = http2.poll_outcome() {
-                match outcome {
-                    Outcome::Answered(answer) => {
-                        ended += 1;
-                        loaded.answers.push(answer);
-                        loaded.is_over = !answer.reusable;
-                    }
-                    Outcome::Failed { error, .. } => {
-                        ended += 1;
-                        loaded.failures.push(error.class());
-                    }
-                    Outcome::Over => loaded.is_over = true,
-                    Outcome::Broken { .. } => panic!("{:?}", shared.fault()),
-                }
-            }
-            if rest.is_empty() {
-                break;
-            }
-            let taken = http2.handle_bytes(&mut shared, rest);
-            rest = &rest[taken..];
-        }
-        assert!(len > 0 || loaded.is_over, "the server closed");
-    }
-    loaded
+    socket::load(address, &mut shared, count)
 }
 
 fn streams(in_flight_max: u32) -> Options {

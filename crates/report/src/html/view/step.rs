@@ -232,6 +232,9 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         if let Some(body) = figures.body_bytes {
             text.push_str(&format!(", {} of it body", number::bytes(body)));
         }
+        if let Some(messages) = figures.messages {
+            text.push_str(&format!(" in {} messages", number::amount(messages)));
+        }
         if let Some(packets) = figures.packets_down {
             text.push_str(&format!(", {}", words::packets(packets)));
         }

@@ -21,6 +21,16 @@ pub struct Field {
     pub value: Vec<u8>,
 }
 
+impl Field {
+    /// A field of text.
+    pub fn new(name: &str, value: &str) -> Field {
+        Field {
+            name: name.into(),
+            value: value.as_bytes().into(),
+        }
+    }
+}
+
 /// The ways of one request's header block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestBlocks {
