@@ -59,6 +59,7 @@ fn case_of(start: &[u8; 8]) -> (Case, bool) {
         options,
         requests: u32::from(start[2]),
         settings: flag(3).then(|| vec![(3, 100), (4, 1000)]),
+        call: None,
     };
     (case, flag(0))
 }
