@@ -82,8 +82,8 @@ pub(crate) struct TargetFlags {
     #[arg(long)]
     pub(crate) warmup: Option<Nanos>,
 
-    /// Requests in flight on each connection (HTTP/1.1 pipelining, streams of HTTP/2, messages
-    /// of tcp://).
+    /// Requests in flight on each connection (HTTP/1.1 pipelining, streams of HTTP/2 and calls
+    /// of grpc://, messages of tcp://).
     #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
     pub(crate) pipeline: u32,
 
@@ -95,7 +95,7 @@ pub(crate) struct TargetFlags {
     #[arg(short = 'm', long, default_value = "GET")]
     pub(crate) method: String,
 
-    /// Header field, such as 'Accept: text/html'; may be repeated.
+    /// Header field, such as 'Accept: text/html', or metadata of grpc://; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
 
@@ -108,7 +108,30 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) frame: Option<wallfinder_wire::framed::Format>,
 
-    /// Request body; @FILE reads it from a file.
+    /// A .proto file that describes the method of grpc://host:port/package.Service/Method; may
+    /// be repeated. Without it, and without --protoset, the server is asked (reflection).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proto: Vec<PathBuf>,
+
+    /// A folder that imports of --proto are looked for in; may be repeated.
+    #[arg(
+        short = 'I',
+        long = "proto-path",
+        value_name = "DIR",
+        requires = "proto"
+    )]
+    pub(crate) proto_path: Vec<PathBuf>,
+
+    /// A FileDescriptorSet that describes the method of grpc://.
+    #[arg(long, value_name = "FILE", conflicts_with = "proto")]
+    pub(crate) protoset: Option<PathBuf>,
+
+    /// Tell the server of grpc:// how long it may take, and wait no longer (grpc-timeout).
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) deadline: Option<Nanos>,
+
+    /// Request body; @FILE reads it from a file. For grpc:// it is JSON: an object, or an array
+    /// of them where the client streams.
     #[arg(short = 'b', long, conflicts_with = "body_bytes")]
     pub(crate) body: Option<String>,
 

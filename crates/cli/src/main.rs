@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod flags;
 mod interrupt;
+mod messages;
 mod output;
 mod placement;
 mod present;

@@ -261,7 +261,8 @@ fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
     if flags.link.is_some() && url.host != SUBJECT_HOST {
         return Err(Failed::usage(format!(
             "with --link the server is on a host of its own, whose name is `subject`: \
-             write http://subject:{}{}",
+             write {}://subject:{}{}",
+            url.scheme,
             url.port,
             url.path()
         )));

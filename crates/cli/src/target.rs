@@ -25,8 +25,8 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Parses `http://[user:password@]host[:port][/path][?query]` and `tcp://host:port`; a
-    /// missing scheme is http.
+    /// Parses `http://[user:password@]host[:port][/path][?query]`, `tcp://host:port` and
+    /// `grpc://[user:password@]host:port/package.Service/Method`; a missing scheme is http.
     pub(crate) fn parse(text: &str) -> Result<Url, Failed> {
         let bad = |why: &str| Failed::usage(format!("`{}` is not a target: {why}", redact(text)));
         if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -34,13 +34,13 @@ impl Url {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme {
-            "http" | "tcp" => {}
-            "https" | "grpc" | "grpcs" => {
+            "http" | "tcp" | "grpc" => {}
+            "https" | "grpcs" => {
                 return Err(bad(&format!(
-                    "{scheme}:// is not supported yet; http:// and tcp:// are"
+                    "{scheme}:// is not supported yet; http://, tcp:// and grpc:// are"
                 )));
             }
-            _ => return Err(bad("only http:// and tcp:// are supported")),
+            _ => return Err(bad("only http://, tcp:// and grpc:// are supported")),
         }
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -56,12 +56,17 @@ impl Url {
         let path_and_query = match (scheme, path) {
             ("tcp", "" | "/") => String::new(),
             ("tcp", _) => return Err(bad("tcp:// has no path, such as tcp://127.0.0.1:9000")),
+            ("grpc", path) if !is_method(path) => {
+                return Err(bad(
+                    "grpc:// names a method, such as grpc://127.0.0.1:9000/package.Service/Method",
+                ));
+            }
             (_, path) if path.starts_with('/') => path.to_owned(),
             (_, path) => format!("/{path}"),
         };
         let port = match (scheme, port) {
             (_, Some(port)) => port,
-            ("tcp", None) => return Err(bad("tcp:// needs a port")),
+            ("tcp" | "grpc", None) => return Err(bad(&format!("{scheme}:// needs a port"))),
             (_, None) => 80,
         };
         Ok(Url {
@@ -158,6 +163,13 @@ impl Url {
             address: address.to_string(),
         }
     }
+}
+
+/// `/package.Service/Method`.
+fn is_method(path: &str) -> bool {
+    let names: Vec<&str> = path.split('/').collect();
+    let named = |name: &str| !name.is_empty() && !name.contains('?');
+    matches!(names.as_slice(), ["", service, method] if named(service) && named(method))
 }
 
 fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
@@ -282,7 +294,16 @@ mod tests {
             (url.host.as_str(), url.path_and_query.as_str()),
             ("::1", "/?x=1")
         );
+        let url = Url::parse("grpc://[::1]:9000/a.B/C").unwrap();
+        assert_eq!((url.port, url.path()), (9000, "/a.B/C"));
         for text in [
+            "grpc://h/a.B/C",
+            "grpc://h:1",
+            "grpc://h:1/a.B",
+            "grpc://h:1/a.B/",
+            "grpc://h:1/a.B/C/D",
+            "grpc://h:1/a.B/C?x",
+            "tcp://h",
             "",
             "http://",
             "ftp://x",

@@ -230,7 +230,8 @@ fn order(
     target.duration = Nanos(each.0.max(WINDOW_MIN.0));
     target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
     target.no_calibrate = true;
-    let request = load::request(&target, url)?;
+    stand.enter()?;
+    let request = load::ask(&target, url)?.at(&target, url, stand)?;
     load::order(&target, &shape, url, &request, stand, 1)
 }
 

@@ -42,12 +42,13 @@ const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let target = &flags.target;
     let url = Url::parse(&target.url)?;
-    let request = load::request(target, &url)?;
+    let asked = load::ask(target, &url)?;
     check_conditions(&target.require, &target.threshold)?;
     let questions = questions(&flags.what_if)?;
     let effort = effort(flags.effort);
     let home = Home::here()?;
     let mut stand = Stand::raise(target, &url)?;
+    let request = asked.at(target, &url, &stand)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {

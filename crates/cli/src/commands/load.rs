@@ -1,5 +1,7 @@
 //! `run` and `ramp`: flags become loads, loads become steps of one record.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use wallfinder_conduct::{Producer, StepOrder};
@@ -7,12 +9,13 @@ use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_wire::{Exchange, Request, framed};
+use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{IoFlag, RampFlags, RunFlags, TargetFlags};
 use crate::interrupt::Interrupts;
+use crate::messages::{self, Source};
 use crate::placement::Placement;
 use crate::session::Session;
 use crate::stand::Stand;
@@ -91,9 +94,10 @@ fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
 
 fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Failed> {
     let url = Url::parse(&flags.url)?;
-    let request = request(flags, &url)?;
+    let asked = ask(flags, &url)?;
     check_conditions(&flags.require, &flags.threshold)?;
     let stand = Stand::raise(flags, &url)?;
+    let request = asked.at(flags, &url, &stand)?;
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
     let orders = orders(flags, shapes, &url, &request, &stand)?;
@@ -212,7 +216,9 @@ pub(crate) fn step_load(
             after: flags.duration,
             requests: shape.requests,
         },
-        timeout: flags.timeout,
+        timeout: flags
+            .deadline
+            .map_or(flags.timeout, |deadline| deadline.min(flags.timeout)),
         connection_per_request: flags.no_keepalive,
         method: request.method(),
         header_names: request.header_names(),
@@ -272,16 +278,112 @@ pub(crate) fn plan(
     }
 }
 
+/// What is asked of a target, as far as it is known before there is a server.
+pub(crate) enum Asked {
+    Known(Exchange),
+    /// Only the server can say how its messages are encoded.
+    ByReflection,
+}
+
+impl Asked {
+    /// What is asked of the server that stands.
+    pub(crate) fn at(
+        self,
+        flags: &TargetFlags,
+        url: &Url,
+        stand: &Stand,
+    ) -> Result<Exchange, Failed> {
+        match self {
+            Asked::Known(exchange) => Ok(exchange),
+            Asked::ByReflection => {
+                let source = Source::Server {
+                    address: stand.server.address,
+                    authority: url.authority.clone(),
+                    metadata: headers(flags, url)?,
+                };
+                checked(grpc_request(flags, url, &source)?.into(), flags)
+            }
+        }
+    }
+}
+
 /// What is asked, in the protocol that the URL names. Encoded once here as well, so that
 /// what cannot be sent is refused before anything is started.
-pub(crate) fn request(flags: &TargetFlags, url: &Url) -> Result<Exchange, Failed> {
+pub(crate) fn ask(flags: &TargetFlags, url: &Url) -> Result<Asked, Failed> {
     let exchange = match url.scheme.as_str() {
         "tcp" => Exchange::Framed(framed_request(flags)?),
+        "grpc" => match grpc_source(flags)? {
+            Some(source) => Exchange::Grpc(grpc_request(flags, url, &source)?),
+            None => return Ok(Asked::ByReflection),
+        },
         _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
         _ => Exchange::Http1(http_request(flags, url)?),
     };
+    checked(exchange, flags).map(Asked::Known)
+}
+
+fn checked(exchange: Exchange, flags: &TargetFlags) -> Result<Exchange, Failed> {
+    if let Some(flag) = flag_of_grpc(flags)
+        && !matches!(exchange, Exchange::Grpc(_))
+    {
+        return Err(Failed::usage(format!(
+            "{flag} is for targets of grpc://host:port/package.Service/Method"
+        )));
+    }
     exchange.check(flags.pipeline).map_err(Failed::usage)?;
     Ok(exchange)
+}
+
+fn flag_of_grpc(flags: &TargetFlags) -> Option<&'static str> {
+    let given = [
+        ("--proto", !flags.proto.is_empty()),
+        ("--protoset", flags.protoset.is_some()),
+        ("--deadline", flags.deadline.is_some()),
+    ];
+    let flag = given.iter().find(|(_, given)| *given);
+    flag.map(|(flag, _)| *flag)
+}
+
+/// Where the method is described; `None`: at the server.
+fn grpc_source(flags: &TargetFlags) -> Result<Option<Source>, Failed> {
+    let refused = [
+        ("--inflate", flags.inflate),
+        ("-m", flags.method != "GET"),
+        ("--http2", flags.http2),
+        ("--frame", flags.frame.is_some()),
+        ("--body-bytes", flags.body_bytes.is_some()),
+    ];
+    if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
+        return Err(Failed::usage(format!(
+            "{flag} is not for grpc://, where a call is described by --proto, --protoset or the \
+             server, and its message is the JSON of -b"
+        )));
+    }
+    Ok(match (&flags.protoset, flags.proto.as_slice()) {
+        (Some(file), _) => Some(Source::Set(file.clone())),
+        (None, []) => None,
+        (None, files) => Some(Source::Files {
+            files: files.to_vec(),
+            folders: flags.proto_path.clone(),
+        }),
+    })
+}
+
+fn grpc_request(flags: &TargetFlags, url: &Url, source: &Source) -> Result<grpc::Request, Failed> {
+    let json = body(flags)?
+        .map(String::from_utf8)
+        .transpose()
+        .map_err(|_| Failed::usage("the body is not JSON: it is not even UTF-8"))?;
+    let described = messages::describe(source, url.path(), json.as_deref())?;
+    Ok(grpc::Request {
+        kind: described.kind,
+        messages: described.messages,
+        metadata: headers(flags, url)?,
+        deadline: flags
+            .deadline
+            .map(|deadline| Duration::from_nanos(deadline.0)),
+        ..grpc::Request::unary(&url.authority, url.path(), "")
+    })
 }
 
 fn framed_request(flags: &TargetFlags) -> Result<framed::Request, Failed> {
@@ -322,6 +424,16 @@ fn http_request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
         url.authority.clone(),
         url.path_and_query.clone(),
     );
+    request.headers = headers(flags, url)?;
+    if let Some(body) = body(flags)? {
+        request = request.body(body);
+    }
+    Ok(request)
+}
+
+/// Fields of the user, and those that the URL stands for.
+fn headers(flags: &TargetFlags, url: &Url) -> Result<Vec<(String, String)>, Failed> {
+    let mut headers = Vec::new();
     for (at, header) in flags.headers.iter().enumerate() {
         // Not quoted back: it may hold a secret.
         let (name, value) = header.split_once(':').ok_or_else(|| {
@@ -330,16 +442,13 @@ fn http_request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
                 at + 1
             ))
         })?;
-        request = request.header(name.trim(), value.trim());
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     if let Some(user_info) = &url.user_info {
         let encoded = BASE64.encode(user_info);
-        request = request.header("Authorization", format!("Basic {encoded}"));
+        headers.push(("Authorization".to_owned(), format!("Basic {encoded}")));
     }
-    if let Some(body) = body(flags)? {
-        request = request.body(body);
-    }
-    Ok(request)
+    Ok(headers)
 }
 
 fn body(flags: &TargetFlags) -> Result<Option<Vec<u8>>, Failed> {
