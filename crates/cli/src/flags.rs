@@ -19,6 +19,7 @@ use wallfinder_study::Size;
         wallfinder run http://127.0.0.1:8083/simple -c 100 -d 10s\n  \
         wallfinder ramp http://127.0.0.1:8083/read --connections 10,100,1000\n  \
         wallfinder run --subject catalogue http://subject:8083/compute -c 64\n  \
+        wallfinder run grpc://127.0.0.1:50051/shop.v1.Orders/Put --proto shop.proto -b '{\"name\": \"x\"}'\n  \
         wallfinder run --driver 'autocannon -c 100 -p 100 {url}' http://127.0.0.1:8083/simple\n\n\
         Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 a threshold was breached,\n  \
         4 --require did not hold, 130/143 interrupted (the partial record is sealed).",
