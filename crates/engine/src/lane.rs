@@ -1270,7 +1270,7 @@ fn count_answer(
             counters.failed[Class::Wire(error).index()] += 1;
             return;
         }
-        counters.messages += call.messages;
+        counters.messages += u64::from(call.messages);
     }
     let failure = match answer.status {
         Answer::NO_STATUS | 200..=399 => {

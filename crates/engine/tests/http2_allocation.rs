@@ -52,7 +52,7 @@ fn a_connection_allocates_nothing_after_it_is_opened() {
         message[1..5].copy_from_slice(&(message_bytes as u32).to_be_bytes());
         let mirror = || Mirror::of_calls(&message.repeat(messages));
         let expected = grpc::Call {
-            messages: messages as u64,
+            messages: messages as u32,
             error: None,
         };
         converse(shared, mirror, read_bytes, |answer| {

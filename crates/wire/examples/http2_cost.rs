@@ -75,6 +75,7 @@ fn converse(mut shared: Shared, mut mirror: Mirror, is_good: impl Fn(&Answer) ->
         client_ns += began.elapsed().as_nanos();
         answers.clear();
         mirror.answer(&buffer[..len], &mut answers);
+        assert!(!answers.is_empty(), "the conversation stands still");
         let began = Instant::now();
         let mut rest = answers.as_slice();
         while !rest.is_empty() {

@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// Whole messages in it.
-    pub messages: u64,
+    pub messages: u32,
     /// The class of the status, where it is not OK.
     pub error: Option<WireError>,
 }

@@ -18,14 +18,14 @@ pub(crate) struct Messages {
     held_len: u8,
     /// Bytes of a message that are still to come.
     left: u32,
-    /// Whole messages.
-    count: u64,
+    /// Whole messages, up to the most that fit: a load's deadline comes before.
+    count: u32,
 }
 
 impl Messages {
     /// Whole messages so far.
     #[inline]
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
@@ -38,7 +38,7 @@ impl Messages {
     /// Bytes of the prefixes of whole messages.
     #[inline]
     pub(crate) fn prefix_bytes(&self) -> u64 {
-        self.count * PREFIX_BYTES as u64
+        u64::from(self.count) * PREFIX_BYTES as u64
     }
 
     /// Takes bytes of the body; an error is the rule that they break.
@@ -48,7 +48,7 @@ impl Messages {
             if self.left > 0 {
                 let count = (self.left as usize).min(bytes.len());
                 self.left -= count as u32;
-                self.count += u64::from(self.left == 0);
+                self.count = self.count.saturating_add(u32::from(self.left == 0));
                 bytes = &bytes[count..];
                 continue;
             }
@@ -84,7 +84,7 @@ impl Messages {
                 return Err(TOO_LONG);
             }
             self.left = length;
-            self.count += u64::from(length == 0);
+            self.count = self.count.saturating_add(u32::from(length == 0));
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ mod tests {
 
     const LIMIT: u32 = 10;
 
-    fn taken(bytes: &[u8], pieces: usize) -> Result<(u64, bool), &'static str> {
+    fn taken(bytes: &[u8], pieces: usize) -> Result<(u32, bool), &'static str> {
         let mut messages = Messages::default();
         for piece in bytes.chunks(pieces) {
             messages.take(piece, LIMIT)?;
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(taken(bytes, pieces), Ok((3, false)), "{pieces}");
             for end in 0..bytes.len() {
                 let (count, inside) = taken(&bytes[..end], pieces).unwrap();
-                let whole = [8, 13].iter().filter(|at| **at <= end).count() as u64;
+                let whole = [8, 13].iter().filter(|at| **at <= end).count() as u32;
                 assert_eq!(count, whole, "{end}");
                 assert_eq!(inside, ![0, 8, 13].contains(&end), "{end}");
             }

@@ -11,7 +11,7 @@ use crate::script::{
     calls, data, every_two_frames, head, head_of, message, padded, prefixed, status, trailers,
 };
 
-fn call(messages: u64, error: Option<WireError>) -> Call {
+fn call(messages: u32, error: Option<WireError>) -> Call {
     Call { messages, error }
 }
 
@@ -69,7 +69,7 @@ fn every_kind_of_call_counts_the_messages_of_its_answer() {
         (Kind::ServerStreaming, [true; 3]),
         (Kind::Bidirectional, [true; 3]),
     ] {
-        for (count, may) in (0_u64..).zip(may) {
+        for (count, may) in (0_u32..).zip(may) {
             let body = message(b"abc").repeat(count as usize);
             let script = [head(1), data(1, &body), status(1, "0")].concat();
             if may {

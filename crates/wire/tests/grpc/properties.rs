@@ -74,7 +74,7 @@ proptest! {
                 prop_assert_eq!(call.error.is_some(), code > 0);
                 prop_assert!(code > 0 || !inside);
                 if !inside {
-                    prop_assert_eq!(answer.body_bytes, body.len() as u64 - 5 * count);
+                    prop_assert_eq!(answer.body_bytes, body.len() as u64 - 5 * u64::from(count));
                 }
             }
             Outcome::Failed { error, .. } => {

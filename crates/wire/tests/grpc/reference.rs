@@ -2,7 +2,7 @@
 
 /// How many whole messages there are, and whether another one has begun; `None` where a
 /// prefix is not sound.
-pub(crate) fn messages(mut body: &[u8], bytes_max: u32) -> Option<(u64, bool)> {
+pub(crate) fn messages(mut body: &[u8], bytes_max: u32) -> Option<(u32, bool)> {
     let mut count = 0;
     while let Some((flag, rest)) = body.split_first() {
         if *flag != 0 {

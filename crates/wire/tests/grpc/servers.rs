@@ -91,7 +91,7 @@ fn varint(mut value: u64, into: &mut Vec<u8>) {
 }
 
 #[track_caller]
-fn assert_answers(loaded: &Loaded, count: usize, messages: u64) {
+fn assert_answers(loaded: &Loaded, count: usize, messages: u32) {
     assert_eq!(loaded.failures, [] as [&str; 0]);
     assert_eq!(loaded.answers.len(), count);
     for answer in &loaded.answers {

@@ -15,6 +15,8 @@ pub(crate) struct Mirror {
     has_answered: bool,
     /// Of the client's frames: the end of one that was cut.
     skip: usize,
+    /// Bytes of bodies that the connection's window is still to be opened by.
+    credit: u32,
 }
 
 /// Whole frames, and where each begins.
@@ -36,6 +38,9 @@ const PREFACE_BYTES: usize = 24;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+/// Half of the window that a client begins with.
+const CREDIT_DUE: u32 = 32 * 1024;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 /// `:status: 200` in the static table.
@@ -92,6 +97,7 @@ impl Mirror {
             later,
             has_answered: false,
             skip: PREFACE_BYTES,
+            credit: 0,
         }
     }
 
@@ -111,9 +117,21 @@ impl Mirror {
             self.skip = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
             written = rest;
             let (kind, flags) = (head[3], head[4]);
+            if kind == DATA {
+                self.give_credit(self.skip as u32, out);
+            }
             if kind <= HEADERS && flags & END_STREAM != 0 {
                 self.answer_one(&head[5..], out);
             }
+        }
+    }
+
+    fn give_credit(&mut self, bytes: u32, out: &mut Vec<u8>) {
+        self.credit += bytes;
+        if self.credit >= CREDIT_DUE {
+            out.extend_from_slice(&[0, 0, 4, WINDOW_UPDATE, 0, 0, 0, 0, 0]);
+            out.extend_from_slice(&self.credit.to_be_bytes());
+            self.credit = 0;
         }
     }
 
