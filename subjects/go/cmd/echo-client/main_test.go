@@ -106,7 +106,8 @@ func TestClientsMayShareConnections(t *testing.T) {
 	}
 	address = serving(t, "rest", "echo")
 	report = ran(t, "rest", address, "--clients", "6", "--transport", "shared", "--requests", "5")
-	if report.Opened < 6 || report.Opened > 12 || report.Answered != 30 {
+	// A client may find the connection of one that was sooner.
+	if report.Opened < 1 || report.Opened > 12 || report.Answered != 30 {
 		t.Errorf("%+v", report)
 	}
 	report = ran(t, "rest", address, "--body", "sized", "--read-buffer", "65536", "--requests", "5")
