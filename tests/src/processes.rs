@@ -1,6 +1,7 @@
 //! Processes and listeners, as `/proc` has them.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// State and parent of a process; `None` when it is gone.
 fn stat(pid: u32) -> Option<(char, u32)> {
@@ -14,6 +15,19 @@ fn stat(pid: u32) -> Option<(char, u32)> {
 /// Whether a process runs: it is there, and no zombie.
 pub fn alive(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether all of these end within two seconds. Who watches over a tool (the keeper of what it
+/// changed, the shim of a child) goes after it, when it sees that it is gone.
+pub fn end_soon(pids: &[u32]) -> bool {
+    let until = Instant::now() + Duration::from_secs(2);
+    loop {
+        let are_left = pids.iter().copied().any(alive);
+        if !are_left || Instant::now() >= until {
+            return !are_left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Every process below another one, at this moment.

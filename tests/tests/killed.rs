@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Dice, Double, Place, alive, descendants, free_port, listens_on, subjects, together,
+    Dice, Double, Place, alive, descendants, end_soon, free_port, listens_on, subjects, together,
 };
 
 /// Change it to see other moments.
@@ -192,6 +192,7 @@ fn a_killed_run_takes_its_driver_along() {
         wait_until(Duration::from_secs(2), || !alive(driver)),
         "{driver} is left"
     );
+    end_soon(&below);
     let left: Vec<u32> = below.into_iter().filter(|pid| alive(*pid)).collect();
     for pid in &left {
         let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use wallfinder_tests::{
-    Double, Place, alive, alone, descendants, free_port, json_at, listens_on, program, skip,
+    Double, Place, alone, descendants, end_soon, free_port, json_at, listens_on, program, skip,
     subjects, together,
 };
 
@@ -88,7 +88,7 @@ fn a_subject_is_gone_after_an_interrupt() {
         assert!(!below.is_empty());
         running.signal(signal);
         running.wait(Duration::from_secs(10)).ends_with(code);
-        assert!(!below.into_iter().any(alive) && !listens_on(port));
+        assert!(end_soon(&below) && !listens_on(port), "{below:?}");
     }
 }
 
@@ -111,7 +111,7 @@ fn an_interrupt_while_a_subject_starts_ends_both() {
         ran.err
     );
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!below.into_iter().any(alive), "the subject is left");
+    assert!(end_soon(&below), "the subject is left");
 }
 
 #[test]
@@ -249,5 +249,5 @@ fn a_driver_that_hangs_is_stopped() {
         ran.code,
         ran.err
     );
-    assert!(!below.into_iter().any(alive), "the driver is left");
+    assert!(end_soon(&below), "the driver is left");
 }
