@@ -39,6 +39,16 @@ func Ended() <-chan os.Signal {
 	return signals
 }
 
+// Wait returns when a signal of Ended comes, or with what failed before.
+func Wait(signals <-chan os.Signal, failed <-chan error) error {
+	select {
+	case <-signals:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
 // IgnoreSignals leaves the end of a child to its parent. A terminal's Ctrl-C
 // reaches the whole family; only the parent may answer it.
 func IgnoreSignals() {

@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"flag"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -74,6 +75,32 @@ func Parsed[T any](into *T, parse func(string) (T, error)) func(string) error {
 		}
 		*into = value
 		return nil
+	}
+}
+
+// Memory is what the command line says of the garbage collector.
+type Memory struct {
+	GOGC  GOGC
+	limit int // bytes; 0: none given
+}
+
+// Bounds of --memory-limit, in bytes.
+const (
+	memoryMin = 1 << 20
+	memoryMax = 1 << 50
+)
+
+// Define adds --gogc and --memory-limit.
+func (m *Memory) Define(flags *flag.FlagSet) {
+	flags.Func("gogc", "", m.GOGC.Parse)
+	flags.Func("memory-limit", "", Number(&m.limit, memoryMin, memoryMax))
+}
+
+// Apply sets for this process what was given.
+func (m Memory) Apply() {
+	m.GOGC.Apply()
+	if m.limit > 0 {
+		debug.SetMemoryLimit(int64(m.limit))
 	}
 }
 

@@ -104,10 +104,5 @@ func start(address, which string, stdout io.Writer) error {
 	if err := announce.Write(stdout, line); err != nil {
 		return err
 	}
-	select {
-	case <-signals:
-		return nil
-	case err := <-failed:
-		return err
-	}
+	return lifetime.Wait(signals, failed)
 }

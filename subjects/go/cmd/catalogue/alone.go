@@ -35,18 +35,13 @@ func serveAlone(options options, stdout io.Writer) error {
 	if err := announce.Write(stdout, line); err != nil {
 		return err
 	}
-	select {
-	case <-signals:
-		return nil
-	case err := <-failed:
-		return err
-	}
+	return lifetime.Wait(signals, failed)
 }
 
 // listenForProfiles opens a listener for each process: this one's first, then
 // its children's. Without --pprof there are none.
 func listenForProfiles(options options) ([]*net.TCPListener, error) {
-	if !options.pprof {
+	if !options.profiles.On {
 		return nil, nil
 	}
 	var profiles []*net.TCPListener
@@ -79,7 +74,7 @@ func startServing(options options, listener net.Listener, profiles []net.Listene
 // startProfiling samples and serves the profiles of this process.
 func startProfiling(options options, listeners []net.Listener, failed chan<- error) {
 	for _, listener := range listeners {
-		profiling.Set(options.rates)
+		profiling.Set(options.profiles.Rates)
 		go func() { failed <- fmt.Errorf("the profiles stopped: %w", profiling.Serve(listener)) }()
 	}
 }

@@ -35,7 +35,7 @@ func serveAsFamily(options options, stdout io.Writer) error {
 	}
 	defer family.Stop()
 	failed := make(chan error, 1)
-	if options.pprof {
+	if options.profiles.On {
 		startProfiling(options, plain(profiles[:1]), failed)
 	}
 

@@ -48,12 +48,10 @@ Without --prefork, the variable GOMAXPROCS sets the processors to use.
 
 // Bounds of what the flags accept.
 const (
-	childrenMax  = 1024
-	procsMax     = 1024
-	bufferMin    = 256
-	bufferMax    = 16 << 20
-	fractionMax  = 1_000_000
-	blockRateMax = 1 << 40
+	childrenMax = 1024
+	procsMax    = 1024
+	bufferMin   = 256
+	bufferMax   = 16 << 20
 )
 
 // options are the command line, checked.
@@ -66,9 +64,7 @@ type options struct {
 	children   int
 	childProcs int
 
-	pprof     bool
-	pprofPort int
-	rates     profiling.Rates
+	profiles profiling.Settings
 
 	buffers serve.Buffers
 	gogc    settings.GOGC
@@ -84,10 +80,10 @@ func (o options) address() string { return joinAddress(o.host, o.port) }
 // pprofAddress is where a process serves its profiles: the process the user
 // started is number 0, child n is number n+1.
 func (o options) pprofAddress(process int) string {
-	if o.pprofPort == 0 {
+	if o.profiles.Port == 0 {
 		return joinAddress(o.host, 0)
 	}
-	return joinAddress(o.host, o.pprofPort+process)
+	return joinAddress(o.host, o.profiles.Port+process)
 }
 
 func joinAddress(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
@@ -99,7 +95,7 @@ func defaultOptions() options {
 		port:       8083,
 		children:   runtime.GOMAXPROCS(0),
 		childProcs: 1,
-		rates:      profiling.Rates{MutexFraction: 5, BlockNanos: 1_000_000},
+		profiles:   profiling.Defaults(),
 		// The write buffer is what Fiber and fasthttp choose by themselves. The
 		// read buffer is larger than theirs: a hundred pipelined requests of an
 		// ordinary client fit, and so are answered together.
@@ -120,9 +116,7 @@ func parseOptions(args []string) (options, error) {
 	flags.BoolVar(&o.prefork, "prefork", o.prefork, "")
 	flags.Func("children", "", settings.Number(&o.children, 1, childrenMax))
 	flags.Func("child-procs", "", settings.Number(&o.childProcs, 1, procsMax))
-	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
-	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
-	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
+	o.profiles.Define(flags)
 	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.buffers.Write, bufferMin, bufferMax))
 	flags.Func("gogc", "", o.gogc.Parse)
@@ -154,10 +148,10 @@ func (o *options) checkTogether(given map[string]bool) error {
 	if !o.prefork {
 		o.children = 0
 	}
-	lastPprof := o.pprofPort + o.children
+	lastPprof := o.profiles.Port + o.children
 	return errors.Join(
 		needs(o.prefork, "needs --prefork", "children", "child-procs"),
-		needs(o.pprof, "needs --pprof PORT", "mutex-fraction", "block-rate"),
+		needs(o.profiles.On, "needs --pprof PORT", "mutex-fraction", "block-rate"),
 		needs(o.server != serve.NetHTTP, "means nothing to nethttp, which lets nobody choose: leave it out, or choose another --server",
 			"read-buffer", "write-buffer"),
 		needs(lastPprof <= settings.PortMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),

@@ -12,7 +12,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.server != serve.Fiber || o.address() != "127.0.0.1:8083" || o.prefork || o.pprof || o.seed != 1 || o.products != 500 {
+	if o.server != serve.Fiber || o.address() != "127.0.0.1:8083" || o.prefork || o.profiles.On || o.seed != 1 || o.products != 500 {
 		t.Errorf("unexpected defaults: %+v", o)
 	}
 }
@@ -24,7 +24,7 @@ func TestFlagsAreUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.server != serve.FastHTTP || o.address() != "127.0.0.2:0" || o.children != 3 || o.childProcs != 2 ||
-		o.rates.MutexFraction != 1 || o.rates.BlockNanos != 2 || o.buffers != (serve.Buffers{Read: 8192, Write: 8192}) ||
+		o.profiles.Rates.MutexFraction != 1 || o.profiles.Rates.BlockNanos != 2 || o.buffers != (serve.Buffers{Read: 8192, Write: 8192}) ||
 		o.gogc.String() != "off" || o.seed != 7 || o.products != 9 {
 		t.Errorf("flags were misunderstood: %+v", o)
 	}

@@ -50,8 +50,8 @@ func (o *options) dialREST(dialer *countingDialer) load.Dial {
 		return rest.NewClient("http://"+o.address+o.path, rest.Transport{
 			Dial:        dialer.DialContext,
 			Idle:        idle,
-			ReadBuffer:  o.readBuffer,
-			WriteBuffer: o.writeBuffer,
+			ReadBuffer:  o.grpc.ReadBuffer,
+			WriteBuffer: o.grpc.WriteBuffer,
 		}, o.sized)
 	}
 	if o.shared {

@@ -74,16 +74,13 @@ func drive(options options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options.gogc.Apply()
-	if options.memoryLimit > 0 {
-		debug.SetMemoryLimit(int64(options.memoryLimit))
-	}
-	if options.pprof {
+	options.memory.Apply()
+	if options.profiles.On {
 		profiles, err := listen.One(options.pprofAddress())
 		if err != nil {
 			return err
 		}
-		profiling.Set(options.rates)
+		profiling.Set(options.profiles.Rates)
 		fmt.Fprintf(stderr, "echo-client: profiles at http://%s/debug/pprof/\n", profiles.Addr())
 		go func() { _ = profiling.Serve(profiles) }()
 	}

@@ -65,15 +65,8 @@ The variable GOMAXPROCS sets the processors to use.
 
 // Bounds of what the flags accept.
 const (
-	clientsMax   = 10_000
-	bufferMax    = 16 << 20
-	windowMin    = 65_535 // below it, the library takes its own
-	windowMax    = 1 << 30
-	memoryMin    = 1 << 20
-	memoryMax    = 1 << 50
-	fractionMax  = 1_000_000
-	blockRateMax = 1 << 40
-	timeMax      = 24 * time.Hour
+	clientsMax = 10_000
+	timeMax    = 24 * time.Hour
 
 	requestsDefault = 1000
 )
@@ -93,16 +86,10 @@ type options struct {
 	shared            bool
 	idle              int
 	sized             bool
-	readBuffer        int
-	writeBuffer       int
-	grpc              grpc.Settings
+	grpc              grpc.Settings // its read and write buffers are those of rest, too
 
-	gogc        settings.GOGC
-	memoryLimit int
-
-	pprof     bool
-	pprofPort int
-	rates     profiling.Rates
+	memory   settings.Memory
+	profiles profiling.Settings
 
 	version bool
 }
@@ -111,7 +98,7 @@ func parseOptions(args []string) (options, error) {
 	o := options{
 		clientsPerChannel: 1,
 		plan:              load.Plan{Clients: 1, Payload: 64, Timeout: 30 * time.Second},
-		rates:             profiling.Rates{MutexFraction: 5, BlockNanos: 1_000_000},
+		profiles:          profiling.Defaults(),
 	}
 	var transport, body string
 	flags := flag.NewFlagSet("echo-client", flag.ContinueOnError)
@@ -130,16 +117,9 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("transport", "", settings.OneOf(&transport, []string{"own", "shared"}))
 	flags.Func("idle-connections", "", settings.Number(&o.idle, 1, clientsMax))
 	flags.Func("body", "", settings.OneOf(&body, []string{"grow", "sized"}))
-	flags.Func("read-buffer", "", settings.Number(&o.readBuffer, 1, bufferMax))
-	flags.Func("write-buffer", "", settings.Number(&o.writeBuffer, 1, bufferMax))
-	flags.Func("window", "", settings.Number(&o.grpc.Window, windowMin, windowMax))
-	flags.Func("connection-window", "", settings.Number(&o.grpc.ConnectionWindow, windowMin, windowMax))
-	flags.Func("buffer-pool", "", settings.Parsed(&o.grpc.Pool, grpc.ParsePool))
-	flags.Func("gogc", "", o.gogc.Parse)
-	flags.Func("memory-limit", "", settings.Number(&o.memoryLimit, memoryMin, memoryMax))
-	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
-	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
-	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
+	o.grpc.Define(flags)
+	o.memory.Define(flags)
+	o.profiles.Define(flags)
 	flags.BoolVar(&o.version, "version", o.version, "")
 
 	words, err := wordsAmong(flags, args)
@@ -150,7 +130,6 @@ func parseOptions(args []string) (options, error) {
 		return o, err
 	}
 	o.shared, o.sized = transport == "shared", body == "sized"
-	o.grpc.ReadBuffer, o.grpc.WriteBuffer = o.readBuffer, o.writeBuffer
 	return o, errors.Join(append(o.unfit(flags), o.complete()...)...)
 }
 
@@ -238,7 +217,7 @@ func (o *options) unfit(flags *flag.FlagSet) []error {
 		case "idle-connections":
 			needs(o.shared, f, "--transport shared")
 		case "mutex-fraction", "block-rate":
-			needs(o.pprof, f, "--pprof PORT")
+			needs(o.profiles.On, f, "--pprof PORT")
 		}
 	})
 	return unfit
@@ -271,5 +250,5 @@ func (o *options) complete() []error {
 func (o *options) connections() int { return o.plan.Clients / o.clientsPerChannel }
 
 func (o *options) pprofAddress() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(o.pprofPort))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(o.profiles.Port))
 }

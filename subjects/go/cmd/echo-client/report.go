@@ -61,7 +61,7 @@ func describe(options options, result *load.Result) report {
 		Ended:        result.Ended,
 		Latency:      result.Samples.Summary(load.FromAsking),
 		GOMAXPROCS:   runtime.GOMAXPROCS(0),
-		GOGC:         options.gogc.String(),
+		GOGC:         options.memory.GOGC.String(),
 	}
 	report.Requests = report.Answered
 	for _, count := range result.Failures {

@@ -14,7 +14,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"wallfinder.dev/subjects/announce"
 	"wallfinder.dev/subjects/echo/grpc"
@@ -78,19 +77,16 @@ func start(options options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options.gogc.Apply()
-	if options.memoryLimit > 0 {
-		debug.SetMemoryLimit(int64(options.memoryLimit))
-	}
+	options.memory.Apply()
 	failed := make(chan error, 2)
 	line := describe(options, listener)
-	if options.pprof {
+	if options.profiles.On {
 		profiles, err := listen.One(options.pprofAddress())
 		if err != nil {
 			return err
 		}
 		line.Pprof = append(line.Pprof, profiles.Addr().String())
-		profiling.Set(options.rates)
+		profiling.Set(options.profiles.Rates)
 		go func() { failed <- fmt.Errorf("the profiles stopped: %w", profiling.Serve(profiles)) }()
 	}
 	go func() {
@@ -99,12 +95,7 @@ func start(options options, stdout io.Writer) error {
 	if err := announce.Write(stdout, line); err != nil {
 		return err
 	}
-	select {
-	case <-signals:
-		return nil
-	case err := <-failed:
-		return err
-	}
+	return lifetime.Wait(signals, failed)
 }
 
 func serve(options options, listener net.Listener) error {

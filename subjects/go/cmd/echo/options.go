@@ -46,17 +46,6 @@ the same message over a plain stream, HTTP/1.1 or gRPC.
 The variable GOMAXPROCS sets the processors to use.
 `
 
-// Bounds of what the flags accept.
-const (
-	bufferMax    = 16 << 20
-	windowMin    = 65_535 // below it, the library takes its own
-	windowMax    = 1 << 30
-	memoryMin    = 1 << 20
-	memoryMax    = 1 << 50
-	fractionMax  = 1_000_000
-	blockRateMax = 1 << 40
-)
-
 var protocols = []string{"tcp", "rest", "grpc"}
 
 // options are the command line, checked.
@@ -68,12 +57,8 @@ type options struct {
 	credit   credit.Policy
 	grpc     grpc.Settings
 
-	gogc        settings.GOGC
-	memoryLimit int
-
-	pprof     bool
-	pprofPort int
-	rates     profiling.Rates
+	memory   settings.Memory
+	profiles profiling.Settings
 
 	version bool
 }
@@ -83,7 +68,7 @@ func (o options) address() string {
 }
 
 func (o options) pprofAddress() string {
-	return net.JoinHostPort(o.host, strconv.Itoa(o.pprofPort))
+	return net.JoinHostPort(o.host, strconv.Itoa(o.profiles.Port))
 }
 
 func parseOptions(args []string) (options, error) {
@@ -91,7 +76,7 @@ func parseOptions(args []string) (options, error) {
 		protocol: "tcp",
 		host:     "127.0.0.1",
 		port:     8084,
-		rates:    profiling.Rates{MutexFraction: 5, BlockNanos: 1_000_000},
+		profiles: profiling.Defaults(),
 	}
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints errors and usage
@@ -103,16 +88,9 @@ func parseOptions(args []string) (options, error) {
 	var window, shared int
 	flags.Func("credit", "", settings.Number(&window, 1, credit.BytesMax))
 	flags.Func("credit-shared", "", settings.Number(&shared, 1, credit.BytesMax))
-	flags.Func("read-buffer", "", settings.Number(&o.grpc.ReadBuffer, 1, bufferMax))
-	flags.Func("write-buffer", "", settings.Number(&o.grpc.WriteBuffer, 1, bufferMax))
-	flags.Func("window", "", settings.Number(&o.grpc.Window, windowMin, windowMax))
-	flags.Func("connection-window", "", settings.Number(&o.grpc.ConnectionWindow, windowMin, windowMax))
-	flags.Func("buffer-pool", "", settings.Parsed(&o.grpc.Pool, grpc.ParsePool))
-	flags.Func("gogc", "", o.gogc.Parse)
-	flags.Func("memory-limit", "", settings.Number(&o.memoryLimit, memoryMin, memoryMax))
-	flags.Func("pprof", "", settings.PortOrOff(&o.pprof, &o.pprofPort))
-	flags.Func("mutex-fraction", "", settings.Number(&o.rates.MutexFraction, 0, fractionMax))
-	flags.Func("block-rate", "", settings.Number(&o.rates.BlockNanos, 0, blockRateMax))
+	o.grpc.Define(flags)
+	o.memory.Define(flags)
+	o.profiles.Define(flags)
 	flags.BoolVar(&o.version, "version", o.version, "")
 
 	if err := flags.Parse(args); err != nil {
@@ -141,7 +119,7 @@ func parseOptions(args []string) (options, error) {
 				unfit = append(unfit, fmt.Errorf("--%s needs --protocol tcp", f.Name))
 			}
 		case "mutex-fraction", "block-rate":
-			if !o.pprof {
+			if !o.profiles.On {
 				unfit = append(unfit, fmt.Errorf("--%s needs --pprof PORT", f.Name))
 			}
 		}

@@ -3,6 +3,7 @@ package grpc
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"wallfinder.dev/subjects/echo/answer"
 	"wallfinder.dev/subjects/echo/payload"
+	"wallfinder.dev/subjects/settings"
 )
 
 // Settings are what the transport lets its user choose. Zero leaves a size at
@@ -24,6 +26,22 @@ type Settings struct {
 	Window           int // flow control of a stream, in bytes; 65,535 at least
 	ConnectionWindow int
 	Pool             Pool
+}
+
+// Bounds of what the flags accept.
+const (
+	bufferMax = 16 << 20
+	windowMin = 65_535 // below it, the library takes its own
+	windowMax = 1 << 30
+)
+
+// Define adds --read-buffer, --write-buffer, --window, --connection-window and --buffer-pool.
+func (s *Settings) Define(flags *flag.FlagSet) {
+	flags.Func("read-buffer", "", settings.Number(&s.ReadBuffer, 1, bufferMax))
+	flags.Func("write-buffer", "", settings.Number(&s.WriteBuffer, 1, bufferMax))
+	flags.Func("window", "", settings.Number(&s.Window, windowMin, windowMax))
+	flags.Func("connection-window", "", settings.Number(&s.ConnectionWindow, windowMin, windowMax))
+	flags.Func("buffer-pool", "", settings.Parsed(&s.Pool, ParsePool))
 }
 
 // Pool says which buffers messages are held in.
@@ -60,8 +78,8 @@ func (p Pool) String() string {
 }
 
 // Serve answers calls until the listener closes.
-func Serve(listener net.Listener, kind answer.Kind, settings Settings) error {
-	server := grpc.NewServer(settings.options()...)
+func Serve(listener net.Listener, kind answer.Kind, chosen Settings) error {
+	server := grpc.NewServer(chosen.options()...)
 	payload.RegisterEchoServer(server, echo{kind: kind})
 	return server.Serve(listener)
 }
