@@ -99,9 +99,8 @@ fn a_killed_run_keeps_its_intervals_and_leaves_nothing_behind() {
         let ran = running.wait(Duration::from_secs(2));
         assert_eq!(ran.code, None, "{}", ran.said());
 
-        let gone = || !below.iter().any(|pid| alive(*pid)) && !listens_on(port);
         assert!(
-            wait_until(Duration::from_secs(2), gone),
+            end_soon(&below) && !listens_on(port),
             "kill {nth}: left running: {:?}",
             below.iter().filter(|pid| alive(**pid)).collect::<Vec<_>>()
         );

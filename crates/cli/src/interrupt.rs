@@ -9,6 +9,8 @@ use std::time::Duration;
 use wallfinder_engine::Signals;
 use wallfinder_sys::signal;
 
+use crate::exit::Failed;
+
 /// Passes interrupts on to the step that runs now.
 #[derive(Debug, Clone)]
 pub(crate) struct Interrupts {
@@ -51,6 +53,12 @@ impl Interrupts {
     /// Ends the step that runs now.
     pub(crate) fn stop_step(&self) {
         self.current().stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whoever was interrupted ends so, with what there is already sealed.
+    pub(crate) fn none_came(&self) -> Result<(), Failed> {
+        self.came()
+            .map_or(Ok(()), |(code, _)| Err(Failed::with_code(code, "")))
     }
 
     /// The signal that came, if one did: its exit code, and its name.

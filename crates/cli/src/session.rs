@@ -197,10 +197,8 @@ impl Session {
         };
         let file = output.output.as_deref();
         output::print(&record, &paths, output.format, file, output.ascii)?;
-        match interrupts.came() {
-            Some((code, _)) => Err(Failed::with_code(code, "")),
-            None => Ok(record),
-        }
+        interrupts.none_came()?;
+        Ok(record)
     }
 
     /// As [`Session::finish`], without printing, and whether interrupted or not; beside the

@@ -1,11 +1,9 @@
 //! gRPC: the real engine at peers that answer calls well, with another status, and not at all.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::thread;
+use std::net::SocketAddr;
 
-use wallfinder_engine::{EngineError, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{EngineError, StepSpec};
 use wallfinder_model::Nanos;
 use wallfinder_wire::Exchange;
 use wallfinder_wire::grpc::{Kind, Request};
@@ -14,8 +12,8 @@ mod drive;
 #[path = "drive/frames.rs"]
 mod frames;
 
-use drive::{ways, with_both};
-use frames::{DATA, HEADERS, frame, peer};
+use drive::with_both;
+use frames::{DATA, HEADERS, frame, other_protocol, peer, refused};
 
 const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 0x1;
@@ -112,17 +110,7 @@ fn a_call_without_an_answer_ends_with_its_deadline() {
 
 #[test]
 fn a_peer_of_another_protocol_ends_the_run() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
-    let mut spec = spec(address, Kind::Unary);
-    for io in ways() {
-        spec.io = io;
-        let error = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap_err();
+    for error in refused(spec(other_protocol(), Kind::Unary)) {
         assert!(
             matches!(error, EngineError::OtherProtocol { .. }),
             "{error}"

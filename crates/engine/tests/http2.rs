@@ -1,11 +1,10 @@
 //! HTTP/2: the real engine at peers that break streams, windows and the protocol.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::net::SocketAddr;
+use std::sync::mpsc;
 
-use wallfinder_engine::{EngineError, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{EngineError, StepSpec};
 use wallfinder_model::Nanos;
 use wallfinder_wire::{Exchange, Request};
 
@@ -13,8 +12,8 @@ mod drive;
 #[path = "drive/frames.rs"]
 mod frames;
 
-use drive::{ways, with_both};
-use frames::{DATA, HEADERS, frame, peer};
+use drive::with_both;
+use frames::{DATA, HEADERS, frame, other_protocol, peer, refused};
 
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
@@ -85,19 +84,10 @@ fn a_peer_that_breaks_the_protocol_is_told_why() {
 
 #[test]
 fn a_peer_of_another_protocol_ends_the_run() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
-    let mut spec = spec(address, 0);
-    for io in ways() {
-        spec.io = io;
-        match run(&spec, &Arc::new(Signals::default()), &mut Unwatched) {
-            Err(EngineError::OtherProtocol { .. }) => {}
-            other => panic!("{other:?}"),
-        }
+    for error in refused(spec(other_protocol(), 0)) {
+        assert!(
+            matches!(error, EngineError::OtherProtocol { .. }),
+            "{error:?}"
+        );
     }
 }

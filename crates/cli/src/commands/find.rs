@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use wallfinder_conduct::{StepOrder, sight};
 use wallfinder_engine::precheck;
-use wallfinder_judge::proof;
+use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
@@ -108,12 +108,15 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     drop(stand);
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {
-        answer(&questions, step);
-    }
-    if let (true, Some(step)) = (flags.lift, record.steps.last()) {
-        let lifted = lift(flags, &questions, step, &home, &interrupts)?;
         let look = output::look(io::stderr().is_terminal(), false);
-        eprint!("{}", wallfinder_report::text::lifted(&lifted, &look));
+        let answered = answers(&questions, step);
+        eprint!("{}", wallfinder_report::text::what_if(&answered, &look));
+        if flags.lift {
+            let predicted = questions.iter().zip(answered);
+            let lifted = lift(flags, predicted, step, &home, &interrupts)?;
+            eprint!("{}", wallfinder_report::text::lifted(&lifted, &look));
+            interrupts.none_came()?;
+        }
     }
     hold(&record, &target.require, &target.threshold)
 }
@@ -337,14 +340,14 @@ fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
     texts.iter().map(parse).collect()
 }
 
-fn answer(questions: &[Question], step: &Step) {
-    let asked: Vec<_> = questions
+/// A question as it was asked, and what is predicted.
+pub(super) type Answered<'q> = (&'q str, Option<Prediction>);
+
+fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
+    questions
         .iter()
         .map(|(text, changes)| (text.as_str(), proof::what_if(step, changes)))
-        .collect();
-    let terminal = io::stderr().is_terminal();
-    let look = output::look(terminal, false);
-    eprint!("{}", wallfinder_report::text::what_if(&asked, &look));
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A predicted change, made and measured beside what was predicted.
 
-use wallfinder_judge::proof;
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::record::Ratio;
 use wallfinder_model::{Nanos, Step};
@@ -8,7 +7,7 @@ use wallfinder_report::words::Lifted;
 use wallfinder_stage::lab::LinkSpec;
 
 use crate::commands::ab;
-use crate::commands::find::Question;
+use crate::commands::find::{Answered, Question};
 use crate::exit::Failed;
 use crate::flags::{AbFlags, FindFlags};
 use crate::interrupt::Interrupts;
@@ -20,19 +19,18 @@ const MEASURED: Nanos = Nanos::from_secs(2);
 
 /// Makes each change that is ours to make: `step` is what was squeezed, at so many connections.
 /// `home` is where this thread was before there was any stand.
-pub(crate) fn lift(
+pub(crate) fn lift<'q>(
     flags: &FindFlags,
-    questions: &[Question],
+    predicted: impl Iterator<Item = (&'q Question, Answered<'q>)>,
     step: &Step,
     home: &Home,
     interrupts: &Interrupts,
 ) -> Result<Vec<Lifted>, Failed> {
     let mut lifted = Vec::new();
-    for (text, changes) in questions {
+    for ((_, changes), (text, predicted)) in predicted {
         if interrupts.came().is_some() {
             break;
         }
-        let predicted = proof::what_if(step, changes);
         let measured = match with_change(flags, step, changes) {
             Err(why) => Err(why),
             Ok(ab) => {
@@ -46,7 +44,7 @@ pub(crate) fn lift(
             }
         };
         lifted.push(Lifted {
-            question: text.clone(),
+            question: text.to_owned(),
             present: step.throughput,
             predicted,
             measured,
