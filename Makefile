@@ -44,6 +44,8 @@ servers: ## nginx, node and HAProxy, where they can be had: the labelled suite l
 	@./scripts/servers.sh
 
 .PHONY: test
+# Nobody compiles twice here: what the compiler would keep for the next time costs a minute.
+test: export CARGO_INCREMENTAL ?= 0
 test: subjects drivers servers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
 	@$(MAKE) --no-print-directory check
 	@cd subjects/go && go test -p $(JOBS) ./...

@@ -23,7 +23,7 @@ fn has_apparatus() -> bool {
 }
 
 /// Short ones: these tests ask whether all happens that should, and not how sure it makes.
-const WINDOW: &str = "300ms";
+const WINDOW: &str = "200ms";
 
 fn squeezed(record: &Value) -> &Value {
     let steps = record["steps"].as_array().unwrap();
