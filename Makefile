@@ -43,25 +43,31 @@ drivers: ## Foreign load generators that the demo and the benchmarks use, where 
 servers: ## nginx, node and HAProxy, where they can be had: the labelled suite loads them too.
 	@./scripts/servers.sh
 
+# A test build is made once, on machines that are new: nothing is kept to make the next one
+# quicker, nothing is told to debuggers, and lints look at what is compiled anyway.
+TEST_BUILD := CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 \
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+
 .PHONY: test
-# Nobody compiles twice here: what the compiler would keep for the next time costs a minute.
-test: export CARGO_INCREMENTAL ?= 0
-test: subjects drivers servers ## Everything that must hold: style, unit tests, black-box tests, the Go subjects.
-	@$(MAKE) --no-print-directory check
-	@cd subjects/go && go test -p $(JOBS) ./...
+test: subjects drivers servers style ## Everything that must hold: style, lints, unit tests, black-box tests, the subjects.
+	@cd subjects/go && go vet ./... && go test -p $(JOBS) ./...
+	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
 	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
-	@$(CARGO) build --locked -j $(JOBS) -p wallfinder -p wallfinder-walls
-	@WALLFINDER_BIN=$(abspath $(TOOL)) $(CARGO) test --workspace --locked -j $(JOBS)
+	@$(TEST_BUILD) $(CARGO) build --workspace --bins --tests --examples --locked -j $(JOBS)
+	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS)
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 .PHONY: check
-check: ## Formatting and lints, as errors.
-	@$(CARGO) fmt --all -- --check
+check: style ## Formatting and lints, as errors, in a minute.
 	@$(CARGO) clippy --workspace --all-targets --locked -j $(JOBS) -- -D warnings
-	@cd subjects/rust && $(CARGO) fmt --all -- --check
 	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
-	@unformatted=$$(gofmt -l subjects/go); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 	@cd subjects/go && go vet ./...
+
+.PHONY: style
+style:
+	@$(CARGO) fmt --all -- --check
+	@cd subjects/rust && $(CARGO) fmt --all -- --check
+	@unformatted=$$(gofmt -l subjects/go); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 
 .PHONY: bench
 bench: build ## Ours beside its peers: client CPU per request as ratios with intervals.

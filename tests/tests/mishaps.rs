@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use wallfinder_tests::{Double, Place, alone, binary, program, skip, together};
+use wallfinder_tests::{Double, Place, binary, program, skip, together};
 
 /// The gap is flagged, and what is caught up with is bounded by connections and
 /// deadlines.
 #[test]
 fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bounds() {
-    let _turn = alone();
+    let _turn = together();
     let (place, double) = (Place::new(), Double::plain());
     let url = double.url("/");
     let args = [
