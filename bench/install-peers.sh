@@ -6,6 +6,7 @@ cd "$(dirname "$0")"
 
 shb_version=0.6.0
 oha_version=1.16.0
+ghz_version=v0.121.0
 
 say() { printf '%-12s %s\n' "$1" "$2"; }
 
@@ -31,6 +32,17 @@ crate() { # crate, version
   fi
 }
 
+if [ -x .peers/bin/ghz ]; then
+  say ghz "is here"
+elif command -v go >/dev/null 2>&1; then
+  if GOBIN="$PWD/.peers/bin" go install "github.com/bojand/ghz/cmd/ghz@$ghz_version"; then
+    say ghz "installed ($ghz_version)"
+  else
+    say ghz "could not be installed"
+  fi
+else
+  say ghz "is missing: go is not installed"
+fi
 debian wrk wrk
 debian nghttp2-client h2load
 debian nghttp2-server nghttpd

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine as _;
+
 use crate::null_client::{Refill, Way};
 use crate::outputs::{self, Tally, Unreadable};
 use crate::scenario::{MESSAGE, Scenario, Speaks};
@@ -36,6 +38,8 @@ pub enum Contestant {
     Oha,
     /// mcollina/autocannon.
     Autocannon,
+    /// bojand/ghz.
+    Ghz,
 }
 
 const fn null(way: Way, batch: u32, refill: Refill) -> Contestant {
@@ -57,7 +61,7 @@ impl Contestant {
     pub const NULL_URING_8_ALL: Contestant = null(Way::Uring, 8, Refill::All);
 
     /// Everyone, in the order of tables.
-    pub const ALL: [Contestant; 14] = [
+    pub const ALL: [Contestant; 15] = [
         Contestant::Wallfinder,
         Contestant::Engine,
         Contestant::EngineEpoll,
@@ -72,6 +76,7 @@ impl Contestant {
         Contestant::Shb,
         Contestant::Oha,
         Contestant::Autocannon,
+        Contestant::Ghz,
     ];
 
     /// Its name on the command line and in tables.
@@ -96,6 +101,7 @@ impl Contestant {
             Contestant::Shb => "shb".into(),
             Contestant::Oha => "oha".into(),
             Contestant::Autocannon => "autocannon".into(),
+            Contestant::Ghz => "ghz".into(),
         }
     }
 
@@ -108,7 +114,12 @@ impl Contestant {
         seconds: f64,
     ) -> Result<Command, String> {
         let pipelined = scenario.depth > 1;
-        let url = format!("http://{address}{}", scenario.path);
+        let scheme = if scenario.speaks == Speaks::Https {
+            "https"
+        } else {
+            "http"
+        };
+        let url = format!("{scheme}://{address}{}", scenario.path);
         let (connections, depth) = (scenario.connections.to_string(), scenario.depth.to_string());
         // Not every peer takes fractions of a second.
         let whole = format!("{}", seconds.ceil().max(1.0));
@@ -116,24 +127,35 @@ impl Contestant {
         if !self.can_speak(scenario.speaks) {
             return Err("it does not speak the protocol".into());
         }
-        let (http2, framed) = (
-            scenario.speaks == Speaks::Http2,
-            scenario.speaks == Speaks::Framed,
-        );
+        let speaks = scenario.speaks;
+        let (http2, grpc) = (speaks == Speaks::Http2, speaks == Speaks::Grpc);
         let mut command;
         match self {
             Contestant::Wallfinder => {
                 command = Command::new(tools.wallfinder()?);
-                let framed_url = format!("tcp://{address}");
-                let url = if framed { &framed_url } else { &url };
-                command.args(["run", url, "-c", &connections, "-t", "1"]);
+                let url = match speaks {
+                    Speaks::Framed => format!("tcp://{address}"),
+                    Speaks::Grpc => format!("grpc://{address}{}", scenario.path),
+                    _ => url,
+                };
+                command.args(["run", &url, "-c", &connections, "-t", "1"]);
                 command.args(["-d", &format!("{whole}s"), "--pipeline", &depth]);
-                if http2 {
-                    command.arg("--http2");
-                }
-                if framed {
-                    let message = format!("@{}", tools.message()?.display());
-                    command.args(["--frame", "u32be", "-b", &message]);
+                match speaks {
+                    Speaks::Http1 => {}
+                    Speaks::Http2 => {
+                        command.arg("--http2");
+                    }
+                    Speaks::Framed => {
+                        let message = format!("@{}", tools.message(&MESSAGE)?.display());
+                        command.args(["--frame", "u32be", "-b", &message]);
+                    }
+                    Speaks::Grpc => {
+                        command.arg("--proto").arg(tools.proto());
+                        command.args(["-b", &message_as_json()]);
+                    }
+                    Speaks::Https => {
+                        command.arg("-k");
+                    }
                 }
                 command.args(["--warmup", "0ms", "--no-calibrate", "--format", "json"]);
                 if let Some(cpu) = tools.client_cpu {
@@ -176,7 +198,11 @@ impl Contestant {
             }
             Contestant::H2load => {
                 command = Command::new(tools.find("h2load")?);
-                if !http2 {
+                if grpc {
+                    let message = tools.message(&prefixed())?;
+                    command.arg("-d").arg(message);
+                    command.args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
+                } else if !http2 {
                     command.arg("--h1");
                 }
                 command.args(["-t1", "-c", &connections, "-m", &depth]);
@@ -204,7 +230,20 @@ impl Contestant {
                 if http2 {
                     command.args(["--http2", "-p", &depth]);
                 }
+                if speaks == Speaks::Https {
+                    command.arg("--insecure");
+                }
                 command.args(["-c", &connections, "-z", &format!("{whole}s"), &url]);
+            }
+            Contestant::Ghz => {
+                command = Command::new(tools.find("ghz")?);
+                let workers = (scenario.connections * scenario.depth).to_string();
+                command.args(["--insecure", "--cpus", "1", "-O", "json"]);
+                command.arg("--proto").arg(tools.proto());
+                command.args(["--call", scenario.path.trim_start_matches('/')]);
+                command.args(["-d", &message_as_json(), "-z", &format!("{whole}s")]);
+                command.args(["-c", &workers, "--connections", &connections]);
+                command.arg(address.to_string());
             }
             Contestant::Autocannon => {
                 command = Command::new(tools.find("node")?);
@@ -223,9 +262,15 @@ impl Contestant {
         );
         let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
         match protocol {
-            Speaks::Http1 => true,
+            Speaks::Http1 => self != Contestant::Ghz,
             Speaks::Http2 => ours || multiplexes,
             Speaks::Framed => ours || matches!(self, Contestant::Null { .. }),
+            Speaks::Grpc => ours || matches!(self, Contestant::H2load | Contestant::Ghz),
+            // The null client sends bytes, and whether shb takes any certificate it does not say.
+            Speaks::Https => !matches!(
+                self,
+                Contestant::Null { .. } | Contestant::Shb | Contestant::Ghz
+            ),
         }
     }
 
@@ -241,6 +286,7 @@ impl Contestant {
             Contestant::Shb => outputs::shb(stdout),
             Contestant::Oha => outputs::oha(stdout),
             Contestant::Autocannon => outputs::autocannon(stdout),
+            Contestant::Ghz => outputs::ghz(stdout),
         }
     }
 
@@ -250,6 +296,7 @@ impl Contestant {
             Contestant::Wrk => Command::new(tools.find("wrk").ok()?),
             Contestant::H2load => Command::new(tools.find("h2load").ok()?),
             Contestant::Oha => Command::new(tools.find("oha").ok()?),
+            Contestant::Ghz => Command::new(tools.find("ghz").ok()?),
             Contestant::Autocannon => {
                 let mut command = Command::new(tools.find("node").ok()?);
                 command.arg(tools.autocannon().ok()?);
@@ -280,11 +327,17 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// A file with the message of framed scenarios.
-    fn message(&self) -> Result<PathBuf, String> {
-        let file = self.bench.join("results/message.bin");
+    /// The description of the echo's method.
+    fn proto(&self) -> PathBuf {
+        self.bench.join("../subjects/go/echo/payload/echo.proto")
+    }
+
+    /// A file with the message of framed scenarios, or of gRPC, which has a prefix.
+    fn message(&self, bytes: &[u8]) -> Result<PathBuf, String> {
+        let name = format!("results/message-{}.bin", bytes.len());
+        let file = self.bench.join(name);
         let written = std::fs::create_dir_all(file.with_file_name(""))
-            .and_then(|()| std::fs::write(&file, MESSAGE));
+            .and_then(|()| std::fs::write(&file, bytes));
         written.map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
     }
@@ -322,6 +375,20 @@ impl Tools {
             )),
         }
     }
+}
+
+/// [`MESSAGE`] as gRPC sends it: not compressed, and behind its length.
+fn prefixed() -> Vec<u8> {
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(MESSAGE.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(&MESSAGE);
+    bytes
+}
+
+/// [`MESSAGE`] as those take it who encode it themselves.
+fn message_as_json() -> String {
+    let data = base64::engine::general_purpose::STANDARD.encode([b'x'; 64]);
+    format!(r#"{{"id":"1","data":"{data}"}}"#)
 }
 
 fn is_program(file: &Path) -> bool {

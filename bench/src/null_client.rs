@@ -94,7 +94,7 @@ pub fn run(spec: &Spec) -> Result<Done, String> {
     let (block, request_bytes) = encode(spec)?;
     let read = match spec.speaks {
         Speaks::Framed => learn::read_frame,
-        Speaks::Http1 | Speaks::Http2 => learn::read_answer,
+        _ => learn::read_answer,
     };
     let length = learn::learn(spec.address, &block[..request_bytes], read)
         .map_err(|error| error.to_string())?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, precheck, run};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
-use wallfinder_wire::{Exchange, Request, framed};
+use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
 
 use crate::scenario::{MESSAGE, Speaks};
 
@@ -123,6 +123,7 @@ fn step(spec: &Spec) -> StepSpec {
         },
         address: spec.address,
         request: exchange(spec),
+        tls: (spec.speaks == Speaks::Https).then(believer),
         // Pinned from outside, as the peers are.
         cpus: Vec::new(),
         io: match spec.io {
@@ -140,10 +141,29 @@ fn step(spec: &Spec) -> StepSpec {
 fn exchange(spec: &Spec) -> Exchange {
     let get = Request::get(spec.address.to_string(), spec.path.clone());
     match spec.speaks {
-        Speaks::Http1 => Exchange::Http1(get),
+        Speaks::Http1 | Speaks::Https => Exchange::Http1(get),
+        Speaks::Grpc => Exchange::Grpc(grpc::Request::unary(
+            spec.address.to_string(),
+            spec.path.clone(),
+            MESSAGE,
+        )),
         Speaks::Http2 => Exchange::Http2(get),
         Speaks::Framed => Exchange::Framed(framed_request()),
     }
+}
+
+/// A client that believes the certificate that the server made for the occasion.
+fn believer() -> tls::Client {
+    tls::Client::new(&tls::Options {
+        name: "subject".into(),
+        alpn: vec!["http/1.1".into()],
+        trust: tls::Trust::Anybody,
+        identity: None,
+        groups: Vec::new(),
+        version: None,
+        resumes: true,
+    })
+    .expect("it asks for nothing that could be wrong")
 }
 
 /// The message of framed scenarios, as every contestant sends it.

@@ -98,6 +98,19 @@ pub fn h2load(text: &str) -> Result<Tally, Unreadable> {
     })
 }
 
+/// `ghz -O json`.
+pub fn ghz(text: &str) -> Result<Tally, Unreadable> {
+    let json = json(text)?;
+    let count = json["count"].as_u64().ok_or_else(|| missing("count"))?;
+    let good = json["statusCodeDistribution"]["OK"].as_u64().unwrap_or(0);
+    let total_ns = json["total"].as_u64().ok_or_else(|| missing("total"))?;
+    Ok(Tally {
+        answered: good,
+        failed: count.saturating_sub(good),
+        seconds: total_ns as f64 / 1e9,
+    })
+}
+
 /// `shb --json`.
 pub fn shb(text: &str) -> Result<Tally, Unreadable> {
     let json = json(text)?;

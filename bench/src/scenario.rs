@@ -30,6 +30,10 @@ pub enum Speaks {
     Http2,
     /// Messages behind their length, at the echo.
     Framed,
+    /// Calls of gRPC, at the echo.
+    Grpc,
+    /// HTTP/1.1 under TLS, at the catalogue.
+    Https,
 }
 
 impl Speaks {
@@ -39,11 +43,13 @@ impl Speaks {
             Speaks::Http1 => "http1",
             Speaks::Http2 => "http2",
             Speaks::Framed => "framed",
+            Speaks::Grpc => "grpc",
+            Speaks::Https => "https",
         }
     }
 }
 
-/// The message of framed scenarios: the echo's `Payload`, with an id of one letter and 64 bytes.
+/// The message of framed scenarios and of gRPC: the echo's `Payload`, with an id of one letter and 64 bytes.
 pub const MESSAGE: [u8; 69] = message();
 
 const fn message() -> [u8; 69] {
@@ -68,7 +74,7 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "simple-1",
         speaks: Speaks::Http1,
@@ -125,5 +131,24 @@ pub const SCENARIOS: [Scenario; 6] = [
         connections: 10,
         depth: 10,
         aims: &[aim(Contestant::NULL_EPOLL, 1.05)],
+    },
+    Scenario {
+        name: "grpc-10x10",
+        speaks: Speaks::Grpc,
+        path: "/wallfinder.echo.Echo/Call",
+        connections: 10,
+        depth: 10,
+        aims: &[
+            aim(Contestant::H2load, 1.00),
+            aim(Contestant::Ghz, 1.0 / 15.0),
+        ],
+    },
+    Scenario {
+        name: "tls-1",
+        speaks: Speaks::Https,
+        path: "/read",
+        connections: 100,
+        depth: 1,
+        aims: &[aim(Contestant::Wrk, 1.05)],
     },
 ];

@@ -29,6 +29,8 @@ impl Subject {
     pub fn start(root: &Path, cpu: u32, speaks: Speaks, tools: &Tools) -> Result<Subject, String> {
         match speaks {
             Speaks::Http1 => announced(root, "catalogue", &["--server", "fiber"], cpu),
+            Speaks::Https => announced(root, "catalogue", &["--server", "fiber", "--tls"], cpu),
+            Speaks::Grpc => announced(root, "echo", &["--protocol", "grpc"], cpu),
             Speaks::Framed => announced(root, "echo", &["--protocol", "tcp"], cpu),
             Speaks::Http2 => nghttpd(root, cpu, tools),
         }

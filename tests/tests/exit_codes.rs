@@ -98,7 +98,7 @@ fn what_cannot_be_understood_ends_with_2_before_any_load() {
         &["run", "http://127.0.0.1:70000/"],
         &["run", "http://127.0.0.1/a b"],
         &["run", "gopher://127.0.0.1/"],
-        &["run", "https://127.0.0.1/"],
+        &["run", "ftp://127.0.0.1/"],
         &["run", "http://subject:8083/"],
         &["ramp", &url, "--connections", "1,x"],
         &["judge"],

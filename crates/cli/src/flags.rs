@@ -104,6 +104,39 @@ pub(crate) struct TargetFlags {
     #[arg(long)]
     pub(crate) http2: bool,
 
+    /// Believe any certificate of https://, grpcs:// and tcps://. The report says so.
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+
+    /// Believe certificates that those in this file have signed (PEM), and no others.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// The name that the server's certificate must be for [default: the URL's host].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_name: Option<String>,
+
+    /// Show this certificate to a server that asks for one, and what leads to its root (PEM).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// The key of --cert (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Groups for the exchange of keys, the best first: x25519, secp256r1, secp384r1.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) tls_groups: Vec<String>,
+
+    /// Speak this version only.
+    #[arg(long, value_enum)]
+    pub(crate) tls_version: Option<TlsVersionFlag>,
+
+    /// Begin each connection from nothing, and resume none: with --no-keepalive every request is
+    /// a full handshake.
+    #[arg(long)]
+    pub(crate) no_tls_resumption: bool,
+
     /// How messages of tcp:// are framed: `u32be`, `u16le,inclusive`, `u32be,id=u64be@0`,
     /// `…,max=65536`. The message is the body.
     #[arg(long, value_name = "FORMAT")]
@@ -535,6 +568,14 @@ pub(crate) enum IoFlag {
     Auto,
     Uring,
     Epoll,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TlsVersionFlag {
+    #[value(name = "1.2")]
+    V12,
+    #[value(name = "1.3")]
+    V13,
 }
 
 /// Processors by number.

@@ -14,6 +14,7 @@ mod present;
 mod session;
 mod stand;
 mod target;
+mod tls;
 
 use std::process::ExitCode;
 

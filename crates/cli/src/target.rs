@@ -26,7 +26,8 @@ pub(crate) struct Url {
 
 impl Url {
     /// Parses `http://[user:password@]host[:port][/path][?query]`, `tcp://host:port` and
-    /// `grpc://[user:password@]host:port/package.Service/Method`; a missing scheme is http.
+    /// `grpc://[user:password@]host:port/package.Service/Method`, each with an `s` for TLS; a
+    /// missing scheme is http.
     pub(crate) fn parse(text: &str) -> Result<Url, Failed> {
         let bad = |why: &str| Failed::usage(format!("`{}` is not a target: {why}", redact(text)));
         if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -34,14 +35,14 @@ impl Url {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme {
-            "http" | "tcp" | "grpc" => {}
-            "https" | "grpcs" => {
-                return Err(bad(&format!(
-                    "{scheme}:// is not supported yet; http://, tcp:// and grpc:// are"
-                )));
+            "http" | "https" | "tcp" | "tcps" | "grpc" | "grpcs" => {}
+            _ => {
+                return Err(bad(
+                    "only http://, tcp:// and grpc:// are supported, and the same with an s for TLS",
+                ));
             }
-            _ => return Err(bad("only http://, tcp:// and grpc:// are supported")),
         }
+        let protocol = scheme.strip_suffix('s').unwrap_or(scheme);
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (place, path) = rest.split_at(end);
@@ -53,21 +54,26 @@ impl Url {
         if host.is_empty() {
             return Err(bad("it has no host, such as http://127.0.0.1:8083/simple"));
         }
-        let path_and_query = match (scheme, path) {
+        let path_and_query = match (protocol, path) {
             ("tcp", "" | "/") => String::new(),
-            ("tcp", _) => return Err(bad("tcp:// has no path, such as tcp://127.0.0.1:9000")),
+            ("tcp", _) => {
+                return Err(bad(&format!(
+                    "{scheme}:// has no path, such as {scheme}://127.0.0.1:9000"
+                )));
+            }
             ("grpc", path) if !is_method(path) => {
-                return Err(bad(
-                    "grpc:// names a method, such as grpc://127.0.0.1:9000/package.Service/Method",
-                ));
+                return Err(bad(&format!(
+                    "{scheme}:// names a method, such as {scheme}://127.0.0.1:9000/package.Service/Method"
+                )));
             }
             (_, path) if path.starts_with('/') => path.to_owned(),
             (_, path) => format!("/{path}"),
         };
         let port = match (scheme, port) {
             (_, Some(port)) => port,
-            ("tcp" | "grpc", None) => return Err(bad(&format!("{scheme}:// needs a port"))),
-            (_, None) => 80,
+            ("http", None) => 80,
+            ("https", None) => 443,
+            (_, None) => return Err(bad(&format!("{scheme}:// needs a port"))),
         };
         Ok(Url {
             scheme: scheme.to_owned(),
@@ -77,6 +83,16 @@ impl Url {
             path_and_query,
             user_info,
         })
+    }
+
+    /// What is spoken, under TLS or not: `http`, `tcp` or `grpc`.
+    pub(crate) fn protocol(&self) -> &str {
+        self.scheme.strip_suffix('s').unwrap_or(&self.scheme)
+    }
+
+    /// Whether it is spoken under TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.scheme.ends_with('s')
     }
 
     /// The path without its query.
@@ -161,6 +177,7 @@ impl Url {
             port: self.port,
             path: self.path().to_owned(),
             address: address.to_string(),
+            tls: None,
         }
     }
 }

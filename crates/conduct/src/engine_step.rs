@@ -60,6 +60,7 @@ pub(crate) fn run(
         load: order.load.clone(),
         address: order.address,
         request: order.request.clone(),
+        tls: order.tls.clone(),
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,

@@ -194,6 +194,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         load,
         address: order.address,
         request: order.request.clone(),
+        tls: order.tls.clone(),
         cpus: order.client_cpus.clone(),
         io: IoChoice::Epoll,
         seed: order.seed,

@@ -32,7 +32,7 @@ use wallfinder_model::{Caveat, Environment, Load, Nanos, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
-use wallfinder_wire::Exchange;
+use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,6 +52,8 @@ pub struct StepOrder {
     pub load: Load,
     /// What is asked.
     pub request: Exchange,
+    /// Under TLS, and how; `None`: in the clear.
+    pub tls: Option<tls::Client>,
     /// What produces the load.
     pub producer: Producer,
     /// Processors of the client; empty: not pinned.

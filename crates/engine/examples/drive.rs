@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
         address: address.parse()?,
         request: Request::get(address, path).into(),
+        tls: None,
         cpus: vec![cpu.parse()?],
         io: match rest.first().map(String::as_str) {
             Some("epoll") => IoChoice::Epoll,

@@ -71,6 +71,7 @@ pub fn calibrate(
 /// Bytes of a request, and an answer to it.
 fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineError> {
     match &spec.request {
+        _ if spec.tls.is_some() => Err(speechless()),
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();

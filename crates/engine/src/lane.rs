@@ -122,6 +122,8 @@ enum Phase {
     /// Waits in `to_connect`, or for a back-off.
     Closed,
     Connecting,
+    /// Connected, and its wire not ready for requests yet.
+    Greeting,
     Open,
 }
 
@@ -153,7 +155,7 @@ struct Connection<W> {
     granted_ns: u64,
     /// When the last answer ended or the connection opened.
     last_done_ns: u64,
-    /// When the attempt began.
+    /// When the attempt began, greeting included.
     connecting_since_ns: u64,
     /// Answers on this connection since it opened.
     answered: u64,
@@ -667,6 +669,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 slot.first_byte_ns = now;
             }
         }
+        if connection.phase == Phase::Greeting {
+            self.greet(conn);
+        }
         self.offer(conn);
     }
 
@@ -677,10 +682,25 @@ impl<W: Wire, I: Io> Lane<W, I> {
             connection.wire.handle_sent(&self.shared, count);
         }
         self.counters.bytes_out += count as u64;
+        if self.connections[conn as usize].phase == Phase::Greeting {
+            self.greet(conn);
+        }
         self.offer(conn);
     }
 
     fn connected(&mut self, conn: u32) {
+        self.connections[conn as usize].phase = Phase::Greeting;
+        self.greet(conn);
+    }
+
+    /// Sends what comes before the first request. When all of that is done the connection is
+    /// open.
+    fn greet(&mut self, conn: u32) {
+        let _permit = allocator::permit();
+        if !self.connections[conn as usize].wire.is_ready() {
+            self.transmit(conn);
+            return;
+        }
         let now = clock::monotonic_ns();
         self.counters.connects += 1;
         self.connecting -= 1;
@@ -688,7 +708,6 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.note_tried(conn);
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Open;
-        connection.answered = 0;
         connection.last_done_ns = now;
         self.offer(conn);
     }
@@ -758,6 +777,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.lose(conn, now, Class::Other(Failure::LocalMemory));
             return;
         }
+        if self.connections[conn as usize].phase == Phase::Greeting {
+            let class = Class::Wire(WireError::TlsHandshake);
+            self.fail_and_lose(conn, None, class, Failure::Abandoned, now);
+            return;
+        }
         let answering = self.connections[conn as usize].wire.answering();
         if answering.is_some() {
             let class = Class::Other(Failure::ResetBody);
@@ -820,7 +844,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.grant(conn, 1, now);
             }
             // The connection was idle: no request failed, and the oddity still counts.
-            None => self.counters.connect_failed[class.index()] += 1,
+            None => {
+                self.counters.connect_failed[class.index()] += 1;
+                self.end.last_connect_failure = Some((class, Errno::PROTO));
+            }
         }
         self.lose(conn, now, Class::Other(others));
     }
@@ -835,6 +862,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 *slot = FREE;
                 lost += 1;
             }
+        }
+        if self.connections[conn as usize].phase == Phase::Greeting {
+            self.connecting -= 1;
+            self.note_tried(conn);
         }
         let connection = &mut self.connections[conn as usize];
         assert_eq!(lost, connection.in_flight, "slots and count disagree");
@@ -900,6 +931,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     self.connecting += 1;
                     let connection = &mut self.connections[conn as usize];
                     connection.phase = Phase::Connecting;
+                    connection.answered = 0;
                     connection.connecting_since_ns = now;
                 }
                 Err(errno) => self.could_not_connect(conn, connect_class(errno), errno),
@@ -1093,6 +1125,15 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.budget -= u64::from(count);
             self.connections[conn as usize].grants -= count;
         }
+        self.transmit(conn);
+    }
+
+    /// Sends what the wire has to send, until it has no more or the socket takes no more.
+    #[inline]
+    fn transmit(&mut self, conn: u32) {
+        if self.connections[conn as usize].sending != Sending::Nothing {
+            return;
+        }
         loop {
             let connection = &mut self.connections[conn as usize];
             let (sending, state) = match connection.wire.poll_transmit(&self.shared) {
@@ -1133,9 +1174,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         for conn in 0..self.connections.len() as u32 {
             let connection = &self.connections[conn as usize];
             match connection.phase {
-                Phase::Connecting => {
+                Phase::Connecting | Phase::Greeting => {
                     let age = now.saturating_sub(connection.connecting_since_ns);
                     if age > CONNECT_TIMEOUT_NS {
+                        self.connections[conn as usize].wire.reset(&self.shared);
                         self.connecting -= 1;
                         self.io.close(conn);
                         self.could_not_connect(conn, Failure::TimeoutConnect, Errno::TIMEDOUT);

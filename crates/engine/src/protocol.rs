@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wallfinder_model::Load;
-use wallfinder_wire::{Exchange, framed, http1, http2};
+use wallfinder_wire::{Exchange, framed, http1, http2, tls};
 
 use crate::run::StepSpec;
 
@@ -88,6 +88,30 @@ impl Common for framed::Shared {
     }
 }
 
+impl<S: Common> Common for tls::Shared<S> {
+    fn payload(&self) -> Arc<[u8]> {
+        // Encrypted, nothing is the same twice.
+        Arc::from([])
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.write_bytes()
+    }
+
+    fn sends_in_parts(&self) -> bool {
+        self.inner().sends_in_parts()
+    }
+
+    fn anomalies(&self) -> Vec<(&'static str, u64)> {
+        self.inner().anomalies()
+    }
+
+    fn fault(&self) -> Option<String> {
+        let own = self.fault().map(str::to_owned);
+        own.or_else(|| self.inner().fault())
+    }
+}
+
 pub(crate) fn http1_options(spec: &StepSpec) -> http1::Options {
     let load = &spec.load;
     http1::Options {
@@ -99,7 +123,8 @@ pub(crate) fn http1_options(spec: &StepSpec) -> http1::Options {
     }
 }
 
-pub(crate) fn http2_options(load: &Load) -> http2::Options {
+pub(crate) fn http2_options(spec: &StepSpec) -> http2::Options {
+    let load = &spec.load;
     let requests_max = match load.connection_per_request {
         true => 1,
         false => http2::REQUESTS_MAX,
@@ -107,6 +132,7 @@ pub(crate) fn http2_options(load: &Load) -> http2::Options {
     http2::Options {
         in_flight_max: load.in_flight_per_connection,
         requests_max,
+        is_https: spec.tls.is_some(),
         ..http2::Options::default()
     }
 }

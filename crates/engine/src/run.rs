@@ -16,6 +16,7 @@ use wallfinder_sys::{Errno, clock, process};
 use wallfinder_wire::framed::{self, ById, InTurn};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
+use wallfinder_wire::tls::{self, Tls};
 use wallfinder_wire::{Exchange, Wire, grpc};
 
 use crate::counters::{Class, Counters};
@@ -46,6 +47,8 @@ pub struct StepSpec {
     pub address: SocketAddr,
     /// What is asked.
     pub request: Exchange,
+    /// Under TLS, and how; `None`: in the clear.
+    pub tls: Option<tls::Client>,
     /// Processors for the lanes, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// How sockets are waited for.
@@ -230,11 +233,11 @@ pub fn run(
             run_on::<Http1, _>(spec, signals, watcher, way, &shared)
         }
         Exchange::Http2(request) => {
-            let shared = || http2::Shared::new(request, protocol::http2_options(&spec.load));
+            let shared = || http2::Shared::new(request, protocol::http2_options(spec));
             run_on::<Http2, _>(spec, signals, watcher, way, &shared)
         }
         Exchange::Grpc(request) => {
-            let shared = || grpc::shared(request, protocol::http2_options(&spec.load));
+            let shared = || grpc::shared(request, protocol::http2_options(spec));
             run_on::<Http2, _>(spec, signals, watcher, way, &shared)
         }
         Exchange::Framed(request) => {
@@ -265,9 +268,20 @@ where
     B: std::fmt::Display,
 {
     let shared = || shared().map_err(bad_request);
+    let Some(client) = &spec.tls else {
+        return match way {
+            Way::Uring => run_with::<W, Uring>(spec, signals, watcher, &shared),
+            Way::Epoll => run_with::<W, Epoll>(spec, signals, watcher, &shared),
+        };
+    };
+    let shared = || {
+        let inner = shared()?;
+        let own_bytes = inner.own_bytes();
+        Ok(tls::Shared::new(inner, client, own_bytes))
+    };
     match way {
-        Way::Uring => run_with::<W, Uring>(spec, signals, watcher, &shared),
-        Way::Epoll => run_with::<W, Epoll>(spec, signals, watcher, &shared),
+        Way::Uring => run_with::<Tls<W>, Uring>(spec, signals, watcher, &shared),
+        Way::Epoll => run_with::<Tls<W>, Epoll>(spec, signals, watcher, &shared),
     }
 }
 

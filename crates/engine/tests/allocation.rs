@@ -96,6 +96,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     },
                     address,
                     request: request.clone(),
+                    tls: None,
                     cpus: Vec::new(),
                     io,
                     seed: 1,

@@ -79,6 +79,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         load,
         address,
         request: Request::get("test", "/").into(),
+        tls: None,
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,

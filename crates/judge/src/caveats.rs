@@ -37,6 +37,8 @@ const WINDOW_MIN: f64 = 0.95;
 pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     caveats.extend(failures(step));
+    let tls = step.target.tls.as_ref();
+    caveats.extend(tls.filter(|tls| !tls.verified).map(|_| Caveat::NotVerified));
     caveats.extend(little::check(step).and_then(|little| little.caveat()));
     caveats.extend(steady::change(step).map(|change| change.caveat()));
     caveats.extend(schedule(step));

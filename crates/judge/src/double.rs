@@ -61,6 +61,7 @@ pub(crate) fn a_step() -> DoubleStep {
             port: 8083,
             path: "/simple".to_owned(),
             address: "127.0.0.1:8083".to_owned(),
+            tls: None,
         },
         load: Load {
             connections: 64,

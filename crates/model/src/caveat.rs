@@ -122,6 +122,8 @@ pub enum Caveat {
         /// How many times.
         count: u64,
     },
+    /// The server's certificate was not looked at: anybody may have answered.
+    NotVerified,
     /// In an open loop, requests were due and not sent when the window closed.
     Backlog {
         /// How many.

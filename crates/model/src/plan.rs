@@ -51,7 +51,7 @@ pub struct StepPlan {
 pub struct Target {
     /// The URL as shown: user information and secret-looking query values are `***`.
     pub url: String,
-    /// `http`, later `https`, `grpc`, `tcp`.
+    /// `http`, `https`, `grpc`, `grpcs`, `tcp`, `tcps`.
     pub scheme: String,
     /// Host as written.
     pub host: String,
@@ -61,6 +61,28 @@ pub struct Target {
     pub path: String,
     /// The address that the load goes to, such as `127.0.0.1:8083`.
     pub address: String,
+    /// What was agreed on where it is encrypted, by one handshake before the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// Encryption between client and server, as agreed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tls {
+    /// `TLSv1.3`.
+    pub version: String,
+    /// `TLS13_AES_256_GCM_SHA384`.
+    pub cipher_suite: String,
+    /// The group of the exchange of keys, such as `X25519`.
+    pub group: Option<String>,
+    /// The protocol inside, by ALPN.
+    pub alpn: Option<String>,
+    /// Whether the server's certificate had to be good.
+    pub verified: bool,
+    /// Whether connections may resume what earlier ones agreed on.
+    pub resumes: bool,
+    /// Whether the client showed a certificate of its own.
+    pub client_certificate: bool,
 }
 
 /// How much is asked of the target, and in which pattern.

@@ -186,6 +186,11 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "",
         ),
+        Caveat::NotVerified => (
+            "The server's certificate was not verified (-k): whoever listened there was loaded."
+                .to_owned(),
+            "Name who signed it with --cacert.",
+        ),
         Caveat::Backlog { requests } => (
             format!(
                 "{} requests were due and not sent when the window closed.",
@@ -308,6 +313,7 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::Backlog { requests } => *requests as f64,
         Caveat::ServerNotSeen { .. }
         | Caveat::CountersUnavailable
+        | Caveat::NotVerified
         | Caveat::DriverReportUnread { .. }
         | Caveat::Incomplete { .. }
         | Caveat::Note { .. } => 0.0,

@@ -6,7 +6,7 @@
 use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::plan::{Arrival, Load};
+use wallfinder_model::plan::{Arrival, Load, Tls};
 use wallfinder_model::record::{Driver, Outcome, Ratio};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
@@ -473,15 +473,38 @@ pub fn connections(load: &Load) -> String {
     text
 }
 
-/// `GET http://subject:8083/read (127.0.0.1:8083)`.
+/// `GET http://subject:8083/read (127.0.0.1:8083)`, and how it is encrypted.
 pub fn target(step: &Step) -> String {
     let target = &step.target;
-    let address = if target.url.contains(&target.address) {
-        String::new()
-    } else {
-        format!(" ({})", target.address)
+    let mut beside = Vec::new();
+    if !target.url.contains(&target.address) {
+        beside.push(target.address.clone());
+    }
+    beside.extend(target.tls.as_ref().map(tls));
+    let beside = match beside.as_slice() {
+        [] => String::new(),
+        facts => format!(" ({})", facts.join(", ")),
     };
-    format!("{} {}{address}", step.load.method, target.url)
+    format!("{} {}{beside}", step.load.method, target.url)
+}
+
+/// `TLSv1.3 TLS13_AES_256_GCM_SHA384 X25519 h2, not verified`.
+fn tls(tls: &Tls) -> String {
+    let mut words = vec![tls.version.as_str(), tls.cipher_suite.as_str()];
+    words.extend(tls.group.as_deref());
+    words.extend(tls.alpn.as_deref());
+    let mut text = words.join(" ");
+    for (said, word) in [
+        (!tls.verified, "not verified"),
+        (!tls.resumes, "never resumed"),
+        (tls.client_certificate, "with a client certificate"),
+    ] {
+        if said {
+            text.push_str(", ");
+            text.push_str(word);
+        }
+    }
+    text
 }
 
 /// Where both sides and the link are: `catalogue, 1 process on cpu 0 · client on cpu 1 · link

@@ -31,6 +31,7 @@ pub mod http1;
 pub mod http2;
 mod request;
 mod sending;
+pub mod tls;
 
 pub use exchange::Exchange;
 use http2::ErrorCode;
@@ -168,11 +169,17 @@ pub enum WireError {
     GrpcUnauthenticated,
     /// The call ended with a status that the specification does not know.
     GrpcStatusOther,
+    /// No agreement on how to encrypt, or on whom to believe; or what answers speaks no TLS.
+    TlsHandshake,
+    /// Records that do not decrypt, are out of place, or an alert, after the handshake.
+    TlsRecord,
+    /// An answer that ends with the stream, which ended without a word (close_notify).
+    TlsTruncated,
 }
 
 impl WireError {
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 63] = [
+    pub const ALL: [WireError; 66] = [
         WireError::H1Status,
         WireError::H1HeadLimit,
         WireError::H1Head,
@@ -236,6 +243,9 @@ impl WireError {
         WireError::GrpcDataLoss,
         WireError::GrpcUnauthenticated,
         WireError::GrpcStatusOther,
+        WireError::TlsHandshake,
+        WireError::TlsRecord,
+        WireError::TlsTruncated,
     ];
 
     /// The class as it stands in records and output, such as `h1.length`.
@@ -304,6 +314,9 @@ impl WireError {
             WireError::GrpcDataLoss => "grpc.status.data_loss",
             WireError::GrpcUnauthenticated => "grpc.status.unauthenticated",
             WireError::GrpcStatusOther => "grpc.status.other",
+            WireError::TlsHandshake => "tls.handshake",
+            WireError::TlsRecord => "tls.record",
+            WireError::TlsTruncated => "tls.truncated",
         }
     }
 
@@ -414,6 +427,18 @@ pub trait Wire: Sized {
     fn take_form(shared: &mut Self::Shared, form: usize) {
         let _ = shared;
         assert!(form == 0, "there is no form {form}");
+    }
+
+    /// The lane's immutable payload block, which [`Transmit::Block`] names parts of.
+    fn block(shared: &Self::Shared) -> &[u8] {
+        let _ = shared;
+        &[]
+    }
+
+    /// Whether what comes before the first request is done. Until then there is no room, and
+    /// the lane sends and gives bytes as at any time.
+    fn is_ready(&self) -> bool {
+        true
     }
 
     /// How many more requests may be issued now.

@@ -231,8 +231,8 @@ fn order(
     target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
     target.no_calibrate = true;
     stand.enter()?;
-    let request = load::ask(&target, url)?.at(&target, url, stand)?;
-    load::order(&target, &shape, url, &request, stand, 1)
+    let question = load::ask(&target, url)?.at(&target, url, stand)?;
+    load::order(&target, &shape, url, &question, stand, 1)
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         // Replaced by the null server's own.
         address: SocketAddr::from(([127, 0, 0, 1], 9)),
         request: Request::get("null", "/").into(),
+        tls: None,
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,

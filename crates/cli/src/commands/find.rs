@@ -48,14 +48,14 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let effort = effort(flags.effort);
     let home = Home::here()?;
     let mut stand = Stand::raise(target, &url)?;
-    let request = asked.at(target, &url, &stand)?;
+    let question = asked.at(target, &url, &stand)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {
         let mut target = target.clone();
         target.duration = duration;
         let shape = Shape::held(connections, flags.rate, target.think);
-        load::order(&target, &shape, &url, &request, &stand, 1)
+        load::order(&target, &shape, &url, &question, &stand, 1)
     };
     let ramped = flags.connections.is_none() && flags.rate.is_none() && target.driver.is_none();
     let mut connections = flags

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use wallfinder_conduct::{Producer, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop};
+use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop, Target};
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -20,6 +20,7 @@ use crate::placement::Placement;
 use crate::session::Session;
 use crate::stand::Stand;
 use crate::target::Url;
+use crate::tls::{self, Secured};
 
 /// How long the engine's own ceiling is measured after a step.
 pub(crate) const CALIBRATE_FOR: Nanos = Nanos::from_millis(600);
@@ -97,10 +98,10 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     let asked = ask(flags, &url)?;
     check_conditions(&flags.require, &flags.threshold)?;
     let stand = Stand::raise(flags, &url)?;
-    let request = asked.at(flags, &url, &stand)?;
+    let question = asked.at(flags, &url, &stand)?;
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
-    let orders = orders(flags, shapes, &url, &request, &stand)?;
+    let orders = orders(flags, shapes, &url, &question, &stand)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
@@ -144,11 +145,11 @@ fn orders(
     flags: &TargetFlags,
     shapes: &[Shape],
     url: &Url,
-    request: &Exchange,
+    question: &Question,
     stand: &Stand,
 ) -> Result<Vec<StepOrder>, Failed> {
     let order = |(index, shape): (usize, &Shape)| {
-        let mut order = order(flags, shape, url, request, stand, shapes.len())?;
+        let mut order = order(flags, shape, url, question, stand, shapes.len())?;
         order.index = index as u32;
         Ok(order)
     };
@@ -161,10 +162,11 @@ pub(crate) fn order(
     flags: &TargetFlags,
     shape: &Shape,
     url: &Url,
-    request: &Exchange,
+    question: &Question,
     stand: &Stand,
     steps: usize,
 ) -> Result<StepOrder, Failed> {
+    let Question { request, secured } = question;
     let (server, placement) = (&stand.server, &stand.placement);
     let load = step_load(flags, shape, request, placement);
     let producer = match &flags.driver {
@@ -178,10 +180,14 @@ pub(crate) fn order(
     Ok(StepOrder {
         index: 0,
         name: step_name(url.path(), &load),
-        target: url.target(server.address),
+        target: Target {
+            tls: secured.as_ref().map(|secured| secured.agreed.clone()),
+            ..url.target(server.address)
+        },
         address: server.address,
         load,
         request: request.clone(),
+        tls: secured.as_ref().map(|secured| secured.client.clone()),
         producer,
         client_cpus: placement.client.clone(),
         null_server_cpu: placement.null_server_cpu(),
@@ -278,6 +284,14 @@ pub(crate) fn plan(
     }
 }
 
+/// What is asked of a server that stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) request: Exchange,
+    /// Under TLS, and how.
+    pub(crate) secured: Option<Secured>,
+}
+
 /// What is asked of a target, as far as it is known before there is a server.
 pub(crate) enum Asked {
     Known(Exchange),
@@ -286,39 +300,55 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// What is asked of the server that stands.
+    /// What is asked of the server that stands. Under TLS it is greeted: what cannot be agreed
+    /// on ends here.
     pub(crate) fn at(
         self,
         flags: &TargetFlags,
         url: &Url,
         stand: &Stand,
-    ) -> Result<Exchange, Failed> {
-        match self {
-            Asked::Known(exchange) => Ok(exchange),
+    ) -> Result<Question, Failed> {
+        let address = stand.server.address;
+        let request = match self {
+            Asked::Known(exchange) => exchange,
             Asked::ByReflection => {
                 let source = Source::Server {
-                    address: stand.server.address,
+                    address,
                     authority: url.authority.clone(),
                     metadata: headers(flags, url)?,
                 };
-                checked(grpc_request(flags, url, &source)?.into(), flags)
+                checked(grpc_request(flags, url, &source)?.into(), flags)?
             }
-        }
+        };
+        let secured = tls::client(flags, url, &request)?
+            .map(|client| tls::greet(client, address, &request, flags))
+            .transpose()?;
+        Ok(Question { request, secured })
     }
 }
 
 /// What is asked, in the protocol that the URL names. Encoded once here as well, so that
 /// what cannot be sent is refused before anything is started.
 pub(crate) fn ask(flags: &TargetFlags, url: &Url) -> Result<Asked, Failed> {
-    let exchange = match url.scheme.as_str() {
+    let exchange = match url.protocol() {
         "tcp" => Exchange::Framed(framed_request(flags)?),
         "grpc" => match grpc_source(flags)? {
             Some(source) => Exchange::Grpc(grpc_request(flags, url, &source)?),
+            None if url.is_secure() => {
+                return Err(Failed::usage(
+                    "a server behind TLS is not asked for its descriptions; give them with \
+                     --proto or --protoset",
+                ));
+            }
             None => return Ok(Asked::ByReflection),
         },
         _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
         _ => Exchange::Http1(http_request(flags, url)?),
     };
+    if !url.is_secure() || flags.subject.is_none() {
+        // A subject may write the certificate that it is to be believed by.
+        tls::client(flags, url, &exchange)?;
+    }
     checked(exchange, flags).map(Asked::Known)
 }
 

@@ -218,6 +218,7 @@ fn target(address: SocketAddr, path: &str) -> Target {
         port: address.port(),
         path: path.split('?').next().unwrap_or(path).to_owned(),
         address: address.to_string(),
+        tls: None,
     }
 }
 
@@ -299,6 +300,7 @@ impl Bench {
             address,
             load,
             request: Request::get(address.to_string(), step.path.clone()).into(),
+            tls: None,
             client_cpus: self.placement.client.clone(),
             null_server_cpu: self.placement.null_server_cpu(),
             seed: SEED,

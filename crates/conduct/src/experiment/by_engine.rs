@@ -103,6 +103,7 @@ impl Engine {
             load,
             address: order.address,
             request: order.request.clone(),
+            tls: order.tls.clone(),
             cpus: order.client_cpus.clone(),
             io,
             seed: order.seed,

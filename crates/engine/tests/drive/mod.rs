@@ -35,6 +35,7 @@ pub(crate) fn spec(
         },
         address,
         request,
+        tls: None,
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,

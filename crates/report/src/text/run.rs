@@ -12,17 +12,7 @@ use crate::{number, words};
 
 /// Target and load, in two entries.
 pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
-    let target = &step.target;
-    let address = if target.url.contains(&target.address) {
-        String::new()
-    } else {
-        format!(" ({})", target.address)
-    };
-    page.entry(
-        "target",
-        Role::Plain,
-        &format!("{} {}{address}", step.load.method, target.url),
-    );
+    page.entry("target", Role::Plain, &words::target(step));
     let mut load = vec![
         words::load(&step.load),
         words::driver(&step.driver, step.load.lanes),

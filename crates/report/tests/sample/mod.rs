@@ -138,6 +138,7 @@ pub fn target(path: &str) -> Target {
         port: 8083,
         path: path.into(),
         address: "127.0.0.1:8083".into(),
+        tls: None,
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn target() -> Target {
         port: 8083,
         path: "/read".into(),
         address: "127.0.0.1:8083".into(),
+        tls: None,
     }
 }
 

@@ -181,6 +181,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             port: 8083,
             path: step.path.clone(),
             address: "10.0.0.2:8083".to_owned(),
+            tls: None,
         },
         load: step.load.clone(),
         driver: StepDriver {

@@ -53,6 +53,10 @@ impl Wire for ById {
         }
     }
 
+    fn block(shared: &Shared) -> &[u8] {
+        shared.block()
+    }
+
     fn reset(&mut self, shared: &Shared) {
         self.is_over = false;
         self.is_used = false;

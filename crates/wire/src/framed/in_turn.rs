@@ -43,6 +43,10 @@ impl Wire for InTurn {
         }
     }
 
+    fn block(shared: &Shared) -> &[u8] {
+        shared.block()
+    }
+
     fn reset(&mut self, shared: &Shared) {
         *self = InTurn::open(shared);
     }

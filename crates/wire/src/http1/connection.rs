@@ -64,6 +64,10 @@ impl Wire for Http1 {
         Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), inflate)
     }
 
+    fn block(shared: &Shared) -> &[u8] {
+        shared.block()
+    }
+
     fn reset(&mut self, _shared: &Shared) {
         let mut partial = std::mem::take(&mut self.partial);
         empty(&mut partial);

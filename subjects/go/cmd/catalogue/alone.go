@@ -60,6 +60,10 @@ func listenForProfiles(options options) ([]*net.TCPListener, error) {
 // profiles on the listeners for them. What stops either comes down the channel.
 func startServing(options options, listener net.Listener, profiles []net.Listener) (content, <-chan error, error) {
 	options.gogc.Apply()
+	secured, err := options.tls.Listener(listener, offered(options.server)...)
+	if err != nil {
+		return content{}, nil, err
+	}
 	pool := products.NewPool(options.seed, options.products)
 	server, err := serve.New(options.server, routes.New(pool, options.seed), options.buffers)
 	if err != nil {
@@ -67,8 +71,16 @@ func startServing(options options, listener net.Listener, profiles []net.Listene
 	}
 	failed := make(chan error, 1+len(profiles))
 	startProfiling(options, profiles, failed)
-	go func() { failed <- fmt.Errorf("%s stopped serving: %w", options.server, server.Serve(listener)) }()
+	go func() { failed <- fmt.Errorf("%s stopped serving: %w", options.server, server.Serve(secured)) }()
 	return describeContent(pool), failed, nil
+}
+
+// offered are the protocols inside of TLS, by ALPN: only net/http speaks HTTP/2.
+func offered(server string) []string {
+	if server == serve.NetHTTP {
+		return []string{"h2", "http/1.1"}
+	}
+	return []string{"http/1.1"}
 }
 
 // startProfiling samples and serves the profiles of this process.

@@ -12,6 +12,7 @@ import (
 	"wallfinder.dev/subjects/catalogue/routes"
 	"wallfinder.dev/subjects/catalogue/serve"
 	"wallfinder.dev/subjects/profiling"
+	"wallfinder.dev/subjects/secure"
 	"wallfinder.dev/subjects/settings"
 )
 
@@ -24,6 +25,7 @@ Serves generated products as JSON, to be put under load:
   --host ADDRESS       where to listen (default 127.0.0.1)
   --port N             0 takes a free one, and the start-up line says which (default 8083)
 
+` + secure.Usage + `
   --prefork            serve from a family of processes on one port (SO_REUSEPORT)
   --children N         how many (default: as many as this process may use processors)
   --child-procs N      GOMAXPROCS of each child (default 1)
@@ -59,6 +61,8 @@ type options struct {
 	server string
 	host   string
 	port   int
+
+	tls secure.Settings
 
 	prefork    bool
 	children   int
@@ -116,6 +120,7 @@ func parseOptions(args []string) (options, error) {
 	flags.BoolVar(&o.prefork, "prefork", o.prefork, "")
 	flags.Func("children", "", settings.Number(&o.children, 1, childrenMax))
 	flags.Func("child-procs", "", settings.Number(&o.childProcs, 1, procsMax))
+	o.tls.Define(flags)
 	o.profiles.Define(flags)
 	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.buffers.Write, bufferMin, bufferMax))
@@ -132,6 +137,9 @@ func parseOptions(args []string) (options, error) {
 	}
 	given := make(map[string]bool)
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if err := o.tls.Check(); err != nil {
+		return o, err
+	}
 	return o, o.checkTogether(given)
 }
 
@@ -154,6 +162,7 @@ func (o *options) checkTogether(given map[string]bool) error {
 		needs(o.profiles.On, "needs --pprof PORT", "mutex-fraction", "block-rate"),
 		needs(o.server != serve.NetHTTP, "means nothing to nethttp, which lets nobody choose: leave it out, or choose another --server",
 			"read-buffer", "write-buffer"),
+		needs(!o.prefork, "is for one process: with --prefork give --tls-cert", "tls-cert-out"),
 		needs(lastPprof <= settings.PortMax, fmt.Sprintf("is too high: the last child would need port %d", lastPprof), "pprof"),
 	)
 }

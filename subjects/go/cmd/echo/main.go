@@ -77,6 +77,10 @@ func start(options options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	secured, err := options.tls.Listener(listener, offered[options.protocol]...)
+	if err != nil {
+		return err
+	}
 	options.memory.Apply()
 	failed := make(chan error, 2)
 	line := describe(options, listener)
@@ -90,12 +94,18 @@ func start(options options, stdout io.Writer) error {
 		go func() { failed <- fmt.Errorf("the profiles stopped: %w", profiling.Serve(profiles)) }()
 	}
 	go func() {
-		failed <- fmt.Errorf("%s stopped serving: %w", options.protocol, serve(options, listener))
+		failed <- fmt.Errorf("%s stopped serving: %w", options.protocol, serve(options, secured))
 	}()
 	if err := announce.Write(stdout, line); err != nil {
 		return err
 	}
 	return lifetime.Wait(signals, failed)
+}
+
+// offered are the protocols inside of TLS, by ALPN.
+var offered = map[string][]string{
+	"rest": {"h2", "http/1.1"},
+	"grpc": {"h2"},
 }
 
 func serve(options options, listener net.Listener) error {

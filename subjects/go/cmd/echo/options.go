@@ -12,6 +12,7 @@ import (
 	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/grpc"
 	"wallfinder.dev/subjects/profiling"
+	"wallfinder.dev/subjects/secure"
 	"wallfinder.dev/subjects/settings"
 )
 
@@ -28,6 +29,7 @@ the same message over a plain stream, HTTP/1.1 or gRPC.
   --credit BYTES         grant credit: so much may a connection send unread (tcp; docs/framed-credit.md)
   --credit-shared BYTES  grant credit: so much may all connections send unanswered (tcp)
 
+` + secure.Usage + `
   --read-buffer BYTES    of a connection (default: the library's; grpc)
   --write-buffer BYTES   of a connection (default: the library's; grpc)
   --window BYTES         flow control of a stream (default: the library's, which grows; grpc)
@@ -56,6 +58,7 @@ type options struct {
 	answer   answer.Kind
 	credit   credit.Policy
 	grpc     grpc.Settings
+	tls      secure.Settings
 
 	memory   settings.Memory
 	profiles profiling.Settings
@@ -89,6 +92,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("credit", "", settings.Number(&window, 1, credit.BytesMax))
 	flags.Func("credit-shared", "", settings.Number(&shared, 1, credit.BytesMax))
 	o.grpc.Define(flags)
+	o.tls.Define(flags)
 	o.memory.Define(flags)
 	o.profiles.Define(flags)
 	flags.BoolVar(&o.version, "version", o.version, "")
@@ -124,5 +128,6 @@ func parseOptions(args []string) (options, error) {
 			}
 		}
 	})
+	unfit = append(unfit, o.tls.Check())
 	return o, errors.Join(unfit...)
 }

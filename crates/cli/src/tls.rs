@@ -1,0 +1,183 @@
+//! TLS as the command line asks for it: whom to trust, what to show, and one handshake before
+//! any load.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use wallfinder_model::plan;
+use wallfinder_wire::Exchange;
+use wallfinder_wire::tls::{Client, Greeting, Identity, Options, Refused, Trust, Version};
+
+use crate::exit::Failed;
+use crate::flags::{TargetFlags, TlsVersionFlag};
+use crate::target::Url;
+
+/// Longest time for each step of the one handshake before the load.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A client, and what it and the server agreed on.
+#[derive(Debug, Clone)]
+pub(crate) struct Secured {
+    pub(crate) client: Client,
+    pub(crate) agreed: plan::Tls,
+}
+
+/// The client that the flags describe, where the URL asks for TLS.
+pub(crate) fn client(
+    flags: &TargetFlags,
+    url: &Url,
+    request: &Exchange,
+) -> Result<Option<Client>, Failed> {
+    if !url.is_secure() {
+        return match flag_of_tls(flags) {
+            None => Ok(None),
+            Some(flag) => Err(Failed::usage(format!(
+                "{flag} is for TLS, and the target is {}://",
+                url.scheme
+            ))),
+        };
+    }
+    let options = Options {
+        name: flags
+            .server_name
+            .clone()
+            .unwrap_or_else(|| url.host.clone()),
+        alpn: alpn(request),
+        trust: trust(flags)?,
+        identity: identity(flags)?,
+        groups: flags.tls_groups.clone(),
+        version: flags.tls_version.map(|version| match version {
+            TlsVersionFlag::V12 => Version::Tls12,
+            TlsVersionFlag::V13 => Version::Tls13,
+        }),
+        resumes: !flags.no_tls_resumption,
+    };
+    Client::new(&options).map(Some).map_err(Failed::usage)
+}
+
+fn flag_of_tls(flags: &TargetFlags) -> Option<&'static str> {
+    let given = [
+        ("-k", flags.insecure),
+        ("--cacert", flags.cacert.is_some()),
+        ("--cert", flags.cert.is_some()),
+        ("--server-name", flags.server_name.is_some()),
+        ("--tls-groups", !flags.tls_groups.is_empty()),
+        ("--tls-version", flags.tls_version.is_some()),
+        ("--no-tls-resumption", flags.no_tls_resumption),
+    ];
+    let flag = given.iter().find(|(_, given)| *given);
+    flag.map(|(flag, _)| *flag)
+}
+
+/// The name of the protocol inside (RFC 7301); none where it has no registered one.
+fn alpn(request: &Exchange) -> Vec<String> {
+    let name = match request {
+        Exchange::Http1(_) => "http/1.1",
+        Exchange::Http2(_) | Exchange::Grpc(_) => "h2",
+        Exchange::Framed(_) => return Vec::new(),
+    };
+    vec![name.to_owned()]
+}
+
+fn trust(flags: &TargetFlags) -> Result<Trust, Failed> {
+    if flags.insecure {
+        return Ok(Trust::Anybody);
+    }
+    if let Some(file) = &flags.cacert {
+        return certificates(file, "--cacert").map(Trust::Roots);
+    }
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let why = found.errors.first().map(ToString::to_string);
+        return Err(Failed::usage(format!(
+            "this system has no certificates to trust ({}); name one with --cacert, or trust \
+             anybody with -k",
+            why.unwrap_or_else(|| "none are installed".into())
+        )));
+    }
+    let roots = found.certs.into_iter().map(|root| root.to_vec());
+    Ok(Trust::Roots(roots.collect()))
+}
+
+fn identity(flags: &TargetFlags) -> Result<Option<Identity>, Failed> {
+    let (Some(cert), Some(key)) = (&flags.cert, &flags.key) else {
+        return Ok(None);
+    };
+    let key_der =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| unread(key, "--key", &error))?;
+    Ok(Some(Identity {
+        chain: certificates(cert, "--cert")?,
+        key: key_der.secret_der().to_vec(),
+    }))
+}
+
+/// All certificates of a PEM file.
+fn certificates(file: &Path, flag: &str) -> Result<Vec<Vec<u8>>, Failed> {
+    let read = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unread(file, flag, &error))?;
+    if read.is_empty() {
+        return Err(Failed::usage(format!(
+            "{flag} {}: there is no certificate in it (PEM)",
+            file.display()
+        )));
+    }
+    Ok(read.into_iter().map(|der| der.to_vec()).collect())
+}
+
+fn unread(file: &Path, flag: &str, error: &rustls_pki_types::pem::Error) -> Failed {
+    Failed::usage(format!("{flag} {}: {error}", file.display()))
+}
+
+/// Shakes hands once, so that what cannot be agreed on is said before any load.
+pub(crate) fn greet(
+    client: Client,
+    address: SocketAddr,
+    request: &Exchange,
+    flags: &TargetFlags,
+) -> Result<Secured, Failed> {
+    let name = flags.url.as_str();
+    let io = |error: std::io::Error| Failed::run(format!("no handshake with {address}: {error}"));
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(io)?;
+    let greeting = client.greet(&mut stream).map_err(|refused| match refused {
+        Refused::Certificate(_) => Failed::run(format!(
+            "{address}: {refused}. Name who signed it with --cacert FILE, the name it is for \
+             with --server-name, or trust anybody with -k"
+        )),
+        Refused::Handshake(_) => Failed::run(format!(
+            "{address}: {refused} (tls.handshake). Does it speak TLS there?"
+        )),
+    })?;
+    let wanted = alpn(request);
+    if greeting.alpn.is_none() && wanted.iter().any(|protocol| protocol == "h2") {
+        return Err(Failed::run(format!(
+            "{} offers no HTTP/2 under TLS (ALPN); {}",
+            crate::target::redact(name),
+            match request {
+                Exchange::Grpc(_) => "is it a gRPC server?",
+                _ => "leave --http2 out for HTTP/1.1",
+            }
+        )));
+    }
+    Ok(Secured {
+        agreed: agreed(&greeting, &client, flags),
+        client,
+    })
+}
+
+fn agreed(greeting: &Greeting, client: &Client, flags: &TargetFlags) -> plan::Tls {
+    plan::Tls {
+        version: greeting.version.clone(),
+        cipher_suite: greeting.cipher_suite.clone(),
+        group: greeting.group.clone(),
+        alpn: greeting.alpn.clone(),
+        verified: client.verifies(),
+        resumes: client.resumes(),
+        client_certificate: flags.cert.is_some(),
+    }
+}

@@ -1,0 +1,257 @@
+//! What a client trusts, offers and shows.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion, version,
+};
+
+/// Sessions that a lane keeps to resume.
+const SESSIONS_KEPT: usize = 256;
+
+/// Whom a client believes.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// Whoever shows a certificate that one of these (DER) has signed, for the name that was
+    /// asked for, in its time.
+    Roots(Vec<Vec<u8>>),
+    /// Anybody.
+    Anybody,
+}
+
+/// What a client shows where it is asked who it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its certificate and those between it and a root, in this order (DER).
+    pub chain: Vec<Vec<u8>>,
+    /// The key of the first (DER: PKCS #8, PKCS #1 or SEC 1).
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} certificates and a key", self.chain.len())
+    }
+}
+
+/// A version of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+impl Version {
+    fn supported(self) -> &'static SupportedProtocolVersion {
+        match self {
+            Version::Tls12 => &version::TLS12,
+            Version::Tls13 => &version::TLS13,
+        }
+    }
+}
+
+/// Groups for the exchange of keys, by the names that openssl and nginx give them.
+pub const GROUPS: [&str; 3] = ["x25519", "secp256r1", "secp384r1"];
+
+fn group(name: &str) -> Option<&'static dyn SupportedKxGroup> {
+    match name {
+        "x25519" => Some(ring::kx_group::X25519),
+        "secp256r1" => Some(ring::kx_group::SECP256R1),
+        "secp384r1" => Some(ring::kx_group::SECP384R1),
+        _ => None,
+    }
+}
+
+/// Everything that is to be decided about a client.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The server's name: what its certificate must be for. A DNS name, or an address.
+    pub name: String,
+    /// Protocols to offer (ALPN, RFC 7301), the best first: `h2`, `http/1.1`.
+    pub alpn: Vec<String>,
+    /// Whom to believe.
+    pub trust: Trust,
+    /// Who the client is.
+    pub identity: Option<Identity>,
+    /// Groups of the exchange of keys, the best first; empty: all of [`GROUPS`].
+    pub groups: Vec<String>,
+    /// One version only.
+    pub version: Option<Version>,
+    /// Whether connections resume what earlier ones agreed on.
+    pub resumes: bool,
+}
+
+/// Why a client cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadOptions(String);
+
+impl std::fmt::Display for BadOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadOptions {}
+
+/// What connections are begun with.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) name: ServerName<'static>,
+    resumes: bool,
+    verifies: bool,
+}
+
+impl Client {
+    /// A client of these options. Fails where a name, a certificate or a key is none, or where
+    /// certificate and key do not belong together.
+    pub fn new(options: &Options) -> Result<Client, BadOptions> {
+        let name = ServerName::try_from(options.name.clone())
+            .map_err(|_| BadOptions(format!("`{}` is not the name of a server", options.name)))?;
+        let provider = Arc::new(provider(&options.groups)?);
+        let versions = match options.version {
+            Some(version) => vec![version.supported()],
+            None => rustls::ALL_VERSIONS.to_vec(),
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(bad)?;
+        let builder = match &options.trust {
+            Trust::Roots(certificates) => builder.with_root_certificates(roots(certificates)?),
+            Trust::Anybody => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Believer(provider))),
+        };
+        let mut config = match &options.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let chain = identity.chain.iter().cloned().map(CertificateDer::from);
+                let key = PrivateKeyDer::try_from(identity.key.clone())
+                    .map_err(|why| BadOptions(format!("the key of the client: {why}")))?;
+                builder
+                    .with_client_auth_cert(chain.collect(), key)
+                    .map_err(|why| BadOptions(format!("the client's certificate: {why}")))?
+            }
+        };
+        config.alpn_protocols = options
+            .alpn
+            .iter()
+            .map(|protocol| protocol.clone().into_bytes())
+            .collect();
+        config.resumption = Resumption::disabled();
+        Ok(Client {
+            config: Arc::new(config),
+            name,
+            resumes: options.resumes,
+            verifies: matches!(options.trust, Trust::Roots(_)),
+        })
+    }
+
+    /// Whether connections resume what earlier ones agreed on.
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
+    /// Whether certificates must be good.
+    pub fn verifies(&self) -> bool {
+        self.verifies
+    }
+
+    /// As this one, with nobody to share what is resumed.
+    pub(super) fn with_sessions_of_its_own(&self) -> Client {
+        let mut client = self.clone();
+        if self.resumes {
+            let config = Arc::make_mut(&mut client.config);
+            config.resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
+        }
+        client
+    }
+
+    pub(super) fn begin(&self) -> UnbufferedClientConnection {
+        UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())
+            .expect("what was built as a whole can be begun")
+    }
+}
+
+fn provider(groups: &[String]) -> Result<CryptoProvider, BadOptions> {
+    let mut provider = ring::default_provider();
+    if !groups.is_empty() {
+        provider.kx_groups = groups
+            .iter()
+            .map(|name| {
+                group(name).ok_or_else(|| {
+                    BadOptions(format!(
+                        "`{name}` is no group for the exchange of keys; there are {}",
+                        GROUPS.join(", ")
+                    ))
+                })
+            })
+            .collect::<Result<_, _>>()?;
+    }
+    Ok(provider)
+}
+
+fn roots(certificates: &[Vec<u8>]) -> Result<RootCertStore, BadOptions> {
+    let mut roots = RootCertStore::empty();
+    let certificates = certificates.iter().cloned().map(CertificateDer::from);
+    let (added, _) = roots.add_parsable_certificates(certificates);
+    if added == 0 {
+        return Err(BadOptions(
+            "there is no certificate to trust; name one with --cacert, or trust anybody with -k"
+                .into(),
+        ));
+    }
+    Ok(roots)
+}
+
+fn bad(error: Error) -> BadOptions {
+    BadOptions(error.to_string())
+}
+
+/// Believes every certificate, and checks only that whoever shows it has its key.
+#[derive(Debug)]
+struct Believer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Believer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,103 @@
+//! One handshake before any load: whether there will be any, and what is agreed on.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use rustls::{CertificateError, ClientConnection, Error};
+
+use super::Client;
+
+/// What client and server agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    /// `TLSv1.3`.
+    pub version: String,
+    /// `TLS13_AES_256_GCM_SHA384`.
+    pub cipher_suite: String,
+    /// The group of the exchange of keys, `X25519`.
+    pub group: Option<String>,
+    /// The protocol inside, by ALPN.
+    pub alpn: Option<String>,
+    /// Certificates that the server showed.
+    pub certificates: usize,
+    /// Bytes of them.
+    pub certificate_bytes: usize,
+}
+
+/// Why there will be no load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// What the server showed is not good for the name, in this time, by those who are trusted.
+    Certificate(String),
+    /// They came to no agreement, or it does not speak TLS.
+    Handshake(String),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::Certificate(why) => write!(f, "the server's certificate is refused: {why}"),
+            Refused::Handshake(why) => write!(f, "no handshake: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Client {
+    /// Shakes hands over a stream of bytes, which has its own deadlines.
+    pub fn greet(&self, stream: &mut (impl Read + Write)) -> Result<Greeting, Refused> {
+        let mut session = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+            .map_err(|error| Refused::Handshake(error.to_string()))?;
+        while session.is_handshaking() {
+            session.complete_io(stream).map_err(refused)?;
+        }
+        let certificates = session.peer_certificates().unwrap_or_default();
+        let greeting = Greeting {
+            version: session
+                .protocol_version()
+                .map(|version| format!("{version:?}").replace('_', "."))
+                .unwrap_or_default(),
+            cipher_suite: session
+                .negotiated_cipher_suite()
+                .map(|suite| format!("{:?}", suite.suite()))
+                .unwrap_or_default(),
+            group: session
+                .negotiated_key_exchange_group()
+                .map(|group| format!("{:?}", group.name())),
+            alpn: session
+                .alpn_protocol()
+                .map(|protocol| String::from_utf8_lossy(protocol).into_owned()),
+            certificates: certificates.len(),
+            certificate_bytes: certificates.iter().map(|der| der.len()).sum(),
+        };
+        session.send_close_notify();
+        // Whether it hears of the end is its own affair.
+        let _ = session.write_tls(stream);
+        Ok(greeting)
+    }
+}
+
+fn refused(error: std::io::Error) -> Refused {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>())
+    {
+        Some(Error::InvalidCertificate(why)) => Refused::Certificate(in_words(why)),
+        Some(other) => Refused::Handshake(other.to_string()),
+        None => Refused::Handshake(error.to_string()),
+    }
+}
+
+fn in_words(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => "nobody who is trusted has signed it".to_owned(),
+        // The library tells this one only by its name.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "it is marked as that of an authority, and shown as a server's (`openssl req -x509` \
+             makes such, unless told -addext basicConstraints=critical,CA:FALSE)"
+                .to_owned()
+        }
+        other => other.to_string(),
+    }
+}
