@@ -63,9 +63,9 @@ pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Che
     let asked = (ceiling / 2.0).round();
     let rate = asked.to_string();
     let flags = [&flags[..], &["-R", &rate, "--warmup", "0.5"]].concat();
-    let before = clock(tools, size.seconds / 3.0)?;
+    let before = clock(tools, subject, size.seconds / 3.0)?;
     let open = engine(tools, subject, &flags, size.seconds)?;
-    let after = clock(tools, size.seconds / 3.0)?;
+    let after = clock(tools, subject, size.seconds / 3.0)?;
     let achieved = open.answered as f64 / open.seconds;
     let (on_time, sent) = open.on_time.unwrap_or((0, 0));
     // Requests that found no connection free were late as well, and are in `scheduled`.
@@ -140,9 +140,10 @@ pub fn memory(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>
     ])
 }
 
-fn clock(tools: &Tools, seconds: f64) -> Result<Gaps, String> {
+fn clock(tools: &Tools, subject: &Subject, seconds: f64) -> Result<Gaps, String> {
     let mut command = Command::new(&tools.this);
     command.args(["clock", "-d", &seconds.to_string()]);
+    command.args(["--beside", &subject.cpu.to_string()]);
     let at_most = Duration::from_secs_f64(seconds + 60.0);
     let ended = child::run_pinned(&mut command, tools.client_cpu, at_most)
         .map_err(|error| error.to_string())?;

@@ -102,6 +102,22 @@ fn every_protocol_is_spoken_under_tls() {
 }
 
 #[test]
+fn a_server_behind_tls_describes_itself() {
+    let _turn = together();
+    let Some(folder) = subjects() else { return };
+    let subject = folder.join("calls").display().to_string();
+    let step = Load {
+        subject: &subject,
+        url: "grpcs://subject:PORT/wallfinder.calls.Calls/Down",
+        more: &["-b", r#"{"timestamp": "3"}"#, "-c", "2"],
+    }
+    .step();
+    let answered = answered(&step);
+    assert!(answered > 100, "{step:#}");
+    assert_eq!(step["counts"]["messages"].as_u64(), Some(3 * answered));
+}
+
+#[test]
 fn a_connection_for_each_request_is_a_load_of_handshakes() {
     let _turn = together();
     if subjects().is_none() {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use wallfinder_model::plan;
-use wallfinder_wire::Exchange;
 use wallfinder_wire::tls::{Client, Greeting, Identity, Options, Refused, Trust, Version};
 
 use crate::exit::Failed;
@@ -26,11 +25,7 @@ pub(crate) struct Secured {
 }
 
 /// The client that the flags describe, where the URL asks for TLS.
-pub(crate) fn client(
-    flags: &TargetFlags,
-    url: &Url,
-    request: &Exchange,
-) -> Result<Option<Client>, Failed> {
+pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, Failed> {
     if !url.is_secure() {
         return match flag_of_tls(flags) {
             None => Ok(None),
@@ -45,7 +40,7 @@ pub(crate) fn client(
             .server_name
             .clone()
             .unwrap_or_else(|| url.host.clone()),
-        alpn: alpn(request),
+        alpn: alpn(flags, url).into_iter().map(str::to_owned).collect(),
         trust: trust(flags)?,
         identity: identity(flags)?,
         groups: flags.tls_groups.clone(),
@@ -73,13 +68,13 @@ fn flag_of_tls(flags: &TargetFlags) -> Option<&'static str> {
 }
 
 /// The name of the protocol inside (RFC 7301); none where it has no registered one.
-fn alpn(request: &Exchange) -> Vec<String> {
-    let name = match request {
-        Exchange::Http1(_) => "http/1.1",
-        Exchange::Http2(_) | Exchange::Grpc(_) => "h2",
-        Exchange::Framed(_) => return Vec::new(),
-    };
-    vec![name.to_owned()]
+fn alpn(flags: &TargetFlags, url: &Url) -> Option<&'static str> {
+    match url.protocol() {
+        "tcp" => None,
+        "grpc" => Some("h2"),
+        _ if flags.http2 => Some("h2"),
+        _ => Some("http/1.1"),
+    }
 }
 
 fn trust(flags: &TargetFlags) -> Result<Trust, Failed> {
@@ -136,10 +131,9 @@ fn unread(file: &Path, flag: &str, error: &rustls_pki_types::pem::Error) -> Fail
 pub(crate) fn greet(
     client: Client,
     address: SocketAddr,
-    request: &Exchange,
     flags: &TargetFlags,
+    url: &Url,
 ) -> Result<Secured, Failed> {
-    let name = flags.url.as_str();
     let io = |error: std::io::Error| Failed::run(format!("no handshake with {address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
@@ -153,15 +147,14 @@ pub(crate) fn greet(
             "{address}: {refused} (tls.handshake). Does it speak TLS there?"
         )),
     })?;
-    let wanted = alpn(request);
-    if greeting.alpn.is_none() && wanted.iter().any(|protocol| protocol == "h2") {
+    if greeting.alpn.is_none() && alpn(flags, url) == Some("h2") {
+        let way_out = match url.protocol() {
+            "grpc" => "is it a gRPC server?",
+            _ => "leave --http2 out for HTTP/1.1",
+        };
         return Err(Failed::run(format!(
-            "{} offers no HTTP/2 under TLS (ALPN); {}",
-            crate::target::redact(name),
-            match request {
-                Exchange::Grpc(_) => "is it a gRPC server?",
-                _ => "leave --http2 out for HTTP/1.1",
-            }
+            "{} offers no HTTP/2 under TLS (ALPN); {way_out}",
+            url.shown()
         )));
     }
     Ok(Secured {

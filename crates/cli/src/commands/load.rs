@@ -309,20 +309,21 @@ impl Asked {
         stand: &Stand,
     ) -> Result<Question, Failed> {
         let address = stand.server.address;
+        let secured = tls::client(flags, url)?
+            .map(|client| tls::greet(client, address, flags, url))
+            .transpose()?;
         let request = match self {
             Asked::Known(exchange) => exchange,
             Asked::ByReflection => {
                 let source = Source::Server {
                     address,
+                    tls: secured.as_ref().map(|secured| secured.client.clone()),
                     authority: url.authority.clone(),
                     metadata: headers(flags, url)?,
                 };
                 checked(grpc_request(flags, url, &source)?.into(), flags)?
             }
         };
-        let secured = tls::client(flags, url, &request)?
-            .map(|client| tls::greet(client, address, &request, flags))
-            .transpose()?;
         Ok(Question { request, secured })
     }
 }
@@ -330,25 +331,19 @@ impl Asked {
 /// What is asked, in the protocol that the URL names. Encoded once here as well, so that
 /// what cannot be sent is refused before anything is started.
 pub(crate) fn ask(flags: &TargetFlags, url: &Url) -> Result<Asked, Failed> {
+    if !url.is_secure() || flags.subject.is_none() {
+        // A subject may write the certificate that it is to be believed by.
+        tls::client(flags, url)?;
+    }
     let exchange = match url.protocol() {
         "tcp" => Exchange::Framed(framed_request(flags)?),
         "grpc" => match grpc_source(flags)? {
             Some(source) => Exchange::Grpc(grpc_request(flags, url, &source)?),
-            None if url.is_secure() => {
-                return Err(Failed::usage(
-                    "a server behind TLS is not asked for its descriptions; give them with \
-                     --proto or --protoset",
-                ));
-            }
             None => return Ok(Asked::ByReflection),
         },
         _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
         _ => Exchange::Http1(http_request(flags, url)?),
     };
-    if !url.is_secure() || flags.subject.is_none() {
-        // A subject may write the certificate that it is to be believed by.
-        tls::client(flags, url, &exchange)?;
-    }
     checked(exchange, flags).map(Asked::Known)
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use wallfinder_wire::grpc::{self, Request};
 use wallfinder_wire::http2::{Http2, Options, Shared};
+use wallfinder_wire::tls::{self, Tls};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 /// Longest time for a question and its answer.
@@ -44,18 +45,43 @@ impl From<std::io::Error> for Unanswered {
 }
 
 /// Makes the call, and gives the messages of its answer.
-pub(super) fn ask(address: SocketAddr, request: &Request) -> Result<Vec<Vec<u8>>, Unanswered> {
+pub(super) fn ask(
+    address: SocketAddr,
+    client: Option<&tls::Client>,
+    request: &Request,
+) -> Result<Vec<Vec<u8>>, Unanswered> {
     let until = Instant::now() + PATIENCE;
-    let mut shared = grpc::shared(request, Options::default())
-        .map_err(|error| Unanswered::Other(error.to_string()))?;
+    let options = Options {
+        is_https: client.is_some(),
+        ..Options::default()
+    };
+    let mut shared =
+        grpc::shared(request, options).map_err(|error| Unanswered::Other(error.to_string()))?;
+    let room = shared.write_bytes_min() + 64 * 1024;
     let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    let outcome = outcome(&mut socket, &mut shared, until)?;
+    let Some(client) = client else {
+        let outcome = outcome::<Http2>(&mut socket, &mut shared, room, until)?;
+        return read(outcome, &shared, None);
+    };
+    let mut secured = tls::Shared::new(shared, client, room);
+    let room = secured.write_bytes();
+    let outcome = outcome::<Tls<Http2>>(&mut socket, &mut secured, room, until)?;
+    read(outcome, secured.inner(), secured.fault())
+}
+
+/// The messages of an answer, or why it is none.
+fn read(
+    outcome: Outcome,
+    shared: &Shared,
+    fault: Option<&str>,
+) -> Result<Vec<Vec<u8>>, Unanswered> {
     let answer = match outcome {
         Outcome::Answered(answer) => answer,
         Outcome::Failed { error, .. } => return Err(Unanswered::Class(error)),
         Outcome::Over | Outcome::Broken { .. } => {
-            let fault = shared.fault().map(ToString::to_string);
+            let fault = fault.map(str::to_owned);
+            let fault = fault.or_else(|| shared.fault().map(ToString::to_string));
             let why = fault.unwrap_or_else(|| "the connection ended".into());
             return Err(Unanswered::Other(why));
         }
@@ -73,22 +99,26 @@ pub(super) fn ask(address: SocketAddr, request: &Request) -> Result<Vec<Vec<u8>>
     }
 }
 
-fn outcome(
+fn outcome<W: Wire>(
     socket: &mut TcpStream,
-    shared: &mut Shared,
+    shared: &mut W::Shared,
+    room: usize,
     until: Instant,
 ) -> Result<Outcome, Unanswered> {
-    let mut http2 = Http2::open(shared);
-    let mut out = vec![0; shared.write_bytes_min() + 64 * 1024];
+    let mut wire = W::open(shared);
+    let mut out = vec![0; room];
     let mut read = vec![0; 64 * 1024];
     let mut is_issued = false;
     loop {
-        if !is_issued && http2.room(shared) > 0 {
-            http2.issue(shared);
+        if !is_issued && wire.room(shared) > 0 {
+            wire.issue(shared);
             is_issued = true;
         }
-        while http2.poll_transmit(shared) == Transmit::Own {
-            let len = http2.write(shared, &mut out);
+        while wire.poll_transmit(shared) == Transmit::Own {
+            let len = wire.write(shared, &mut out);
+            if len == 0 {
+                break;
+            }
             socket.write_all(&out[..len])?;
         }
         let left = until.saturating_duration_since(Instant::now());
@@ -96,13 +126,13 @@ fn outcome(
         socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         let len = socket.read(&mut read)?;
         if len == 0 {
-            http2.handle_eof(shared);
-            return Ok(http2.poll_outcome().unwrap_or(Outcome::Over));
+            wire.handle_eof(shared);
+            return Ok(wire.poll_outcome().unwrap_or(Outcome::Over));
         }
         let mut bytes = &read[..len];
         while !bytes.is_empty() {
-            bytes = &bytes[http2.handle_bytes(shared, bytes)..];
-            if let Some(outcome) = http2.poll_outcome() {
+            bytes = &bytes[wire.handle_bytes(shared, bytes)..];
+            if let Some(outcome) = wire.poll_outcome() {
                 return Ok(outcome);
             }
         }

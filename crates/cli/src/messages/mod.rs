@@ -19,6 +19,7 @@ use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
 use serde_json::Value;
 use wallfinder_wire::grpc::Kind;
+use wallfinder_wire::tls;
 
 use crate::exit::Failed;
 
@@ -35,6 +36,7 @@ pub(crate) enum Source {
     /// The server itself, by reflection.
     Server {
         address: SocketAddr,
+        tls: Option<tls::Client>,
         authority: String,
         /// What its guard may want to see.
         metadata: Vec<(String, String)>,
@@ -64,11 +66,13 @@ pub(crate) fn describe(
         Source::Set(file) => (files::of_set(file)?, shown(std::slice::from_ref(file))),
         Source::Server {
             address,
+            tls,
             authority,
             metadata,
         } => {
             let server = reflect::Server {
                 address: *address,
+                tls: tls.as_ref(),
                 authority,
                 metadata,
             };

@@ -11,6 +11,7 @@ use prost_reflect::DescriptorPool;
 use prost_reflect::prost_types::FileDescriptorProto;
 use wallfinder_wire::WireError;
 use wallfinder_wire::grpc::{Kind, Request};
+use wallfinder_wire::tls;
 
 use super::ask::{Unanswered, ask};
 use super::no_service;
@@ -23,6 +24,7 @@ const ROUNDS_MAX: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Server<'a> {
     pub(super) address: SocketAddr,
+    pub(super) tls: Option<&'a tls::Client>,
     pub(super) authority: &'a str,
     pub(super) metadata: &'a [(String, String)],
 }
@@ -164,7 +166,7 @@ impl Server<'_> {
             keeps_answers: true,
             ..Request::unary(self.authority, path, "")
         };
-        let messages = ask(self.address, &request)?;
+        let messages = ask(self.address, self.tls, &request)?;
         let decoded = messages
             .iter()
             .map(|message| Response::decode(message.as_slice()));

@@ -90,12 +90,11 @@ impl Page {
                     .position(|step| std::ptr::eq(step, judged))
             })
             .unwrap_or(0);
-        let shown_target = judged.map_or(&record.plan.target, |step| &step.target);
-        let method = judged.map_or("", |step| step.load.method.as_str());
-        let target = if record.steps.iter().all(|step| step.target == *shown_target) {
-            format!("{method} {}", shown_target.url).trim().to_owned()
-        } else {
-            record.plan.target.url.clone()
+        let target = match judged {
+            Some(judged) if record.steps.iter().all(|step| step.target == judged.target) => {
+                crate::words::target(judged)
+            }
+            _ => record.plan.target.url.clone(),
         };
         Page {
             title: format!("{}: {}", record.plan.command, record.plan.name),

@@ -22,6 +22,7 @@ import (
 	"wallfinder.dev/subjects/announce"
 	"wallfinder.dev/subjects/lifetime"
 	"wallfinder.dev/subjects/listen"
+	"wallfinder.dev/subjects/secure"
 	"wallfinder.dev/subjects/settings"
 )
 
@@ -32,6 +33,7 @@ A gRPC server with a method of each kind, for tests; see calls.proto.
   --host ADDRESS      where to listen (default 127.0.0.1)
   --port N            0 takes a free one, and the start-up line says which (default 8086)
   --reflection WHICH  both, v1, v1alpha or none (default both)
+` + secure.Usage + `
   --help              print this and exit
 `
 
@@ -52,7 +54,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&host, "host", host, "")
 	flags.Func("port", "", settings.Number(&port, 0, settings.PortMax))
 	flags.Func("reflection", "", settings.OneOf(&which, []string{"both", "v1", "v1alpha", "none"}))
-	switch err := flags.Parse(args); {
+	var tls secure.Settings
+	tls.Define(flags)
+	err := flags.Parse(args)
+	if err == nil {
+		err = tls.Check()
+	}
+	switch {
 	case err == flag.ErrHelp:
 		fmt.Fprint(stdout, usage)
 		return exitDone
@@ -60,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "calls: %v\nTry 'calls --help'.\n", err)
 		return exitBadArgs
 	}
-	if err := start(net.JoinHostPort(host, strconv.Itoa(port)), which, stdout); err != nil {
+	if err := start(net.JoinHostPort(host, strconv.Itoa(port)), which, tls, stdout); err != nil {
 		fmt.Fprintf(stderr, "calls: %v\n", err)
 		return exitFailed
 	}
@@ -68,12 +76,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // start answers until a signal.
-func start(address, which string, stdout io.Writer) error {
+func start(address, which string, tls secure.Settings, stdout io.Writer) error {
 	if err := lifetime.FollowStarter(); err != nil {
 		return err
 	}
 	signals := lifetime.Ended()
 	listener, err := listen.One(address)
+	if err != nil {
+		return err
+	}
+	secured, err := tls.Listener(listener, "h2")
 	if err != nil {
 		return err
 	}
@@ -91,7 +103,7 @@ func start(address, which string, stdout io.Writer) error {
 		grpc_reflection_v1alpha.RegisterServerReflectionServer(server, alpha)
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(secured) }()
 	line := announce.Subject{
 		Listening:  listener.Addr().String(),
 		PID:        os.Getpid(),
