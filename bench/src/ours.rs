@@ -132,6 +132,7 @@ fn step(spec: &Spec) -> StepSpec {
             Way::Uring => IoChoice::Uring,
         },
         seed: 1,
+        samples: None,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

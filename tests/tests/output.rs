@@ -201,3 +201,50 @@ fn runs_within_one_second_do_not_get_in_each_others_way() {
     }
     assert_eq!(place.runs().len(), 3);
 }
+
+#[test]
+fn every_request_is_kept_where_that_is_asked_for() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    let args = ["run", &url, "-c", "2", "-d", "600ms", "--warmup", "200ms"];
+    let kept = ["--samples", "--no-calibrate", "-q"];
+    let ran = place.run(&[&args[..], &kept].concat()).ends_with(0);
+    assert!(ran.said().contains("samples-0.parquet"), "{}", ran.said());
+    let step = place.step();
+    let (counts, samples) = (&step["counts"], &step["samples"]);
+    assert_eq!(samples["rows"], counts["answered"], "{counts:#}");
+    assert_eq!(samples["dropped"], 0);
+    let run = place.last_run();
+    let folder = run.to_str().unwrap();
+    assert!(!run.join("samples-0.spool").exists());
+    let read = place
+        .run(&["samples", folder, "--format", "json"])
+        .ends_with(0);
+    let read = &read.json()[0];
+    assert_eq!(read["answered"], counts["answered"]);
+    // The histogram keeps three digits; the samples are what it was filled from.
+    for (name, of) in [("latency", &step["latency"]), ("service", &step["service"])] {
+        let quantiles = read[name].as_array().unwrap();
+        let p99 = quantiles
+            .iter()
+            .find(|found| found["name"] == "p99")
+            .unwrap();
+        let exact = p99["value_ns"].as_f64().unwrap();
+        let shown = of["quantiles_ns"]["p99"].as_f64().unwrap();
+        assert!(
+            (shown / exact - 1.0).abs() < 0.002,
+            "{name}: {shown} of {exact}"
+        );
+    }
+    let text = place.run(&["samples", folder]).ends_with(0).said();
+    assert!(
+        text.contains("p99.99") && text.contains("from due"),
+        "{text}"
+    );
+    let none = place.run(&["samples", place.path().to_str().unwrap()]);
+    assert!(none.ends_with(2).said().contains("--samples"));
+    place
+        .run(&[&args[..], &["--samples", "--driver", "wrk {url}"]].concat())
+        .ends_with(2);
+}

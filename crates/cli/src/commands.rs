@@ -8,6 +8,7 @@ mod find;
 mod lift;
 mod load;
 mod record;
+mod samples;
 mod study;
 
 use wallfinder_stage::subject::Subject;
@@ -27,6 +28,7 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
         Command::Judge(flags) => record::judge(&flags),
         Command::Report(flags) => record::report(&flags),
         Command::Compare(flags) => compare::compare(&flags),
+        Command::Samples(flags) => samples::samples(&flags),
         Command::Calibrate(flags) => calibrate::calibrate(&flags),
         Command::Doctor(flags) => doctor::doctor(&flags),
         Command::Schema(flags) => match flags.of {

@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Report(RecordFlags),
     /// Compare two records step by step, and say where their environments differ.
     Compare(CompareFlags),
+    /// Quantiles of kept requests, exact and with intervals.
+    Samples(SamplesFlags),
     /// Find the most that this machine's lanes can drive.
     Calibrate(CalibrateFlags),
     /// Say what this machine offers, what is missing, and the way out.
@@ -324,6 +326,10 @@ pub(crate) struct RunFlags {
     /// Stop after this many requests; -d is then the longest it may take.
     #[arg(short = 'n', long, value_parser = units::parse_count)]
     pub(crate) requests: Option<u64>,
+
+    /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
+    #[arg(long)]
+    pub(crate) samples: bool,
 }
 
 #[derive(Debug, Args)]
@@ -339,6 +345,10 @@ pub(crate) struct RampFlags {
     /// Open loop: one step for each of these rates, at the largest number of connections.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) rates: Vec<Rate>,
+
+    /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
+    #[arg(long)]
+    pub(crate) samples: bool,
 }
 
 #[derive(Debug, Args)]
@@ -510,6 +520,23 @@ pub(crate) struct CompareFlags {
     pub(crate) before: PathBuf,
     /// The run to compare.
     pub(crate) after: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SamplesFlags {
+    /// Files of `run --samples`, or folders of runs that hold some.
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: SamplesFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SamplesFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Args)]

@@ -98,6 +98,11 @@ impl Session {
         self.interrupts.came().is_some()
     }
 
+    /// The file for the requests of a step.
+    pub(crate) fn samples_of(&self, index: u32) -> PathBuf {
+        self.folder.path().join(format!("samples-{index}.parquet"))
+    }
+
     /// Runs one step and keeps it.
     pub(crate) fn step(&mut self, order: &StepOrder) -> Result<&Step, Failed> {
         let signals = self.interrupts.next_step();

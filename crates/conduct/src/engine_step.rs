@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wallfinder_engine::samples::Outlet;
 use wallfinder_engine::{
     Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
 };
@@ -11,6 +12,7 @@ use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::{Sampler, Series};
 
+use crate::samples::Keeping;
 use crate::{Audience, ConductError, StepOrder, quota_of_lanes, start_sampler, utc_of};
 
 /// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
@@ -56,6 +58,11 @@ pub(crate) fn run(
     signals: &Arc<Signals>,
     audience: &mut dyn Audience,
 ) -> Result<Step, ConductError> {
+    let outlet = order.samples.as_ref().map(|_| Outlet::default());
+    let keeping = match (&order.samples, &outlet) {
+        (Some(path), Some(outlet)) => Some(Keeping::start(path, outlet.inlet())?),
+        _ => None,
+    };
     let spec = StepSpec {
         load: order.load.clone(),
         address: order.address,
@@ -64,6 +71,7 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
+        samples: outlet,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: quota_of_lanes(order, environment).is_some(),
@@ -96,6 +104,15 @@ pub(crate) fn run(
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),
         _ => Telemetry::default(),
     };
+    if let Some(keeping) = keeping {
+        let kept = keeping.finish()?;
+        if kept.dropped > 0 {
+            blank.caveats.push(Caveat::SamplesDropped {
+                count: kept.dropped,
+            });
+        }
+        blank.samples = Some(kept);
+    }
     let ceiling = ceiling(order, &spec, &measured, signals, audience);
     fill(&mut blank, measured, telemetry, series, ceiling);
     Ok(blank)
@@ -128,6 +145,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         telemetry: Telemetry::default(),
         ceiling: None,
         lanes: Vec::new(),
+        samples: None,
         caveats: order
             .server_not_seen
             .iter()

@@ -198,6 +198,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         cpus: order.client_cpus.clone(),
         io: IoChoice::Epoll,
         seed: order.seed,
+        samples: None,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

@@ -17,11 +17,13 @@ mod driver_command;
 mod engine_step;
 pub mod experiment;
 mod foreign_step;
+mod samples;
 pub mod sight;
 
 pub use driver_command::driver_command;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -68,6 +70,8 @@ pub struct StepOrder {
     pub server_not_seen: Option<String>,
     /// How long to measure the engine's own ceiling afterwards, if at all.
     pub calibrate: Option<Nanos>,
+    /// The file to keep every request in, if they are to be kept. The engine's only.
+    pub samples: Option<PathBuf>,
 }
 
 /// What produces the load.
@@ -121,6 +125,8 @@ pub enum ConductError {
     Lever(String),
     /// The server could not be started anew.
     Subject(String),
+    /// Requests could not be kept one by one.
+    Samples(String),
 }
 
 impl std::fmt::Display for ConductError {
@@ -130,7 +136,8 @@ impl std::fmt::Display for ConductError {
             ConductError::Probe(why)
             | ConductError::Driver(why)
             | ConductError::Lever(why)
-            | ConductError::Subject(why) => f.write_str(why),
+            | ConductError::Subject(why)
+            | ConductError::Samples(why) => f.write_str(why),
         }
     }
 }

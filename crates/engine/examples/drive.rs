@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => IoChoice::Auto,
         },
         seed: 1,
+        samples: None,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

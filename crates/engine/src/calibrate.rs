@@ -29,6 +29,7 @@ pub fn calibrate(
     measure: Nanos,
 ) -> Result<Ceiling, EngineError> {
     let mut spec = spec.clone();
+    spec.samples = None;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
     spec.load.connection_per_request = false;
     spec.load.inflate = false;

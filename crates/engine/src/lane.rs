@@ -28,6 +28,7 @@ use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 use crate::counters::{Class, Counters};
 use crate::levers::{Levers, Room, Setting, Slowdown};
 use crate::publication::{Edge, Publication, Report};
+use crate::samples::{Sample, Sink};
 use crate::schedule::{Schedule, mix};
 
 /// Connection attempts of one lane under way at once: more overflow a server's backlog.
@@ -193,9 +194,18 @@ struct Slot {
 
 impl Slot {
     /// Its request has ended.
-    fn free(&mut self) {
+    fn take(&mut self) -> Slot {
         assert!(self.sent_ns > 0, "a free slot cannot fail");
-        *self = FREE;
+        std::mem::replace(self, FREE)
+    }
+
+    /// What became of its request.
+    fn sample(&self, failed: Option<Class>, now: u64) -> Sample {
+        Sample {
+            sent_ns: self.sent_ns,
+            first_byte_ns: self.first_byte_ns,
+            ..Sample::new(self.due_ns, now, failed)
+        }
     }
 }
 
@@ -305,17 +315,20 @@ pub struct Lane<W: Wire, I: Io> {
     slowdown: Option<Slowdown>,
     /// No more requests: the window is over.
     closing: bool,
+    /// Where every request goes that has ended, if anywhere.
+    samples: Option<Sink>,
     end: LaneEnd,
 }
 
 impl<W: Wire, I: Io> Lane<W, I> {
     /// A lane with everything it needs reserved.
-    pub fn new(
+    pub(crate) fn new(
         plan: LanePlan,
         signals: Arc<Signals>,
         publication: Publication,
         io: I,
         shared: W::Shared,
+        samples: Option<Sink>,
     ) -> Lane<W, I> {
         let count = plan.connections as usize;
         let depth = plan.load.in_flight_per_connection;
@@ -387,6 +400,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             },
             slowdown: None,
             closing: false,
+            samples,
             end,
             plan,
             signals,
@@ -405,6 +419,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.measure(zero_ns)?;
         }
         self.drain()?;
+        if let Some(samples) = self.samples.take() {
+            samples.finish();
+        }
         Ok((self.end, self.shared))
     }
 
@@ -458,6 +475,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             if !opened && now >= open_ns {
                 opened = true;
                 self.publish(now, zero_ns, Some(Edge::Open));
+                if let Some(samples) = &mut self.samples {
+                    samples.open(zero_ns);
+                }
             }
             let stop = self.signals.stop.load(Ordering::Relaxed);
             if opened && (now >= close_ns || stop || self.finished()) {
@@ -465,6 +485,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.batching = Batching::ONE_BY_ONE;
                 self.end.oldest_in_flight_ns = self.oldest_age_ns(now);
                 self.publish(now, zero_ns, Some(Edge::Close));
+                if let Some(samples) = &mut self.samples {
+                    samples.close();
+                }
                 return Ok(());
             }
             if stop && !opened {
@@ -617,7 +640,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     Outcome::Answered(answer) => {
                         let slot = &mut self.slots[first_slot + answer.slot as usize];
                         let done = std::mem::replace(slot, FREE);
-                        count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
+                        let (counters, report) = (&mut self.counters, &mut self.report);
+                        let failed = count_answer(counters, report, &done, &answer, now);
+                        if let Some(samples) = &mut self.samples {
+                            samples.push(of_answer(&done, failed, &answer, now));
+                        }
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
                             self.pauses.push_back((now + self.pause_ns, conn));
@@ -630,8 +657,12 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         }
                     }
                     Outcome::Failed { slot, error } => {
-                        self.slots[first_slot + slot as usize].free();
-                        self.counters.failed[Class::Wire(error).index()] += 1;
+                        let done = self.slots[first_slot + slot as usize].take();
+                        let class = Class::Wire(error);
+                        if let Some(samples) = &mut self.samples {
+                            samples.push(done.sample(Some(class), now));
+                        }
+                        self.counters.failed[class.index()] += 1;
                         self.counters.in_flight -= 1;
                         connection.in_flight -= 1;
                         if self.schedule.is_none() {
@@ -748,7 +779,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 let first_slot = conn as usize * self.depth as usize;
                 let slot = &mut self.slots[first_slot + answer.slot as usize];
                 let done = std::mem::replace(slot, FREE);
-                count_answer(&mut self.counters, &mut self.report, &done, &answer, now);
+                let (counters, report) = (&mut self.counters, &mut self.report);
+                let failed = count_answer(counters, report, &done, &answer, now);
+                if let Some(samples) = &mut self.samples {
+                    samples.push(of_answer(&done, failed, &answer, now));
+                }
                 self.connections[conn as usize].after_answer(now);
                 if self.pause_ns > 0 {
                     self.pauses.push_back((now + self.pause_ns, conn));
@@ -836,8 +871,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         match slot {
             Some(slot) => {
                 let at = conn as usize * self.depth as usize + slot as usize;
-                assert!(self.slots[at].sent_ns > 0, "a free slot cannot fail");
-                self.slots[at] = FREE;
+                let done = self.slots[at].take();
+                if let Some(samples) = &mut self.samples {
+                    samples.push(done.sample(Some(class), now));
+                }
                 self.counters.failed[class.index()] += 1;
                 self.counters.in_flight -= 1;
                 self.connections[conn as usize].in_flight -= 1;
@@ -859,7 +896,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let mut lost = 0;
         for slot in &mut self.slots[first..first + self.depth as usize] {
             if slot.sent_ns > 0 {
-                *slot = FREE;
+                let done = slot.take();
+                if let Some(samples) = &mut self.samples {
+                    samples.push(done.sample(Some(class), now));
+                }
                 lost += 1;
             }
         }
@@ -1047,7 +1087,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
             if now - due_ns > timeout_ns {
                 // Its deadline passed before a connection was free.
                 self.take_due();
-                self.counters.failed[Class::Other(Failure::TimeoutTotal).index()] += 1;
+                let class = Class::Other(Failure::TimeoutTotal);
+                if let Some(samples) = &mut self.samples {
+                    samples.push(Sample::new(due_ns, now, Some(class)));
+                }
+                self.counters.failed[class.index()] += 1;
                 continue;
             }
             let Some(conn) = self.free.pop_front() else {
@@ -1208,7 +1252,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.fail_and_lose(conn, Some(slot), class, Failure::Abandoned, now);
                 return;
             }
-            at.free();
+            let done = at.take();
+            if let Some(samples) = &mut self.samples {
+                samples.push(done.sample(Some(class), now));
+            }
             connection.in_flight -= 1;
             let outcome = connection.wire.poll_outcome();
             self.advance(now);
@@ -1287,7 +1334,20 @@ fn connect_class(errno: Errno) -> Failure {
     }
 }
 
-/// Counts an answer: a good one with its latencies, another by its status.
+/// An answer as a sample.
+#[inline]
+fn of_answer(done: &Slot, failed: Option<Class>, answer: &Answer, now: u64) -> Sample {
+    let mut sample = done.sample(failed, now);
+    sample.status = answer.status;
+    sample.bytes = u32::try_from(answer.wire_bytes).unwrap_or(u32::MAX);
+    if sample.first_byte_ns == 0 {
+        sample.first_byte_ns = now;
+    }
+    sample
+}
+
+/// Counts an answer: a good one with its latencies, another by its status. Gives the class of
+/// what is wrong with it.
 #[inline]
 fn count_answer(
     counters: &mut Counters,
@@ -1295,7 +1355,7 @@ fn count_answer(
     slot: &Slot,
     answer: &Answer,
     now: u64,
-) {
+) -> Option<Class> {
     assert!(slot.sent_ns > 0, "an answer to no request");
     counters.in_flight -= 1;
     if answer.status != Answer::NO_STATUS {
@@ -1307,17 +1367,13 @@ fn count_answer(
         };
         counters.statuses[place] += 1;
     }
-    if let Some(call) = &answer.call {
-        if let Some(error) = call.error {
-            counters.failed[Class::Wire(error).index()] += 1;
-            return;
-        }
-        counters.messages += u64::from(call.messages);
-    }
-    let failure = match answer.status {
-        Answer::NO_STATUS | 200..=399 => {
+    let class = failure_of(answer);
+    match class {
+        Some(class) => counters.failed[class.index()] += 1,
+        None => {
             counters.answered += 1;
             counters.body_bytes += answer.body_bytes;
+            counters.messages += answer.call.map_or(0, |call| u64::from(call.messages));
             let first_byte_ns = if slot.first_byte_ns == 0 {
                 now
             } else {
@@ -1326,11 +1382,22 @@ fn count_answer(
             report.latency.record(now - slot.due_ns);
             report.service.record(now - slot.sent_ns);
             report.first_byte.record(first_byte_ns - slot.sent_ns);
-            return;
         }
+    }
+    class
+}
+
+/// What is wrong with an answer that is whole.
+#[inline]
+fn failure_of(answer: &Answer) -> Option<Class> {
+    if let Some(error) = answer.call.and_then(|call| call.error) {
+        return Some(Class::Wire(error));
+    }
+    let failure = match answer.status {
+        Answer::NO_STATUS | 200..=399 => return None,
         400..=499 => Failure::Status4xx,
         500..=599 => Failure::Status5xx,
         _ => Failure::StatusOther,
     };
-    counters.failed[Class::Other(failure).index()] += 1;
+    Some(Class::Other(failure))
 }

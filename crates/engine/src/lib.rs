@@ -24,6 +24,7 @@ pub mod precheck;
 mod protocol;
 pub mod publication;
 pub mod run;
+pub mod samples;
 pub mod schedule;
 
 pub use lane::Signals;

@@ -25,6 +25,7 @@ use crate::lane::{Lane, LaneEnd, LanePlan, Signals, part};
 use crate::levers::Segment;
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
+use crate::samples::Outlet;
 
 /// How sockets are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +56,8 @@ pub struct StepSpec {
     pub io: IoChoice,
     /// Seed of what is drawn at random.
     pub seed: u64,
+    /// Where every request goes that has ended, if anywhere.
+    pub samples: Option<Outlet>,
     /// Connections of a closed loop beside the load's, open and idle until a lever asks for
     /// more in flight; 0 in an open loop.
     pub spare_connections: u32,
@@ -330,6 +333,7 @@ where
             };
             let (plan, shared_signals) = (plan.clone(), Arc::clone(signals));
             let publication = publication.clone();
+            let samples = spec.samples.as_ref().map(Outlet::sink);
             let name = format!("lane-{}", plan.lane);
             let lane = thread::Builder::new()
                 .name(name)
@@ -342,7 +346,7 @@ where
                     process::short_turns();
                     // Opened here: an io_uring belongs to the thread that submits to it.
                     let io = I::open(&config)?;
-                    Lane::<W, I>::new(plan, shared_signals, publication, io, shared).run()
+                    Lane::<W, I>::new(plan, shared_signals, publication, io, shared, samples).run()
                 });
             match lane {
                 Ok(lane) => lanes.push(lane),

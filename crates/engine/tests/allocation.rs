@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use wallfinder_engine::null_server::NullServer;
+use wallfinder_engine::samples::Outlet;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
@@ -100,6 +101,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     cpus: Vec::new(),
                     io,
                     seed: 1,
+                    samples: (depth > 1).then(Outlet::default),
                     spare_connections: 0,
                     paddings: Vec::new(),
                     under_quota: false,

@@ -83,6 +83,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,
+        samples: None,
         spare_connections: spare,
         paddings: vec![14, 400],
         under_quota: false,

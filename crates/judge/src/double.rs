@@ -99,6 +99,7 @@ pub(crate) fn a_step() -> DoubleStep {
         intervals: Vec::new(),
         telemetry,
         ceiling: None,
+        samples: None,
         caveats: Vec::new(),
         lanes: vec![LaneSummary {
             lane: 0,

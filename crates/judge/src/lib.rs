@@ -33,6 +33,7 @@ pub mod observed;
 pub mod proof;
 pub mod ramp;
 pub mod require;
+pub mod samples;
 pub mod steady;
 mod student;
 pub mod thresholds;

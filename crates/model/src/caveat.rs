@@ -122,6 +122,11 @@ pub enum Caveat {
         /// How many times.
         count: u64,
     },
+    /// Samples were dropped for want of room: what is kept is no sample of the whole.
+    SamplesDropped {
+        /// How many.
+        count: u64,
+    },
     /// The server's certificate was not looked at: anybody may have answered.
     NotVerified,
     /// In an open loop, requests were due and not sent when the window closed.

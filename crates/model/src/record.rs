@@ -88,6 +88,9 @@ pub struct Step {
     pub ceiling: Option<Ceiling>,
     /// How each lane did.
     pub lanes: Vec<LaneSummary>,
+    /// Where its requests are kept one by one, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Samples>,
     /// Doubts that were met while measuring; those of the judge stand in the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
@@ -100,6 +103,30 @@ pub struct Step {
     #[serde(skip)]
     #[schemars(skip)]
     pub series: Vec<Sample>,
+}
+
+/// Every request that ended in the window of a step, one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Samples {
+    /// The file, beside the record.
+    pub file: String,
+    /// Requests in it: those answered and those that failed.
+    pub rows: u64,
+    /// Requests that are missing, for there was no room for them: such a file is no sample.
+    pub dropped: u64,
+}
+
+/// A quantile of samples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuantileInterval {
+    /// `p99`.
+    pub name: String,
+    /// The sample itself.
+    pub value_ns: u64,
+    /// Its 95 % interval, where there are enough samples beyond it.
+    pub low_ns: Option<u64>,
+    /// Its upper end.
+    pub high_ns: Option<u64>,
 }
 
 /// What produced the load.

@@ -186,6 +186,13 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "",
         ),
+        Caveat::SamplesDropped { count } => (
+            format!(
+                "{} requests are missing from the samples: they could not be written fast enough.",
+                number::whole(*count)
+            ),
+            "Histograms and counts have all of them. Write to a faster disk, or offer less load.",
+        ),
         Caveat::NotVerified => (
             "The server's certificate was not verified (-k): whoever listened there was loaded."
                 .to_owned(),
@@ -309,7 +316,9 @@ fn severity(caveat: &Caveat) -> f64 {
         } => *planned_ns as f64 - *actual_ns as f64,
         Caveat::Gap { gap_ns, .. } => *gap_ns as f64,
         Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
-        Caveat::BeyondHistogram { count } | Caveat::Anomaly { count, .. } => *count as f64,
+        Caveat::BeyondHistogram { count }
+        | Caveat::SamplesDropped { count }
+        | Caveat::Anomaly { count, .. } => *count as f64,
         Caveat::Backlog { requests } => *requests as f64,
         Caveat::ServerNotSeen { .. }
         | Caveat::CountersUnavailable

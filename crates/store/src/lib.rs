@@ -27,6 +27,7 @@ mod error;
 mod folder;
 mod journal;
 mod open;
+mod samples;
 mod series;
 mod utc;
 
@@ -34,4 +35,5 @@ pub use error::StoreError;
 pub use folder::RunFolder;
 pub use journal::Journal;
 pub use open::open;
+pub use samples::{SampleRow, SampleWriter, Times, read_times};
 pub use utc::{utc_compact, utc_rfc3339};

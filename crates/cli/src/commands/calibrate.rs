@@ -45,6 +45,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,
+        samples: None,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

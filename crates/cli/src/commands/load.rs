@@ -44,7 +44,7 @@ pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
         arrival,
         requests: flags.requests,
     };
-    load("run", &flags.target, &[shape])
+    load("run", &flags.target, &[shape], flags.samples)
 }
 
 /// `wallfinder ramp`.
@@ -57,7 +57,7 @@ pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
         let open = |rate: &Rate| Shape::held(most, Some(*rate), flags.target.think);
         flags.rates.iter().map(open).collect()
     };
-    load("ramp", &flags.target, &shapes)
+    load("ramp", &flags.target, &shapes, flags.samples)
 }
 
 /// What differs between the steps of one command.
@@ -93,7 +93,12 @@ fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
     flags.warmup.unwrap_or(default)
 }
 
-fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Failed> {
+fn load(command: &str, flags: &TargetFlags, shapes: &[Shape], samples: bool) -> Result<(), Failed> {
+    if samples && flags.driver.is_some() {
+        return Err(Failed::usage(
+            "--samples keeps the requests of our own engine; --driver makes its own",
+        ));
+    }
     let url = Url::parse(&flags.url)?;
     let asked = ask(flags, &url)?;
     check_conditions(&flags.require, &flags.threshold)?;
@@ -101,14 +106,15 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape]) -> Result<(), Fail
     let question = asked.at(flags, &url, &stand)?;
     // After pinning: threads started from here on inherit it.
     let interrupts = Interrupts::catch();
-    let orders = orders(flags, shapes, &url, &question, &stand)?;
+    let mut orders = orders(flags, shapes, &url, &question, &stand)?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
     let plan = plan(command, flags, &url, &orders, &stand.placement);
     let mut session = Session::begin_on(&stand, plan, &flags.output, interrupts)?;
     let mut result = Ok(());
-    for order in &orders {
+    for order in &mut orders {
+        order.samples = samples.then(|| session.samples_of(order.index));
         if session.interrupted() {
             break;
         }
@@ -195,6 +201,7 @@ pub(crate) fn order(
         server: server.family.clone(),
         server_not_seen: server.not_seen.clone(),
         calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
+        samples: None,
     })
 }
 

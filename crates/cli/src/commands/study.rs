@@ -307,6 +307,7 @@ impl Bench {
             server,
             server_not_seen,
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
+            samples: None,
         })
     }
 

@@ -107,6 +107,7 @@ impl Engine {
             cpus: order.client_cpus.clone(),
             io,
             seed: order.seed,
+            samples: None,
             spare_connections: spare,
             paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
             under_quota: quota.is_some(),

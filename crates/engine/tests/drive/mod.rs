@@ -39,6 +39,7 @@ pub(crate) fn spec(
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,
+        samples: None,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

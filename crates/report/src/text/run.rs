@@ -41,6 +41,10 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
     little(page, &figures);
     page.gap();
     costs(page, step, &figures);
+    if let Some(samples) = &step.samples {
+        let text = format!("{} in {}", number::whole(samples.rows), samples.file);
+        page.entry("samples", Role::Plain, &text);
+    }
     failures(page, step, &figures);
     if step
         .verdict

@@ -127,6 +127,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         intervals: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
+        samples: None,
         caveats: vec![],
         lanes: vec![],
         verdict: None,

@@ -227,6 +227,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         } else {
             Vec::new()
         },
+        samples: None,
         caveats: Vec::new(),
         verdict: None,
         experiment: None,

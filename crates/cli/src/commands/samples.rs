@@ -1,0 +1,110 @@
+//! `samples`: quantiles of requests that were kept one by one.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use wallfinder_judge::samples::quantiles;
+use wallfinder_model::record::QuantileInterval;
+use wallfinder_report::number;
+use wallfinder_store::{Times, read_times};
+
+use crate::exit::Failed;
+use crate::flags::{SamplesFlags, SamplesFormat};
+use crate::output;
+
+/// `wallfinder samples PATH...`.
+pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
+    let mut text = String::new();
+    let mut documents = Vec::new();
+    for path in files(&flags.paths)? {
+        let times = read_times(&path).map_err(Failed::run)?;
+        match flags.format {
+            SamplesFormat::Text => text.push_str(&table(&path, &times)),
+            SamplesFormat::Json => documents.push(json!({
+                "file": path,
+                "answered": times.latency_ns.len(),
+                "failed": times.failed,
+                "latency": quantiles(&times.latency_ns),
+                "service": quantiles(&times.service_ns),
+            })),
+        }
+    }
+    if flags.format == SamplesFormat::Json {
+        text = serde_json::to_string_pretty(&documents).map_err(Failed::run)?;
+        text.push('\n');
+    }
+    output::put(&text, None)
+}
+
+/// Files as they are, and those of folders in their order.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failed> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let bad = |error: std::io::Error| Failed::usage(format!("{}: {error}", path.display()));
+        let mut found: Vec<PathBuf> = std::fs::read_dir(path)
+            .map_err(bad)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|file| is_of_samples(file))
+            .collect();
+        if found.is_empty() {
+            return Err(Failed::usage(format!(
+                "{} holds no samples: `run --samples` keeps them",
+                path.display()
+            )));
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+fn is_of_samples(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("samples-") && name.ends_with(".parquet")
+}
+
+fn table(path: &Path, times: &Times) -> String {
+    let mut text = format!(
+        " {}: {} answered, {} failed\n\n",
+        path.display(),
+        number::whole(times.latency_ns.len() as u64),
+        number::whole(times.failed),
+    );
+    let (latency, service) = (quantiles(&times.latency_ns), quantiles(&times.service_ns));
+    let _ = writeln!(
+        text,
+        "   {:8} {:>10}  {:24} {:>10}  95 % interval",
+        "", "from due", "95 % interval", "from sent"
+    );
+    for (latency, service) in latency.iter().zip(&service) {
+        let span = |ns: u64| number::span(ns as f64);
+        let _ = writeln!(
+            text,
+            "   {:8} {:>10}  {:24} {:>10}  {}",
+            latency.name,
+            span(latency.value_ns),
+            interval(latency),
+            span(service.value_ns),
+            interval(service),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// `[1.02 ms, 1.05 ms]`; a dash where there are too few samples beyond the quantile.
+fn interval(of: &QuantileInterval) -> String {
+    match (of.low_ns, of.high_ns) {
+        (Some(low), Some(high)) => format!(
+            "[{}, {}]",
+            number::span(low as f64),
+            number::span(high as f64)
+        ),
+        _ => "-".to_owned(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Every request of a step, on its way from the lanes to a file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use wallfinder_engine::samples::{Inlet, Sample, class_of};
+use wallfinder_model::record::Samples;
+use wallfinder_store::{SampleRow, SampleWriter, StoreError};
+use wallfinder_sys::process;
+
+use crate::ConductError;
+
+/// How often what the lanes have filled is fetched.
+const FETCH_EVERY: Duration = Duration::from_millis(20);
+
+/// A thread that writes while there is load. Dropped, it ends, and its spool stays.
+pub(crate) struct Keeping {
+    over: Arc<AtomicBool>,
+    writing: Option<JoinHandle<Result<SampleWriter, StoreError>>>,
+    inlet: Inlet,
+    file: String,
+}
+
+impl Keeping {
+    pub(crate) fn start(path: &Path, inlet: Inlet) -> Result<Keeping, ConductError> {
+        let writer = SampleWriter::create(path).map_err(kept)?;
+        let over = Arc::new(AtomicBool::new(false));
+        let (until, from) = (Arc::clone(&over), inlet.clone());
+        let writing = thread::Builder::new()
+            .name("samples".to_owned())
+            .spawn(move || write(writer, &from, &until))
+            .map_err(|error| ConductError::Samples(error.to_string()))?;
+        let name = path.file_name().unwrap_or_default();
+        Ok(Keeping {
+            over,
+            writing: Some(writing),
+            inlet,
+            file: name.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// The lanes have ended: packs what there is.
+    pub(crate) fn finish(mut self) -> Result<Samples, ConductError> {
+        self.over.store(true, Ordering::Relaxed);
+        let writing = self.writing.take().expect("it is finished once");
+        let panicked = |_| ConductError::Samples("the writer of samples panicked".to_owned());
+        let writer = writing.join().map_err(panicked)?.map_err(kept)?;
+        Ok(Samples {
+            rows: writer.pack(&class_of).map_err(kept)?,
+            dropped: self.inlet.dropped(),
+            file: std::mem::take(&mut self.file),
+        })
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn kept(error: StoreError) -> ConductError {
+    ConductError::Samples(error.to_string())
+}
+
+fn write(
+    mut writer: SampleWriter,
+    inlet: &Inlet,
+    over: &AtomicBool,
+) -> Result<SampleWriter, StoreError> {
+    process::go_last();
+    loop {
+        // Looked at first: what was handed on before is fetched in this turn.
+        let ends = over.load(Ordering::Relaxed);
+        inlet.drain(|block| writer.append(block.iter().map(row)))?;
+        if ends {
+            return Ok(writer);
+        }
+        thread::sleep(FETCH_EVERY);
+    }
+}
+
+fn row(sample: &Sample) -> SampleRow {
+    let since_sent = |at_ns: u64| match (sample.sent_ns, at_ns) {
+        (0, _) | (_, 0) => -1,
+        (sent_ns, at_ns) => at_ns.saturating_sub(sent_ns) as i64,
+    };
+    SampleRow {
+        done_ns: sample.done_ns as i64,
+        latency_ns: sample.done_ns.saturating_sub(sample.due_ns) as i64,
+        service_ns: since_sent(sample.done_ns),
+        first_byte_ns: since_sent(sample.first_byte_ns),
+        bytes: sample.bytes,
+        status: sample.status,
+        failed: sample.failed,
+    }
+}
