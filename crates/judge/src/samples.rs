@@ -26,45 +26,49 @@ pub const QUANTILES: [(&str, f64); 6] = [
 
 /// Quantiles of samples in the order of time, each with its 95 % interval where batches are
 /// long enough for one. Exact: no histogram. Empty for no samples.
-pub fn quantiles(samples: &[u64]) -> Vec<QuantileInterval> {
+pub fn quantiles(mut samples: Vec<i64>) -> Vec<QuantileInterval> {
     if samples.is_empty() {
         return Vec::new();
     }
-    let mut all = samples.to_vec();
     let length = samples.len() / BATCHES;
-    let mut batches: Vec<Vec<u64>> = match length {
-        0 => Vec::new(),
-        length => samples
-            .chunks_exact(length)
-            .take(BATCHES)
-            .map(<[u64]>::to_vec)
-            .collect(),
-    };
-    QUANTILES
-        .iter()
-        .map(|(name, q)| {
-            let value_ns = at(&mut all, *q);
-            let told = (1.0 - q) * length as f64 >= BEYOND_MIN;
-            let readings = told.then(|| {
-                let reading = |batch: &mut Vec<u64>| at(batch, *q) as f64;
-                batches.iter_mut().map(reading).collect::<Vec<_>>()
-            });
-            let interval = readings.map(|readings| interval(&readings, value_ns as f64));
-            QuantileInterval {
-                name: (*name).to_owned(),
-                value_ns,
-                low_ns: interval.map(|(low, _)| low.max(0.0) as u64),
-                high_ns: interval.map(|(_, high)| high as u64),
+    let told = |q: f64| (1.0 - q) * length as f64 >= BEYOND_MIN;
+    let mut readings: [Vec<f64>; QUANTILES.len()] = Default::default();
+    if told(QUANTILES[0].1) {
+        let mut batch = Vec::with_capacity(length);
+        for part in samples.chunks_exact(length).take(BATCHES) {
+            batch.clear();
+            batch.extend_from_slice(part);
+            for (reading, value) in readings.iter_mut().zip(selected(&mut batch)) {
+                reading.push(value as f64);
             }
-        })
-        .collect()
+        }
+    }
+    let values = selected(&mut samples);
+    let each = QUANTILES.iter().zip(values).zip(&readings);
+    each.map(|(((name, q), value), readings)| {
+        let interval = told(*q).then(|| interval(readings, value as f64));
+        QuantileInterval {
+            name: (*name).to_owned(),
+            value_ns: value.max(0) as u64,
+            low_ns: interval.map(|(low, _)| low.max(0.0) as u64),
+            high_ns: interval.map(|(_, high)| high as u64),
+        }
+    })
+    .collect()
 }
 
-/// The sample that this share of all does not exceed.
-fn at(samples: &mut [u64], q: f64) -> u64 {
-    let rank = (q * samples.len() as f64).ceil() as usize;
-    let index = rank.clamp(1, samples.len()) - 1;
-    *samples.select_nth_unstable(index).1
+/// The samples that these shares of all do not exceed. What lies below one is not looked at
+/// again for the next.
+fn selected(samples: &mut [i64]) -> [i64; QUANTILES.len()] {
+    let count = samples.len();
+    let mut from = 0;
+    QUANTILES.map(|(_, q)| {
+        let rank = (q * count as f64).ceil() as usize;
+        let index = rank.clamp(1, count) - 1;
+        let value = *samples[from..].select_nth_unstable(index - from).1;
+        from = index;
+        value
+    })
 }
 
 /// Around `centre`, as wide as readings differ.
@@ -84,9 +88,9 @@ mod tests {
     use super::*;
 
     /// Even, so that quantiles are known.
-    fn even(count: u64) -> Vec<u64> {
+    fn even(count: u64) -> Vec<i64> {
         // A full cycle of a generator visits every number once, in no order.
-        let mut value = 1;
+        let mut value = 1_i64;
         (0..count)
             .map(|_| {
                 value = (value * 48_271) % 2_147_483_647;
@@ -100,13 +104,13 @@ mod tests {
         let samples = even(400_000);
         let mut sorted = samples.clone();
         sorted.sort_unstable();
-        for found in quantiles(&samples) {
+        for found in quantiles(samples) {
             let (_, q) = QUANTILES
                 .iter()
                 .find(|(name, _)| *name == found.name)
                 .unwrap();
             let rank = (q * 400_000.0).ceil() as usize;
-            assert_eq!(found.value_ns, sorted[rank - 1], "{}", found.name);
+            assert_eq!(found.value_ns as i64, sorted[rank - 1], "{}", found.name);
             match (found.low_ns, found.high_ns) {
                 (Some(low), Some(high)) => assert!(low <= found.value_ns && found.value_ns <= high),
                 _ => assert!(*q > 0.999, "{} has no interval", found.name),
@@ -120,7 +124,7 @@ mod tests {
         let mut held = 0;
         let samples = even(200 * 40_000);
         for part in samples.chunks_exact(40_000) {
-            let found = quantiles(part);
+            let found = quantiles(part.to_vec());
             let p99 = found.iter().find(|found| found.name == "p99").unwrap();
             let (low, high) = (p99.low_ns.unwrap() as f64, p99.high_ns.unwrap() as f64);
             held += usize::from((low..=high).contains(&truth));
@@ -134,8 +138,8 @@ mod tests {
         // The same numbers, sorted within each tenth: a queue that comes and goes.
         let mut moody = calm.clone();
         moody.sort_unstable();
-        let width = |samples: &[u64]| {
-            let found = quantiles(samples);
+        let width = |samples: &[i64]| {
+            let found = quantiles(samples.to_vec());
             found[0].high_ns.unwrap() - found[0].low_ns.unwrap()
         };
         assert!(width(&moody) > 10 * width(&calm));
@@ -143,8 +147,8 @@ mod tests {
 
     #[test]
     fn few_samples_have_no_intervals() {
-        assert_eq!(quantiles(&[]), []);
-        let found = quantiles(&[7]);
+        assert_eq!(quantiles(Vec::new()), []);
+        let found = quantiles(vec![7]);
         assert!(
             found
                 .iter()

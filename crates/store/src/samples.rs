@@ -25,6 +25,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
@@ -35,6 +36,8 @@ use crate::StoreError;
 const GROUP_ROWS: usize = 1 << 20;
 /// Values decoded at a time.
 const BATCH: usize = 1 << 16;
+/// Rows that are believed before they are read.
+const ROWS_RESERVED: usize = 1 << 26;
 
 const SCHEMA: &str = "message samples {
     REQUIRED INT64 done_ns;
@@ -248,22 +251,38 @@ fn write_group<W: Write + Send>(
     Ok(())
 }
 
+/// A clock that samples can be read by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// From the intended instant.
+    Due,
+    /// From sending.
+    Sent,
+}
+
+impl Clock {
+    fn column(self) -> &'static str {
+        match self {
+            Clock::Due => "latency_ns",
+            Clock::Sent => "service_ns",
+        }
+    }
+}
+
 /// Times of good answers, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Times {
-    /// From the intended instant to the last byte, in nanoseconds.
-    pub latency_ns: Vec<u64>,
-    /// From sending to the last byte.
-    pub service_ns: Vec<u64>,
+    /// To the last byte, in nanoseconds.
+    pub good_ns: Vec<i64>,
     /// Requests that failed.
     pub failed: u64,
 }
 
 /// Reads the times of good answers.
-pub fn read_times(path: &Path) -> Result<Times, StoreError> {
+pub fn read_times(path: &Path, clock: Clock) -> Result<Times, StoreError> {
     let file = File::open(path).map_err(|error| StoreError::io("open", path, &error))?;
     // The reader of `parquet` promises no freedom from panics on hostile files.
-    let read = catch_unwind(AssertUnwindSafe(|| read_good(file)));
+    let read = catch_unwind(AssertUnwindSafe(|| read_good(file, clock)));
     let why = match read {
         Ok(Ok(times)) => return Ok(times),
         Ok(Err(error)) => error.to_string(),
@@ -275,53 +294,68 @@ pub fn read_times(path: &Path) -> Result<Times, StoreError> {
     })
 }
 
-fn read_good(file: File) -> Result<Times, ParquetError> {
+fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
-    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let metadata = reader.metadata();
+    let schema = metadata.file_metadata().schema_descr_ptr();
     let place = |name: &str| {
         let columns = schema.columns();
         let found = columns.iter().position(|column| column.name() == name);
         found.ok_or_else(|| ParquetError::General(format!("it has no column `{name}`")))
     };
-    let (latency, service, failed) = (place("latency_ns")?, place("service_ns")?, place("failed")?);
-    let mut times = Times::default();
+    let (time, failed) = (place(clock.column())?, place("failed")?);
+    let rows = usize::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    let mut times = Times {
+        good_ns: Vec::with_capacity(rows.min(ROWS_RESERVED)),
+        failed: 0,
+    };
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
-        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        let latency = longs(group.get_column_reader(latency)?, rows)?;
-        let service = longs(group.get_column_reader(service)?, rows)?;
-        let bad = failures(group.get_column_reader(failed)?, rows)?;
-        if latency.len() != service.len() || latency.len() != bad.len() {
+        let from = times.good_ns.len();
+        longs(group.get_column_reader(time)?, &mut times.good_ns)?;
+        // Where the last class by the alphabet is none, there is none.
+        let statistics = group.metadata().column(failed).statistics();
+        let all_good = statistics
+            .and_then(Statistics::max_bytes_opt)
+            .is_some_and(<[u8]>::is_empty);
+        if all_good {
+            continue;
+        }
+        let bad = failures(group.get_column_reader(failed)?)?;
+        if bad.len() != times.good_ns.len() - from {
             return Err(ParquetError::General("its columns differ in length".into()));
         }
-        for ((latency, service), bad) in latency.into_iter().zip(service).zip(bad) {
+        let mut kept = from;
+        for (at, bad) in bad.into_iter().enumerate() {
             if bad {
                 times.failed += 1;
             } else {
-                times.latency_ns.push(latency.max(0) as u64);
-                times.service_ns.push(service.max(0) as u64);
+                times.good_ns[kept] = times.good_ns[from + at];
+                kept += 1;
             }
         }
+        times.good_ns.truncate(kept);
     }
     Ok(times)
 }
 
-fn longs(column: ColumnReader, rows: usize) -> Result<Vec<i64>, ParquetError> {
+fn longs(column: ColumnReader, into: &mut Vec<i64>) -> Result<(), ParquetError> {
     let ColumnReader::Int64ColumnReader(mut column) = column else {
         return Err(ParquetError::General("a time is not an INT64".into()));
     };
-    let mut values = Vec::with_capacity(rows.min(GROUP_ROWS));
-    while column.read_records(BATCH, None, None, &mut values)?.0 > 0 {}
-    Ok(values)
+    while column.read_records(BATCH, None, None, into)?.0 > 0 {}
+    Ok(())
 }
 
-fn failures(column: ColumnReader, rows: usize) -> Result<Vec<bool>, ParquetError> {
+fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
     let ColumnReader::ByteArrayColumnReader(mut column) = column else {
         return Err(ParquetError::General("`failed` is no text".into()));
     };
-    let mut values = Vec::with_capacity(rows.min(GROUP_ROWS));
-    while column.read_records(BATCH, None, None, &mut values)?.0 > 0 {}
-    Ok(values.iter().map(|class| !class.is_empty()).collect())
+    let (mut bad, mut values) = (Vec::new(), Vec::new());
+    while column.read_records(BATCH, None, None, &mut values)?.0 > 0 {
+        bad.extend(values.drain(..).map(|class: ByteArray| !class.is_empty()));
+    }
+    Ok(bad)
 }
 
 #[cfg(test)]
@@ -353,21 +387,19 @@ mod tests {
         }
         assert_eq!(writer.pack(&|_| "timeout.total").unwrap(), 10_000);
         assert!(!path.with_extension("spool").exists());
-        let times = read_times(&path).unwrap();
-        assert_eq!(times.failed, 100);
         let good: Vec<SampleRow> = (0..10_000).map(row).filter(|row| row.failed == 0).collect();
-        let of = |get: fn(&SampleRow) -> i64| good.iter().map(|row| get(row) as u64).collect();
-        let expected = Times {
-            latency_ns: of(|row| row.latency_ns),
-            service_ns: of(|row| row.service_ns),
+        let of = |get: fn(&SampleRow) -> i64| Times {
+            good_ns: good.iter().map(get).collect(),
             failed: 100,
         };
-        assert_eq!(times, expected);
+        let read = |clock| read_times(&path, clock).unwrap();
+        assert_eq!(read(Clock::Due), of(|row| row.latency_ns));
+        assert_eq!(read(Clock::Sent), of(|row| row.service_ns));
         // Cut off anywhere it is an error, and no panic.
         let whole = fs::read(&path).unwrap();
         for end in (0..whole.len()).step_by(whole.len() / 50) {
             fs::write(&path, &whole[..end]).unwrap();
-            assert!(read_times(&path).is_err(), "{end} bytes");
+            assert!(read_times(&path, Clock::Due).is_err(), "{end} bytes");
         }
         fs::remove_dir_all(&dir).unwrap();
     }

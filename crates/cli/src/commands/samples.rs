@@ -1,13 +1,15 @@
 //! `samples`: quantiles of requests that were kept one by one.
 
 use std::fmt::Write as _;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde_json::json;
 use wallfinder_judge::samples::quantiles;
 use wallfinder_model::record::QuantileInterval;
 use wallfinder_report::number;
-use wallfinder_store::{Times, read_times};
+use wallfinder_store::{Clock, StoreError, Times, read_times};
 
 use crate::exit::Failed;
 use crate::flags::{SamplesFlags, SamplesFormat};
@@ -18,15 +20,15 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     let mut text = String::new();
     let mut documents = Vec::new();
     for path in files(&flags.paths)? {
-        let times = read_times(&path).map_err(Failed::run)?;
+        let read = Read::of(&path)?;
         match flags.format {
-            SamplesFormat::Text => text.push_str(&table(&path, &times)),
+            SamplesFormat::Text => text.push_str(&table(&path, &read)),
             SamplesFormat::Json => documents.push(json!({
                 "file": path,
-                "answered": times.latency_ns.len(),
-                "failed": times.failed,
-                "latency": quantiles(&times.latency_ns),
-                "service": quantiles(&times.service_ns),
+                "answered": read.answered,
+                "failed": read.failed,
+                "latency": read.latency,
+                "service": read.service,
             })),
         }
     }
@@ -35,6 +37,39 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
         text.push('\n');
     }
     output::put(&text, None)
+}
+
+/// What a file says.
+struct Read {
+    answered: u64,
+    failed: u64,
+    latency: Vec<QuantileInterval>,
+    service: Vec<QuantileInterval>,
+}
+
+impl Read {
+    /// Both clocks at once, a thread each.
+    fn of(path: &Path) -> Result<Read, Failed> {
+        let by = |clock: Clock| {
+            let Times { good_ns, failed } = read_times(path, clock)?;
+            let answered = good_ns.len() as u64;
+            Ok((answered, failed, quantiles(good_ns)))
+        };
+        let (due, sent): (Result<_, StoreError>, Result<_, StoreError>) = thread::scope(|scope| {
+            let sent = scope.spawn(|| by(Clock::Sent));
+            let due = by(Clock::Due);
+            let sent = sent.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (due, sent)
+        });
+        let (answered, failed, latency) = due.map_err(Failed::run)?;
+        let (_, _, service) = sent.map_err(Failed::run)?;
+        Ok(Read {
+            answered,
+            failed,
+            latency,
+            service,
+        })
+    }
 }
 
 /// Files as they are, and those of folders in their order.
@@ -68,20 +103,19 @@ fn is_of_samples(file: &Path) -> bool {
     name.starts_with("samples-") && name.ends_with(".parquet")
 }
 
-fn table(path: &Path, times: &Times) -> String {
+fn table(path: &Path, read: &Read) -> String {
     let mut text = format!(
         " {}: {} answered, {} failed\n\n",
         path.display(),
-        number::whole(times.latency_ns.len() as u64),
-        number::whole(times.failed),
+        number::whole(read.answered),
+        number::whole(read.failed),
     );
-    let (latency, service) = (quantiles(&times.latency_ns), quantiles(&times.service_ns));
     let _ = writeln!(
         text,
         "   {:8} {:>10}  {:24} {:>10}  95 % interval",
         "", "from due", "95 % interval", "from sent"
     );
-    for (latency, service) in latency.iter().zip(&service) {
+    for (latency, service) in read.latency.iter().zip(&read.service) {
         let span = |ns: u64| number::span(ns as f64);
         let _ = writeln!(
             text,
