@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,6 +24,16 @@ fn has_apparatus() -> bool {
 
 /// Short ones: these tests ask whether all happens that should, and not how sure it makes.
 const WINDOW: &str = "200ms";
+
+/// The windows that have ended by now, as the journal has them.
+fn windows_of(place: &Place, run: &Path) -> Vec<Value> {
+    let ran = place.run(&["report", run.to_str().unwrap(), "--format", "json"]);
+    let record = ran.ends_with(0).json();
+    let steps = record["steps"].as_array().unwrap();
+    let windows = steps.last().map(|step| &step["experiment"]["windows"]);
+    let windows = windows.and_then(Value::as_array);
+    windows.cloned().unwrap_or_default()
+}
 
 fn squeezed(record: &Value) -> &Value {
     let steps = record["steps"].as_array().unwrap();
@@ -213,16 +223,7 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
         "http://subject:8090/",
     ];
     let running = place.start(&args);
-    let windows = |run: &Path| {
-        let ran = place.run(&["report", run.to_str().unwrap(), "--format", "json"]);
-        let record = ran.ends_with(0).json();
-        let steps = record["steps"].as_array().unwrap().clone();
-        let last = steps
-            .last()
-            .map(|step| step["experiment"]["windows"].clone());
-        last.and_then(|windows| windows.as_array().cloned())
-            .unwrap_or_default()
-    };
+    let windows = |run: &Path| windows_of(&place, run);
     let restarted = |windows: &[Value]| windows.last().is_some_and(|w| w["restart"] == 1);
     let mut seen = 0;
     for _ in 0..100 {
@@ -287,7 +288,15 @@ fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
         "http://subject:8090/",
     ];
     let running = place.start(&args);
-    thread::sleep(Duration::from_secs(12));
+    let is_squeezing = || {
+        let run = place.runs().pop();
+        run.is_some_and(|run| windows_of(&place, &run).len() >= 5)
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_squeezing() {
+        assert!(Instant::now() < until, "no window ends");
+        thread::sleep(Duration::from_millis(300));
+    }
     running.signal(Signal::STOP);
     thread::sleep(Duration::from_secs(3));
     running.signal(Signal::CONT);

@@ -18,7 +18,7 @@ use wallfinder_probe::sample::Sampler;
 
 use super::hands::Hands;
 use super::padding::Padding;
-use super::{Seen, Source};
+use super::{STOOD_STILL, Seen, Source};
 use crate::{ConductError, StepOrder, quota_of_lanes, start_sampler};
 
 /// The longest an experiment's load lasts, whatever comes.
@@ -73,6 +73,8 @@ pub(super) struct Engine {
     /// From the experiment's zero to the schedule's.
     offset_ns: u64,
     told: Receiver<News>,
+    /// For how long everything did while the lanes were waited for, since that was asked.
+    stood_still: Duration,
     sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
     lanes: Option<JoinHandle<Result<Measured, EngineError>>>,
     intervals: Vec<Interval>,
@@ -132,6 +134,7 @@ impl Engine {
             zero_ns: 0,
             offset_ns: 0,
             told,
+            stood_still: Duration::ZERO,
             sampler,
             lanes: Some(lanes),
             intervals: Vec::new(),
@@ -163,9 +166,17 @@ impl Engine {
 
     /// Takes news until the segment of this number has ended.
     fn hear(&mut self, number: u32) -> Result<Segment, ConductError> {
-        let until = Instant::now() + self.patience;
+        let mut until = Instant::now() + self.patience;
         loop {
-            match self.told.recv_timeout(LOOK_EVERY) {
+            let began = Instant::now();
+            let told = self.told.recv_timeout(LOOK_EVERY);
+            let took = began.elapsed();
+            if took > STOOD_STILL {
+                // The lanes stood still as well, and have as much time as before.
+                until += took;
+                self.stood_still += took;
+            }
+            match told {
                 Ok(News::Segment(segment)) if segment.number == number => return Ok(segment),
                 Ok(News::Interval(interval)) => self.intervals.push(interval),
                 Ok(_) => {}
@@ -247,6 +258,10 @@ impl Source for Engine {
             ..hands.engine_setting()
         });
         Ok(())
+    }
+
+    fn stood_still(&mut self) -> Duration {
+        std::mem::take(&mut self.stood_still)
     }
 
     fn end(&mut self) -> Result<Option<Seen>, ConductError> {

@@ -129,6 +129,10 @@ pub(crate) trait Source {
     fn begin(&mut self, hands: &Hands) -> Result<(), ConductError>;
     /// Ends the window; the load goes on. `None` where the load did not last for all of it.
     fn end(&mut self) -> Result<Option<Seen>, ConductError>;
+    /// For how long everything stood still while the load was waited for, since the last call.
+    fn stood_still(&mut self) -> Duration {
+        Duration::ZERO
+    }
     /// Slices that have ended since the last call.
     fn intervals(&mut self) -> Vec<Interval>;
     /// What its instants count from, in monotonic time.
@@ -447,9 +451,11 @@ impl Conducting<'_> {
             let gaps = self.gaps.len();
             let source = self.source.as_mut().expect("a load is held");
             source.last_for(self.times.each())?;
+            let began = Instant::now();
             self.hands.client_is(source.client_pids())?;
             self.hands.squeeze(condition.squeeze, condition.retained)?;
             source.wash_out(&self.hands)?;
+            self.note_gap(began.elapsed());
             self.pass(self.times.wash_out)?;
             let source = self.source.as_mut().expect("a load is held");
             source.begin(&self.hands)?;
@@ -457,6 +463,8 @@ impl Conducting<'_> {
             self.pass(self.times.window)?;
             let check = self.hands.end_window();
             let seen = self.source().end()?;
+            let waited = self.source().stood_still();
+            self.note_gap(waited);
             let stood_still = self.gaps.len() > gaps;
             if let Some(seen) = seen.filter(|_| !stood_still) {
                 break (seen, check);
@@ -494,6 +502,18 @@ impl Conducting<'_> {
         })
     }
 
+    /// What takes milliseconds took so long until now: notes it, if that was standing still.
+    fn note_gap(&mut self, took: Duration) {
+        if took > STOOD_STILL {
+            let zero_ns = self.source().zero_ns();
+            let now_ns = clock::monotonic_ns();
+            self.gaps.push(Caveat::Gap {
+                gap_ns: took.as_nanos() as u64,
+                at_ns: now_ns.saturating_sub(self.loads.zero_ns.unwrap_or(zero_ns)),
+            });
+        }
+    }
+
     /// Lets time pass; a signal ends it.
     fn pass(&mut self, time: Duration) -> Result<(), ConductError> {
         const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -508,15 +528,7 @@ impl Conducting<'_> {
             }
             let began = Instant::now();
             thread::sleep(left.min(LOOK_EVERY));
-            let gap = began.elapsed();
-            if gap > STOOD_STILL {
-                let zero_ns = self.source().zero_ns();
-                let now_ns = clock::monotonic_ns();
-                self.gaps.push(Caveat::Gap {
-                    gap_ns: gap.as_nanos() as u64,
-                    at_ns: now_ns.saturating_sub(self.loads.zero_ns.unwrap_or(zero_ns)),
-                });
-            }
+            self.note_gap(began.elapsed());
             for interval in self.source().intervals() {
                 self.audience.interval(&interval);
                 self.slices.push(interval);
