@@ -314,10 +314,11 @@ fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
             .any(|ns| (2_500_000_000..4_000_000_000).contains(ns)),
         "{gaps:?}"
     );
-    // Eight hundred a second by the permits' arithmetic, whoever is squeezed.
+    // Eight hundred a second by the permits' arithmetic, whoever is squeezed, and some dozens
+    // more or less in a short window. One that held the three seconds would have fifty.
     for window in step["experiment"]["windows"].as_array().unwrap() {
         let rate = window["throughput"].as_f64().unwrap();
-        assert!((700.0..900.0).contains(&rate), "{window:#}");
+        assert!((400.0..1_200.0).contains(&rate), "{window:#}");
     }
 }
 
