@@ -42,7 +42,7 @@ impl Url {
                 ));
             }
         }
-        let protocol = scheme.strip_suffix('s').unwrap_or(scheme);
+        let protocol = protocol_of(scheme);
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (place, path) = rest.split_at(end);
@@ -87,7 +87,7 @@ impl Url {
 
     /// What is spoken, under TLS or not: `http`, `tcp` or `grpc`.
     pub(crate) fn protocol(&self) -> &str {
-        self.scheme.strip_suffix('s').unwrap_or(&self.scheme)
+        protocol_of(&self.scheme)
     }
 
     /// Whether it is spoken under TLS.
@@ -180,6 +180,11 @@ impl Url {
             tls: None,
         }
     }
+}
+
+/// What a scheme speaks, under TLS or not.
+fn protocol_of(scheme: &str) -> &str {
+    scheme.strip_suffix('s').unwrap_or(scheme)
 }
 
 /// `/package.Service/Method`.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use wallfinder_engine::samples::Outlet;
 use wallfinder_engine::{
     Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
 };
@@ -58,11 +57,7 @@ pub(crate) fn run(
     signals: &Arc<Signals>,
     audience: &mut dyn Audience,
 ) -> Result<Step, ConductError> {
-    let outlet = order.samples.as_ref().map(|_| Outlet::default());
-    let keeping = match (&order.samples, &outlet) {
-        (Some(path), Some(outlet)) => Some(Keeping::start(path, outlet.inlet())?),
-        _ => None,
-    };
+    let keeping = order.samples.as_deref().map(Keeping::start).transpose()?;
     let spec = StepSpec {
         load: order.load.clone(),
         address: order.address,
@@ -71,7 +66,7 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
-        samples: outlet,
+        samples: keeping.as_ref().map(Keeping::outlet),
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: quota_of_lanes(order, environment).is_some(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wallfinder_engine::samples::{Inlet, Sample, class_of};
+use wallfinder_engine::samples::{Inlet, Outlet, Sample, class_of};
 use wallfinder_model::record::Samples;
 use wallfinder_store::{SampleRow, SampleWriter, StoreError};
 use wallfinder_sys::process;
@@ -20,15 +20,16 @@ const FETCH_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Keeping {
     over: Arc<AtomicBool>,
     writing: Option<JoinHandle<Result<SampleWriter, StoreError>>>,
-    inlet: Inlet,
+    outlet: Outlet,
     file: String,
 }
 
 impl Keeping {
-    pub(crate) fn start(path: &Path, inlet: Inlet) -> Result<Keeping, ConductError> {
+    pub(crate) fn start(path: &Path) -> Result<Keeping, ConductError> {
         let writer = SampleWriter::create(path).map_err(kept)?;
         let over = Arc::new(AtomicBool::new(false));
-        let (until, from) = (Arc::clone(&over), inlet.clone());
+        let outlet = Outlet::default();
+        let (until, from) = (Arc::clone(&over), outlet.inlet());
         let writing = thread::Builder::new()
             .name("samples".to_owned())
             .spawn(move || write(writer, &from, &until))
@@ -37,9 +38,14 @@ impl Keeping {
         Ok(Keeping {
             over,
             writing: Some(writing),
-            inlet,
+            outlet,
             file: name.to_string_lossy().into_owned(),
         })
+    }
+
+    /// Where lanes give what is to be kept.
+    pub(crate) fn outlet(&self) -> Outlet {
+        self.outlet.clone()
     }
 
     /// The lanes have ended: packs what there is.
@@ -50,7 +56,7 @@ impl Keeping {
         let writer = writing.join().map_err(panicked)?.map_err(kept)?;
         Ok(Samples {
             rows: writer.pack(&class_of).map_err(kept)?,
-            dropped: self.inlet.dropped(),
+            dropped: self.outlet.inlet().dropped(),
             file: std::mem::take(&mut self.file),
         })
     }

@@ -195,7 +195,7 @@ struct Slot {
 impl Slot {
     /// Its request has ended.
     fn take(&mut self) -> Slot {
-        assert!(self.sent_ns > 0, "a free slot cannot fail");
+        assert!(self.sent_ns > 0, "a free slot has no end");
         std::mem::replace(self, FREE)
     }
 
@@ -638,13 +638,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 told = true;
                 match outcome {
                     Outcome::Answered(answer) => {
-                        let slot = &mut self.slots[first_slot + answer.slot as usize];
-                        let done = std::mem::replace(slot, FREE);
+                        let done = self.slots[first_slot + answer.slot as usize].take();
                         let (counters, report) = (&mut self.counters, &mut self.report);
                         let failed = count_answer(counters, report, &done, &answer, now);
-                        if let Some(samples) = &mut self.samples {
-                            samples.push(of_answer(&done, failed, &answer, now));
-                        }
+                        keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
                             self.pauses.push_back((now + self.pause_ns, conn));
@@ -659,9 +656,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     Outcome::Failed { slot, error } => {
                         let done = self.slots[first_slot + slot as usize].take();
                         let class = Class::Wire(error);
-                        if let Some(samples) = &mut self.samples {
-                            samples.push(done.sample(Some(class), now));
-                        }
+                        keep(&mut self.samples, || done.sample(Some(class), now));
                         self.counters.failed[class.index()] += 1;
                         self.counters.in_flight -= 1;
                         connection.in_flight -= 1;
@@ -777,13 +772,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Some(Outcome::Answered(answer)) => {
                 self.advance(now);
                 let first_slot = conn as usize * self.depth as usize;
-                let slot = &mut self.slots[first_slot + answer.slot as usize];
-                let done = std::mem::replace(slot, FREE);
+                let done = self.slots[first_slot + answer.slot as usize].take();
                 let (counters, report) = (&mut self.counters, &mut self.report);
                 let failed = count_answer(counters, report, &done, &answer, now);
-                if let Some(samples) = &mut self.samples {
-                    samples.push(of_answer(&done, failed, &answer, now));
-                }
+                keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
                 self.connections[conn as usize].after_answer(now);
                 if self.pause_ns > 0 {
                     self.pauses.push_back((now + self.pause_ns, conn));
@@ -872,9 +864,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Some(slot) => {
                 let at = conn as usize * self.depth as usize + slot as usize;
                 let done = self.slots[at].take();
-                if let Some(samples) = &mut self.samples {
-                    samples.push(done.sample(Some(class), now));
-                }
+                keep(&mut self.samples, || done.sample(Some(class), now));
                 self.counters.failed[class.index()] += 1;
                 self.counters.in_flight -= 1;
                 self.connections[conn as usize].in_flight -= 1;
@@ -897,9 +887,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         for slot in &mut self.slots[first..first + self.depth as usize] {
             if slot.sent_ns > 0 {
                 let done = slot.take();
-                if let Some(samples) = &mut self.samples {
-                    samples.push(done.sample(Some(class), now));
-                }
+                keep(&mut self.samples, || done.sample(Some(class), now));
                 lost += 1;
             }
         }
@@ -1088,9 +1076,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 // Its deadline passed before a connection was free.
                 self.take_due();
                 let class = Class::Other(Failure::TimeoutTotal);
-                if let Some(samples) = &mut self.samples {
-                    samples.push(Sample::new(due_ns, now, Some(class)));
-                }
+                keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
                 self.counters.failed[class.index()] += 1;
                 continue;
             }
@@ -1253,9 +1239,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 return;
             }
             let done = at.take();
-            if let Some(samples) = &mut self.samples {
-                samples.push(done.sample(Some(class), now));
-            }
+            keep(&mut self.samples, || done.sample(Some(class), now));
             connection.in_flight -= 1;
             let outcome = connection.wire.poll_outcome();
             self.advance(now);
@@ -1334,6 +1318,14 @@ fn connect_class(errno: Errno) -> Failure {
     }
 }
 
+/// Keeps a request that has ended, where requests are kept.
+#[inline]
+fn keep(samples: &mut Option<Sink>, sample: impl FnOnce() -> Sample) {
+    if let Some(samples) = samples {
+        samples.push(sample());
+    }
+}
+
 /// An answer as a sample.
 #[inline]
 fn of_answer(done: &Slot, failed: Option<Class>, answer: &Answer, now: u64) -> Sample {
@@ -1356,7 +1348,6 @@ fn count_answer(
     answer: &Answer,
     now: u64,
 ) -> Option<Class> {
-    assert!(slot.sent_ns > 0, "an answer to no request");
     counters.in_flight -= 1;
     if answer.status != Answer::NO_STATUS {
         let status = usize::from(answer.status);

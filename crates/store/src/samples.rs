@@ -20,13 +20,13 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::ColumnReader;
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
@@ -216,39 +216,35 @@ fn write_group<W: Write + Send>(
         |row| row.service_ns,
         |row| row.first_byte_ns,
     ];
-    let missing = || ParquetError::General("the schema has fewer columns".into());
     for get in longs {
-        let values: Vec<i64> = rows.iter().map(get).collect();
-        let mut column = group.next_column()?.ok_or_else(missing)?;
-        column
-            .typed::<Int64Type>()
-            .write_batch(&values, None, None)?;
-        column.close()?;
+        write_column::<Int64Type, W>(&mut group, rows, get)?;
     }
     let shorts: [fn(&SampleRow) -> i32; 2] = [
         |row| i32::try_from(row.bytes).unwrap_or(i32::MAX),
         |row| i32::from(row.status),
     ];
     for get in shorts {
-        let values: Vec<i32> = rows.iter().map(get).collect();
-        let mut column = group.next_column()?.ok_or_else(missing)?;
-        column
-            .typed::<Int32Type>()
-            .write_batch(&values, None, None)?;
-        column.close()?;
+        write_column::<Int32Type, W>(&mut group, rows, get)?;
     }
-    let text = |row: &SampleRow| match row.failed {
+    write_column::<ByteArrayType, W>(&mut group, rows, |row| match row.failed {
         0 => ByteArray::from(""),
         class => ByteArray::from(name(class)),
-    };
-    let values: Vec<ByteArray> = rows.iter().map(text).collect();
-    let mut column = group.next_column()?.ok_or_else(missing)?;
-    column
-        .typed::<ByteArrayType>()
-        .write_batch(&values, None, None)?;
-    column.close()?;
+    })?;
     group.close()?;
     Ok(())
+}
+
+/// The next column of a group.
+fn write_column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[SampleRow],
+    get: impl Fn(&SampleRow) -> T::T,
+) -> Result<(), ParquetError> {
+    let values: Vec<T::T> = rows.iter().map(get).collect();
+    let missing = || ParquetError::General("the schema has fewer columns".into());
+    let mut column = group.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(&values, None, None)?;
+    column.close()
 }
 
 /// A clock that samples can be read by.

@@ -9,6 +9,7 @@ use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop, Target};
 use wallfinder_stage::driver::DriverSpec;
+use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
@@ -300,10 +301,11 @@ pub(crate) struct Question {
 }
 
 /// What is asked of a target, as far as it is known before there is a server.
-pub(crate) enum Asked {
-    Known(Exchange),
-    /// Only the server can say how its messages are encoded.
-    ByReflection,
+pub(crate) struct Asked {
+    /// `None`: only the server can say how its messages are encoded.
+    request: Option<Exchange>,
+    /// `None`: there is no TLS, or a subject may still write the certificate to believe it by.
+    client: Option<Client>,
 }
 
 impl Asked {
@@ -316,12 +318,16 @@ impl Asked {
         stand: &Stand,
     ) -> Result<Question, Failed> {
         let address = stand.server.address;
-        let secured = tls::client(flags, url)?
+        let client = match self.client {
+            Some(client) => Some(client),
+            None => tls::client(flags, url)?,
+        };
+        let secured = client
             .map(|client| tls::greet(client, address, flags, url))
             .transpose()?;
-        let request = match self {
-            Asked::Known(exchange) => exchange,
-            Asked::ByReflection => {
+        let request = match self.request {
+            Some(request) => request,
+            None => {
                 let source = Source::Server {
                     address,
                     tls: secured.as_ref().map(|secured| secured.client.clone()),
@@ -338,20 +344,21 @@ impl Asked {
 /// What is asked, in the protocol that the URL names. Encoded once here as well, so that
 /// what cannot be sent is refused before anything is started.
 pub(crate) fn ask(flags: &TargetFlags, url: &Url) -> Result<Asked, Failed> {
-    if !url.is_secure() || flags.subject.is_none() {
-        // A subject may write the certificate that it is to be believed by.
-        tls::client(flags, url)?;
-    }
-    let exchange = match url.protocol() {
-        "tcp" => Exchange::Framed(framed_request(flags)?),
-        "grpc" => match grpc_source(flags)? {
-            Some(source) => Exchange::Grpc(grpc_request(flags, url, &source)?),
-            None => return Ok(Asked::ByReflection),
-        },
-        _ if flags.http2 => Exchange::Http2(http_request(flags, url)?),
-        _ => Exchange::Http1(http_request(flags, url)?),
+    let may_come_later = url.is_secure() && flags.subject.is_some();
+    let client = match may_come_later {
+        true => None,
+        false => tls::client(flags, url)?,
     };
-    checked(exchange, flags).map(Asked::Known)
+    let request = match url.protocol() {
+        "tcp" => Some(Exchange::Framed(framed_request(flags)?)),
+        "grpc" => grpc_source(flags)?
+            .map(|source| grpc_request(flags, url, &source).map(Exchange::Grpc))
+            .transpose()?,
+        _ if flags.http2 => Some(Exchange::Http2(http_request(flags, url)?)),
+        _ => Some(Exchange::Http1(http_request(flags, url)?)),
+    };
+    let request = request.map(|request| checked(request, flags)).transpose()?;
+    Ok(Asked { request, client })
 }
 
 fn checked(exchange: Exchange, flags: &TargetFlags) -> Result<Exchange, Failed> {

@@ -133,10 +133,6 @@ enum Read {
 }
 
 impl<W: Wire> Tls<W> {
-    fn begin(&mut self, shared: &Shared<W::Shared>) -> &mut UnbufferedClientConnection {
-        self.session.get_or_insert_with(|| shared.client.begin())
-    }
-
     /// Reads records, and lets the wire inside take what they carry, up to its first outcome.
     fn read(&mut self, shared: &mut Shared<W::Shared>) -> Result<Read, rustls::Error> {
         let Tls {
@@ -195,20 +191,12 @@ impl<W: Wire> Tls<W> {
         shared.fault.get_or_insert_with(|| error.to_string());
         // The library has an alert to send, if it was not the peer who sent one. It is asked
         // for nothing else any more: what broke it would be read again.
-        while let Some(session) = self
-            .session
-            .as_mut()
-            .filter(|session| session.wants_write())
-        {
-            let incoming = &mut self.incoming[self.unread..];
-            match session.process_tls_records(incoming).state {
-                Ok(ConnectionState::EncodeTlsData(data)) => {
-                    if encode(data, &mut self.outgoing).is_err() {
-                        break;
-                    }
-                }
-                _ => break,
-            }
+        if let Some(session) = &mut self.session {
+            collect(
+                session,
+                &mut self.incoming[self.unread..],
+                &mut self.outgoing,
+            );
         }
         self.told = Some(Outcome::Broken {
             slot: self.wire.answering(),
@@ -256,6 +244,19 @@ impl Handshakes {
         match kind {
             Some(rustls::HandshakeKind::Resumed) => self.resumed += 1,
             _ => self.full += 1,
+        }
+    }
+}
+
+/// Appends everything that the library wants to send before it is given anything to read.
+fn collect(session: &mut UnbufferedClientConnection, incoming: &mut [u8], outgoing: &mut Vec<u8>) {
+    while session.wants_write() {
+        let Ok(ConnectionState::EncodeTlsData(data)) = session.process_tls_records(incoming).state
+        else {
+            return;
+        };
+        if encode(data, outgoing).is_err() {
+            return;
         }
     }
 }
@@ -353,20 +354,8 @@ impl<W: Wire> Wire for Tls<W> {
 
     fn write(&mut self, shared: &Self::Shared, into: &mut [u8]) -> usize {
         if self.session.is_none() {
-            let session = self.begin(shared);
-            let mut first = Vec::new();
-            while let Ok(state) = session.process_tls_records(&mut []).state {
-                match state {
-                    ConnectionState::EncodeTlsData(data) => {
-                        if encode(data, &mut first).is_err() {
-                            break;
-                        }
-                    }
-                    ConnectionState::TransmitTlsData(data) => data.done(),
-                    _ => break,
-                }
-            }
-            self.outgoing.append(&mut first);
+            let session = self.session.insert(shared.client.begin());
+            collect(session, &mut [], &mut self.outgoing);
         }
         let mut len = self.outgoing.len();
         into[..len].copy_from_slice(&self.outgoing);

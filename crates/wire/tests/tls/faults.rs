@@ -50,8 +50,7 @@ fn row_32_a_certificate_that_is_not_good_breaks_the_handshake_and_the_peer_is_to
     let (authority, other) = (Authority::new(), Authority::new());
     let config = server(&other.signs("server.test"), None);
     let mut shared = shared(&authority.believer("server.test"), 1);
-    let mut pair = Pair::new(&shared, &config, 1_000);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 1_000);
     assert_eq!(broken(&pair.outcomes[0]), WireError::TlsHandshake);
     let fault = shared.fault().unwrap();
     assert!(fault.contains("UnknownIssuer"), "{fault}");
@@ -64,8 +63,7 @@ fn row_32_records_that_do_not_decrypt_break_the_connection() {
     let authority = Authority::new();
     let config = server(&authority.signs("server.test"), None);
     let mut shared = shared(&authority.believer("server.test"), 2);
-    let mut pair = Pair::new(&shared, &config, 1_000);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 1_000);
     pair.wire.issue(&shared);
     pair.sends(&shared);
     let mut record = vec![23, 3, 3, 0, 40];
@@ -80,8 +78,7 @@ fn row_33_an_answer_that_ends_with_the_stream_needs_a_word_that_it_ended() {
     let config = server(&authority.signs("server.test"), None);
     for says_so in [true, false] {
         let mut shared = shared(&authority.believer("server.test"), 1);
-        let mut pair = Pair::new(&shared, &config, 11);
-        pair.settle(&mut shared);
+        let mut pair = Pair::settled(&mut shared, &config, 11);
         let slot = pair.wire.issue(&shared);
         pair.settle(&mut shared);
         pair.answers(
@@ -116,8 +113,7 @@ fn row_34_a_flood_of_key_updates_is_bounded() {
     let authority = Authority::new();
     let config = server(&authority.signs("server.test"), None);
     let mut shared = shared(&authority.believer("server.test"), 1);
-    let mut pair = Pair::new(&shared, &config, 1_000);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 1_000);
     for _ in 0..1_000 {
         if pair.server.refresh_traffic_keys().is_err() {
             break;
@@ -138,8 +134,7 @@ fn row_34_a_giant_chain_is_bounded() {
     identity.chain.extend(vec![filler; 500]);
     let config = server(&identity, None);
     let mut shared = shared(&authority.believer("server.test"), 1);
-    let mut pair = Pair::new(&shared, &config, 4_000);
-    pair.settle(&mut shared);
+    let pair = Pair::settled(&mut shared, &config, 4_000);
     assert_eq!(broken(&pair.outcomes[0]), WireError::TlsHandshake);
 }
 
@@ -150,8 +145,7 @@ fn row_34_a_flood_of_tickets_costs_nothing_but_their_bytes() {
     config.send_tls13_tickets = 2_000;
     let config = std::sync::Arc::new(config);
     let mut shared = shared(&authority.believer("server.test"), 1);
-    let mut pair = Pair::new(&shared, &config, 1_000);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 1_000);
     pair.wire.issue(&shared);
     pair.settle(&mut shared);
     pair.answers(&mut shared, &[ANSWER]);

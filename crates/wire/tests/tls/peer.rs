@@ -69,6 +69,17 @@ impl Pair {
         }
     }
 
+    /// One whose handshake is over, however it ended.
+    pub(crate) fn settled(
+        shared: &mut HttpShared,
+        server: &Arc<ServerConfig>,
+        split: usize,
+    ) -> Pair {
+        let mut pair = Pair::new(shared, server, split);
+        pair.settle(shared);
+        pair
+    }
+
     /// Sends what the client has to send; whether there was anything.
     pub(crate) fn sends(&mut self, shared: &HttpShared) -> bool {
         let mut sent = false;

@@ -55,8 +55,7 @@ fn long_bodies_both_ways_are_cut_into_records() {
     let authority = Authority::new();
     let config = server(&authority.signs("server.test"), None);
     let mut shared = shared(&authority.believer("server.test"), 100);
-    let mut pair = Pair::new(&shared, &config, 4_000);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 4_000);
     for _ in 0..100 {
         pair.wire.issue(&shared);
     }
@@ -81,8 +80,7 @@ fn what_was_agreed_on_is_resumed_unless_it_should_not_be() {
         options.resumes = resumes;
         let mut shared = shared(&options, 1);
         for _ in 0..4 {
-            let mut pair = Pair::new(&shared, &config, 1_000);
-            pair.settle(&mut shared);
+            let mut pair = Pair::settled(&mut shared, &config, 1_000);
             pair.wire.issue(&shared);
             pair.settle(&mut shared);
             pair.answers(&mut shared, &[ANSWER]);
@@ -98,8 +96,7 @@ fn a_connection_that_is_reset_begins_anew() {
     let authority = Authority::new();
     let config = server(&authority.signs("server.test"), None);
     let mut shared = shared(&authority.believer("server.test"), 1);
-    let mut pair = Pair::new(&shared, &config, 100);
-    pair.settle(&mut shared);
+    let mut pair = Pair::settled(&mut shared, &config, 100);
     pair.wire.issue(&shared);
     pair.sends(&shared);
     let mut wire = pair.wire;
@@ -124,8 +121,7 @@ fn groups_are_those_that_were_asked_for() {
         let mut options = authority.believer("server.test");
         options.groups = vec![name.to_owned()];
         let mut shared = shared(&options, 1);
-        let mut pair = Pair::new(&shared, &config, 1_000);
-        pair.settle(&mut shared);
+        let pair = Pair::settled(&mut shared, &config, 1_000);
         let group = pair.server.negotiated_key_exchange_group().unwrap();
         assert_eq!(format!("{:?}", group.name()), shown);
     }
