@@ -55,7 +55,8 @@ struct Bench {
     /// Two rounds of a second: shows that all works, and decides nothing.
     #[arg(long)]
     quick: bool,
-    /// How often a turn is taken again while others use more than 4 % of the processors.
+    /// How often a turn is taken again while others use more than 4 % of the processors, or
+    /// while the open loop's processor is away too often.
     #[arg(long, default_value_t = 3)]
     patience: usize,
     /// How many seconds a turn may wait for others to pause.
@@ -169,6 +170,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
         all.aims.extend(outcomes);
     }
     let size = open_loop::Size {
+        patience: size.patience,
         seconds: if bench.quick { 1.0 } else { 30.0 },
         connections: 10_000,
     };

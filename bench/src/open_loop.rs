@@ -23,6 +23,8 @@ use crate::subject::Subject;
 pub struct Size {
     /// Seconds of the open loop.
     pub seconds: f64,
+    /// How often a turn of the open loop is taken again where the processor is not quiet.
+    pub patience: usize,
     /// Connections of the check of memory.
     pub connections: u32,
 }
@@ -54,33 +56,48 @@ impl Check {
     }
 }
 
-/// Rate and punctuality at half of the ceiling.
+/// The processor is quiet enough to be punctual on: away for at most half of what a request
+/// may be late, since what falls due in a gap is late together with as much again while the
+/// lane catches up.
+const QUIET_SHARE: f64 = 0.0005;
+
+/// Rate and punctuality at half of the ceiling, on a machine as idle as it gets: a turn
+/// is taken again while the processor itself was away too much before and after it, and the
+/// quietest turn counts. Turns are chosen by the processor, never by what the engine did.
 pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Check>, String> {
     // Enough that a server that pauses for some milliseconds leaves some free.
-    let flags = ["-c", "500"];
+    let flags = ["-c", "1000"];
     let closed = engine(tools, subject, &flags, 2.0)?;
     let ceiling = closed.answered as f64 / closed.seconds;
     let asked = (ceiling / 2.0).round();
     let rate = asked.to_string();
     let flags = [&flags[..], &["-R", &rate, "--warmup", "0.5"]].concat();
-    let before = clock(tools, subject, size.seconds / 3.0)?;
-    let open = engine(tools, subject, &flags, size.seconds)?;
-    let after = clock(tools, subject, size.seconds / 3.0)?;
-    let achieved = open.answered as f64 / open.seconds;
-    let (on_time, sent) = open.on_time.unwrap_or((0, 0));
-    // Requests that found no connection free were late as well, and are in `scheduled`.
-    let late_share = 1.0 - on_time as f64 / open.scheduled.max(1) as f64;
-    let floor = (before.late_share + after.late_share) / 2.0;
+    let mut turns: Vec<Turn> = Vec::new();
+    for _ in 0..=size.patience {
+        let turn = Turn::take(tools, subject, &flags, size.seconds)?;
+        turns.push(turn);
+        if turns.last().is_some_and(|turn| turn.away() <= QUIET_SHARE) {
+            break;
+        }
+    }
+    let all: Vec<String> = turns.iter().map(Turn::shown).collect();
+    let quietest = turns
+        .iter()
+        .min_by(|a, b| a.away().total_cmp(&b.away()))
+        .ok_or("no turn was taken")?;
+    let achieved = quietest.open.answered as f64 / quietest.open.seconds;
+    let (_, sent) = quietest.open.on_time.unwrap_or((0, 0));
     Ok(vec![
         Check::new(
             "the processor itself: away for more than 250 µs, in %",
-            floor * 100.0,
-            0.1,
+            quietest.away() * 100.0,
+            QUIET_SHARE * 100.0,
             format!(
-                "a loop that reads the clock misses so many instants, {:.4} % before and {:.4} % after; longest gap {:.0} µs",
-                before.late_share * 100.0,
-                after.late_share * 100.0,
-                before.longest_us.max(after.longest_us)
+                "a loop that reads the clock misses so many instants, {:.4} % before and {:.4} % after; longest gap {:.0} µs; turns taken (away, late, in %): {}",
+                quietest.before.late_share * 100.0,
+                quietest.after.late_share * 100.0,
+                quietest.before.longest_us.max(quietest.after.longest_us),
+                all.join("; ")
             ),
         ),
         Check::new(
@@ -89,20 +106,58 @@ pub fn open_loop(tools: &Tools, subject: &Subject, size: Size) -> Result<Vec<Che
             0.5,
             format!(
                 "asked {asked:.0}/s (half of {ceiling:.0}), achieved {achieved:.1}/s over {:.1} s, {} failed",
-                open.seconds, open.failed
+                quietest.open.seconds, quietest.open.failed
             ),
         ),
         Check::new(
             "open loop: sent later than 250 µs, in %",
-            late_share.max(0.0) * 100.0,
+            quietest.late() * 100.0,
             0.1,
             format!(
-                "{on_time} of {} on time; {sent} found a connection free; 99.9 % of those within {:.0} µs",
-                open.scheduled,
-                open.lateness_p999_us.unwrap_or(f64::NAN)
+                "of {} scheduled; {sent} found a connection free; 99.9 % of those within {:.0} µs",
+                quietest.open.scheduled,
+                quietest.open.lateness_p999_us.unwrap_or(f64::NAN)
             ),
         ),
     ])
+}
+
+/// One load, between two readings of what its processor allows.
+struct Turn {
+    before: Gaps,
+    open: Done,
+    after: Gaps,
+}
+
+impl Turn {
+    fn take(
+        tools: &Tools,
+        subject: &Subject,
+        flags: &[&str],
+        seconds: f64,
+    ) -> Result<Turn, String> {
+        Ok(Turn {
+            before: clock(tools, subject, seconds / 3.0)?,
+            open: engine(tools, subject, flags, seconds)?,
+            after: clock(tools, subject, seconds / 3.0)?,
+        })
+    }
+
+    /// Share of the time in which nobody could have been punctual.
+    fn away(&self) -> f64 {
+        (self.before.late_share + self.after.late_share) / 2.0
+    }
+
+    /// Share of the requests that were sent too late. Those that found no connection free
+    /// were late as well, and are in `scheduled`.
+    fn late(&self) -> f64 {
+        let (on_time, _) = self.open.on_time.unwrap_or((0, 0));
+        (1.0 - on_time as f64 / self.open.scheduled.max(1) as f64).max(0.0)
+    }
+
+    fn shown(&self) -> String {
+        format!("{:.3}, {:.3}", self.away() * 100.0, self.late() * 100.0)
+    }
 }
 
 /// Memory with many connections, against that with few.
