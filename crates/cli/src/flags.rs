@@ -323,7 +323,8 @@ pub(crate) struct RunFlags {
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
 
-    /// Stop after this many requests; -d is then the longest it may take.
+    /// Stop after this many requests, counted from the end of --warmup, which is then none
+    /// unless it is given; -d is the longest it may take.
     #[arg(short = 'n', long, value_parser = units::parse_count)]
     pub(crate) requests: Option<u64>,
 

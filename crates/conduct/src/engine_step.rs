@@ -148,6 +148,8 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
             .collect(),
         verdict: None,
         experiment: None,
+        cell: None,
+        fairness: None,
         series: Vec::new(),
     }
 }
@@ -191,6 +193,7 @@ fn fill(
     step.counts = measured.counts;
     step.throughput = measured.throughput;
     step.in_flight_mean = measured.in_flight_mean;
+    step.fairness = measured.fairness;
     step.latency = measured.latency;
     step.service = measured.service;
     step.first_byte = measured.first_byte;

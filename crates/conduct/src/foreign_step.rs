@@ -332,6 +332,7 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
         ..Counts::default()
     };
     step.counts.scheduled = answered + step.counts.failed_total();
+    step.fairness = report.fairness;
     if let Some(latency) = &report.latency {
         if let Some(resolution_ns) = latency.resolution_ns {
             step.caveats.push(Caveat::Note {

@@ -99,6 +99,13 @@ pub struct LanePlan {
     pub seed: u64,
 }
 
+impl LanePlan {
+    /// The count of a load that is counted from its first request: one without a warm-up.
+    fn requests_from_the_start(&self) -> Option<u64> {
+        self.requests.filter(|_| self.load.warmup.0 == 0)
+    }
+}
+
 /// A lane's part of a whole that is shared among lanes as evenly as it can be.
 pub(crate) fn part(whole: u64, lanes: u32, lane: u32) -> u64 {
     let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
@@ -116,6 +123,36 @@ pub struct LaneEnd {
     pub speaks_otherwise: bool,
     /// Oldest request in flight when the window closed, as its age.
     pub oldest_in_flight_ns: u64,
+    /// How the answers of the window fell to its connections; `None` where some were spare.
+    pub shares: Option<Shares>,
+}
+
+/// How answers were shared out, as Jain's index needs it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shares {
+    connections: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Shares {
+    fn of(answers: impl Iterator<Item = u64>) -> Shares {
+        answers.fold(Shares::default(), |shares, answers| Shares {
+            connections: shares.connections + 1.0,
+            sum: shares.sum + answers as f64,
+            squares: shares.squares + (answers as f64).powi(2),
+        })
+    }
+
+    /// Jain's index over several lanes: 1 where all connections had as many answers, 1/n where
+    /// one of n had them all. `None` below two connections, or without an answer.
+    pub fn fairness(lanes: &[Shares]) -> Option<f64> {
+        let sum = |of: fn(&Shares) -> f64| lanes.iter().map(of).sum::<f64>();
+        let connections = sum(|shares| shares.connections);
+        let squares = sum(|shares| shares.squares);
+        let fair = sum(|shares| shares.sum).powi(2) / (connections * squares);
+        (connections >= 2.0 && squares > 0.0).then_some(fair)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +197,8 @@ struct Connection<W> {
     connecting_since_ns: u64,
     /// Answers on this connection since it opened.
     answered: u64,
+    /// Answers in the window, whether it was opened anew meanwhile or not.
+    window_answers: u64,
     /// Attempts in a row that brought no answer.
     failures_in_a_row: u32,
     /// Whether the first attempt has ended.
@@ -171,6 +210,7 @@ impl<W> Connection<W> {
     fn after_answer(&mut self, now: u64) {
         self.in_flight -= 1;
         self.answered += 1;
+        self.window_answers += 1;
         self.last_done_ns = now;
     }
 
@@ -342,7 +382,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             plan.lane,
             plan.lanes,
             plan.seed,
-            plan.requests,
+            plan.requests_from_the_start(),
         );
         let closed = schedule.is_none();
         let connections = (0..count)
@@ -358,6 +398,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 last_done_ns: 0,
                 connecting_since_ns: 0,
                 answered: 0,
+                window_answers: 0,
                 failures_in_a_row: 0,
                 tried: false,
             })
@@ -382,7 +423,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             schedule,
             free: VecDeque::with_capacity(count),
             backlogged: false,
-            budget: plan.requests.unwrap_or(u64::MAX),
+            budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
             report: Report::new(),
             counters: Counters::default(),
             area_at_ns: 0,
@@ -474,6 +515,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let now = clock::monotonic_ns();
             if !opened && now >= open_ns {
                 opened = true;
+                self.count_from(now - zero_ns);
+                for connection in &mut self.connections {
+                    connection.window_answers = 0;
+                }
                 self.publish(now, zero_ns, Some(Edge::Open));
                 if let Some(samples) = &mut self.samples {
                     samples.open(zero_ns);
@@ -484,6 +529,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.closing = true;
                 self.batching = Batching::ONE_BY_ONE;
                 self.end.oldest_in_flight_ns = self.oldest_age_ns(now);
+                self.end.shares = self.shares();
                 self.publish(now, zero_ns, Some(Edge::Close));
                 if let Some(samples) = &mut self.samples {
                     samples.close();
@@ -558,6 +604,20 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
     }
 
+    /// After a warm-up, a counted load is counted from here: its requests are those whose
+    /// answers fall into the window, and in an open loop those that are due in it.
+    fn count_from(&mut self, elapsed_ns: u64) {
+        let Some(requests) = self.plan.requests.filter(|_| self.plan.load.warmup.0 > 0) else {
+            return;
+        };
+        self.budget = requests.saturating_sub(self.counters.in_flight);
+        if let (Some(schedule), Some(due)) = (&mut self.schedule, &mut self.due_count) {
+            let limit = due.take_until(elapsed_ns).saturating_add(requests);
+            due.set_limit(limit);
+            schedule.set_limit(limit);
+        }
+    }
+
     /// Whether a counted load has had all of its answers.
     fn finished(&self) -> bool {
         let over = match &self.schedule {
@@ -565,6 +625,14 @@ impl<W: Wire, I: Io> Lane<W, I> {
             None => self.budget == 0,
         };
         over && self.counters.in_flight == 0
+    }
+
+    fn shares(&self) -> Option<Shares> {
+        let answers = self
+            .connections
+            .iter()
+            .map(|connection| connection.window_answers);
+        (self.plan.spare == 0).then(|| Shares::of(answers))
     }
 
     fn oldest_age_ns(&self, now: u64) -> u64 {

@@ -21,7 +21,7 @@ use wallfinder_wire::{Exchange, Wire, grpc};
 
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
-use crate::lane::{Lane, LaneEnd, LanePlan, Signals, part};
+use crate::lane::{Lane, LaneEnd, LanePlan, Shares, Signals, part};
 use crate::levers::Segment;
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
@@ -113,6 +113,8 @@ pub struct Measured {
     pub throughput: f64,
     /// Mean requests in flight.
     pub in_flight_mean: f64,
+    /// Jain's index of the window's answers over connections, where there are several.
+    pub fairness: Option<f64>,
     /// From the intended instant to the last byte.
     pub latency: Option<record::Histogram>,
     /// From sending to the last byte.
@@ -906,6 +908,7 @@ fn measured<I: Io>(
         counts,
         throughput,
         in_flight_mean,
+        fairness: fairness(ends),
         latency: collector.latency.to_record(),
         service: collector.service.to_record(),
         first_byte: collector.first_byte.to_record(),
@@ -920,6 +923,11 @@ fn measured<I: Io>(
             .max()
             .unwrap_or(0),
     }
+}
+
+fn fairness(ends: &[LaneEnd]) -> Option<f64> {
+    let shares: Option<Vec<Shares>> = ends.iter().map(|end| end.shares).collect();
+    Shares::fairness(&shares?)
 }
 
 fn sockets_summary(ends: &[LaneEnd]) -> Option<SocketsSummary> {

@@ -119,6 +119,14 @@ impl Schedule {
         };
     }
 
+    /// Ends after so many arrivals, counted from the first.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+        if self.taken >= limit {
+            self.next_ns = None;
+        }
+    }
+
     /// Arrivals taken so far.
     pub fn taken(&self) -> u64 {
         self.taken

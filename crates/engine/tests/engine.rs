@@ -130,6 +130,40 @@ fn a_counted_load_makes_exactly_as_many_requests() {
 }
 
 #[test]
+fn after_a_warm_up_a_counted_load_is_counted_from_its_end() {
+    let server = null_server();
+    for arrival in [
+        Arrival::Closed { think: Nanos(0) },
+        Arrival::Constant {
+            rate: Rate(20_000.0),
+        },
+    ] {
+        let mut spec = spec(server.address(), 4, 3);
+        spec.load.lanes = 2;
+        spec.load.arrival = arrival;
+        spec.load.warmup = Nanos::from_millis(100);
+        spec.load.stop = Stop {
+            after: Nanos::from_secs(20),
+            requests: Some(1_001),
+        };
+        let open = spec.load.arrival.is_open();
+        with_both(spec, |measured| {
+            let counts = &measured.counts;
+            // A closed loop's are those that are answered, an open loop's those that are due.
+            let counted = if open {
+                counts.scheduled
+            } else {
+                counts.answered
+            };
+            assert_eq!(counted, 1_001, "{counts:?}");
+            assert_eq!(counts.in_flight_end, 0);
+            let seen: u64 = measured.intervals.iter().map(|slice| slice.answered).sum();
+            assert!(seen > 1_001, "the warm-up made none: {seen}");
+        });
+    }
+}
+
+#[test]
 fn an_open_loop_keeps_its_rate() {
     let server = null_server();
     for arrival in [
@@ -181,6 +215,34 @@ fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
             service_ms < 100,
             "p99 of the service time is {service_ms} ms"
         );
+    });
+}
+
+#[test]
+fn fairness_is_one_where_all_have_as_many_and_less_where_one_is_slow() {
+    let server = null_server();
+    let even = spec(server.address(), 8, 1);
+    with_both(even, |measured| {
+        let fairness = measured.fairness.expect("eight connections");
+        assert!(fairness > 0.9 && fairness <= 1.0, "{fairness}");
+    });
+    // The first connection is answered at once, the second after 20 ms.
+    let address = scripted(|number, mut stream| {
+        while read_request(&mut stream) {
+            if number % 2 == 1 {
+                thread::sleep(Duration::from_millis(20));
+            }
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    with_both(spec(address, 2, 1), |measured| {
+        let fairness = measured.fairness.expect("two connections");
+        assert!((0.5..0.6).contains(&fairness), "{fairness}");
+    });
+    with_both(spec(server.address(), 1, 1), |measured| {
+        assert_eq!(measured.fairness, None);
     });
 }
 

@@ -111,6 +111,8 @@ pub(crate) fn a_step() -> DoubleStep {
         }],
         verdict: None,
         experiment: None,
+        cell: None,
+        fairness: None,
         series: Vec::new(),
     };
     DoubleStep { step }

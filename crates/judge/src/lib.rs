@@ -10,6 +10,7 @@
 //!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘
 //!  Step with an Experiment ─► proof::prove, proof::next (what to run), proof::what_if
 //!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
+//!  the same cells, several times over ─► rounds
 //! ```
 //!
 //! [`observed`] names walls from telemetry and never says proved; [`proof`] judges windows in
@@ -33,6 +34,7 @@ pub mod observed;
 pub mod proof;
 pub mod ramp;
 pub mod require;
+pub mod rounds;
 pub mod samples;
 pub mod steady;
 mod student;

@@ -164,6 +164,6 @@ impl Arrival {
 pub struct Stop {
     /// Length of the measured window; with a count, the longest it may take.
     pub after: Nanos,
-    /// Requests to be made in all, warm-up included.
+    /// Requests to be made in all lanes: after the warm-up, if there is one.
     pub requests: Option<u64>,
 }

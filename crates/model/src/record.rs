@@ -71,6 +71,10 @@ pub struct Step {
     pub throughput: f64,
     /// Mean requests in flight over the window, counted and not inferred.
     pub in_flight_mean: f64,
+    /// Jain's index of good answers over connections (over its clients, where Go's echo
+    /// clients tell): 1 where all had as many, 1/n where one of n had them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
     /// From the intended instant to the last byte.
     pub latency: Option<Histogram>,
     /// From the first byte handed to the socket to the last byte received.
@@ -91,6 +95,9 @@ pub struct Step {
     /// Where its requests are kept one by one, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
+    /// Its place in a study's table, where the study sends messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
     /// Doubts that were met while measuring; those of the judge stand in the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
@@ -103,6 +110,24 @@ pub struct Step {
     #[serde(skip)]
     #[schemars(skip)]
     pub series: Vec<Sample>,
+}
+
+/// The place of a step in a study's table: the same cell may be run in several rounds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Id of the study's group.
+    pub group: String,
+    /// The study's name for what drives it.
+    pub driver: String,
+    /// Bytes of data in each request.
+    pub payload: u32,
+    /// Clients with one request at a time each.
+    pub clients: u32,
+    /// Which repetition, from 1.
+    pub round: u32,
+    /// Whether its group is to be compared with others.
+    #[serde(default)]
+    pub rival: bool,
 }
 
 /// Every request that ended in the window of a step, one by one.

@@ -17,6 +17,7 @@ mod view;
 use minijinja::{AutoEscape, Environment, Value, context};
 use wallfinder_model::{Record, Wall};
 
+use crate::cells;
 use crate::look::clean;
 
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
@@ -39,8 +40,12 @@ pub fn render(record: &Record) -> String {
         }
     });
     let page = view::Page::of(record);
-    let charts = data::charts(record, page.chosen());
-    let data = serde_json::to_string(&charts).unwrap_or_else(|_| "null".to_owned());
+    // A study's cells are drawn without script.
+    let data = match cells::are_all(record) {
+        true => "null".to_owned(),
+        false => serde_json::to_string(&data::charts(record, page.chosen()))
+            .unwrap_or_else(|_| "null".to_owned()),
+    };
     let rendered = environment.render_named_str(
         "report.html",
         TEMPLATE,

@@ -16,6 +16,7 @@
 //! not known is shown as not known, never as 0; strings of a record never reach a
 //! terminal as control characters, nor a page as markup.
 
+mod cells;
 pub mod compared;
 pub mod csv;
 pub mod doubt;

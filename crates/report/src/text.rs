@@ -4,6 +4,8 @@
 //! Unicode or ASCII; no sentence and no cell depends on colour.
 
 mod ab;
+#[path = "text/cells.rs"]
+mod cells_table;
 mod claims;
 mod columns;
 mod comparison;
@@ -19,7 +21,7 @@ use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
 use crate::look::{Line, Look, Page, Role};
-use crate::{squeezed, words};
+use crate::{cells, squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,7 +73,11 @@ pub fn run(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
 /// The steps of a `ramp` as one table with its "bound by" column, and the best of them.
 pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
-    if let Some(step) = record.steps.first() {
+    if cells::are_all(record) {
+        cells_table::table(&mut page, record);
+        page.gap();
+        cells_table::best(&mut page, record);
+    } else if let Some(step) = record.steps.first() {
         ramp::target(&mut page, record, step);
         page.gap();
         ramp::best(&mut page, record);

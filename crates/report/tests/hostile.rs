@@ -59,7 +59,7 @@ proptest! {
         reals in proptest::collection::vec(extreme(), 16),
         counts in proptest::collection::vec(count(), 16),
         label in ".{0,40}",
-        which in 0usize..6,
+        which in 0usize..7,
     ) {
         let mut record = match which {
             0 => sample::one_step(),
@@ -67,6 +67,7 @@ proptest! {
             2 => sample::open_loop(),
             3 => sample::ab(),
             4 => sample::observed(),
+            5 => sample::cells(),
             _ => sample::interrupted(),
         };
         let at = |i: usize| reals[i % reals.len()];
@@ -75,6 +76,13 @@ proptest! {
         record.started_utc.clone_from(&label);
         for (i, step) in record.steps.iter_mut().enumerate() {
             step.index = n(i) as u32;
+            if let Some(cell) = &mut step.cell {
+                cell.group.clone_from(&label);
+                cell.payload = n(i) as u32;
+                cell.clients = n(i + 3) as u32;
+                cell.rival = i % 3 > 0;
+            }
+            step.fairness = Some(at(i + 7));
             step.name.clone_from(&label);
             step.throughput = at(i);
             step.in_flight_mean = at(i + 1);

@@ -259,3 +259,18 @@ fn headings_are_in_order_and_ids_are_distinct() {
 fn forty_steps_stay_below_a_megabyte() {
     assert!(html::render(&sample::forty_steps()).len() < 1_000_000);
 }
+
+#[test]
+fn a_studys_cells_are_drawn_once_for_all_their_rounds() {
+    let page = html::render(&sample::cells());
+    assert!(page.contains("Cell by cell"));
+    // A row for each of twelve cells, and none for their 36 steps.
+    let table = &page[page.find("Table of cells").unwrap()..];
+    let table = &table[..table.find("</table>").unwrap()];
+    assert_eq!(table.matches("<th scope=\"row\"").count(), 12);
+    assert!(!page.contains("Each step"));
+    // Latency against size for each number of clients, and against clients for each size.
+    assert_eq!(page.matches("class=\"panel\"").count(), 2 + 3);
+    // The chooser: a map for each of three measures.
+    assert_eq!(page.matches("class=\"best\"").count(), 3);
+}

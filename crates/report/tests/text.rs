@@ -344,3 +344,14 @@ fn numbers_that_are_none_are_shown_as_unknown() {
     assert!(!html::render(&record).contains("NaN"));
     json::document(&record);
 }
+
+#[test]
+fn a_studys_cells_have_a_row_each_and_the_best_of_them_is_named() {
+    let shown = text::record(&sample::cells(), &Paths::default(), &Look::default());
+    let rows = shown
+        .lines()
+        .filter(|line| line.starts_with(" tcp ") || line.starts_with(" rest "));
+    assert_eq!(rows.count(), 12, "{shown}");
+    assert!(shown.contains("best by p99, with engine"), "{shown}");
+    assert!(shown.contains("65,536"), "{shown}");
+}

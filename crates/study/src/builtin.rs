@@ -13,10 +13,24 @@ pub struct Builtin {
 }
 
 /// Every built-in study.
-pub const ALL: &[Builtin] = &[Builtin {
-    name: "client-ceiling",
-    text: include_str!("../../../studies/client-ceiling.toml"),
-}];
+pub const ALL: &[Builtin] = &[
+    Builtin {
+        name: "client-ceiling",
+        text: include_str!("../../../studies/client-ceiling.toml"),
+    },
+    Builtin {
+        name: "protocols",
+        text: include_str!("../../../studies/protocols.toml"),
+    },
+    Builtin {
+        name: "size-sweep",
+        text: include_str!("../../../studies/size-sweep.toml"),
+    },
+    Builtin {
+        name: "backpressure",
+        text: include_str!("../../../studies/backpressure.toml"),
+    },
+];
 
 /// The built-in study of this name.
 pub fn find(name: &str) -> Option<&'static Builtin> {

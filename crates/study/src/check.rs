@@ -9,7 +9,7 @@ use wallfinder_model::{Nanos, Rate};
 use crate::claims::Claim;
 use crate::error::StudyError;
 use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
-use crate::study::{Driver, Group, Ramp, Study, SubjectSpec};
+use crate::study::{Concurrency, Driver, Group, Ramp, Speaks, Study, SubjectSpec};
 use crate::{Size, claims};
 
 /// Most connections of a step.
@@ -22,10 +22,35 @@ const SPAN_MAX: Nanos = Nanos::from_secs(3_600);
 const TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Shortest window.
 const WINDOW_MIN: Nanos = Nanos::from_millis(10);
+/// Most bytes of data in a request: gRPC's own limit for a message is 4 MiB.
+const PAYLOAD_MAX: u32 = 4_000_000;
+/// Most requests of a client.
+const REQUESTS_MAX: u32 = 100_000_000;
+/// Most rounds.
+const ROUNDS_MAX: u32 = 100;
 /// Most steps of one size.
 const STEPS_MAX: usize = 2_000;
 /// Most processors of a side.
 const CPUS_MAX: u32 = 4_096;
+
+/// Most requests in flight on a connection.
+const DEPTH_MAX: u32 = 10_000;
+
+/// How a group's connections are used.
+struct Sharing {
+    /// Requests in flight on each, where connections are given.
+    pipeline: u32,
+    /// Clients on each at the most, where clients are given.
+    clients: u32,
+}
+
+impl Sharing {
+    /// As many connections as so many clients need, and how many are on each.
+    fn of_clients(&self, clients: u32) -> (u32, u32) {
+        let connections = clients.div_ceil(self.clients);
+        (connections, clients / connections)
+    }
+}
 
 /// The text under reading, for errors with a place.
 pub(crate) struct Place<'t> {
@@ -63,21 +88,39 @@ impl Place<'_> {
             .iter()
             .map(|driver| Driver {
                 name: driver.name.get_ref().clone(),
+                program: driver
+                    .program
+                    .as_ref()
+                    .unwrap_or(&driver.name)
+                    .get_ref()
+                    .clone(),
                 arguments: driver.arguments.clone(),
             })
             .collect();
         for driver in &raw.drivers {
             self.identifier(&driver.name)?;
-            if driver.name.get_ref() == Driver::ENGINE && !driver.arguments.is_empty() {
-                let message = "the engine takes no arguments; its load is the group's".to_owned();
+            let told = !driver.arguments.is_empty() || driver.program.is_some();
+            if driver.name.get_ref() == Driver::ENGINE && told {
+                let message =
+                    "the engine takes no arguments and is no program; its load is the group's"
+                        .to_owned();
                 return Err(self.error(driver.name.span(), message));
             }
         }
-        let groups = raw
+        let mut groups = raw
             .groups
             .iter()
             .map(|group| self.group(group, &subjects, &drivers))
             .collect::<Result<Vec<_>, _>>()?;
+        let ids: Vec<&str> = raw
+            .groups
+            .iter()
+            .map(|group| group.id.get_ref().as_str())
+            .collect();
+        for rival in &raw.rivals {
+            let index = self.refer(rival, &ids, "group")?;
+            groups[index].rival = true;
+        }
         let claims = raw
             .claims
             .iter()
@@ -138,35 +181,90 @@ impl Place<'_> {
             .map(|subject| subject.name.as_str())
             .collect();
         let subject = self.refer(&raw.subject, &names, "subject")?;
-        let path = raw.path.get_ref();
-        let plain = path.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-        if !path.starts_with('/') || !plain || path.contains('#') {
-            let message = "a path starts with `/` and has no spaces, `#` or other signs".to_owned();
-            return Err(self.error(raw.path.span(), message));
-        }
-        let pipeline = match &raw.pipeline {
-            Some(depth) => self.bounded(depth, 1, 10_000, "requests in flight on a connection")?,
-            None => 1,
-        };
+        let speaks = self.speaks(raw)?;
+        let path = self.path(raw, speaks)?;
+        let sharing = self.sharing(raw, speaks)?;
         let runs = raw
             .runs
             .get_ref()
             .iter()
-            .map(|run| self.ramp(run, pipeline, drivers))
+            .map(|run| self.ramp(run, &sharing, drivers))
             .collect::<Result<Vec<_>, _>>()?;
         if runs.is_empty() {
             return Err(self.error(raw.runs.span(), "a group without a run".to_owned()));
         }
+        if let Some(protocol) = &raw.speaks
+            && matches!(speaks, Speaks::Grpc | Speaks::Framed)
+            && runs.iter().any(|run| run.payload.is_empty())
+        {
+            let message = format!(
+                "what {} sends is missing in a run: `payload`",
+                speaks.label()
+            );
+            return Err(self.error(protocol.span(), message));
+        }
         Ok(Group {
             id: raw.id.get_ref().clone(),
             subject,
-            path: path.clone(),
-            pipeline,
+            speaks,
+            path,
+            rival: false,
             runs,
         })
     }
 
-    fn ramp(&self, raw: &RunFile, pipeline: u32, drivers: &[Driver]) -> Result<Ramp, StudyError> {
+    fn speaks(&self, raw: &GroupFile) -> Result<Speaks, StudyError> {
+        let Some(wanted) = &raw.speaks else {
+            return Ok(Speaks::Http1);
+        };
+        let known = Speaks::ALL.map(Speaks::label);
+        let index = self.refer(wanted, &known, "protocol")?;
+        Ok(Speaks::ALL[index])
+    }
+
+    fn path(&self, raw: &GroupFile, speaks: Speaks) -> Result<String, StudyError> {
+        let path = match (&raw.path, speaks) {
+            (None, Speaks::Framed) => return Ok(String::new()),
+            (Some(path), Speaks::Framed) => {
+                let message = "framed messages have no path".to_owned();
+                return Err(self.error(path.span(), message));
+            }
+            (None, _) => return Err(self.error(raw.id.span(), "`path` is missing".to_owned())),
+            (Some(path), _) => path,
+        };
+        let text = path.get_ref();
+        let plain = text.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+        if !text.starts_with('/') || !plain || text.contains('#') {
+            let message = "a path starts with `/` and has no spaces, `#` or other signs".to_owned();
+            return Err(self.error(path.span(), message));
+        }
+        Ok(text.clone())
+    }
+
+    fn sharing(&self, raw: &GroupFile, speaks: Speaks) -> Result<Sharing, StudyError> {
+        let pipeline = match &raw.pipeline {
+            Some(depth) => {
+                self.bounded(depth, 1, DEPTH_MAX, "requests in flight on a connection")?
+            }
+            None => 1,
+        };
+        let clients = match &raw.clients_per_connection {
+            Some(clients) if *clients.get_ref() > 1 && !speaks.multiplexes() => {
+                let message = format!("over {} each client has its connection", speaks.label());
+                return Err(self.error(clients.span(), message));
+            }
+            Some(clients) => self.bounded(clients, 1, DEPTH_MAX, "clients of a connection")?,
+            None => 1,
+        };
+        Ok(Sharing { pipeline, clients })
+    }
+
+    fn ramp(
+        &self,
+        raw: &RunFile,
+        sharing: &Sharing,
+        drivers: &[Driver],
+    ) -> Result<Ramp, StudyError> {
         let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
         let sizes = raw
             .sizes
@@ -182,23 +280,35 @@ impl Place<'_> {
             .iter()
             .map(|driver| self.refer(driver, &names, "driver"))
             .collect::<Result<Vec<_>, _>>()?;
-        if sizes.is_empty() || chosen.is_empty() || raw.connections.get_ref().is_empty() {
-            let message = "a run needs sizes, drivers and connections".to_owned();
-            return Err(self.error(raw.connections.span(), message));
-        }
-        let connections = raw
-            .connections
-            .get_ref()
+        let payload = raw
+            .payload
             .iter()
-            .map(|count| {
-                let n = self.bounded(count, 1, CONNECTIONS_MAX, "connections")?;
-                if u64::from(n) * u64::from(pipeline) > IN_FLIGHT_MAX {
-                    let message = format!("more than {IN_FLIGHT_MAX} requests in flight");
-                    return Err(self.error(count.span(), message));
-                }
-                Ok(n)
-            })
+            .map(|bytes| self.bounded(bytes, 0, PAYLOAD_MAX, "bytes of data"))
             .collect::<Result<Vec<_>, _>>()?;
+        let concurrency = self.concurrency(raw, sharing)?;
+        if sizes.is_empty() || chosen.is_empty() || concurrency.is_empty() {
+            let message = "a run needs sizes, drivers, and connections or clients".to_owned();
+            let place = raw
+                .connections
+                .as_ref()
+                .map_or(raw.window.span(), Spanned::span);
+            return Err(self.error(place, message));
+        }
+        let requests = raw
+            .requests
+            .as_ref()
+            .map(|requests| {
+                if raw.clients.is_empty() || !raw.rates.is_empty() {
+                    let message = "requests are those of `clients` in a closed loop".to_owned();
+                    return Err(self.error(requests.span(), message));
+                }
+                self.bounded(requests, 1, REQUESTS_MAX, "requests of a client")
+            })
+            .transpose()?;
+        let rounds = match &raw.rounds {
+            Some(rounds) => self.bounded(rounds, 1, ROUNDS_MAX, "rounds")?,
+            None => 1,
+        };
         let rates = raw
             .rates
             .iter()
@@ -211,7 +321,11 @@ impl Place<'_> {
         Ok(Ramp {
             sizes,
             drivers: chosen,
-            connections,
+            payload,
+            concurrency,
+            requests,
+            rounds,
+            samples: raw.samples,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
             window: self.duration(&raw.window, WINDOW_MIN)?,
@@ -221,6 +335,43 @@ impl Place<'_> {
             },
             calibrate: raw.calibrate,
         })
+    }
+
+    fn concurrency(
+        &self,
+        raw: &RunFile,
+        sharing: &Sharing,
+    ) -> Result<Vec<Concurrency>, StudyError> {
+        if let (Some(_), Some(clients)) = (&raw.connections, raw.clients.first()) {
+            let message = "a run has either connections or clients".to_owned();
+            return Err(self.error(clients.span(), message));
+        }
+        let by_clients = !raw.clients.is_empty();
+        let checked = |count: &Spanned<u32>| {
+            let given = self.bounded(count, 1, CONNECTIONS_MAX, "connections")?;
+            let (connections, depth) = match by_clients {
+                true => sharing.of_clients(given),
+                false => (given, sharing.pipeline),
+            };
+            if u64::from(connections) * u64::from(depth) > IN_FLIGHT_MAX {
+                let message = format!("more than {IN_FLIGHT_MAX} requests in flight");
+                return Err(self.error(count.span(), message));
+            }
+            if by_clients && connections * depth != given {
+                let message = format!(
+                    "{given} clients cannot be shared out to connections of {} alike",
+                    sharing.clients
+                );
+                return Err(self.error(count.span(), message));
+            }
+            Ok(Concurrency {
+                given,
+                connections,
+                in_flight_per_connection: depth,
+            })
+        };
+        let connections = raw.connections.iter().flat_map(Spanned::get_ref);
+        connections.chain(&raw.clients).map(checked).collect()
     }
 
     fn claim(&self, raw: &ClaimFile, drivers: &[Driver]) -> Result<Claim, StudyError> {

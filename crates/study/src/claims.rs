@@ -162,6 +162,16 @@ impl Claim {
             .any(|condition| uses(&condition.expression))
     }
 
+    /// Whether any expression, shown ones included, has `steps` in it.
+    fn uses_steps(&self) -> bool {
+        let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
+        let shown = self
+            .because
+            .expressions()
+            .chain(self.sentence.expressions());
+        self.lists_all_steps() || shown.into_iter().any(uses)
+    }
+
     /// The drivers it is judged for; one `None` where it is judged once.
     pub(crate) fn drivers(&self) -> Vec<Option<&str>> {
         match self.for_each.len() {
@@ -197,7 +207,7 @@ impl<'c> Scope<'c> {
     pub(crate) fn new(claim: &Claim, driver: Option<&'c str>, data: &Arc<Data>) -> Scope<'c> {
         let mut scope = Scope {
             driver,
-            context: data.context(),
+            context: data.context(claim.uses_steps()),
             missing: BTreeMap::new(),
             fault: None,
         };

@@ -4,7 +4,9 @@
 //! disturbed what it rests on.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cel::Value;
 
 use crate::Size;
 use crate::entry::Entry;
@@ -23,6 +25,8 @@ pub(crate) struct Data {
     pub(crate) size: Size,
     pub(crate) entries: Vec<Entry>,
     pub(crate) absent: Vec<Absent>,
+    /// Every step, as CEL sees them.
+    pub(crate) all: Value,
     /// Labels of steps that conditions looked at, and what disturbed them.
     looked_at: Mutex<BTreeMap<String, Option<String>>>,
 }
@@ -30,8 +34,10 @@ pub(crate) struct Data {
 impl Data {
     /// Data of a size.
     pub(crate) fn new(size: Size, entries: Vec<Entry>, absent: Vec<Absent>) -> Data {
+        let all = entries.iter().map(Entry::value).collect();
         Data {
             size,
+            all: Value::List(Arc::new(all)),
             entries,
             absent,
             looked_at: Mutex::default(),
@@ -83,7 +89,46 @@ impl Data {
             return Err(self.absence(group, driver));
         }
         self.look_at(found.iter().copied());
-        found.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
+        // Cells have their places; other steps stand by what was in flight.
+        let place = |entry: &Entry| {
+            entry
+                .payload
+                .map(|bytes| (entry.clients as u64, bytes, entry.round))
+        };
+        found.sort_by(|a, b| {
+            let by_place = place(a).cmp(&place(b));
+            by_place.then(a.in_flight.total_cmp(&b.in_flight))
+        });
+        Ok(found)
+    }
+
+    /// Steps of one cell, one for each round; or why there is none.
+    pub(crate) fn cell(
+        &self,
+        group: &str,
+        driver: &str,
+        payload: f64,
+        clients: f64,
+    ) -> Result<Vec<&Entry>, String> {
+        let is = |entry: &&Entry| {
+            entry.group == group
+                && entry.driver == driver
+                && entry.payload.map(f64::from) == Some(payload)
+                && entry.clients == clients
+        };
+        let mut found: Vec<&Entry> = self.entries.iter().filter(is).collect();
+        if found.is_empty() {
+            return Err(match self.has(group, driver) {
+                true => format!(
+                    "`{group}` with {driver} at {payload} bytes and {clients} clients was not run \
+                     in size {}",
+                    self.size
+                ),
+                false => self.absence(group, driver),
+            });
+        }
+        self.look_at(found.iter().copied());
+        found.sort_by_key(|entry| entry.round);
         Ok(found)
     }
 

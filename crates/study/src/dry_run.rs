@@ -5,7 +5,7 @@
 //! wall and as if the server were, so that both sides of most conditions are walked.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::Size;
 use crate::check::Place;
@@ -30,16 +30,40 @@ pub(crate) fn check(study: &Study, place: &Place) -> Result<(), StudyError> {
         references(claim, study, &steps, place)?;
     }
     for walls in ["client-cpu", "server-cpu"] {
-        let data = Arc::new(Data::new(
-            Size::Full,
-            steps.iter().map(|step| pretend(step, walls)).collect(),
-            Vec::new(),
-        ));
+        let of_size = |size: Size| {
+            let entries = study.expand(size);
+            let entries = entries.iter().map(|step| pretend(step, walls)).collect();
+            Arc::new(Data::new(size, entries, Vec::new()))
+        };
+        // The largest first: it has the most cells, and its errors tell the most.
+        let data: Vec<Arc<Data>> = study.sizes().into_iter().rev().map(of_size).collect();
         for claim in &study.claims {
-            try_out(claim, &data, place)?;
+            let mut tried = data.iter().map(|data| try_out(claim, data, place));
+            // What one size does not measure another may; none is no use.
+            let first = tried.next().unwrap_or(Ok(Tried::Whole))?;
+            let whole = |tried: Result<Tried, StudyError>| match tried? {
+                Tried::Whole => Ok(true),
+                Tried::Lacking(_) => Ok(false),
+            };
+            if let Tried::Lacking(why) = first
+                && !tried
+                    .map(whole)
+                    .collect::<Result<Vec<_>, _>>()?
+                    .contains(&true)
+            {
+                return Err(*why);
+            }
         }
     }
     Ok(())
+}
+
+/// How a claim's trial at one size went.
+enum Tried {
+    /// Every expression has a value.
+    Whole,
+    /// An expression needs what this size does not measure.
+    Lacking(Box<StudyError>),
 }
 
 /// Every expression of a claim and where it stands.
@@ -87,6 +111,20 @@ fn references(
             let Some(connections) = literal(2) else {
                 continue;
             };
+            if function == "rounds" {
+                let Some(clients) = literal(3) else { continue };
+                let cell = |step: &&StudyStep| {
+                    step.payload.map(|bytes| bytes.to_string()).as_ref() == Some(connections)
+                        && step.load.in_flight_max().to_string() == *clients
+                };
+                if !of.iter().any(cell) {
+                    return error(format!(
+                        "`rounds`: no run of `{group}` by {driver} has {connections} bytes and \
+                         {clients} clients"
+                    ));
+                }
+                continue;
+            }
             if !of
                 .iter()
                 .any(|step| step.load.connections.to_string() == *connections)
@@ -100,31 +138,37 @@ fn references(
     Ok(())
 }
 
-/// Evaluates a claim's expressions: all must have values, and the right ones.
-fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<(), StudyError> {
+/// Evaluates a claim's expressions: those that have values must have the right ones.
+fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, StudyError> {
     for driver in claim.drivers() {
         let scope = Scope::new(claim, driver, data);
-        let value = |expression: &Expression, span: &Range<usize>| {
-            expression.value(&scope.context).map_err(|error| {
-                let why = match scope.no_value(error) {
-                    NoValue::Missing(why) | NoValue::Wrong(why) => why,
-                };
-                place.error(span.clone(), format!("this cannot be evaluated: {why}"))
-            })
+        let error = |span: &Range<usize>, why: &str| {
+            place.error(span.clone(), format!("this cannot be evaluated: {why}"))
         };
-        let mut truths = Vec::new();
         for (expression, span) in expressions(claim) {
-            value(expression, span)?;
+            match expression.value(&scope.context) {
+                Ok(_) => {}
+                Err(none) => match scope.no_value(none) {
+                    NoValue::Wrong(why) => return Err(error(span, &why)),
+                    NoValue::Missing(why) => {
+                        return Ok(Tried::Lacking(Box::new(error(span, &why))));
+                    }
+                },
+            }
         }
+        let mut truths = Vec::new();
         for condition in [&claim.confirmed, &claim.contradicted] {
-            let found = value(&condition.expression, &condition.span)?;
+            // It had a value above.
+            let Ok(found) = condition.expression.value(&scope.context) else {
+                continue;
+            };
             if !is_truth(&found) {
                 let message = "a condition is true or false, and this is neither".to_owned();
                 return Err(place.error(condition.span.clone(), message));
             }
             truths.push(found);
         }
-        if truths.iter().all(|truth| *truth == cel::Value::Bool(true)) {
+        if truths == [cel::Value::Bool(true), cel::Value::Bool(true)] {
             let message =
                 "on made-up data this is true together with `confirmed`: a claim cannot be \
                            both"
@@ -132,7 +176,7 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<(), StudyEr
             return Err(place.error(claim.contradicted.span.clone(), message));
         }
     }
-    Ok(())
+    Ok(Tried::Whole)
 }
 
 /// A step with every field, and numbers that could be.
@@ -147,6 +191,8 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         ("bound_by", _) => Field::Text(wall.to_owned()),
         (_, Kind::Text) => Field::Text(String::new()),
         (_, Kind::Truth) => Field::Truth(!client_bound),
+        ("payload", _) => Field::Number(f64::from(step.payload.unwrap_or(0))),
+        ("round", _) => Field::Number(f64::from(step.round)),
         ("connections", _) => Field::Number(f64::from(step.load.connections)),
         ("depth", _) => Field::Number(f64::from(step.load.in_flight_per_connection)),
         ("in_flight" | "in_flight_max", _) => Field::Number(in_flight),
@@ -166,6 +212,9 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         group: step.group.clone(),
         driver: step.driver.name.clone(),
         connections: step.load.connections,
+        clients: in_flight,
+        payload: step.payload,
+        round: step.round,
         in_flight,
         throughput: 1e5,
         disturbed: None,
@@ -173,5 +222,6 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
             .iter()
             .map(|(path, kind, _)| (*path, value(path, *kind)))
             .collect(),
+        value: OnceLock::new(),
     }
 }

@@ -3,7 +3,7 @@
 //! The words are in [`crate::vocabulary`]; a test holds the two together.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cel::Value;
 use cel::objects::{Key, Map};
@@ -21,11 +21,17 @@ pub(crate) struct Entry {
     pub(crate) group: String,
     pub(crate) driver: String,
     pub(crate) connections: u32,
+    /// Connections and what may be in flight on each: what `clients` says in files.
+    pub(crate) clients: f64,
+    pub(crate) payload: Option<u32>,
+    pub(crate) round: u32,
     pub(crate) in_flight: f64,
     pub(crate) throughput: f64,
     /// What others did to it, where that was much.
     pub(crate) disturbed: Option<String>,
     pub(crate) fields: BTreeMap<&'static str, Field>,
+    /// What CEL sees, made once.
+    pub(crate) value: OnceLock<Value>,
 }
 
 /// A value of a field.
@@ -44,6 +50,8 @@ impl Entry {
         fields.text("group", &planned.group);
         fields.text("driver", &planned.driver.name);
         fields.text("path", &planned.path);
+        fields.number("payload", planned.payload.map(f64::from));
+        fields.number("round", Some(f64::from(planned.round)));
         load(&mut fields, step);
         times(&mut fields, step);
         if let Some(verdict) = &step.verdict {
@@ -66,6 +74,9 @@ impl Entry {
             group: planned.group.clone(),
             driver: planned.driver.name.clone(),
             connections: planned.load.connections,
+            clients: planned.load.in_flight_max() as f64,
+            payload: planned.payload,
+            round: planned.round,
             in_flight: if step.in_flight_mean.is_finite() {
                 step.in_flight_mean
             } else {
@@ -78,11 +89,16 @@ impl Entry {
             },
             disturbed: disturbance(step),
             fields: fields.list,
+            value: OnceLock::new(),
         }
     }
 
     /// As CEL sees it: `client.utilisation` is the key `utilisation` of the map `client`.
     pub(crate) fn value(&self) -> Value {
+        self.value.get_or_init(|| self.as_map()).clone()
+    }
+
+    fn as_map(&self) -> Value {
         let mut top: HashMap<Key, Value> = HashMap::new();
         let mut nested: BTreeMap<&str, HashMap<Key, Value>> = BTreeMap::new();
         for (path, field) in &self.fields {
@@ -160,6 +176,9 @@ fn load(fields: &mut Fields, step: &Step) {
     fields.number("in_flight_max", Some(load.in_flight_max() as f64));
     fields.number("in_flight", Some(step.in_flight_mean).filter(|n| *n > 0.0));
     fields.number("throughput", Some(step.throughput));
+    fields.number("fairness", step.fairness);
+    fields.number("answered", Some(step.counts.answered as f64));
+    fields.number("window_ms", Some(step.window_ns as f64 / 1e6));
     fields.number("errors_share", Some(identity::error_share(&step.counts)));
     if step.counts.bytes_in > 0 {
         let bytes = step.counts.bytes_in as f64;
@@ -176,6 +195,19 @@ fn times(fields: &mut Fields, step: &Step) {
         );
         fields.number("p50_ms", latency.quantile_ns("p50").map(ms));
         fields.number("p99_ms", latency.quantile_ns("p99").map(ms));
+        fields.number("p999_ms", latency.quantile_ns("p99.9").map(ms));
+        let quantile = |name: &str| latency.quantile_ns(name).map(|ns| ns as f64);
+        fields.number("tail", quotient(quantile("p99"), quantile("p50")));
+    }
+    if let Some(service) = step.service.as_ref().filter(|service| service.count > 0) {
+        fields.number(
+            "service.mean_ms",
+            Some(service.mean_ns / 1e6).filter(|ms| *ms > 0.0),
+        );
+        fields.number("service.p50_ms", service.quantile_ns("p50").map(ms));
+        fields.number("service.p99_ms", service.quantile_ns("p99").map(ms));
+        let quantile = |name: &str| service.quantile_ns(name).map(|ns| ns as f64);
+        fields.number("service.tail", quotient(quantile("p99"), quantile("p50")));
     }
     if step.throughput > 0.0 && step.in_flight_mean > 0.0 {
         let n_over_x = step.in_flight_mean / step.throughput;
@@ -185,6 +217,10 @@ fn times(fields: &mut Fields, step: &Step) {
         fields.number("little_ratio", Some(little.ratio));
         fields.number("little_ratio_p50", little.ratio_p50);
     }
+}
+
+fn quotient(over: Option<f64>, under: Option<f64>) -> Option<f64> {
+    Some(over? / under.filter(|under| *under > 0.0)?)
 }
 
 fn costs(fields: &mut Fields, step: &Step) {
@@ -212,6 +248,8 @@ fn costs(fields: &mut Fields, step: &Step) {
                 "client.sys",
                 "client.softirq",
                 "client.idle",
+                "client.faults_per_request",
+                "client.switches_per_request",
             ],
         );
     }
@@ -230,6 +268,8 @@ fn costs(fields: &mut Fields, step: &Step) {
                 "server.sys",
                 "server.softirq",
                 "server.idle",
+                "server.faults_per_request",
+                "server.switches_per_request",
             ],
         );
     }
@@ -249,7 +289,7 @@ fn side(
     family: &FamilySummary,
     cores: &[CoreSample],
     step: &Step,
-    names: [&'static str; 8],
+    names: [&'static str; 10],
 ) {
     let used = family.cpu_ns as f64 / step.telemetry.window_ns as f64;
     fields.number(names[0], Some(used));
@@ -268,4 +308,8 @@ fn side(
     fields.number(names[5], mean(|core| core.sys));
     fields.number(names[6], mean(|core| core.softirq));
     fields.number(names[7], mean(|core| core.idle));
+    let each = |count: u64| quotient(Some(count as f64), Some(step.counts.answered as f64));
+    fields.number(names[8], each(family.faults_minor + family.faults_major));
+    let switches = family.switches_voluntary + family.switches_involuntary;
+    fields.number(names[9], each(switches));
 }

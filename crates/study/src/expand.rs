@@ -1,15 +1,21 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
+use wallfinder_model::record::Cell;
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 
 use crate::Size;
-use crate::study::{Driver, Group, Ramp, Study};
+use crate::study::{Concurrency, Driver, Group, Ramp, Speaks, Study};
 
 /// Time beside warm-up and window that a step takes: connecting, draining, starting a
 /// foreign driver.
 const OVERHEAD: Nanos = Nanos::from_millis(700);
 /// Time that calibration of a step takes.
 const CALIBRATION: Nanos = Nanos::from_millis(700);
+
+/// Time of a request where it is counted, and for each byte of its data: on loopback, with
+/// everything for it on one processor.
+const REQUEST: Nanos = Nanos(25_000);
+const BYTE: Nanos = Nanos(2);
 
 /// One step of a study.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,26 +26,41 @@ pub struct StudyStep {
     pub group: String,
     /// Name of its subject.
     pub subject: String,
-    /// Path and query.
+    /// The protocol.
+    pub speaks: Speaks,
+    /// Path and query; empty for framed messages.
     pub path: String,
+    /// Bytes of data in the echo subjects' message; `None`: nothing is sent.
+    pub payload: Option<u32>,
     /// What produces the load.
     pub driver: Driver,
     /// The load.
     pub load: Load,
+    /// Which repetition it belongs to, from 1.
+    pub round: u32,
+    /// Whether the study asks if its group is better than others.
+    pub rival: bool,
     /// Whether the engine's own ceiling is to be measured beside it.
     pub calibrate: bool,
+    /// Whether the engine's requests are to be kept one by one.
+    pub samples: bool,
 }
 
 impl Study {
-    /// The steps of a size: subject by subject and group by group, so that a server is
-    /// started as seldom as can be.
+    /// The steps of a size: round by round, subject by subject and group by group, so that a
+    /// server is started as seldom as can be. Each round begins with another subject: what
+    /// drifts with time meets all of them.
     pub fn expand(&self, size: Size) -> Vec<StudyStep> {
         let mut steps = Vec::new();
-        for subject in 0..self.subjects.len() {
-            for group in self.groups.iter().filter(|group| group.subject == subject) {
-                for run in group.runs.iter().filter(|run| run.sizes.contains(&size)) {
-                    for driver in &run.drivers {
-                        self.ramp(group, run, &self.drivers[*driver], &mut steps);
+        let of_size = |run: &&Ramp| run.sizes.contains(&size);
+        let runs = self.groups.iter().flat_map(|group| &group.runs);
+        let rounds = runs.filter(of_size).map(|run| run.rounds).max();
+        for round in 1..=rounds.unwrap_or(0) {
+            for nth in 0..self.subjects.len() {
+                let subject = (nth + round as usize - 1) % self.subjects.len();
+                for group in self.groups.iter().filter(|group| group.subject == subject) {
+                    for run in group.runs.iter().filter(of_size) {
+                        self.steps_of(group, run, round, &mut steps);
                     }
                 }
             }
@@ -51,36 +72,58 @@ impl Study {
     pub fn duration(&self, size: Size) -> Nanos {
         let each = |step: &StudyStep| {
             let calibration = if step.calibrate { CALIBRATION.0 } else { 0 };
-            step.load.warmup.0 + step.load.stop.after.0 + OVERHEAD.0 + calibration
+            step.load.warmup.0 + step.window().0 + OVERHEAD.0 + calibration
         };
         Nanos(self.expand(size).iter().map(each).sum())
     }
 
-    fn ramp(&self, group: &Group, run: &Ramp, driver: &Driver, steps: &mut Vec<StudyStep>) {
-        for connections in &run.connections {
-            let rates: Vec<Option<Rate>> = match run.rates.len() {
-                0 => vec![None],
-                _ => run.rates.iter().copied().map(Some).collect(),
-            };
-            for rate in rates {
-                let suffix = rate.map_or(String::new(), |rate| format!("/r{:.0}", rate.0));
-                steps.push(StudyStep {
-                    label: format!("{}/{}/c{connections}{suffix}", group.id, driver.name),
-                    group: group.id.clone(),
-                    subject: self.subjects[group.subject].name.clone(),
-                    path: group.path.clone(),
-                    driver: driver.clone(),
-                    load: self.load(group, run, *connections, rate),
-                    calibrate: run.calibrate && driver.is_engine(),
-                });
+    fn steps_of(&self, group: &Group, run: &Ramp, round: u32, steps: &mut Vec<StudyStep>) {
+        if round > run.rounds {
+            return;
+        }
+        let rates: Vec<Option<Rate>> = match run.rates.len() {
+            0 => vec![None],
+            _ => run.rates.iter().copied().map(Some).collect(),
+        };
+        let payloads: Vec<Option<u32>> = match run.payload.len() {
+            0 => vec![None],
+            _ => run.payload.iter().copied().map(Some).collect(),
+        };
+        for driver in run.drivers.iter().map(|index| &self.drivers[*index]) {
+            for payload in &payloads {
+                for concurrency in &run.concurrency {
+                    for rate in &rates {
+                        let load = self.load(run, *concurrency, *rate);
+                        let cell = cell(*payload, concurrency.given, *rate);
+                        let again = match run.rounds {
+                            1 => String::new(),
+                            _ => format!("/round{round}"),
+                        };
+                        steps.push(StudyStep {
+                            label: format!("{}/{}/{cell}{again}", group.id, driver.name),
+                            group: group.id.clone(),
+                            subject: self.subjects[group.subject].name.clone(),
+                            speaks: group.speaks,
+                            path: group.path.clone(),
+                            payload: *payload,
+                            driver: driver.clone(),
+                            load,
+                            round,
+                            rival: group.rival,
+                            calibrate: run.calibrate && driver.is_engine(),
+                            samples: run.samples && driver.is_engine(),
+                        });
+                    }
+                }
             }
         }
     }
 
-    fn load(&self, group: &Group, run: &Ramp, connections: u32, rate: Option<Rate>) -> Load {
+    fn load(&self, run: &Ramp, concurrency: Concurrency, rate: Option<Rate>) -> Load {
+        let Concurrency { connections, .. } = concurrency;
         Load {
             connections,
-            in_flight_per_connection: group.pipeline,
+            in_flight_per_connection: concurrency.in_flight_per_connection,
             lanes: self.client_cpus.min(connections),
             arrival: match rate {
                 None => Arrival::Closed { think: Nanos(0) },
@@ -89,7 +132,9 @@ impl Study {
             warmup: run.warmup,
             stop: Stop {
                 after: run.window,
-                requests: None,
+                requests: run
+                    .requests
+                    .map(|each| u64::from(each) * u64::from(concurrency.given)),
             },
             timeout: run.timeout,
             connection_per_request: false,
@@ -99,4 +144,35 @@ impl Study {
             inflate: false,
         }
     }
+}
+
+impl StudyStep {
+    /// Its place in the study's table, where messages are sent.
+    pub fn cell(&self) -> Option<Cell> {
+        Some(Cell {
+            group: self.group.clone(),
+            driver: self.driver.name.clone(),
+            payload: self.payload?,
+            clients: u32::try_from(self.load.in_flight_max()).unwrap_or(u32::MAX),
+            round: self.round,
+            rival: self.rival,
+        })
+    }
+
+    /// How long it is measured, about.
+    fn window(&self) -> Nanos {
+        let most = self.load.stop.after;
+        let each = REQUEST.0 + BYTE.0 * u64::from(self.payload.unwrap_or(0));
+        match self.load.stop.requests {
+            None => most,
+            Some(requests) => most.min(Nanos(requests.saturating_mul(each))),
+        }
+    }
+}
+
+/// `64B/c10`, `c10`, `c10/r5000`.
+fn cell(payload: Option<u32>, given: u32, rate: Option<Rate>) -> String {
+    let payload = payload.map_or(String::new(), |bytes| format!("{bytes}B/"));
+    let rate = rate.map_or(String::new(), |rate| format!("/r{:.0}", rate.0));
+    format!("{payload}c{given}{rate}")
 }

@@ -232,7 +232,7 @@ fn literal(expr: &IdedExpr) -> Option<String> {
 
 /// Whether a selected name is a field of a step, or of one of its parts.
 fn field(operand: &IdedExpr, name: &str) -> Result<(), BadExpression> {
-    let parts = ["client", "server", "link", "ceiling"];
+    let parts = ["client", "server", "link", "ceiling", "service"];
     let part = match &operand.expr {
         Expr::Select(select) if parts.contains(&select.field.as_str()) => Some(&select.field),
         _ => None,

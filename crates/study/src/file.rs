@@ -29,6 +29,11 @@ pub(crate) struct StudyFile {
     pub(crate) question: String,
     /// How.
     pub(crate) method: String,
+    /// Groups that answer the same question in different ways: the report says which of them
+    /// is best in each cell, by how much, and where that changes.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) rivals: Vec<Spanned<String>>,
     /// What the two sides may use.
     #[serde(default)]
     pub(crate) machine: MachineFile,
@@ -103,9 +108,14 @@ pub(crate) struct SubjectFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DriverFile {
-    /// `engine`, or a foreign load generator such as `autocannon`, `wrk`, `h2load`.
+    /// Short name, for runs and claims to refer to: `engine`, or a foreign load generator's
+    /// own, such as `autocannon`, `wrk`, `h2load`.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
+    /// The foreign load generator, where the name is not its own.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) program: Option<Spanned<String>>,
     /// Arguments added to a foreign driver's command line.
     #[serde(default)]
     pub(crate) arguments: Vec<String>,
@@ -121,13 +131,24 @@ pub(crate) struct GroupFile {
     /// Name of the subject.
     #[schemars(with = "String")]
     pub(crate) subject: Spanned<String>,
-    /// Path, with a query where wanted.
-    #[schemars(with = "String")]
-    pub(crate) path: Spanned<String>,
+    /// `http1`, `http2`, `grpc`, or `framed`: messages behind their length, four bytes,
+    /// big-endian. `http1` where left out.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) speaks: Option<Spanned<String>>,
+    /// Path, with a query where wanted; of gRPC the method, `/package.Service/Method`.
+    /// Framed messages have none.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) path: Option<Spanned<String>>,
     /// Requests in flight on each connection.
     #[serde(default)]
     #[schemars(with = "Option<u32>")]
     pub(crate) pipeline: Option<Spanned<u32>>,
+    /// Clients that share a connection, over HTTP/2 and gRPC: 1 where left out.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>")]
+    pub(crate) clients_per_connection: Option<Spanned<u32>>,
     /// What is run, at which sizes.
     #[serde(rename = "run")]
     #[schemars(with = "Vec<RunFile>")]
@@ -144,9 +165,32 @@ pub(crate) struct RunFile {
     /// Names of drivers.
     #[schemars(with = "Vec<String>")]
     pub(crate) drivers: Vec<Spanned<String>>,
-    /// Connections of each step.
+    /// Bytes of data in each request: the message of the echo subjects, by POST over HTTP.
+    /// Every step is run with each. Left out: nothing is sent, by GET.
+    #[serde(default)]
     #[schemars(with = "Vec<u32>")]
-    pub(crate) connections: Spanned<Vec<Spanned<u32>>>,
+    pub(crate) payload: Vec<Spanned<u32>>,
+    /// Connections of each step. Either these or `clients`.
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<u32>>")]
+    pub(crate) connections: Option<Spanned<Vec<Spanned<u32>>>>,
+    /// Clients of each step, with one request at a time each.
+    #[serde(default)]
+    #[schemars(with = "Vec<u32>")]
+    pub(crate) clients: Vec<Spanned<u32>>,
+    /// Requests of each client after the warm-up: the window is then as long as they take,
+    /// and `window` the longest that it may.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>")]
+    pub(crate) requests: Option<Spanned<u32>>,
+    /// How often the run is repeated: 1 where left out. A round runs everything of a size
+    /// once, with subjects started anew, before the next begins.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>")]
+    pub(crate) rounds: Option<Spanned<u32>>,
+    /// Whether the engine's requests are kept one by one, in Parquet.
+    #[serde(default)]
+    pub(crate) samples: bool,
     /// Rates of an open loop, such as `10k`: each connection count with each rate. Left
     /// out: a closed loop.
     #[serde(default)]

@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use cel::extractors::Arguments;
 use cel::{Context, ExecutionError, Value};
+use wallfinder_judge::compare::RatioInterval;
+use wallfinder_judge::rounds;
 
 use crate::data::Data;
 use crate::entry::Entry;
 
 impl Data {
-    /// A context in which conditions are evaluated.
-    pub(crate) fn context(self: &Arc<Data>) -> Context<'static, 'static> {
+    /// A context in which conditions are evaluated; with `steps` where they use it, for CEL
+    /// copies what it is given.
+    pub(crate) fn context(self: &Arc<Data>, with_steps: bool) -> Context<'static, 'static> {
         let mut context = Context::default();
-        let all: Vec<Value> = self.entries.iter().map(Entry::value).collect();
-        context.add_variable_from_value("steps", Value::List(Arc::new(all)));
+        if with_steps {
+            context.add_variable_from_value("steps", self.all.clone());
+        }
         context.add_variable_from_value("size", self.size.label());
         let pick = |name: &'static str, choose: fn(Vec<&Entry>) -> Option<&Entry>| {
             let data = Arc::clone(self);
@@ -46,6 +50,18 @@ impl Data {
                     .map_err(|why| ExecutionError::function_error("ramp", why))?;
                 let all: Vec<Value> = found.into_iter().map(Entry::value).collect();
                 Ok(Value::List(Arc::new(all)))
+            },
+        ));
+        let data = Arc::clone(self);
+        declare(context.add_function(
+            "rounds",
+            move |group: Arc<String>, driver: Arc<String>, payload: Value, clients: Value| {
+                let (payload, clients) = (number(&payload)?, number(&clients)?);
+                let found = data
+                    .cell(&group, &driver, payload, clients)
+                    .map_err(|why| ExecutionError::function_error("rounds", why))?;
+                let all: Vec<Value> = found.into_iter().map(Entry::value).collect();
+                Ok::<Value, ExecutionError>(Value::List(Arc::new(all)))
             },
         ));
         let data = Arc::clone(self);
@@ -127,7 +143,7 @@ fn numbers(context: &mut Context<'static, 'static>) {
                 let why = "takes one list of numbers";
                 return Err(ExecutionError::function_error(name, why));
             };
-            let values = list.iter().map(number).collect::<Result<Vec<f64>, _>>()?;
+            let values = numbers_of(list)?;
             if values.is_empty() {
                 let why = format!("{name} of no steps at all");
                 return Err(ExecutionError::function_error(name, why));
@@ -141,4 +157,36 @@ fn numbers(context: &mut Context<'static, 'static>) {
     declare(context.add_function("max", over("max", largest)));
     declare(context.add_function("min", over("min", smallest)));
     declare(context.add_function("mean", over("mean", mean)));
+    declare(context.add_function("median", over("median", median)));
+    let ratio_of = |name: &'static str, part: fn(RatioInterval) -> Option<f64>| {
+        move |over: Value, under: Value| -> Result<Value, ExecutionError> {
+            let wrong = |why: &str| ExecutionError::function_error(name, why);
+            let (Value::List(over), Value::List(under)) = (over, under) else {
+                return Err(wrong("takes two lists of numbers"));
+            };
+            let (over, under) = (numbers_of(&over)?, numbers_of(&under)?);
+            let ratio = rounds::ratio(&over, &under)
+                .ok_or_else(|| wrong("the two were not measured in the same rounds"))?;
+            let found = part(ratio).ok_or_else(|| wrong("one round has no interval"))?;
+            Ok(Value::Float(found))
+        }
+    };
+    declare(context.add_function("ratio", ratio_of("ratio", |ratio| Some(ratio.value))));
+    declare(context.add_function("ratio_low", ratio_of("ratio_low", |ratio| ratio.low)));
+    declare(context.add_function("ratio_high", ratio_of("ratio_high", |ratio| ratio.high)));
+}
+
+fn numbers_of(list: &[Value]) -> Result<Vec<f64>, ExecutionError> {
+    list.iter().map(number).collect()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        (sorted[middle - 1] + sorted[middle]) / 2.0
+    } else {
+        sorted[middle]
+    }
 }

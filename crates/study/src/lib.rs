@@ -31,6 +31,7 @@ mod expand;
 mod expression;
 mod file;
 mod functions;
+pub mod payload;
 pub mod run;
 mod study;
 mod template;
@@ -41,7 +42,7 @@ pub use error::StudyError;
 pub use expand::StudyStep;
 pub use file::schema;
 pub use run::{Ran, run};
-pub use study::{Driver, Study, SubjectSpec};
+pub use study::{Driver, Speaks, Study, SubjectSpec};
 
 use std::fmt;
 use std::str::FromStr;

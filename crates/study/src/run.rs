@@ -1,4 +1,4 @@
-//! Runs a study: subject by subject, step by step, then judges steps and claims.
+//! Runs a study: round by round, subject by subject, step by step, then judges steps and claims.
 
 use wallfinder_judge::ramp;
 use wallfinder_model::Environment;
@@ -50,12 +50,11 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
         interrupted: false,
     };
     course.ask_for_drivers(&steps);
-    for subject in &study.subjects {
-        let own: Vec<&StudyStep> = steps
-            .iter()
-            .filter(|step| step.subject == subject.name)
-            .collect();
-        course.run_subject(subject, &own);
+    for block in steps.chunk_by(|a, b| a.subject == b.subject && a.round == b.round) {
+        let its = |subject: &&SubjectSpec| subject.name == block[0].subject;
+        if let Some(subject) = study.subjects.iter().find(its) {
+            course.run_subject(subject, &block.iter().collect::<Vec<_>>());
+        }
     }
     course.finish(study, size)
 }
@@ -154,6 +153,7 @@ impl Course<'_> {
     fn measure(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
         let mut measured = self.apparatus.run_step(step)?;
         measured.name = step.label.clone();
+        measured.cell = step.cell();
         measured.index = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
         if step.calibrate && measured.ceiling.is_none() {
             // A step that was measured stands, whether its ceiling is known or not.

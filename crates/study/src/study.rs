@@ -60,8 +60,10 @@ pub struct SubjectSpec {
 /// What produces load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Driver {
-    /// `engine`, or the name of a foreign load generator.
+    /// Name within the study: `engine` is our own.
     pub name: String,
+    /// The foreign load generator.
+    pub program: String,
     /// Arguments added to a foreign driver's command line.
     pub arguments: Vec<String>,
 }
@@ -76,15 +78,61 @@ impl Driver {
     }
 }
 
+/// The protocol of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, by prior knowledge.
+    Http2,
+    /// gRPC, unary.
+    Grpc,
+    /// Messages behind their length: four bytes, big-endian.
+    Framed,
+}
+
+impl Speaks {
+    /// Every protocol.
+    pub(crate) const ALL: [Speaks; 4] =
+        [Speaks::Http1, Speaks::Http2, Speaks::Grpc, Speaks::Framed];
+
+    /// As it is written in files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Speaks::Http1 => "http1",
+            Speaks::Http2 => "http2",
+            Speaks::Grpc => "grpc",
+            Speaks::Framed => "framed",
+        }
+    }
+
+    /// Whether clients can share a connection.
+    pub(crate) const fn multiplexes(self) -> bool {
+        matches!(self, Speaks::Http2 | Speaks::Grpc)
+    }
+}
+
 /// Steps that belong together.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) id: String,
     /// Index into the subjects.
     pub(crate) subject: usize,
+    pub(crate) speaks: Speaks,
+    /// Empty for framed messages.
     pub(crate) path: String,
-    pub(crate) pipeline: u32,
+    /// Whether the study asks if it is better than others.
+    pub(crate) rival: bool,
     pub(crate) runs: Vec<Ramp>,
+}
+
+/// The concurrency of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Concurrency {
+    /// As the file gives it, and labels have it: connections, or clients.
+    pub(crate) given: u32,
+    pub(crate) connections: u32,
+    pub(crate) in_flight_per_connection: u32,
 }
 
 /// A ramp for each of its drivers.
@@ -93,7 +141,13 @@ pub(crate) struct Ramp {
     pub(crate) sizes: Vec<Size>,
     /// Indices into the drivers.
     pub(crate) drivers: Vec<usize>,
-    pub(crate) connections: Vec<u32>,
+    /// Bytes of data, for each of which every step is run; empty: nothing is sent.
+    pub(crate) payload: Vec<u32>,
+    pub(crate) concurrency: Vec<Concurrency>,
+    /// Of each client.
+    pub(crate) requests: Option<u32>,
+    pub(crate) rounds: u32,
+    pub(crate) samples: bool,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,
     pub(crate) window: Nanos,

@@ -27,6 +27,12 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ("path", Kind::Text, "path and query"),
     ("connections", Kind::Number, "connections"),
     (
+        "payload",
+        Kind::Number,
+        "bytes of data in each request, where the run says so",
+    ),
+    ("round", Kind::Number, "which repetition it is, from 1"),
+    (
         "depth",
         Kind::Number,
         "requests in flight on one connection at the most",
@@ -39,6 +45,13 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("throughput", Kind::Number, "good answers per second"),
     (
+        "fairness",
+        Kind::Number,
+        "Jain's index of good answers over connections, or over Go's clients: 1 is even",
+    ),
+    ("answered", Kind::Number, "good answers in the window"),
+    ("window_ms", Kind::Number, "length of the window"),
+    (
         "errors_share",
         Kind::Number,
         "failed among answered and failed, 0..1",
@@ -46,6 +59,20 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ("mean_ms", Kind::Number, "mean latency"),
     ("p50_ms", Kind::Number, "median latency"),
     ("p99_ms", Kind::Number, "99th percentile of latency"),
+    ("p999_ms", Kind::Number, "99.9th percentile of latency"),
+    ("tail", Kind::Number, "99th percentile over median"),
+    (
+        "service.mean_ms",
+        Kind::Number,
+        "mean from sending on: without the wait for a permit or for credit",
+    ),
+    ("service.p50_ms", Kind::Number, "its median"),
+    ("service.p99_ms", Kind::Number, "its 99th percentile"),
+    (
+        "service.tail",
+        Kind::Number,
+        "its 99th percentile over its median",
+    ),
     (
         "n_over_x_ms",
         Kind::Number,
@@ -109,6 +136,16 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of its processors in receive work",
     ),
     ("client.idle", Kind::Number, "share of its processors idle"),
+    (
+        "client.faults_per_request",
+        Kind::Number,
+        "page faults of the driver's processes per good answer",
+    ),
+    (
+        "client.switches_per_request",
+        Kind::Number,
+        "context switches of the driver's processes per good answer",
+    ),
     ("client.threads", Kind::Number, "threads"),
     ("client.processes", Kind::Number, "processes"),
     (
@@ -138,6 +175,16 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of its processors in receive work",
     ),
     ("server.idle", Kind::Number, "share of its processors idle"),
+    (
+        "server.faults_per_request",
+        Kind::Number,
+        "page faults of the server's processes per good answer",
+    ),
+    (
+        "server.switches_per_request",
+        Kind::Number,
+        "context switches of the server's processes per good answer",
+    ),
     ("server.threads", Kind::Number, "threads"),
     ("server.processes", Kind::Number, "processes"),
     (
@@ -197,6 +244,10 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
         "at(group, driver, connections)",
         "the step with so many connections",
     ),
+    (
+        "rounds(group, driver, payload, clients)",
+        "the steps of one cell, one for each round, in order",
+    ),
     ("first(group, driver)", "the step with the least in flight"),
     ("last(group, driver)", "the step with the most in flight"),
     ("ramp(group, driver)", "all steps, by what is in flight"),
@@ -209,6 +260,16 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("max(list)", "largest number of a list"),
     ("min(list)", "smallest number of a list"),
     ("mean(list)", "mean of a list of numbers"),
+    ("median(list)", "median of a list of numbers"),
+    (
+        "ratio(over, under)",
+        "geometric mean of the ratios of two lists, round by round",
+    ),
+    (
+        "ratio_low(over, under)",
+        "lower end of its 95 % interval; needs two rounds",
+    ),
+    ("ratio_high(over, under)", "upper end of it"),
 ];
 
 /// Variables beside `let` names and `driver`.

@@ -13,9 +13,9 @@ use wallfinder_report::number;
 use wallfinder_stage::driver::{self, DriverSpec};
 use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
-use wallfinder_study::{Driver, Size, Study, StudyStep, SubjectSpec, builtin};
+use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, payload};
 use wallfinder_sys::process;
-use wallfinder_wire::Request;
+use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::load::CALIBRATE_FOR;
 use crate::commands::note_versions;
@@ -210,15 +210,69 @@ fn address_of(study: &Study, step: &StudyStep) -> Result<SocketAddr, Failed> {
     Ok(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
-fn target(address: SocketAddr, path: &str) -> Target {
+fn target(address: SocketAddr, step: &StudyStep) -> Target {
+    let scheme = match step.speaks {
+        Speaks::Http1 | Speaks::Http2 => "http",
+        Speaks::Grpc => "grpc",
+        Speaks::Framed => "tcp",
+    };
+    let path = &step.path;
     Target {
-        url: format!("http://{address}{path}"),
-        scheme: "http".to_owned(),
+        url: format!("{scheme}://{address}{path}"),
+        scheme: scheme.to_owned(),
         host: address.ip().to_string(),
         port: address.port(),
         path: path.split('?').next().unwrap_or(path).to_owned(),
         address: address.to_string(),
         tls: None,
+    }
+}
+
+/// What a step asks: the same message in each protocol, or a path alone.
+fn exchange(address: SocketAddr, step: &StudyStep) -> Result<Exchange, String> {
+    let message = step.payload.map(payload::echo);
+    let http = || {
+        let mut request = Request::get(address.to_string(), step.path.clone());
+        if let Some(message) = message.clone() {
+            request.method = "POST".to_owned();
+            let kind = (
+                "Content-Type".to_owned(),
+                "application/x-protobuf".to_owned(),
+            );
+            request.headers.push(kind);
+            request.body = message;
+        }
+        request
+    };
+    let exchange = match step.speaks {
+        Speaks::Http1 => Exchange::Http1(http()),
+        Speaks::Http2 => Exchange::Http2(http()),
+        Speaks::Grpc => {
+            let message = message.unwrap_or_default();
+            Exchange::Grpc(grpc::Request::unary(
+                address.to_string(),
+                &step.path,
+                message,
+            ))
+        }
+        Speaks::Framed => Exchange::Framed(framed::Request {
+            format: ECHO_FRAMES
+                .parse()
+                .map_err(|why: framed::BadFormat| why.to_string())?,
+            message: message.unwrap_or_default(),
+        }),
+    };
+    exchange.check(step.load.in_flight_per_connection)?;
+    Ok(exchange)
+}
+
+/// The load of a step, with what only its request tells.
+fn load_of(step: &StudyStep, exchange: &Exchange) -> Load {
+    Load {
+        method: exchange.method(),
+        header_names: exchange.header_names(),
+        body_bytes: exchange.body_bytes(),
+        ..step.load.clone()
     }
 }
 
@@ -232,10 +286,12 @@ fn plan(
     let planned = steps
         .iter()
         .map(|step| {
+            let address = address_of(study, step)?;
+            let request = exchange(address, step).map_err(Failed::usage)?;
             Ok(StepPlan {
                 name: step.label.clone(),
-                target: target(address_of(study, step)?, &step.path),
-                load: step.load.clone(),
+                target: target(address, step),
+                load: load_of(step, &request),
             })
         })
         .collect::<Result<Vec<StepPlan>, Failed>>()?;
@@ -258,6 +314,22 @@ fn plan(
     })
 }
 
+/// What a foreign driver is told beside its load: the protocol and the message, for the
+/// clients of the echo subjects, and what the study gives it.
+fn arguments(step: &StudyStep) -> Vec<String> {
+    let mut arguments = Vec::new();
+    if let (ECHO_CLIENT, Some(bytes)) = (step.driver.program.as_str(), step.payload) {
+        let protocol = match step.speaks {
+            Speaks::Framed => "tcp",
+            Speaks::Grpc => "grpc",
+            Speaks::Http1 | Speaks::Http2 => "rest",
+        };
+        arguments.extend([protocol, "--payload", &bytes.to_string()].map(str::to_owned));
+    }
+    arguments.extend_from_slice(&step.driver.arguments);
+    arguments
+}
+
 /// The port that the study names, or any free one where somebody has that already.
 fn free_port(port: u16) -> Option<u16> {
     let wanted = SocketAddr::from(([127, 0, 0, 1], port));
@@ -266,6 +338,12 @@ fn free_port(port: u16) -> Option<u16> {
         Err(_) => Some(0),
     }
 }
+
+/// The clients of the echo subjects, which come with the tool.
+const ECHO_CLIENT: &str = "echo-client";
+
+/// How the echo subjects' messages stand on a plain stream.
+const ECHO_FRAMES: &str = "u32be";
 
 /// Studies are run again with the same seed.
 const SEED: u64 = 1;
@@ -287,19 +365,21 @@ struct Bench {
 impl Bench {
     fn order(&self, step: &StudyStep, address: SocketAddr) -> Result<StepOrder, String> {
         let (server, server_not_seen) = sight::server(address, None);
+        let request = exchange(address, step)?;
         let load = Load {
             lanes: self.placement.lanes(None, step.load.connections),
-            ..step.load.clone()
+            ..load_of(step, &request)
         };
-        let target = target(address, &step.path);
+        let target = target(address, step);
+        let index = self.session.record.steps.len() as u32;
         Ok(StepOrder {
-            index: self.session.record.steps.len() as u32,
+            index,
             name: step.label.clone(),
             producer: self.producer(step, &target.url)?,
             target,
             address,
             load,
-            request: Request::get(address.to_string(), step.path.clone()).into(),
+            request,
             tls: None,
             client_cpus: self.placement.client.clone(),
             null_server_cpu: self.placement.null_server_cpu(),
@@ -307,7 +387,7 @@ impl Bench {
             server,
             server_not_seen,
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
-            samples: None,
+            samples: step.samples.then(|| self.session.samples_of(index)),
         })
     }
 
@@ -315,11 +395,12 @@ impl Bench {
         if step.driver.is_engine() {
             return Ok(Producer::Engine(IoChoice::Auto));
         }
-        let program = driver::available(&step.driver.name)
-            .ok_or_else(|| format!("{} is not installed", step.driver.name))?;
+        let program = driver::available(&step.driver.program)
+            .ok_or_else(|| format!("{} is not installed", step.driver.program))?;
         let program = program.display().to_string();
         let scratch = std::env::temp_dir();
-        let command = driver_command(&program, &step.driver.arguments, &step.load, &scratch)?;
+        let arguments = arguments(step);
+        let command = driver_command(&program, &arguments, &step.load, &scratch)?;
         let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
         Ok(Producer::Foreign {
             spec: Box::new(spec),
@@ -343,11 +424,11 @@ impl Apparatus for Bench {
     }
 
     fn driver_available(&mut self, driver: &Driver) -> Availability {
-        if driver.is_engine() || driver::available(&driver.name).is_some() {
+        if driver.is_engine() || driver::available(&driver.program).is_some() {
             return Availability::Available { version: None };
         }
         Availability::Missing {
-            why: format!("{} is not installed (`make drivers`)", driver.name),
+            why: format!("{} is not installed (`make drivers`)", driver.program),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the template shows: words and geometry, made from a record and nothing else.
 
 mod ab;
+mod cells;
 mod environment;
 mod hero;
 mod proof;
@@ -8,8 +9,8 @@ mod ramp;
 mod step;
 
 use serde::Serialize;
-use wallfinder_model::Record;
 use wallfinder_model::record::Outcome;
+use wallfinder_model::{Record, Step};
 
 use crate::doubt::Worded;
 use crate::text::judged_step;
@@ -66,6 +67,7 @@ pub(super) struct Page {
     ab: Option<ab::AbView>,
     proof: Option<proof::Proof>,
     doubts: Vec<Doubt>,
+    cells: Option<cells::Cells>,
     ramp: Option<ramp::Ramp>,
     claims: Vec<Claim>,
     claims_headline: String,
@@ -81,7 +83,13 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn of(record: &Record) -> Page {
-        let judged = judged_step(record);
+        let cells = cells::Cells::of(record);
+        // Hundreds of steps that are cells of one table are shown as that, and no step alone.
+        let steps: &[Step] = match cells {
+            Some(_) => &[],
+            None => &record.steps,
+        };
+        let judged = judged_step(record).filter(|_| cells.is_none());
         let chosen = judged
             .and_then(|judged| {
                 record
@@ -94,6 +102,7 @@ impl Page {
             Some(judged) if record.steps.iter().all(|step| step.target == judged.target) => {
                 crate::words::target(judged)
             }
+            _ if cells.is_some() => record.plan.name.clone(),
             _ => record.plan.target.url.clone(),
         };
         Page {
@@ -111,13 +120,12 @@ impl Page {
                 .into_iter()
                 .map(Doubt::from)
                 .collect(),
+            cells,
             // Windows of two settings are rounds, and no ramp.
-            ramp: (record.steps.len() > 1 && record.ab.is_none())
-                .then(|| ramp::Ramp::of(record, chosen)),
+            ramp: (steps.len() > 1 && record.ab.is_none()).then(|| ramp::Ramp::of(record, chosen)),
             claims: claims(record),
             claims_headline: claims_headline(record),
-            steps: record
-                .steps
+            steps: steps
                 .iter()
                 .enumerate()
                 .map(|(index, step)| step::StepView::of(step, index, index == chosen))
@@ -126,9 +134,9 @@ impl Page {
             command_line: shell(&record.command_line),
             plan: plan(record),
             chosen,
-            has_curves: record.steps.iter().any(|step| step.latency.is_some()),
-            has_time: record.steps.iter().any(|step| !step.intervals.is_empty()),
-            has_series: record.steps.iter().any(|step| !step.series.is_empty()),
+            has_curves: steps.iter().any(|step| step.latency.is_some()),
+            has_time: steps.iter().any(|step| !step.intervals.is_empty()),
+            has_series: steps.iter().any(|step| !step.series.is_empty()),
         }
     }
 
@@ -163,6 +171,9 @@ fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> 
             )
         };
         about.push(fact("Load", load));
+    } else if !record.steps.is_empty() {
+        let steps = words::counted(record.steps.len() as u64, "step");
+        about.push(fact("Load", steps));
     }
     if let Some(subject) = &record.plan.subject {
         let pinned = pinned(&record.plan.server_cpus);

@@ -531,6 +531,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         }],
         verdict: Some(verdict),
         experiment: None,
+        cell: None,
+        fairness: None,
         series,
         load,
     }
@@ -1021,6 +1023,36 @@ pub fn study() -> Record {
     record
 }
 
+/// Cells of a study: two groups of three sizes and two numbers of clients, three rounds each.
+pub fn cells() -> Record {
+    let mut steps = Vec::new();
+    for round in 1..=3 {
+        for (group, system) in [("tcp", SIMPLE), ("rest", READ)] {
+            for payload in [64, 1024, 65_536] {
+                for clients in [1, 50] {
+                    let index = steps.len() as u32;
+                    let seed = u64::from(payload + clients + round);
+                    let mut step = step(&system, "/echo", index, load(clients, 1), seed);
+                    step.name = format!("{group}/engine/{payload}B/c{clients}/round{round}");
+                    step.fairness = Some(0.97);
+                    step.cell = Some(wallfinder_model::record::Cell {
+                        group: group.into(),
+                        driver: "engine".into(),
+                        payload,
+                        clients,
+                        round,
+                        rival: true,
+                    });
+                    steps.push(step);
+                }
+            }
+        }
+    }
+    let mut record = record("study", "protocols-demo", steps);
+    record.claims = study().claims;
+    record
+}
+
 /// An open loop that asks for more than there is.
 pub fn open_loop() -> Record {
     let mut load = load(100, 1);
@@ -1302,6 +1334,7 @@ fn make_all() -> Vec<(&'static str, Record)> {
         ("ab-equal", settings(&READ, &READ, 6, 12)),
         ("ab-few", settings(&READ, &READ, 6, 4)),
         ("study", study()),
+        ("cells", cells()),
         ("open", open_loop()),
         ("many-cores", many_cores()),
         ("foreign", foreign()),

@@ -336,6 +336,31 @@ fn version(spec: &DriverSpec, program: &Path, shim: &Shim) -> Option<String> {
     version
 }
 
+/// How the folders of drivers are called, before the process and a number.
+const SCRATCH: &str = "wallfinder-driver-";
+
+/// Folders of processes that are gone are kept so long: a container that shares the folder
+/// has processes that are not seen here.
+const SCRATCH_KEPT: Duration = Duration::from_secs(3_600);
+
+/// Removes folders of processes that are gone: those that were killed could not.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(SCRATCH));
+        let pid = owner.and_then(|owner| owner.split('-').next()?.parse::<u32>().ok());
+        let age = entry.metadata().and_then(|folder| folder.modified());
+        let old = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SCRATCH_KEPT));
+        if old && pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Not ours to remove, or gone already: the next run tries again.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A folder for one driver's files; removed with it.
 #[derive(Debug)]
 struct Scratch {
@@ -346,9 +371,10 @@ impl Scratch {
     fn new() -> Result<Scratch, DriverError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let parent = std::env::temp_dir();
+        sweep(&parent);
         loop {
             let nth = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("wallfinder-driver-{}-{nth}", std::process::id()));
+            let path = parent.join(format!("{SCRATCH}{}-{nth}", std::process::id()));
             match private_folder(&path) {
                 Ok(()) => return Ok(Scratch { path }),
                 // Left behind by a process that had our id.
@@ -373,4 +399,36 @@ impl Drop for Scratch {
 fn private_folder(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    #[test]
+    fn folders_that_nobody_owns_any_more_are_swept() {
+        let parent = std::env::temp_dir().join(format!("wallfinder-sweep-{}", std::process::id()));
+        private_folder(&parent).unwrap();
+        let folder = |name: &str, age_s: u64| {
+            let path = parent.join(name);
+            private_folder(&path).unwrap();
+            fs::write(path.join("report"), "a report").unwrap();
+            let at = SystemTime::now() - Duration::from_secs(age_s);
+            File::open(&path).unwrap().set_modified(at).unwrap();
+            path
+        };
+        // No process has an id so high.
+        let left = folder(&format!("{SCRATCH}4999999-0"), 7_200);
+        let kept = [
+            folder(&format!("{SCRATCH}4999999-1"), 60),
+            folder(&format!("{SCRATCH}{}-0", std::process::id()), 7_200),
+            folder("wallfinder-other-4999999-0", 7_200),
+        ];
+        sweep(&parent);
+        assert!(!left.exists());
+        assert!(kept.iter().all(|path| path.exists()));
+        fs::remove_dir_all(&parent).unwrap();
+    }
 }

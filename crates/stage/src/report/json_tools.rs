@@ -417,6 +417,7 @@ pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
         failures: BTreeMap<String, u64>,
         duration_ns: u64,
         throughput: f64,
+        fairness: Option<f64>,
         latency: Option<Spread>,
         service: Option<Spread>,
     }
@@ -452,6 +453,7 @@ pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
         connections: Some(r.connections),
         in_flight_per_connection: Some(r.clients.div_ceil(r.connections.max(1))),
         in_flight: (r.in_flight != f64::from(r.clients)).then_some(r.in_flight),
+        fairness: r.fairness,
         ..DriverReport::default()
     };
     for (class, count) in r.failures {

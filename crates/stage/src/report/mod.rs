@@ -49,6 +49,8 @@ pub struct DriverReport {
     pub in_flight_per_connection: Option<u32>,
     /// Requests in flight over all connections, where that is not their product.
     pub in_flight: Option<f64>,
+    /// Jain's index of good answers over its clients.
+    pub fairness: Option<f64>,
 }
 
 /// A distribution as far as a tool tells it.

@@ -132,6 +132,8 @@ pub(crate) fn step_begun(index: u32) -> Step {
         lanes: vec![],
         verdict: None,
         experiment: None,
+        cell: None,
+        fairness: None,
         series: vec![],
     }
 }

@@ -168,6 +168,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         quantiles_ns: BTreeMap::from([
             ("p50".to_owned(), (mean_ns * p50_share) as u64),
             ("p99".to_owned(), (mean_ns * 2.0) as u64),
+            ("p99.9".to_owned(), (mean_ns * 3.0) as u64),
         ]),
     };
     let busy = |seconds: f64| (throughput * seconds * 0.99).min(0.99);
@@ -231,6 +232,8 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         caveats: Vec::new(),
         verdict: None,
         experiment: None,
+        cell: None,
+        fairness: Some(1.0),
         series: Vec::new(),
     }
 }

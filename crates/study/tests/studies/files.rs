@@ -121,6 +121,73 @@ surprise = 1"#,
 }
 
 #[test]
+fn a_protocol_is_refused_what_it_cannot_do() {
+    let path = r#"path = "/simple"
+pipeline = 10"#;
+    let with = |lines: &str| format!("{path}\n{lines}");
+    broken(path, &with(r#"speaks = "spdy""#), "no protocol `spdy`");
+    broken(path, &with(r#"speaks = "framed""#), "have no path");
+    broken(path, r#"speaks = "framed""#, "what framed sends is missing");
+    broken(
+        path,
+        &with(r#"speaks = "grpc""#),
+        "what grpc sends is missing",
+    );
+    broken(
+        path,
+        &with("clients_per_connection = 5"),
+        "over http1 each client has its connection",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, 10]\nclients = [1]",
+        "either connections or clients",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, 10]\nrequests = 100",
+        "requests are those of `clients`",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, 10]\nrounds = 0",
+        "rounds: 0 is not in 1",
+    );
+    broken(
+        "connections = [1, 10]",
+        "connections = [1, 10]\npayload = [5000000]",
+        "bytes of data: 5000000 is not in 0",
+    );
+    broken(
+        r#"name = "engine""#,
+        "name = \"engine\"\nprogram = \"wrk\"",
+        "is no program",
+    );
+}
+
+#[test]
+fn only_framed_messages_do_without_a_path() {
+    let text = SMALL.replace("path = \"/simple\"\n", "");
+    let error = refuse(&text);
+    assert!(error.message().contains("`path` is missing"), "{error}");
+}
+
+#[test]
+fn clients_are_shared_out_alike_or_not_at_all() {
+    let text = SMALL
+        .replace(
+            "pipeline = 10",
+            "speaks = \"http2\"\nclients_per_connection = 10",
+        )
+        .replace("connections = [1, 10]", "clients = [15]");
+    let error = Study::parse("my.toml", &text).expect_err("7.5 on each");
+    assert!(
+        error.to_string().contains("cannot be shared out"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_no_number_is_refused_where_it_stands() {
     broken("port = 8083", "port = nan", "invalid type");
     broken("port = 8083", "port = 99999", "invalid value");
@@ -146,7 +213,7 @@ fn what_is_no_number_is_refused_where_it_stands() {
     broken(
         "connections = [1, 10]",
         "connections = []",
-        "needs sizes, drivers and connections",
+        "needs sizes, drivers, and connections or clients",
     );
     broken("pipeline = 10", "pipeline = 0", "0 is not in 1");
     broken(r#"window = "1s""#, r#"window = "nan""#, "is not a duration");

@@ -5,4 +5,5 @@ mod client_ceiling;
 mod double;
 mod expansion;
 mod files;
+mod rounds;
 mod running;

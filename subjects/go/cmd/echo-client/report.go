@@ -30,6 +30,8 @@ type report struct {
 	DurationNs int64          `json:"duration_ns"`      // from the first request until the last answer
 	Ended      load.Ended     `json:"ended_by"`
 	Throughput float64        `json:"throughput"` // right answers per second
+	// Jain's index of right answers over clients; not where all make as many requests.
+	Fairness *float64 `json:"fairness,omitempty"`
 
 	// From asking; that is from sending, unless there is a semaphore, or credit.
 	Latency *load.Summary `json:"latency"`
@@ -62,6 +64,9 @@ func describe(options options, result *load.Result) report {
 		Latency:      result.Samples.Summary(load.FromAsking),
 		GOMAXPROCS:   runtime.GOMAXPROCS(0),
 		GOGC:         options.memory.GOGC.String(),
+	}
+	if plan.Duration > 0 {
+		report.Fairness = result.Samples.Fairness()
 	}
 	report.Requests = report.Answered
 	for _, count := range result.Failures {

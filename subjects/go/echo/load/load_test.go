@@ -64,6 +64,36 @@ func TestEveryRequestIsKeptButTheWarmUp(t *testing.T) {
 	}
 }
 
+func TestFairnessIsJainsIndexOfTheAnswersOfEachClient(t *testing.T) {
+	of := func(counts ...int) *float64 {
+		samples := &Samples{}
+		for _, count := range counts {
+			buffer, err := newBuffer(8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range count {
+				if err := buffer.add(Sample{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			samples.buffers = append(samples.buffers, buffer)
+		}
+		return samples.Fairness()
+	}
+	for _, c := range []struct {
+		counts []int
+		fair   float64
+	}{{[]int{5, 5, 5}, 1}, {[]int{7, 0}, 0.5}, {[]int{3, 1}, 0.8}} {
+		if found := of(c.counts...); found == nil || *found != c.fair {
+			t.Errorf("%v is %v, not %v", c.counts, found, c.fair)
+		}
+	}
+	if of(5) != nil || of(0, 0) != nil {
+		t.Error("nobody to be compared with, or nothing to compare")
+	}
+}
+
 func TestWrongAnswersAreFailuresByWhatIsWrong(t *testing.T) {
 	wrongs := map[string]func(*payload.Payload){
 		"body.id":        func(p *payload.Payload) { p.Id = "0000-00000000099" },

@@ -75,6 +75,17 @@ func (b *Buffer) add(sample Sample) error {
 	return nil
 }
 
+func (b *Buffer) count() int {
+	count := 0
+	for nth, chunk := range b.chunks {
+		if nth == len(b.chunks)-1 {
+			chunk = chunk[:b.used]
+		}
+		count += len(chunk) / sampleBytes
+	}
+	return count
+}
+
 // each calls visit with the samples in their order.
 func (b *Buffer) each(visit func(Sample)) {
 	for nth, chunk := range b.chunks {
@@ -100,14 +111,25 @@ type Samples struct {
 func (s *Samples) Count() int {
 	count := 0
 	for _, buffer := range s.buffers {
-		for nth, chunk := range buffer.chunks {
-			if nth == len(buffer.chunks)-1 {
-				chunk = chunk[:buffer.used]
-			}
-			count += len(chunk) / sampleBytes
-		}
+		count += buffer.count()
 	}
 	return count
+}
+
+// Fairness is Jain's index of samples over clients: 1 where all have as many, 1/n
+// where one of n has them all. Nil below two clients, or without a sample.
+func (s *Samples) Fairness() *float64 {
+	sum, squares := 0.0, 0.0
+	for _, buffer := range s.buffers {
+		count := float64(buffer.count())
+		sum += count
+		squares += count * count
+	}
+	if len(s.buffers) < 2 || squares == 0 {
+		return nil
+	}
+	fairness := sum * sum / (float64(len(s.buffers)) * squares)
+	return &fairness
 }
 
 // Clock says from when a latency is counted.

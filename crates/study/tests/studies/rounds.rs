@@ -1,0 +1,213 @@
+//! Cells that are run several times over, and what their rounds say.
+
+use std::collections::BTreeSet;
+
+use wallfinder_model::record::{ClaimOutcome, Outcome};
+use wallfinder_study::{Size, Study, StudyStep, builtin, run};
+
+use crate::double::{Costs, DoubleApparatus};
+
+/// Two protocols, two sizes, three rounds.
+const CELLS: &str = r#"schema = "wallfinder.study/1"
+id = "cells"
+title = "Cells"
+source = "a page"
+question = "Which?"
+method = "So."
+
+[[subject]]
+name = "plain"
+command = ["echo"]
+port = 8084
+
+[[subject]]
+name = "rpc"
+command = ["echo", "--protocol", "grpc"]
+port = 8084
+
+[[driver]]
+name = "engine"
+
+[[driver]]
+name = "few"
+program = "echo-client"
+arguments = ["--semaphore", "5"]
+
+[[group]]
+id = "plain"
+subject = "plain"
+speaks = "framed"
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine", "few"]
+payload = [64, 1024]
+clients = [1, 50]
+rounds = 3
+warmup = "10ms"
+window = "1s"
+
+[[group]]
+id = "rpc"
+subject = "rpc"
+speaks = "grpc"
+path = "/echo.Echo/Call"
+clients_per_connection = 50
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+payload = [64, 1024]
+clients = [1, 50]
+rounds = 3
+warmup = "10ms"
+window = "1s"
+"#;
+
+fn judged(claims: &str, cost: fn(&StudyStep) -> f64) -> Vec<ClaimOutcome> {
+    let study = Study::parse("my.toml", &format!("{CELLS}{claims}"))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut apparatus = DoubleApparatus::new(move |step| Costs {
+        client_us: 0.5,
+        server_us: cost(step),
+    });
+    let ran = run(&study, Size::Smoke, &mut apparatus);
+    assert_eq!(ran.faults, Vec::<String>::new());
+    ran.claims
+}
+
+fn claim(confirmed: &str, contradicted: &str) -> String {
+    format!(
+        r#"[[claim]]
+id = "claim"
+claim = "So it is"
+source = "a page"
+let.rpc = 'rounds("rpc", "engine", 1024, 50).map(s, s.throughput)'
+let.plain = 'rounds("plain", "engine", 1024, 50).map(s, s.throughput)'
+confirmed = '{confirmed}'
+contradicted = '{contradicted}'
+because = "{{ratio(plain, rpc) | times}} [{{ratio_low(plain, rpc) | times}}, {{ratio_high(plain, rpc) | times}}]"
+"#
+    )
+}
+
+#[test]
+fn a_round_runs_every_cell_once_and_begins_with_another_subject() {
+    let study = Study::parse("my.toml", CELLS).unwrap();
+    let steps = study.expand(Size::Smoke);
+    assert_eq!(steps.len(), 3 * 12);
+    let labels: BTreeSet<&str> = steps.iter().map(|step| step.label.as_str()).collect();
+    assert_eq!(labels.len(), steps.len());
+    assert_eq!(steps[0].label, "plain/engine/64B/c1/round1");
+    let order: Vec<(u32, &str)> = steps
+        .chunk_by(|a, b| (a.round, &a.subject) == (b.round, &b.subject))
+        .map(|block| (block[0].round, block[0].subject.as_str()))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            (1, "plain"),
+            (1, "rpc"),
+            (2, "rpc"),
+            (2, "plain"),
+            (3, "plain"),
+            (3, "rpc")
+        ]
+    );
+}
+
+#[test]
+fn a_subject_is_started_anew_in_every_round() {
+    let study = Study::parse("my.toml", CELLS).unwrap();
+    let mut apparatus = DoubleApparatus::new(|_| Costs {
+        client_us: 1.0,
+        server_us: 1.0,
+    });
+    run(&study, Size::Smoke, &mut apparatus);
+    let starts = |line: &&String| line.starts_with("start");
+    assert_eq!(apparatus.log.iter().filter(starts).count(), 6);
+}
+
+#[test]
+fn clients_share_connections_where_the_group_says_so() {
+    let study = Study::parse("my.toml", CELLS).unwrap();
+    let shape = |group: &str| -> Vec<(u32, u32)> {
+        let steps = study.expand(Size::Smoke);
+        let of = steps.iter().filter(|step| {
+            step.group == group && step.driver.is_engine() && step.payload == Some(64)
+        });
+        of.filter(|step| step.round == 1)
+            .map(|step| (step.load.connections, step.load.in_flight_per_connection))
+            .collect()
+    };
+    assert_eq!(shape("plain"), [(1, 1), (50, 1)]);
+    assert_eq!(shape("rpc"), [(1, 1), (1, 50)]);
+}
+
+#[test]
+fn a_ratio_holds_against_what_all_rounds_drift_by() {
+    // The machine slows by half from round to round; one takes twice the other's time.
+    let drifting = |step: &StudyStep| {
+        let own = if step.group == "rpc" { 200.0 } else { 100.0 };
+        own * 1.5f64.powi(step.round as i32)
+    };
+    let claims = judged(
+        &claim(
+            "ratio_low(plain, rpc) > 1.9",
+            "ratio_high(plain, rpc) < 1.9",
+        ),
+        drifting,
+    );
+    assert_eq!(
+        claims[0].outcome,
+        Outcome::Confirmed,
+        "{}",
+        claims[0].because
+    );
+    assert!(
+        claims[0].because.starts_with("2.00 ×"),
+        "{}",
+        claims[0].because
+    );
+}
+
+#[test]
+fn rounds_that_disagree_leave_a_claim_open() {
+    let moody = |step: &StudyStep| match (step.group.as_str(), step.round) {
+        ("rpc", 2) => 400.0,
+        _ => 100.0,
+    };
+    let claims = judged(
+        &claim(
+            "ratio_low(plain, rpc) > 1.1",
+            "ratio_high(plain, rpc) < 1.1",
+        ),
+        moody,
+    );
+    assert_eq!(claims[0].outcome, Outcome::Open, "{}", claims[0].because);
+}
+
+#[test]
+fn a_driver_has_a_name_of_its_own_beside_its_program() {
+    let study = Study::parse("my.toml", CELLS).unwrap();
+    let few = study.driver("few").unwrap();
+    assert_eq!(few.program, "echo-client");
+    assert_eq!(study.driver("engine").unwrap().program, "engine");
+}
+
+#[test]
+fn the_protocol_study_makes_the_sources_counts() {
+    let study = builtin::find("protocols").unwrap().study().unwrap();
+    for driver in ["engine", "echo-client"] {
+        let counted: Vec<StudyStep> = study
+            .expand(Size::Full)
+            .into_iter()
+            .filter(|step| step.driver.name == driver && step.load.stop.requests.is_some())
+            .collect();
+        assert_eq!(counted.len(), 75);
+        let requests = counted.iter().filter_map(|step| step.load.stop.requests);
+        assert_eq!(requests.sum::<u64>(), 9_915_000);
+        let kept = counted.iter().filter(|step| step.samples).count();
+        assert_eq!(kept, if driver == "engine" { 75 } else { 0 });
+    }
+}

@@ -1,0 +1,119 @@
+//! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
+
+use wallfinder_tests::{Place, json_at, skip, subjects, together};
+
+/// The echo subjects in three protocols, each by the engine and by Go's clients, twice.
+fn study(port: u16) -> String {
+    let mut text = String::from(
+        r#"schema = "wallfinder.study/1"
+id = "small"
+title = "Three protocols, in short"
+source = "a page"
+question = "Do they answer?"
+method = "One message."
+
+[[driver]]
+name = "engine"
+
+[[driver]]
+name = "two-permits"
+program = "echo-client"
+arguments = ["--semaphore", "2"]
+
+[[claim]]
+id = "all-answered"
+claim = "Every request is answered, in each protocol"
+source = "a page"
+calm = false
+let.failed = 'steps.filter(s, s.errors_share > 0)'
+confirmed = 'size(failed) == 0 && size(steps) == 12'
+contradicted = 'size(failed) > 0'
+because = "{size(steps)} steps, {size(failed)} with failures"
+
+[[claim]]
+id = "counted"
+claim = "A counted step has as many answers as were asked for"
+source = "a page"
+calm = false
+let.counted = 'rounds("tcp", "engine", 1000, 4).map(s, s.answered)'
+confirmed = 'min(counted) == 800 && max(counted) == 800'
+contradicted = 'min(counted) != 800 || max(counted) != 800'
+because = "{counted} answers"
+"#,
+    );
+    let protocols = [
+        ("tcp", "framed", ""),
+        ("rest", "http1", "path = \"/echo\""),
+        (
+            "grpc",
+            "grpc",
+            "path = \"/wallfinder.echo.Echo/Call\"\nclients_per_connection = 4",
+        ),
+    ];
+    for (name, speaks, more) in protocols {
+        text.push_str(&format!(
+            r#"
+[[subject]]
+name = "{name}"
+command = ["echo", "--protocol", "{name}"]
+port = {port}
+
+[[group]]
+id = "{name}"
+subject = "{name}"
+speaks = "{speaks}"
+{more}
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine", "two-permits"]
+payload = [1000]
+clients = [4]
+requests = 200
+samples = true
+rounds = 2
+warmup = "50ms"
+window = "20s"
+"#
+        ));
+    }
+    text
+}
+
+#[test]
+fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
+    let _turn = together();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    let place = Place::new();
+    let file = place.file("small.toml", study(wallfinder_tests::free_port()));
+    let file = file.to_string_lossy();
+    let ran = place
+        .run(&["study", "run", &file, "--size", "smoke"])
+        .ends_with(0);
+    assert!(ran.out.contains("2 confirmed"), "{}", ran.out);
+    // One row for both rounds of a cell.
+    for row in ["tcp    engine", "grpc   two-permits"] {
+        assert_eq!(ran.out.matches(row).count(), 1, "{row}: {}", ran.out);
+    }
+    let record = place.record();
+    let steps = json_at(&record, "/steps").as_array().expect("steps");
+    assert_eq!(steps.len(), 12);
+    for step in steps {
+        assert_eq!(json_at(step, "/counts/answered"), 800, "{step:.300}");
+        assert_eq!(json_at(step, "/cell/clients"), 4);
+        let by_engine = json_at(step, "/cell/driver") == "engine";
+        assert_eq!(step.get("samples").is_some(), by_engine);
+        if by_engine {
+            assert_eq!(json_at(step, "/samples/rows"), 800);
+            assert_eq!(json_at(step, "/samples/dropped"), 0);
+        } else {
+            // With two permits for four clients a request waits about as long as it takes.
+            let mean = |clock: &str| json_at(step, &format!("/{clock}/mean_ns")).as_f64();
+            assert!(mean("latency") > mean("service"), "{step:.300}");
+        }
+    }
+    let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a report");
+    assert!(page.contains("Cell by cell"));
+}
