@@ -101,14 +101,16 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     let steps = json_at(&record, "/steps").as_array().expect("steps");
     assert_eq!(steps.len(), 12);
     for step in steps {
-        assert_eq!(json_at(step, "/counts/answered"), 800, "{step:.300}");
         assert_eq!(json_at(step, "/cell/clients"), 4);
         let by_engine = json_at(step, "/cell/driver") == "engine";
         assert_eq!(step.get("samples").is_some(), by_engine);
         if by_engine {
+            assert_eq!(json_at(step, "/counts/answered"), 800, "{step:.300}");
             assert_eq!(json_at(step, "/samples/rows"), 800);
             assert_eq!(json_at(step, "/samples/dropped"), 0);
         } else {
+            // Its run is shorter than a tick of telemetry: only it knows.
+            assert_eq!(json_at(step, "/driver/answered"), 800, "{step:.300}");
             // With two permits for four clients a request waits about as long as it takes.
             let mean = |clock: &str| json_at(step, &format!("/{clock}/mean_ns")).as_f64();
             assert!(mean("latency") > mean("service"), "{step:.300}");

@@ -126,6 +126,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
             io: None,
             throughput_from: "engine".into(),
             latency_from_due: true,
+            answered: None,
         },
         started_utc: String::new(),
         window_ns: 0,

@@ -88,6 +88,7 @@ pub(crate) fn run(
         io: None,
         throughput_from: "report".to_owned(),
         latency_from_due: false,
+        answered: None,
     };
     let zero_ns = clock::monotonic_ns();
     step.started_utc = utc_of(zero_ns);
@@ -301,6 +302,16 @@ fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) 
     step.series = series.samples;
 }
 
+/// Good answers of the whole run: answers, but those whose status was none of the good ones.
+fn good(report: &DriverReport) -> u64 {
+    let bad = report
+        .errors
+        .iter()
+        .filter(|(class, _)| class.starts_with("status."))
+        .map(|(_, count)| count);
+    report.requests.saturating_sub(bad.sum())
+}
+
 /// Takes the driver's word for what it alone knows.
 fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
     step.driver.throughput_from = "report".to_owned();
@@ -333,6 +344,7 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
     };
     step.counts.scheduled = answered + step.counts.failed_total();
     step.fairness = report.fairness;
+    step.driver.answered = Some(good(report));
     if let Some(latency) = &report.latency {
         if let Some(resolution_ns) = latency.resolution_ns {
             step.caveats.push(Caveat::Note {

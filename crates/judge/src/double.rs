@@ -86,6 +86,7 @@ pub(crate) fn a_step() -> DoubleStep {
             io: Some("epoll".to_owned()),
             throughput_from: "engine".to_owned(),
             latency_from_due: true,
+            answered: None,
         },
         started_utc: "2026-11-20T14:00:00Z".to_owned(),
         window_ns: WINDOW_NS,

@@ -168,6 +168,10 @@ pub struct Driver {
     pub throughput_from: String,
     /// Whether latency is counted from intended instants.
     pub latency_from_due: bool,
+    /// Good answers of a foreign driver's whole run, as it reports them; the step's counts are
+    /// of the window that telemetry covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
 }
 
 /// Requests by what became of them, in the measured window:

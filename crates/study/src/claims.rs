@@ -28,6 +28,7 @@ use crate::file::ClaimFile;
 use crate::run::Skipped;
 use crate::study::Study;
 use crate::template::Template;
+use crate::vocabulary::VARIABLES;
 
 /// A sentence that the data may confirm or contradict.
 #[derive(Debug)]
@@ -297,7 +298,8 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
         .collect();
     for name in raw.lets.keys() {
         place.identifier(name)?;
-        if name.get_ref() == "driver" || name.get_ref().contains('-') {
+        let taken = VARIABLES.iter().any(|(known, _)| known == name.get_ref());
+        if taken || name.get_ref() == "driver" || name.get_ref().contains('-') {
             let message = format!("`{}` cannot be a name in expressions", name.get_ref());
             return Err(place.error(name.span(), message));
         }

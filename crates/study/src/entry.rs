@@ -177,7 +177,8 @@ fn load(fields: &mut Fields, step: &Step) {
     fields.number("in_flight", Some(step.in_flight_mean).filter(|n| *n > 0.0));
     fields.number("throughput", Some(step.throughput));
     fields.number("fairness", step.fairness);
-    fields.number("answered", Some(step.counts.answered as f64));
+    let answered = step.driver.answered.unwrap_or(step.counts.answered);
+    fields.number("answered", Some(answered as f64));
     fields.number("window_ms", Some(step.window_ns as f64 / 1e6));
     fields.number("errors_share", Some(identity::error_share(&step.counts)));
     if step.counts.bytes_in > 0 {

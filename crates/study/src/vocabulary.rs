@@ -49,7 +49,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         Kind::Number,
         "Jain's index of good answers over connections, or over Go's clients: 1 is even",
     ),
-    ("answered", Kind::Number, "good answers in the window"),
+    (
+        "answered",
+        Kind::Number,
+        "good answers in the window; of a foreign driver, in its whole run",
+    ),
     ("window_ms", Kind::Number, "length of the window"),
     (
         "errors_share",

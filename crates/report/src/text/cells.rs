@@ -89,6 +89,7 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
 /// Which rival is best in each cell, and by how much: a table for each driver and measure.
 pub(crate) fn best(page: &mut Page, record: &Record) {
     let cells = cells::of(record);
+    let mut compared = false;
     for driver in cells::drivers_of_rivals(&cells) {
         for measure in cells::MEASURES {
             let choices = cells::choices(&cells, driver, measure);
@@ -99,10 +100,13 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
             page.push(Line::new().plain(" ").strong(title));
             map(page, &choices);
             page.gap();
+            compared = true;
         }
     }
     let text = "the factor is by how much the next best is worse; ~ where the rounds leave it open";
-    note(page, text);
+    if compared {
+        note(page, text);
+    }
 }
 
 fn note(page: &mut Page, text: &str) {

@@ -441,6 +441,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             io: Some("io_uring".into()),
             throughput_from: "engine".into(),
             latency_from_due: true,
+            answered: None,
         },
         started_utc: format!("2026-11-20T14:{:02}:{:02}Z", 2 + index / 4, index % 4 * 14),
         window_ns,
@@ -1124,6 +1125,7 @@ pub fn foreign() -> Record {
             io: None,
             throughput_from: "report".into(),
             latency_from_due: false,
+            answered: None,
         };
         step.service = None;
         step.first_byte = None;

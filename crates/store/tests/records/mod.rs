@@ -114,6 +114,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
             io: Some("epoll".into()),
             throughput_from: "engine".into(),
             latency_from_due: true,
+            answered: None,
         },
         started_utc: "2026-11-20T14:02:12.000Z".into(),
         window_ns: 0,

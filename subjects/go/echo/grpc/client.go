@@ -26,6 +26,7 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // NewClient makes a channel; it connects when it is used first.
 func NewClient(address string, dial Dialer, settings Settings) (*Client, error) {
+	settings.Pool.use()
 	// No names are looked up, no proxies asked, and no settings taken from elsewhere.
 	options := append(settings.dialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -77,8 +77,17 @@ func (p Pool) String() string {
 	return p.text
 }
 
+// use makes the pool that of the whole process, too: the codec takes its buffers
+// from there, whatever pool a server or channel is given. Not while calls are made.
+func (p Pool) use() {
+	if p.pool != nil {
+		experimental.SetDefaultBufferPool(p.pool)
+	}
+}
+
 // Serve answers calls until the listener closes.
 func Serve(listener net.Listener, kind answer.Kind, chosen Settings) error {
+	chosen.Pool.use()
 	server := grpc.NewServer(chosen.options()...)
 	payload.RegisterEchoServer(server, echo{kind: kind})
 	return server.Serve(listener)
