@@ -320,15 +320,20 @@ fn levers_follow_their_side_to_its_next_processes() {
         for _ in 0..2 {
             let next = Spinner::on(cpu);
             lever.follow(&[next.pid()]).unwrap();
-            let alone = next.share(LOOK);
-            lever.set(0.8).unwrap();
-            std::thread::sleep(Duration::from_millis(50));
-            lever.begin_window();
-            let share = next.share(2 * LOOK) / alone;
-            let check = lever.end_window();
-            println!("{}: {share:.3}, {check:?}", lever.how());
-            assert!((share - 0.8).abs() < 0.08, "{}: {share}", lever.how());
-            assert_eq!(check.in_force, Some(true), "{check:?}");
+            // A busy machine spoils a window now and then, and the check says so; a lever that
+            // does not follow spoils all of them.
+            let bites = (0..4).any(|_| {
+                lever.set(1.0).unwrap();
+                let alone = next.share(LOOK);
+                lever.set(0.8).unwrap();
+                std::thread::sleep(Duration::from_millis(50));
+                lever.begin_window();
+                let share = next.share(2 * LOOK) / alone;
+                let check = lever.end_window();
+                println!("{}: {share:.3}, {check:?}", lever.how());
+                (share - 0.8).abs() < 0.08 && check.in_force == Some(true)
+            });
+            assert!(bites, "{}", lever.how());
             lever.set(1.0).unwrap();
         }
     }
