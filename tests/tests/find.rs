@@ -518,12 +518,23 @@ fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
         let found = ratios.iter().find(|ratio| ratio["measure"] == measure);
         found.unwrap_or_else(|| panic!("{measure}: {ab:#}")).clone()
     };
-    // `/compute` takes several times the CPU of `/simple`.
+    // `/compute` takes several times the CPU of `/simple`. Four rounds on a busy machine may have
+    // an interval that shows no difference: then that is what is said.
     let cpu = ratio("server-cpu");
-    assert!(cpu["low"].as_f64().unwrap() > 1.2, "{cpu:#}");
-    assert_eq!(cpu["differs"], true);
+    let of = |ratio: &serde_json::Value, what: &str| ratio[what].as_f64().unwrap();
+    assert!(of(&cpu, "b") > 1.5 * of(&cpu, "a"), "{cpu:#}");
     let throughput = ratio("throughput");
-    assert!(throughput["high"].as_f64().unwrap() < 1.0, "{throughput:#}");
+    assert!(
+        of(&throughput, "b") < of(&throughput, "a"),
+        "{throughput:#}"
+    );
+    for ratio in [&cpu, &throughput] {
+        let (low, value, high) = (of(ratio, "low"), of(ratio, "ratio"), of(ratio, "high"));
+        assert!(low < value && value < high, "{ratio:#}");
+        if low < 1.0 && high > 1.0 {
+            assert_eq!(ratio["differs"], false, "{ratio:#}");
+        }
+    }
     assert!(ran.said().contains("/compute"), "{}", ran.said());
 }
 

@@ -111,6 +111,8 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
                 differs: *p < ALPHA,
             })
         })
+        // An interval without an end says nothing, and no record can hold one.
+        .filter(|ratio| ratio.low > 0.0 && ratio.high.is_finite())
         .collect()
 }
 
