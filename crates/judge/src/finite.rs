@@ -29,8 +29,8 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     Some(finite.iter().sum::<f64>() / finite.len() as f64)
 }
 
-/// The median of what is finite.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+/// The median of what is finite; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if finite.is_empty() {
         return None;

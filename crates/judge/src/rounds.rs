@@ -7,6 +7,8 @@
 use crate::compare::RatioInterval;
 use crate::student;
 
+pub use crate::finite::median;
+
 /// One cell over another, round by round: `over[i]` and `under[i]` are of the same round.
 /// The ratio is the geometric mean; its 95 % interval needs two rounds. `None`: nothing to
 /// divide, different numbers of rounds, or a value that is not above zero.

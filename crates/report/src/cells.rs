@@ -33,13 +33,9 @@ fn same(a: &Cell, b: &Cell) -> bool {
 }
 
 /// The median over rounds of what was measured in each.
-pub(crate) fn middle(rounds: &[&Step], figure: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = rounds.iter().filter_map(|step| figure(step)).collect();
-    values.retain(|value| value.is_finite());
-    values.sort_by(f64::total_cmp);
-    let above = *values.get(values.len() / 2)?;
-    let below = values[(values.len() - 1) / 2];
-    Some((below + above) / 2.0)
+pub(crate) fn middle(steps: &[&Step], figure: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = steps.iter().filter_map(|step| figure(step)).collect();
+    rounds::median(&values)
 }
 
 /// The 99th percentile over the median.

@@ -157,6 +157,8 @@ fn numbers(context: &mut Context<'static, 'static>) {
     declare(context.add_function("max", over("max", largest)));
     declare(context.add_function("min", over("min", smallest)));
     declare(context.add_function("mean", over("mean", mean)));
+    // `over` refuses an empty list.
+    let median = |values: &[f64]| rounds::median(values).unwrap_or(f64::NAN);
     declare(context.add_function("median", over("median", median)));
     let ratio_of = |name: &'static str, part: fn(RatioInterval) -> Option<f64>| {
         move |over: Value, under: Value| -> Result<Value, ExecutionError> {
@@ -178,15 +180,4 @@ fn numbers(context: &mut Context<'static, 'static>) {
 
 fn numbers_of(list: &[Value]) -> Result<Vec<f64>, ExecutionError> {
     list.iter().map(number).collect()
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    } else {
-        sorted[middle]
-    }
 }
