@@ -25,6 +25,7 @@ use wallfinder_sys::net::TcpInfo;
 use wallfinder_sys::{Errno, allocator, clock, process};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
+use crate::batching::Batching;
 use crate::counters::{Class, Counters};
 use crate::levers::{Levers, Room, Setting, Slowdown};
 use crate::publication::{Edge, Publication, Report};
@@ -47,15 +48,6 @@ const IDLE_RACE_NS: u64 = 1_000_000;
 const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 /// Longest time to wait for answers still in flight when the window is over.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// Batching (see [`Batching`]): when answers queue at least this many times as long as the
-/// quickest took, at most this part of their time is spent waiting for more of them.
-const QUEUEING_TIMES: u64 = 4;
-const BATCH_WAIT_PART: u64 = 8;
-const BATCH_WAIT_MAX_NS: u64 = 200_000;
-const BATCH_MAX: u64 = 32;
-/// A lane busier than this in an open loop lets answers gather, for so long at the most.
-const OPEN_BUSY: f64 = 0.5;
-const OPEN_GATHER_US: u32 = 25;
 /// A lane with a processor to itself does not sleep this close before a request is due: a
 /// sleep may end later than asked by more than that.
 const POLL_BEFORE_NS: u64 = 200_000;
@@ -254,60 +246,6 @@ const FREE: Slot = Slot {
     due_ns: 0,
     first_byte_ns: 0,
 };
-
-/// How many completions to wait for together.
-///
-/// Handling answers one by one costs a system call each. Where answers queue at the
-/// server anyway, a closed loop may let a few of them gather: the requests in flight and
-/// the throughput fix the mean latency (N/X), so a short wait here only moves time from
-/// the server's queue to this one. Where nothing queues, waiting would slow the loop
-/// down, so there is none: the quickest answer tells the two apart.
-///
-/// An open loop's lane that is busy with one call for each request and one for each answer
-/// falls behind its own schedule. Then, and only then, answers may gather for some
-/// microseconds; what is due still goes out when it is due.
-#[derive(Debug, Clone, Copy)]
-struct Batching {
-    batch: u32,
-    wait_us: u32,
-    quickest_ns: u64,
-}
-
-impl Batching {
-    const ONE_BY_ONE: Batching = Batching {
-        batch: 1,
-        wait_us: 0,
-        quickest_ns: u64::MAX,
-    };
-
-    /// Adapts an open loop to the lane's share of its processor.
-    fn adapt_open(&mut self, busy: f64) {
-        if busy > OPEN_BUSY {
-            self.batch = BATCH_MAX as u32;
-            self.wait_us = OPEN_GATHER_US;
-        } else if busy < OPEN_BUSY / 3.0 {
-            self.batch = 1;
-        }
-    }
-
-    /// Adapts a closed loop to what the last report saw.
-    fn adapt(&mut self, report: &Report, in_flight: u64) {
-        let service = &report.service;
-        self.batch = 1;
-        if service.count() == 0 {
-            return;
-        }
-        self.quickest_ns = self.quickest_ns.min(service.min_ns());
-        // The mean, not the median: a server that favours some connections answers half of
-        // the requests at once while the queue, which is N/X long, stands behind the others.
-        let mean_ns = service.mean_ns() as u64;
-        if mean_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
-            let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS);
-            self.wait_us = (wait_ns / 1000) as u32;
-            self.batch = (in_flight / 4).clamp(1, BATCH_MAX) as u32;
-        }
-    }
-}
 
 /// A lane, from its first connection to its end.
 pub struct Lane<W: Wire, I: Io> {
@@ -647,8 +585,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.counters.waits += 1;
         self.io.wait(Wait {
             timeout_ns,
-            batch: self.batching.batch,
-            batch_wait_us: self.batching.wait_us,
+            batch: self.batching.batch(),
+            batch_wait_us: self.batching.wait_us(),
         })
     }
 
@@ -1242,6 +1180,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     if len == 0 {
                         return;
                     }
+                    self.batching.connections_make_what_they_send();
                     (Sending::Own, self.io.send_own(conn, len))
                 }
             };
@@ -1349,7 +1288,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.published_ns = now;
         let cpu_ns = clock::thread_cpu_ns();
         if self.schedule.is_none() {
-            self.batching.adapt(&self.report, self.counters.in_flight);
+            let connections = self.connections.len() as u64;
+            self.batching
+                .adapt(&self.report, &self.counters, connections);
         } else {
             let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
             let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);

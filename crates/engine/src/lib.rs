@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batching;
 pub mod calibrate;
 pub mod counters;
 pub mod histogram;

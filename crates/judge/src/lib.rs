@@ -11,6 +11,7 @@
 //!  Step with an Experiment ─► proof::prove, proof::next (what to run), proof::what_if
 //!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
 //!  the same cells, several times over ─► rounds
+//!  what a profiler wrote ─► profile (who has the time, what waits for what)
 //! ```
 //!
 //! [`observed`] names walls from telemetry and never says proved; [`proof`] judges windows in
@@ -31,6 +32,7 @@ pub mod histogram;
 pub mod identity;
 pub mod little;
 pub mod observed;
+pub mod profile;
 pub mod proof;
 pub mod ramp;
 pub mod require;

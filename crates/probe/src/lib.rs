@@ -10,6 +10,7 @@
 //! sample       a thread that reads cumulative counters, tick by tick      → Series → Telemetry, caveats
 //! sockets      sock_diag: the kernel's chronographs of a port's sockets   → SocketsSummary
 //! overhear     what somebody else's exchanges weigh, from packets             → Weight
+//! profiles     profiles of a process that offers them over HTTP    → bytes as they are written
 //! parse        bytes to numbers; pure
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod discover;
 pub mod environment;
 pub mod overhear;
 pub mod parse;
+pub mod profiles;
 pub mod sample;
 pub mod sockets;
 

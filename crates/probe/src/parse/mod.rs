@@ -17,6 +17,7 @@
 //! link       rtnetlink: interfaces, queueing disciplines, classes, routes
 //! sockets    sock_diag: inet sockets with TCP_INFO
 //! segment    TCP in packets, HTTP/1 exchanges in it
+//! pprof      profiles, as the Go runtime writes them
 //! ```
 
 pub mod cgroup;
@@ -24,6 +25,7 @@ pub mod host;
 pub mod link;
 pub mod netlink;
 pub mod network;
+pub mod pprof;
 pub mod process;
 pub mod segment;
 pub mod sockets;

@@ -291,9 +291,8 @@ impl Http2 {
         let goes_on = !is_last && stream.send.open() > 0;
         self.send.take(len);
         self.idle_frames = 0;
-        self.uploads.pop();
-        if goes_on {
-            self.uploads.push(slot);
+        if !goes_on {
+            self.uploads.pop();
         }
         true
     }

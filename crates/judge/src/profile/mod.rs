@@ -1,0 +1,219 @@
+//! Profiles, read for the user: who has the time, whose code it is, what waits for what.
+//!
+//! ```text
+//! Profile (as written) ─► merge ─► read (rules) ─► Reading ─► difference
+//!                                     ├─ functions, categories, origins
+//!                                     ├─ sites: what is waited for, idle waits apart
+//!                                     └─ tree: stacks from the root, for flame graphs
+//! ```
+//!
+//! Invariants: what functions have as leaves adds up to the total, and so do categories and
+//! origins with the idle part; merging and reading commute; nothing is scaled.
+
+mod difference;
+mod merge;
+mod rules;
+mod sites;
+mod tree;
+
+pub use difference::{Change, difference};
+pub use merge::{Unlike, merge};
+pub use rules::{RULES_DEFAULT, Rules};
+pub use tree::folded;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use wallfinder_model::profile::{
+    FunctionPart, Measure, Part, Profile, ProfileKind, Reading, Reconciliation, StackSample,
+};
+
+use rules::Origin;
+
+/// The most functions that a reading keeps.
+const FUNCTIONS_MAX: usize = 60;
+
+/// What functions are called that have no name.
+const NAMELESS: &str = "(no symbol)";
+
+/// Reads a profile of a kind. Where it does not have the kind's measure, its last one is read,
+/// which is what the format's own tools show.
+pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
+    let last = profile.measures.len().saturating_sub(1);
+    let at = profile.position(kind.measure()).unwrap_or(last);
+    let counted = Counted {
+        profile,
+        at,
+        meanings: Meanings::of(profile, rules),
+    };
+    let sites = match kind {
+        ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => {
+            sites::sites(&counted, kind)
+        }
+        ProfileKind::Cpu | ProfileKind::Allocs | ProfileKind::Heap => Vec::new(),
+    };
+    let mut categories = BTreeMap::new();
+    let mut origins = BTreeMap::new();
+    let (mut total, mut idle, mut named) = (0, 0, 0);
+    for sample in &profile.samples {
+        let value = counted.value(sample);
+        total += value;
+        named += value * i64::from(counted.leaf(sample) != NAMELESS);
+        if kind.is_of_waits() && counted.is_idle(sample) {
+            idle += value;
+            continue;
+        }
+        *categories.entry(counted.category(sample)).or_insert(0) += value;
+        let origin = Origin::of(counted.leaf_name(sample));
+        *origins.entry(origin.label().to_owned()).or_insert(0) += value;
+    }
+    Reading {
+        kind,
+        measure: profile
+            .measures
+            .get(at)
+            .cloned()
+            .unwrap_or(Measure::default()),
+        duration_ns: profile.duration_ns,
+        total,
+        idle,
+        named_share: wallfinder_model::profile::share(named, total),
+        origins: parts(origins),
+        categories: parts(categories),
+        functions: functions(&counted),
+        sites,
+        tree: tree::pruned(&counted),
+    }
+}
+
+/// CPU in a profile beside CPU by the kernel.
+pub fn reconcile(
+    cpu: &Reading,
+    process_cores: f64,
+    machine_cores: Option<f64>,
+) -> Option<Reconciliation> {
+    let profile_cores = cpu.per_second()?;
+    (process_cores > 0.0).then(|| Reconciliation {
+        profile_cores,
+        process_cores,
+        machine_cores,
+        off_profile_share: 1.0 - profile_cores / process_cores,
+    })
+}
+
+/// A profile with one of its values chosen, and what its functions mean.
+struct Counted<'p> {
+    profile: &'p Profile,
+    at: usize,
+    meanings: Meanings,
+}
+
+/// What each function of a profile says by its name.
+struct Meanings {
+    categories: Vec<Option<String>>,
+    idle: Vec<bool>,
+    /// Calls that wait, and what leads from them into the runtime.
+    waits: Vec<bool>,
+}
+
+impl Meanings {
+    fn of(profile: &Profile, rules: &Rules) -> Meanings {
+        let names = || profile.functions.iter().map(|function| &function.name);
+        Meanings {
+            categories: names()
+                .map(|name| rules.category(name).map(str::to_owned))
+                .collect(),
+            idle: names().map(|name| rules.is_idle(name)).collect(),
+            waits: names().map(|name| sites::is_inside_wait(name)).collect(),
+        }
+    }
+}
+
+impl Counted<'_> {
+    fn value(&self, sample: &StackSample) -> i64 {
+        sample.values.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn leaf_name(&self, sample: &StackSample) -> &str {
+        let leaf = sample.stack.first();
+        leaf.map_or("", |frame| &self.profile.function(*frame).name)
+    }
+
+    fn leaf(&self, sample: &StackSample) -> &str {
+        named(self.leaf_name(sample))
+    }
+
+    /// By the first frame from the leaf that the rules name.
+    fn category(&self, sample: &StackSample) -> String {
+        let categories = &self.meanings.categories;
+        let mut frames = sample.stack.iter();
+        let found = frames.find_map(|frame| categories[frame.function as usize].clone());
+        found.unwrap_or_else(|| Origin::of(self.leaf_name(sample)).label().to_owned())
+    }
+
+    /// The frame that called into the wait, where there is one.
+    fn site(&self, sample: &StackSample) -> Option<usize> {
+        let waits = &self.meanings.waits;
+        let mut frames = sample.stack.iter();
+        frames.position(|frame| !waits[frame.function as usize])
+    }
+
+    fn is_idle(&self, sample: &StackSample) -> bool {
+        match self.site(sample) {
+            Some(at) => self.meanings.idle[sample.stack[at].function as usize],
+            // The runtime's own.
+            None => true,
+        }
+    }
+}
+
+fn named(name: &str) -> &str {
+    match name.is_empty() {
+        true => NAMELESS,
+        false => name,
+    }
+}
+
+fn parts(values: BTreeMap<String, i64>) -> Vec<Part> {
+    let parts = values.into_iter().map(|(name, value)| Part { name, value });
+    let mut parts: Vec<Part> = parts.filter(|part| part.value != 0).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.value));
+    parts
+}
+
+/// By function, the largest first: on its own, and with its callees; recursion counts once.
+fn functions(counted: &Counted<'_>) -> Vec<FunctionPart> {
+    let mut values: HashMap<&str, (i64, i64)> = HashMap::new();
+    let mut seen = HashSet::new();
+    for sample in &counted.profile.samples {
+        let value = counted.value(sample);
+        values.entry(counted.leaf(sample)).or_default().0 += value;
+        seen.clear();
+        for frame in &sample.stack {
+            let name = named(&counted.profile.function(*frame).name);
+            if seen.insert(name) {
+                values.entry(name).or_default().1 += value;
+            }
+        }
+    }
+    let part = |(name, (own, with_callees)): (&str, (i64, i64))| FunctionPart {
+        name: name.to_owned(),
+        own,
+        with_callees,
+    };
+    let mut all: Vec<FunctionPart> = values.into_iter().map(part).collect();
+    // The largest by either count are kept.
+    let by = |key: fn(&FunctionPart) -> i64, all: &mut Vec<FunctionPart>| {
+        all.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
+    };
+    by(|part| part.with_callees, &mut all);
+    let large = all.iter().take(FUNCTIONS_MAX).map(|part| part.name.clone());
+    let mut kept: HashSet<String> = large.collect();
+    by(|part| part.own, &mut all);
+    let own = all.iter().take(FUNCTIONS_MAX).map(|part| part.name.clone());
+    kept.extend(own);
+    all.retain(|part| kept.contains(&part.name));
+    all
+}
+
+#[cfg(test)]
+mod tests;

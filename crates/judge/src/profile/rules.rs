@@ -1,0 +1,239 @@
+//! What the names of functions say: a table that a user can edit.
+
+use serde::Deserialize;
+
+/// The table as it ships, in the form in which it is edited.
+pub const RULES_DEFAULT: &str = include_str!("rules.toml");
+
+/// What names of functions say of what they do, and of who waits for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// Places at which one waits who has nothing to do.
+    #[serde(default)]
+    idle: Vec<Idle>,
+    /// What functions do; the first that names a frame decides.
+    #[serde(default)]
+    rule: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Idle {
+    /// For whoever edits the table.
+    #[serde(rename = "because")]
+    _because: String,
+    sites: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    category: String,
+    frames: Vec<String>,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules::parse(RULES_DEFAULT).expect("the table that ships is well formed: a test reads it")
+    }
+}
+
+impl Rules {
+    /// Reads a table; the error names the line.
+    pub fn parse(text: &str) -> Result<Rules, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The category of a function, where the table names it.
+    pub fn category(&self, function: &str) -> Option<&str> {
+        let named = |rule: &&Rule| rule.frames.iter().any(|frame| is_like(frame, function));
+        self.rule
+            .iter()
+            .find(named)
+            .map(|rule| rule.category.as_str())
+    }
+
+    /// Whether who waits here has nothing to do.
+    pub fn is_idle(&self, site: &str) -> bool {
+        let mut sites = self.idle.iter().flat_map(|idle| &idle.sites);
+        sites.any(|pattern| is_like(pattern, site))
+    }
+}
+
+/// Whether a name is what a pattern says, in which `*` stands for any text.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(head) else {
+        return false;
+    };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return name.ends_with(part);
+        }
+        match name.find(part) {
+            Some(at) => name = &name[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Whose code a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Origin {
+    Application,
+    Library,
+    Runtime,
+    Kernel,
+    Unknown,
+}
+
+impl Origin {
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Origin::Application => "application",
+            Origin::Library => "library",
+            Origin::Runtime => "runtime",
+            Origin::Kernel => "kernel",
+            Origin::Unknown => "unknown",
+        }
+    }
+
+    /// By the name, as Go spells it: `main` and what has a host in its path that is not a known
+    /// library's are the application's; what has none is the standard library's. A system call
+    /// is time in the kernel.
+    pub(super) fn of(function: &str) -> Origin {
+        const RUNTIME: [&str; 4] = ["runtime.", "runtime/", "internal/runtime/", "gogo"];
+        const CALLS: [&str; 5] = [
+            "internal/runtime/syscall",
+            "runtime/internal/syscall",
+            "syscall.Syscall",
+            "syscall.RawSyscall",
+            "runtime.futex",
+        ];
+        const CALLS_OF_RUNTIME: [&str; 4] = [
+            "runtime.epollwait",
+            "runtime.write1",
+            "runtime.madvise",
+            "runtime.usleep",
+        ];
+        let begins = |with: &&str| function.starts_with(*with);
+        if function.is_empty() {
+            return Origin::Unknown;
+        }
+        if CALLS.iter().any(&begins) || CALLS_OF_RUNTIME.contains(&function) {
+            return Origin::Kernel;
+        }
+        if RUNTIME.iter().any(begins) {
+            return Origin::Runtime;
+        }
+        let package = package(function);
+        let host = package.split('/').next().unwrap_or_default();
+        if package == "main" || package.starts_with("wallfinder.dev/") {
+            return Origin::Application;
+        }
+        match package.contains('/') && host.contains('.') {
+            true => Origin::Library,
+            false if function.contains('.') => Origin::Library,
+            false => Origin::Runtime,
+        }
+    }
+}
+
+/// `github.com/valyala/fasthttp` of `github.com/valyala/fasthttp.(*Server).serveConn`.
+pub(super) fn package(function: &str) -> &str {
+    let after_path = function.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = function[after_path..].find('.');
+    dot.map_or(function, |dot| &function[..after_path + dot])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        assert!(is_like("runtime.mallocgc*", "runtime.mallocgc"));
+        assert!(is_like("runtime.mallocgc*", "runtime.mallocgcSmallNoscan"));
+        assert!(!is_like("runtime.mallocgc", "runtime.mallocgcSmallNoscan"));
+        assert!(is_like("*.Write*", "net.(*conn).Write"));
+        assert!(!is_like("*.Write*", "net.(*conn).Read"));
+        assert!(is_like("a*b*c", "a-b-b-c"));
+        assert!(!is_like("a*b*c", "a-c-b"));
+        assert!(is_like("*", ""));
+    }
+
+    #[test]
+    fn the_table_that_ships_knows_what_servers_do() {
+        let rules = Rules::default();
+        for (function, category) in [
+            ("runtime.mallocgcTiny", "allocation"),
+            ("runtime.gcBgMarkWorker.func2", "collection"),
+            ("runtime.memmove", "copying"),
+            ("runtime.futex", "futex"),
+            ("runtime.findRunnable", "scheduler"),
+            ("sync.(*Mutex).Lock", "locking"),
+            ("syscall.write", "writing to sockets"),
+            ("encoding/json.Marshal", "encoding"),
+            ("google.golang.org/protobuf/proto.Marshal", "encoding"),
+            (
+                "google.golang.org/grpc/internal/transport.(*loopyWriter).run",
+                "protocol",
+            ),
+            (
+                "github.com/valyala/fasthttp.(*Server).serveConn",
+                "protocol",
+            ),
+        ] {
+            assert_eq!(rules.category(function), Some(category), "{function}");
+        }
+        assert_eq!(rules.category("main.handler"), None);
+        assert!(rules.is_idle("net/http/pprof.sleep"));
+        assert!(rules.is_idle("github.com/valyala/fasthttp.(*workerPool).workerFunc"));
+        assert!(!rules.is_idle("github.com/brianvoe/gofakeit/v7/source.(*lockedSource).Uint64"));
+    }
+
+    #[test]
+    fn a_table_with_a_slip_is_refused_with_its_line() {
+        let said = Rules::parse("[[rule]]\ncategory = 'x'\nframe = []\n").unwrap_err();
+        assert!(said.contains("line 3") && said.contains("frame"), "{said}");
+    }
+
+    #[test]
+    fn code_belongs_to_somebody() {
+        for (function, origin) in [
+            ("main.(*handler).serve", Origin::Application),
+            (
+                "wallfinder.dev/subjects/catalogue/routes.Read",
+                Origin::Application,
+            ),
+            (
+                "github.com/valyala/fasthttp.(*Server).serveConn",
+                Origin::Library,
+            ),
+            ("net/http.(*conn).serve", Origin::Library),
+            ("sync.(*Mutex).Lock", Origin::Library),
+            ("runtime.mallocgc", Origin::Runtime),
+            ("runtime/pprof.(*profileBuilder).build", Origin::Runtime),
+            ("internal/runtime/syscall/linux.Syscall6", Origin::Kernel),
+            ("runtime.futex", Origin::Kernel),
+            ("", Origin::Unknown),
+        ] {
+            assert_eq!(Origin::of(function), origin, "{function}");
+        }
+    }
+
+    #[test]
+    fn a_package_ends_before_its_function() {
+        assert_eq!(package("github.com/a/b.(*T).M"), "github.com/a/b");
+        assert_eq!(package("main.main"), "main");
+        assert_eq!(
+            package("gopkg.in/yaml%2ev3.Unmarshal"),
+            "gopkg.in/yaml%2ev3"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Where goroutines wait, or hold what others wait for: the first place outside of the
+//! runtime's and the library's own machinery for waiting.
+
+use std::collections::HashMap;
+
+use wallfinder_model::profile::{ProfileKind, Site, StackSample};
+
+use super::{Counted, named};
+
+/// The most sites that a reading keeps.
+const SITES_MAX: usize = 30;
+
+/// The most callers of a site that are told.
+const PATH_MAX: usize = 24;
+
+/// The site of stacks that never leave the runtime.
+const RUNTIME: &str = "(the runtime itself)";
+
+/// Whether a function is part of how a wait is made, and not of who waits.
+pub(super) fn is_inside_wait(function: &str) -> bool {
+    const MACHINERY: [&str; 8] = [
+        "runtime.",
+        "internal/runtime/",
+        "sync.",
+        "internal/sync.",
+        "internal/poll.",
+        "internal/synctest.",
+        "time.Sleep",
+        "syscall.",
+    ];
+    MACHINERY.iter().any(|prefix| function.starts_with(prefix))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key<'p> {
+    function: &'p str,
+    file: &'p str,
+    line: i64,
+    waits_in: &'p str,
+}
+
+struct Found<'p> {
+    value: i64,
+    count: i64,
+    idle: bool,
+    /// The stack with the most, and how much.
+    largest: (i64, &'p StackSample),
+}
+
+/// The largest first; those that are idle stand among the others.
+pub(super) fn sites(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
+    let profile = counted.profile;
+    let times = profile.position("contentions");
+    let mut found: HashMap<Key<'_>, Found<'_>> = HashMap::new();
+    for sample in &profile.samples {
+        let value = counted.value(sample);
+        let site = counted.site(sample);
+        let name_at = |at: usize| profile.function(sample.stack[at]).name.as_str();
+        let key = match site {
+            Some(at) => Key {
+                function: named(name_at(at)),
+                file: &profile.function(sample.stack[at]).file,
+                line: sample.stack[at].line,
+                waits_in: match at {
+                    0 => "",
+                    _ => name_at(at - 1),
+                },
+            },
+            None => Key {
+                function: RUNTIME,
+                file: "",
+                line: 0,
+                waits_in: sample.stack.last().map_or("", |_| name_at(0)),
+            },
+        };
+        let entry = found.entry(key).or_insert(Found {
+            value: 0,
+            count: 0,
+            idle: kind.is_of_waits() && counted.is_idle(sample),
+            largest: (i64::MIN, sample),
+        });
+        entry.value += value;
+        entry.count += times.map_or(0, |at| sample.values[at]);
+        if value > entry.largest.0 {
+            entry.largest = (value, sample);
+        }
+    }
+    let mut sites: Vec<Site> = found
+        .into_iter()
+        .filter(|(_, found)| found.value != 0)
+        .map(|(key, found)| Site {
+            function: key.function.to_owned(),
+            line: match key.file.rsplit('/').next() {
+                Some(file) if !file.is_empty() => format!("{file}:{}", key.line),
+                _ => String::new(),
+            },
+            waits_in: key.waits_in.to_owned(),
+            value: found.value,
+            count: found.count,
+            idle: found.idle,
+            path: callers(counted, found.largest.1),
+        })
+        .collect();
+    let place = |site: &Site| {
+        (
+            site.function.clone(),
+            site.line.clone(),
+            site.waits_in.clone(),
+        )
+    };
+    sites.sort_by_cached_key(|site| (std::cmp::Reverse(site.value), place(site)));
+    sites.truncate(SITES_MAX);
+    sites
+}
+
+fn callers(counted: &Counted<'_>, sample: &StackSample) -> Vec<String> {
+    let from = counted.site(sample).unwrap_or(0);
+    let frames = sample.stack.iter().skip(from).take(PATH_MAX);
+    frames
+        .map(|frame| named(&counted.profile.function(*frame).name).to_owned())
+        .collect()
+}

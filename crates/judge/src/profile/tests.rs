@@ -1,0 +1,230 @@
+use proptest::prelude::*;
+use wallfinder_model::profile::{Function, Profile, ProfileKind, StackFrame, StackSample};
+
+use super::*;
+
+/// A profile of stacks written from the leaf: `("a<b<c", 5)`.
+fn profile(measure: &str, unit: &str, stacks: &[(&str, i64)]) -> Profile {
+    let mut functions: Vec<Function> = Vec::new();
+    let mut samples = Vec::new();
+    for (stack, value) in stacks {
+        let frames = stack
+            .split('<')
+            .filter(|name| !name.is_empty())
+            .map(|name| {
+                let at = functions.iter().position(|function| function.name == name);
+                let function = at.unwrap_or_else(|| {
+                    functions.push(Function {
+                        name: name.to_owned(),
+                        file: "/src/a.go".to_owned(),
+                    });
+                    functions.len() - 1
+                });
+                StackFrame {
+                    function: function as u32,
+                    line: 7,
+                }
+            });
+        samples.push(StackSample {
+            stack: frames.collect(),
+            values: vec![*value],
+        });
+    }
+    Profile {
+        measures: vec![Measure {
+            name: measure.to_owned(),
+            unit: unit.to_owned(),
+        }],
+        functions,
+        samples,
+        duration_ns: 2_000_000_000,
+    }
+}
+
+fn read_cpu(stacks: &[(&str, i64)]) -> Reading {
+    let profile = profile("cpu", "nanoseconds", stacks);
+    read(ProfileKind::Cpu, &profile, &Rules::default())
+}
+
+#[test]
+fn a_helper_counts_for_whoever_called_it() {
+    let reading = read_cpu(&[
+        (
+            "runtime.memclrNoHeapPointers<runtime.mallocgc<main.handler",
+            30,
+        ),
+        (
+            "runtime.futex<runtime.futexwakeup<runtime.wakep<main.handler",
+            20,
+        ),
+        (
+            "internal/runtime/syscall/linux.Syscall6<syscall.write<main.handler",
+            40,
+        ),
+        ("main.sorted<main.handler", 10),
+    ]);
+    let categories: Vec<(&str, i64)> = reading
+        .categories
+        .iter()
+        .map(|part| (part.name.as_str(), part.value))
+        .collect();
+    assert_eq!(
+        categories,
+        [
+            ("writing to sockets", 40),
+            ("allocation", 30),
+            ("futex", 20),
+            ("application", 10)
+        ]
+    );
+    let origins: Vec<(&str, i64)> = reading
+        .origins
+        .iter()
+        .map(|part| (part.name.as_str(), part.value))
+        .collect();
+    assert_eq!(
+        origins,
+        [("kernel", 60), ("runtime", 30), ("application", 10)]
+    );
+    assert_eq!(reading.named_share, 1.0);
+}
+
+#[test]
+fn functions_have_what_is_theirs_and_recursion_counts_once() {
+    let reading = read_cpu(&[("main.f<main.f<main.main", 10), ("main.main", 5)]);
+    let of = |name: &str| {
+        let part = reading.functions.iter().find(|part| part.name == name);
+        part.map(|part| (part.own, part.with_callees))
+    };
+    assert_eq!(of("main.f"), Some((10, 10)));
+    assert_eq!(of("main.main"), Some((5, 15)));
+}
+
+#[test]
+fn who_waits_for_work_is_told_from_who_waits_for_a_lock() {
+    let stacks = [
+        (
+            "sync.(*Mutex).Lock<github.com/brianvoe/gofakeit/v7/source.(*lockedSource).Uint64\
+             <main.readLocked<github.com/valyala/fasthttp.(*Server).serveConn\
+             <github.com/valyala/fasthttp.(*workerPool).workerFunc",
+            400,
+        ),
+        (
+            "runtime.selectgo<net/http/pprof.sleep<net/http/pprof.Profile",
+            60,
+        ),
+        (
+            "runtime.chanrecv1<github.com/valyala/fasthttp.(*workerPool).workerFunc",
+            50,
+        ),
+    ];
+    let profile = profile("delay", "nanoseconds", &stacks);
+    let reading = read(ProfileKind::Block, &profile, &Rules::default());
+    assert_eq!(
+        (reading.total, reading.idle, reading.busy()),
+        (510, 110, 400)
+    );
+    let lock = &reading.sites[0];
+    assert!(
+        lock.function.ends_with("(*lockedSource).Uint64"),
+        "{lock:?}"
+    );
+    assert_eq!(lock.waits_in, "sync.(*Mutex).Lock");
+    assert_eq!(lock.line, "a.go:7");
+    assert_eq!((lock.value, lock.idle), (400, false));
+    assert_eq!(lock.path[1], "main.readLocked");
+    assert!(reading.sites[1..].iter().all(|site| site.idle));
+    // 400 ns of waiting in two seconds.
+    assert_eq!(reading.per_second(), Some(200e-9));
+}
+
+#[test]
+fn a_profile_beside_the_kernel_says_what_it_lacks() {
+    let reading = read_cpu(&[("main.f", 1_500_000_000)]);
+    let beside = reconcile(&reading, 1.0, Some(1.2)).unwrap();
+    assert_eq!(beside.profile_cores, 0.75);
+    assert_eq!(beside.off_profile_share, 0.25);
+    assert_eq!(reconcile(&reading, 0.0, None), None);
+}
+
+#[test]
+fn profiles_of_one_kind_merge_and_others_do_not() {
+    let a = profile("cpu", "nanoseconds", &[("x<y", 1)]);
+    let b = profile("cpu", "nanoseconds", &[("z<y", 2), ("x<y", 3)]);
+    let merged = merge(vec![a.clone(), b]).unwrap().unwrap();
+    assert_eq!(merged.functions.len(), 3);
+    assert_eq!(folded(&merged, 0), "y;x 4\ny;z 2\n");
+    let other = profile("delay", "nanoseconds", &[("x", 1)]);
+    let said = merge(vec![a, other]).unwrap_err().to_string();
+    assert!(said.contains("cpu and delay"), "{said}");
+    assert_eq!(merge(Vec::new()), Ok(None));
+}
+
+#[test]
+fn a_difference_is_of_rates() {
+    let before = read_cpu(&[("main.f", 400), ("main.g", 100)]);
+    let mut after = read_cpu(&[("main.g", 50)]);
+    after.duration_ns = 1_000_000_000;
+    let changes = difference(&before, &after);
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert_eq!((changes[0].before, changes[0].after), (200.0, 0.0));
+}
+
+fn stacks() -> impl Strategy<Value = Vec<(String, i64)>> {
+    let name = prop::sample::select(vec![
+        "runtime.mallocgc",
+        "runtime.selectgo",
+        "sync.(*Mutex).Lock",
+        "main.f",
+        "main.g",
+        "net/http/pprof.sleep",
+        "github.com/a/b.c",
+    ]);
+    let stack = prop::collection::vec(name, 1..8).prop_map(|names| names.join("<"));
+    prop::collection::vec((stack, 1_i64..1000), 0..40)
+}
+
+fn borrowed(stacks: &[(String, i64)]) -> Vec<(&str, i64)> {
+    stacks
+        .iter()
+        .map(|(stack, value)| (stack.as_str(), *value))
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost(stacks in stacks(), kind in prop::sample::select(ProfileKind::ALL.to_vec())) {
+        let total: i64 = stacks.iter().map(|(_, value)| value).sum();
+        let profile = profile(kind.measure(), "count", &borrowed(&stacks));
+        let reading = read(kind, &profile, &Rules::default());
+        prop_assert_eq!(reading.total, total);
+        let of = |parts: &[Part]| parts.iter().map(|part| part.value).sum::<i64>();
+        prop_assert_eq!(of(&reading.categories) + reading.idle, total);
+        prop_assert_eq!(of(&reading.origins) + reading.idle, total);
+        prop_assert_eq!(reading.functions.iter().map(|part| part.own).sum::<i64>(), total);
+        if matches!(kind, ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine) {
+            prop_assert_eq!(reading.sites.iter().map(|site| site.value).sum::<i64>(), total);
+        }
+        for part in &reading.functions {
+            prop_assert!(part.own <= part.with_callees && part.with_callees <= total);
+        }
+        // A node has at least what its children have.
+        for (at, node) in reading.tree.iter().enumerate() {
+            let below = reading.tree[at + 1..].iter().take_while(|other| other.depth > node.depth);
+            let children = below.filter(|other| other.depth == node.depth + 1);
+            prop_assert!(children.map(|child| child.value).sum::<i64>() <= node.value);
+        }
+    }
+
+    #[test]
+    fn merging_and_reading_commute(a in stacks(), b in stacks()) {
+        let both: Vec<(String, i64)> = a.iter().chain(&b).cloned().collect();
+        let profile = |stacks: &[(String, i64)]| profile("delay", "nanoseconds", &borrowed(stacks));
+        let merged = merge(vec![profile(&a), profile(&b)]).unwrap().unwrap();
+        let rules = Rules::default();
+        prop_assert_eq!(
+            read(ProfileKind::Block, &merged, &rules),
+            read(ProfileKind::Block, &profile(&both), &rules)
+        );
+    }
+}

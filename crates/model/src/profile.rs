@@ -1,0 +1,283 @@
+//! Profiles of a process: stacks with what was counted on them, and what they come to.
+//!
+//! A [`Profile`] is what a profiler wrote, with its names resolved; it is large and stays in
+//! its own file. A [`Reading`] is what it says, small enough for a record.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a profile is of.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfileKind {
+    /// Time on a processor.
+    Cpu,
+    /// Time that others waited for a mutex, on the stack of who held it.
+    Mutex,
+    /// Time that goroutines were parked, on their own stack.
+    Block,
+    /// Bytes allocated within the window.
+    Allocs,
+    /// Bytes that are alive.
+    Heap,
+    /// Goroutines at one moment.
+    Goroutine,
+}
+
+impl ProfileKind {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [ProfileKind; 6] = [
+        ProfileKind::Cpu,
+        ProfileKind::Block,
+        ProfileKind::Mutex,
+        ProfileKind::Allocs,
+        ProfileKind::Heap,
+        ProfileKind::Goroutine,
+    ];
+
+    /// `cpu`, as in file names and in the record.
+    pub fn label(self) -> &'static str {
+        match self {
+            ProfileKind::Cpu => "cpu",
+            ProfileKind::Mutex => "mutex",
+            ProfileKind::Block => "block",
+            ProfileKind::Allocs => "allocs",
+            ProfileKind::Heap => "heap",
+            ProfileKind::Goroutine => "goroutine",
+        }
+    }
+
+    /// The sample type to read, as the Go runtime names it.
+    pub fn measure(self) -> &'static str {
+        match self {
+            ProfileKind::Cpu => "cpu",
+            ProfileKind::Mutex | ProfileKind::Block => "delay",
+            ProfileKind::Allocs => "alloc_space",
+            ProfileKind::Heap => "inuse_space",
+            ProfileKind::Goroutine => "goroutine",
+        }
+    }
+
+    /// Whether its stacks wait, so that some of them have nothing to do.
+    pub fn is_of_waits(self) -> bool {
+        matches!(self, ProfileKind::Block | ProfileKind::Goroutine)
+    }
+}
+
+/// What a sample counts: `cpu` in `nanoseconds`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Measure {
+    /// `cpu`, `delay`, `alloc_space`.
+    pub name: String,
+    /// `nanoseconds`, `bytes`, `count`.
+    pub unit: String,
+}
+
+/// What a profiler wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Profile {
+    /// What each sample counts, one for each of its values.
+    pub measures: Vec<Measure>,
+    /// The functions that frames point to.
+    pub functions: Vec<Function>,
+    /// Stacks, in the order of the file.
+    pub samples: Vec<StackSample>,
+    /// How long was looked at; 0 where the profile does not say.
+    pub duration_ns: u64,
+}
+
+/// A function by name. Functions of one name are one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// `runtime.mallocgc`; empty where there is no symbol.
+    pub name: String,
+    /// Source file; may be empty.
+    pub file: String,
+}
+
+/// One stack, and what was counted on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StackSample {
+    /// Frames from the leaf to the root, inlined calls apart.
+    pub stack: Vec<StackFrame>,
+    /// One for each of [`Profile::measures`].
+    pub values: Vec<i64>,
+}
+
+/// A place in a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackFrame {
+    /// Index into [`Profile::functions`].
+    pub function: u32,
+    /// Line in its file; 0 where it is not known.
+    pub line: i64,
+}
+
+impl Profile {
+    /// Where in a sample's values such a measure stands.
+    pub fn position(&self, measure: &str) -> Option<usize> {
+        self.measures.iter().position(|one| one.name == measure)
+    }
+
+    /// The function of a frame.
+    pub fn function(&self, frame: StackFrame) -> &Function {
+        &self.functions[frame.function as usize]
+    }
+}
+
+/// The profiles of one window, read.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Profiles {
+    /// Length of the window in which they were captured.
+    pub window_ns: u64,
+    /// Processes that were asked.
+    pub processes: u32,
+    /// Requests answered in a window of that length at the step's throughput.
+    pub answered: f64,
+    /// One for each kind, those of several processes merged.
+    pub readings: Vec<Reading>,
+    /// CPU in the profile beside CPU of the process and of the machine.
+    pub reconciliation: Option<Reconciliation>,
+    /// Files beside the record.
+    pub files: Vec<String>,
+    /// What could not be had, and why.
+    pub missing: Vec<String>,
+}
+
+impl Profiles {
+    /// The reading of a kind.
+    pub fn of(&self, kind: ProfileKind) -> Option<&Reading> {
+        self.readings.iter().find(|reading| reading.kind == kind)
+    }
+}
+
+/// What a profile says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// What it is of.
+    pub kind: ProfileKind,
+    /// What it counts.
+    pub measure: Measure,
+    /// Length of the window; 0 for a moment.
+    pub duration_ns: u64,
+    /// Sum over all samples, idle waits among them.
+    pub total: i64,
+    /// Of it, waits of those that had nothing to do: accept loops, pools without work, and the
+    /// profiler's own handlers. 0 where the profile is not of waits.
+    pub idle: i64,
+    /// Share of the total whose leaf has a name.
+    pub named_share: f64,
+    /// Whose code the leaf is: `application`, `library`, `runtime`, `kernel`.
+    pub origins: Vec<Part>,
+    /// By the table of rules, the largest first; idle waits are left out.
+    pub categories: Vec<Part>,
+    /// By function: on its own, and with what it calls; the largest first.
+    pub functions: Vec<FunctionPart>,
+    /// By the place that waits or holds, for mutexes and waits: the largest first.
+    pub sites: Vec<Site>,
+    /// Stacks as a tree, from the root; what is below a thousandth is left out.
+    pub tree: Vec<Node>,
+}
+
+impl Reading {
+    /// The total without idle waits.
+    pub fn busy(&self) -> i64 {
+        self.total - self.idle
+    }
+
+    /// A value as a share of the total; 0 where there is none.
+    pub fn share(&self, value: i64) -> f64 {
+        share(value, self.total)
+    }
+
+    /// The total without idle waits, per second of the window: processors in use, goroutines
+    /// that are parked on average, bytes per second. `None` for a moment.
+    pub fn per_second(&self) -> Option<f64> {
+        let seconds = self.duration_ns as f64 / 1e9;
+        let amount = match self.measure.unit.as_str() {
+            "nanoseconds" => self.busy() as f64 / 1e9,
+            _ => self.busy() as f64,
+        };
+        (seconds > 0.0).then(|| amount / seconds)
+    }
+
+    /// What a category has.
+    pub fn category(&self, name: &str) -> i64 {
+        let found = self.categories.iter().find(|part| part.name == name);
+        found.map_or(0, |part| part.value)
+    }
+}
+
+/// A value as a share of a total; 0 where the total is none.
+pub fn share(value: i64, total: i64) -> f64 {
+    if total == 0 {
+        return 0.0;
+    }
+    value as f64 / total as f64
+}
+
+/// A part of a total.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Of what.
+    pub name: String,
+    /// How much.
+    pub value: i64,
+}
+
+/// A function's part of a total.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionPart {
+    /// `runtime.mallocgc`.
+    pub name: String,
+    /// Where it is the leaf.
+    pub own: i64,
+    /// Where it is on the stack.
+    pub with_callees: i64,
+}
+
+/// A place at which goroutines wait, or hold what others wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Site {
+    /// The function that called into the lock, channel or select.
+    pub function: String,
+    /// `random.go:88`; empty where it is not known.
+    pub line: String,
+    /// What it waits in: `sync.(*Mutex).Lock`, `runtime.selectgo`.
+    pub waits_in: String,
+    /// How much.
+    pub value: i64,
+    /// How often; 0 where that is not counted.
+    pub count: i64,
+    /// Whether it waits for work rather than for a resource.
+    pub idle: bool,
+    /// The callers of the largest stack, from the site to the root.
+    pub path: Vec<String>,
+}
+
+/// A node of the tree of stacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// The function.
+    pub name: String,
+    /// Frames below it: 0 at the root. A node's children follow it at one more.
+    pub depth: u32,
+    /// How much, children included.
+    pub value: i64,
+}
+
+/// CPU time of one window, counted three ways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reconciliation {
+    /// In the profile, in cores.
+    pub profile_cores: f64,
+    /// By the kernel, of the server's processes, in cores.
+    pub process_cores: f64,
+    /// By the kernel, of all processors that it may use, interrupts included, in cores.
+    pub machine_cores: Option<f64>,
+    /// Share of the processes' time that the profile does not have: samples lost while signals
+    /// wait, and threads that are not the runtime's. Below 0 where it has more.
+    pub off_profile_share: f64,
+}

@@ -1,0 +1,357 @@
+//! Profiles in the public format of pprof: gzip around a protobuf message (`profile.proto` of
+//! github.com/google/pprof), as the Go runtime writes it.
+//!
+//! Names stand in a table of strings, functions and places in tables by id; a place has one
+//! line for each call that was inlined into it, the innermost first.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use prost::Message;
+use thiserror::Error;
+use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+
+/// The longest profile that is read, in bytes after decompression: that of a server with a
+/// hundred thousand stacks has some twenty million.
+pub const PROFILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The most frames of a stack that are kept; the Go runtime writes at most 128, and inlined
+/// calls beside them.
+const FRAMES_MAX: usize = 1024;
+
+/// Why bytes are not a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PprofError {
+    /// Compressed, and broken.
+    #[error("the profile is not whole: gzip ends or breaks after {read} bytes")]
+    Gzip {
+        /// Bytes that came out before.
+        read: usize,
+    },
+    /// Longer than is read.
+    #[error("the profile is longer than {} MiB", PROFILE_BYTES_MAX >> 20)]
+    TooLong,
+    /// No message of that format.
+    #[error("the bytes are no profile of pprof's format: {0}")]
+    Format(String),
+    /// An index without what it points to.
+    #[error("the profile names {what} {id}, which it does not have")]
+    Dangling {
+        /// `string`, `function`, `location`.
+        what: &'static str,
+        /// The index or id.
+        id: u64,
+    },
+    /// Samples whose values do not fit the types.
+    #[error("a sample of the profile has {values} values, and there are {types} types")]
+    Values {
+        /// Values of the sample.
+        values: usize,
+        /// Types that the profile declares.
+        types: usize,
+    },
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireProfile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<WireValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<WireSample>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<WireLocation>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<WireFunction>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireSample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireLocation {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<WireLine>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireLine {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct WireFunction {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// Reads a profile, compressed or not.
+pub fn profile(bytes: &[u8]) -> Result<Profile, PprofError> {
+    let plain;
+    let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => {
+            plain = decompressed(bytes)?;
+            &plain[..]
+        }
+        false => bytes,
+    };
+    let wire = WireProfile::decode(bytes).map_err(|error| PprofError::Format(error.to_string()))?;
+    if wire.sample_type.is_empty() {
+        return Err(PprofError::Format("no type of sample".into()));
+    }
+    resolved(&wire)
+}
+
+fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, PprofError> {
+    let mut plain = Vec::new();
+    let mut limited = MultiGzDecoder::new(bytes).take(PROFILE_BYTES_MAX + 1);
+    match limited.read_to_end(&mut plain) {
+        Err(_) => Err(PprofError::Gzip { read: plain.len() }),
+        Ok(_) if plain.len() as u64 > PROFILE_BYTES_MAX => Err(PprofError::TooLong),
+        Ok(_) => Ok(plain),
+    }
+}
+
+/// Functions by name, each once.
+#[derive(Default)]
+struct Names {
+    functions: Vec<Function>,
+    by_function: HashMap<Function, u32>,
+}
+
+impl Names {
+    fn index(&mut self, function: Function) -> u32 {
+        let next = self.functions.len() as u32;
+        *self
+            .by_function
+            .entry(function)
+            .or_insert_with_key(|function| {
+                self.functions.push(function.clone());
+                next
+            })
+    }
+}
+
+fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
+    let string = |index: i64| {
+        let found = usize::try_from(index).ok();
+        let found = found.and_then(|index| wire.string_table.get(index));
+        let dangling = PprofError::Dangling {
+            what: "string",
+            id: index as u64,
+        };
+        found.ok_or(dangling)
+    };
+    let mut measures = Vec::with_capacity(wire.sample_type.len());
+    for kind in &wire.sample_type {
+        measures.push(Measure {
+            name: string(kind.kind)?.clone(),
+            unit: string(kind.unit)?.clone(),
+        });
+    }
+    let mut names = Names::default();
+    let mut functions = HashMap::with_capacity(wire.function.len());
+    for function in &wire.function {
+        let named = Function {
+            name: string(function.name)?.clone(),
+            file: string(function.filename)?.clone(),
+        };
+        functions.insert(function.id, names.index(named));
+    }
+    let mut places: HashMap<u64, Vec<StackFrame>> = HashMap::with_capacity(wire.location.len());
+    for location in &wire.location {
+        let mut frames = Vec::with_capacity(location.line.len().max(1));
+        for line in &location.line {
+            let function = functions.get(&line.function_id).copied();
+            frames.push(StackFrame {
+                function: function.ok_or(PprofError::Dangling {
+                    what: "function",
+                    id: line.function_id,
+                })?,
+                line: line.line,
+            });
+        }
+        if frames.is_empty() {
+            let function = names.index(Function::default());
+            frames.push(StackFrame { function, line: 0 });
+        }
+        places.insert(location.id, frames);
+    }
+    let mut samples = Vec::with_capacity(wire.sample.len());
+    for sample in &wire.sample {
+        if sample.value.len() != measures.len() {
+            return Err(PprofError::Values {
+                values: sample.value.len(),
+                types: measures.len(),
+            });
+        }
+        let mut stack = Vec::with_capacity(sample.location_id.len());
+        for id in &sample.location_id {
+            let frames = places.get(id).ok_or(PprofError::Dangling {
+                what: "location",
+                id: *id,
+            })?;
+            stack.extend(frames.iter().copied());
+        }
+        stack.truncate(FRAMES_MAX);
+        samples.push(StackSample {
+            stack,
+            values: sample.value.clone(),
+        });
+    }
+    Ok(Profile {
+        measures,
+        functions: names.functions,
+        samples,
+        duration_ns: wire.duration_nanos.max(0) as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// Two stacks of `main.handler`, into which `main.inner` was inlined, called by `main.main`.
+    fn small() -> WireProfile {
+        let strings = [
+            "",
+            "cpu",
+            "nanoseconds",
+            "main.inner",
+            "main.handler",
+            "main.main",
+            "a.go",
+        ];
+        let line = |function_id, line| WireLine { function_id, line };
+        let location = |id, line| WireLocation { id, line };
+        let function = |id: u64, name| WireFunction {
+            id,
+            name,
+            filename: 6,
+        };
+        WireProfile {
+            sample_type: vec![WireValueType { kind: 1, unit: 2 }],
+            sample: vec![
+                WireSample {
+                    location_id: vec![1, 2],
+                    value: vec![30],
+                },
+                WireSample {
+                    location_id: vec![2],
+                    value: vec![12],
+                },
+            ],
+            location: vec![
+                location(1, vec![line(7, 3), line(8, 9)]),
+                location(2, vec![line(9, 20)]),
+            ],
+            function: vec![function(7, 3), function(8, 4), function(9, 5)],
+            string_table: strings.map(String::from).to_vec(),
+            duration_nanos: 5,
+        }
+    }
+
+    fn names(profile: &Profile, sample: usize) -> Vec<(&str, i64)> {
+        let frames = profile.samples[sample].stack.iter();
+        frames
+            .map(|frame| (profile.function(*frame).name.as_str(), frame.line))
+            .collect()
+    }
+
+    #[test]
+    fn inlined_calls_are_frames_of_their_own() {
+        let read = profile(&small().encode_to_vec()).unwrap();
+        assert_eq!(read.duration_ns, 5);
+        assert_eq!(read.position("cpu"), Some(0));
+        assert_eq!(
+            names(&read, 0),
+            [("main.inner", 3), ("main.handler", 9), ("main.main", 20)]
+        );
+        assert_eq!(names(&read, 1), [("main.main", 20)]);
+        assert_eq!(read.samples[1].values, [12]);
+    }
+
+    #[test]
+    fn gzip_is_looked_through_and_its_faults_are_told() {
+        let plain = small().encode_to_vec();
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&plain).unwrap();
+        let packed = gzip.finish().unwrap();
+        assert_eq!(profile(&packed), profile(&plain));
+        for len in 2..packed.len() {
+            let cut = profile(&packed[..len]);
+            assert!(
+                matches!(cut, Err(PprofError::Gzip { .. })),
+                "{len}: {cut:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_points_nowhere_is_named() {
+        let faulty = |change: fn(&mut WireProfile)| {
+            let mut wire = small();
+            change(&mut wire);
+            profile(&wire.encode_to_vec()).unwrap_err().to_string()
+        };
+        let said = faulty(|wire| wire.sample[0].location_id[0] = 99);
+        assert_eq!(
+            said,
+            "the profile names location 99, which it does not have"
+        );
+        let said = faulty(|wire| wire.location[0].line[0].function_id = 98);
+        assert_eq!(
+            said,
+            "the profile names function 98, which it does not have"
+        );
+        let said = faulty(|wire| wire.function[0].name = -1);
+        assert!(said.starts_with("the profile names string"), "{said}");
+        let said = faulty(|wire| wire.sample[0].value.push(1));
+        assert_eq!(
+            said,
+            "a sample of the profile has 2 values, and there are 1 types"
+        );
+        let said = profile(b"<html>not found</html>").unwrap_err().to_string();
+        assert!(said.starts_with("the bytes are no profile"), "{said}");
+        assert!(profile(b"").is_err());
+    }
+
+    #[test]
+    fn a_place_without_symbols_has_no_name() {
+        let mut wire = small();
+        wire.location[1].line.clear();
+        let read = profile(&wire.encode_to_vec()).unwrap();
+        assert_eq!(names(&read, 1), [("", 0)]);
+    }
+}
