@@ -7,6 +7,7 @@ mod doctor;
 mod find;
 mod lift;
 mod load;
+mod profile;
 mod record;
 mod samples;
 mod study;
@@ -25,6 +26,8 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
         Command::Find(flags) => find::find(&flags),
         Command::Ab(flags) => ab::ab(&flags),
         Command::Study(flags) => study::dispatch(flags.command),
+        Command::Profile(flags) => profile::profile(*flags),
+        Command::Pprof(flags) => profile::pprof(&flags),
         Command::Judge(flags) => record::judge(&flags),
         Command::Report(flags) => record::report(&flags),
         Command::Compare(flags) => compare::compare(&flags),

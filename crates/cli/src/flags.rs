@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
 use wallfinder_study::Size;
 
@@ -42,6 +43,10 @@ pub(crate) enum Command {
     Ab(Box<AbFlags>),
     /// Run the built-in studies, and judge their claims.
     Study(StudyFlags),
+    /// Capture a Go server's profiles under load, all in one window, and read them.
+    Profile(Box<ProfileFlags>),
+    /// Read profiles from files of pprof's format.
+    Pprof(PprofFlags),
     /// Judge a record again.
     Judge(RecordFlags),
     /// Print a record again, and write its HTML report.
@@ -538,6 +543,95 @@ pub(crate) struct SamplesFlags {
 pub(crate) enum SamplesFormat {
     Text,
     Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileFlags {
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections in all.
+    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    pub(crate) connections: u32,
+
+    /// Open loop: requests per second in all, whatever the answers do.
+    #[arg(short = 'R', long)]
+    pub(crate) rate: Option<Rate>,
+
+    /// Where the server offers /debug/pprof/; several, such as prefork children, are merged.
+    /// Subjects of ours are asked by themselves.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub(crate) pprof: Vec<String>,
+
+    /// Capture these alone [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) kinds: Vec<KindFlag>,
+
+    /// Keep the runtime's trace of the first second too, for `go tool trace`. It costs the server
+    /// much more than the others.
+    #[arg(long)]
+    pub(crate) trace: bool,
+
+    /// What names of functions say of what they do, in place of the table that
+    /// `wallfinder pprof --rules-default` prints.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+}
+
+/// Kinds of profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindFlag {
+    Cpu,
+    Block,
+    Mutex,
+    Allocs,
+    Heap,
+    Goroutine,
+}
+
+impl From<KindFlag> for ProfileKind {
+    fn from(kind: KindFlag) -> ProfileKind {
+        match kind {
+            KindFlag::Cpu => ProfileKind::Cpu,
+            KindFlag::Block => ProfileKind::Block,
+            KindFlag::Mutex => ProfileKind::Mutex,
+            KindFlag::Allocs => ProfileKind::Allocs,
+            KindFlag::Heap => ProfileKind::Heap,
+            KindFlag::Goroutine => ProfileKind::Goroutine,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PprofFlags {
+    /// Files of profiles, compressed or not; several of one kind are merged.
+    #[arg(required_unless_present = "rules_default")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// What they are of, where that is not clear from what they count: waits and contention look
+    /// alike.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<KindFlag>,
+
+    /// Show what changed since this profile, in what a second has.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) before: Option<PathBuf>,
+
+    /// Print stacks as folded lines, for tools that draw flame graphs.
+    #[arg(long, conflicts_with = "before")]
+    pub(crate) folded: bool,
+
+    /// What names of functions say of what they do, in place of the table that ships.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Print the table that ships, to be edited.
+    #[arg(long)]
+    pub(crate) rules_default: bool,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: SamplesFormat,
 }
 
 #[derive(Debug, Args)]

@@ -98,6 +98,11 @@ impl Session {
         self.interrupts.came().is_some()
     }
 
+    /// The record's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The file for the requests of a step.
     pub(crate) fn samples_of(&self, index: u32) -> PathBuf {
         self.folder.path().join(format!("samples-{index}.parquet"))

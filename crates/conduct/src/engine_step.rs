@@ -1,6 +1,7 @@
 //! A step driven by our own engine.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{
     Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
@@ -11,6 +12,7 @@ use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::{Sampler, Series};
 
+use crate::profiles::Capture;
 use crate::samples::Keeping;
 use crate::{Audience, ConductError, StepOrder, quota_of_lanes, start_sampler, utc_of};
 
@@ -24,6 +26,7 @@ struct Watch<'w> {
     failed: Option<ConductError>,
     opened_ns: Option<i64>,
     closed_ns: Option<i64>,
+    capture: Option<Capture<'w>>,
 }
 
 impl Watcher for Watch<'_> {
@@ -42,6 +45,9 @@ impl Watcher for Watch<'_> {
     }
 
     fn edge(&mut self, edge: Edge) {
+        if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
+            self.capture = Some(Capture::start(profiles, self.order.load.stop.after));
+        }
         let Some(sampler) = &self.sampler else { return };
         match edge {
             Edge::Open => self.opened_ns = Some(sampler.mark("open")),
@@ -80,6 +86,7 @@ pub(crate) fn run(
         failed: None,
         opened_ns: None,
         closed_ns: None,
+        capture: None,
     };
     let measured = drive(&spec, signals, &mut watch)?;
     let Watch {
@@ -89,6 +96,7 @@ pub(crate) fn run(
         opened_ns,
         closed_ns,
         audience,
+        capture,
         ..
     } = watch;
     if let Some(error) = failed {
@@ -110,6 +118,9 @@ pub(crate) fn run(
     }
     let ceiling = ceiling(order, &spec, &measured, signals, audience);
     fill(&mut blank, measured, telemetry, series, ceiling);
+    if let Some(capture) = capture {
+        blank.profiles = Some(capture.finish(&blank, is_stopped(signals))?);
+    }
     Ok(blank)
 }
 
@@ -142,6 +153,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         ceiling: None,
         lanes: Vec::new(),
         samples: None,
+        profiles: None,
         caveats: order
             .server_not_seen
             .iter()
@@ -155,6 +167,10 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
     }
 }
 
+fn is_stopped(signals: &Signals) -> bool {
+    signals.stop.load(Ordering::Relaxed)
+}
+
 /// The most the lanes could drive for such a load; nothing when the run is being stopped
 /// or nothing was answered.
 fn ceiling(
@@ -165,8 +181,7 @@ fn ceiling(
     audience: &mut dyn Audience,
 ) -> Option<Ceiling> {
     let long = order.calibrate?;
-    let stopped = signals.stop.load(std::sync::atomic::Ordering::Relaxed);
-    if stopped || measured.counts.answered == 0 {
+    if is_stopped(signals) || measured.counts.answered == 0 {
         return None;
     }
     audience.calibrating();

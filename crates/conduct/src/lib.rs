@@ -17,10 +17,12 @@ mod driver_command;
 mod engine_step;
 pub mod experiment;
 mod foreign_step;
+mod profiles;
 mod samples;
 pub mod sight;
 
 pub use driver_command::driver_command;
+pub use profiles::ProfileOrder;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -72,6 +74,8 @@ pub struct StepOrder {
     pub calibrate: Option<Nanos>,
     /// The file to keep every request in, if they are to be kept. The engine's only.
     pub samples: Option<PathBuf>,
+    /// What is to be profiled within the window, if anything. With our engine only.
+    pub profiles: Option<ProfileOrder>,
 }
 
 /// What produces the load.
@@ -127,6 +131,8 @@ pub enum ConductError {
     Subject(String),
     /// Requests could not be kept one by one.
     Samples(String),
+    /// Profiles could not be kept.
+    Profiles(String),
 }
 
 impl std::fmt::Display for ConductError {
@@ -137,7 +143,8 @@ impl std::fmt::Display for ConductError {
             | ConductError::Driver(why)
             | ConductError::Lever(why)
             | ConductError::Subject(why)
-            | ConductError::Samples(why) => f.write_str(why),
+            | ConductError::Samples(why)
+            | ConductError::Profiles(why) => f.write_str(why),
         }
     }
 }

@@ -101,6 +101,7 @@ pub(crate) fn a_step() -> DoubleStep {
         telemetry,
         ceiling: None,
         samples: None,
+        profiles: None,
         caveats: Vec::new(),
         lanes: vec![LaneSummary {
             lane: 0,

@@ -164,6 +164,8 @@ pub struct Reading {
     pub duration_ns: u64,
     /// Sum over all samples, idle waits among them.
     pub total: i64,
+    /// How often: samples of CPU, waits, objects; 0 where the profile does not count.
+    pub count: i64,
     /// Of it, waits of those that had nothing to do: accept loops, pools without work, and the
     /// profiler's own handlers. 0 where the profile is not of waits.
     pub idle: i64,
@@ -201,6 +203,13 @@ impl Reading {
             _ => self.busy() as f64,
         };
         (seconds > 0.0).then(|| amount / seconds)
+    }
+
+    /// How far a share may be off that was found by sampling: half of its 95 % interval, by the
+    /// number of samples. `None` where values are not samples of equal weight.
+    pub fn share_error(&self, share: f64) -> Option<f64> {
+        let is_sampled = self.kind == ProfileKind::Cpu && self.count > 0;
+        is_sampled.then(|| 1.96 * (share * (1.0 - share) / self.count as f64).max(0.0).sqrt())
     }
 
     /// What a category has.

@@ -9,6 +9,7 @@ use crate::caveat::Caveat;
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
+use crate::profile::Profiles;
 use crate::telemetry::{Sample, Telemetry};
 use crate::verdict::Verdict;
 
@@ -95,6 +96,9 @@ pub struct Step {
     /// Where its requests are kept one by one, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
+    /// What profilers saw within the window, where they were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<Profiles>,
     /// Its place in a study's table, where the study sends messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,

@@ -112,6 +112,18 @@ pub enum How {
     Proved,
 }
 
+impl How {
+    /// `proved`, as in the record.
+    pub fn label(self) -> &'static str {
+        match self {
+            How::Inconclusive => "inconclusive",
+            How::Observed => "observed",
+            How::Likely => "likely",
+            How::Proved => "proved",
+        }
+    }
+}
+
 /// The wall, and why to believe it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {

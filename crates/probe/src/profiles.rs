@@ -139,7 +139,12 @@ fn read_all(socket: &mut TcpStream, until: Instant) -> Result<Vec<u8>, String> {
         let patience = socket.set_read_timeout(Some(left));
         match patience.and_then(|()| socket.read(&mut chunk)) {
             Ok(0) => return Ok(answer),
-            Ok(len) => answer.extend_from_slice(&chunk[..len]),
+            Ok(len) => {
+                answer.extend_from_slice(&chunk[..len]);
+                if is_whole(&answer) {
+                    return Ok(answer);
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => return Err("took too long".into()),
             Err(error) => return Err(format!("broke off: {error}")),
@@ -148,6 +153,12 @@ fn read_all(socket: &mut TcpStream, until: Instant) -> Result<Vec<u8>, String> {
             return Err(format!("is longer than {} MiB", BODY_BYTES_MAX >> 20));
         }
     }
+}
+
+/// Whether an answer that says how long it is has come: its connection may stay open.
+fn is_whole(answer: &[u8]) -> bool {
+    let length = split(answer).and_then(|(head, body)| Some((head.length?, body.len())));
+    length.is_some_and(|(length, have)| have >= length)
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -26,6 +26,7 @@ pub mod json;
 pub mod look;
 pub mod number;
 pub mod percentiles;
+mod profiled;
 pub mod squeezed;
 pub mod text;
 pub mod words;

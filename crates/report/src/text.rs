@@ -11,12 +11,15 @@ mod columns;
 mod comparison;
 mod find;
 pub mod live;
+mod profile;
 mod ramp;
 mod run;
 mod verdict;
 
 use wallfinder_judge::compare::Comparison;
+use wallfinder_judge::profile::Change;
 use wallfinder_judge::proof::Prediction;
+use wallfinder_model::profile::{Profiles, Reading};
 use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
@@ -61,6 +64,10 @@ pub fn run(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         run::result(&mut page, step);
     }
     ending(&mut page, record, step.into_iter());
+    if let Some(profiles) = step.and_then(|step| step.profiles.as_ref()) {
+        page.gap();
+        profile::profiles(&mut page, profiles);
+    }
     if let Some(step) = step {
         page.gap();
         run::closing_lines(&mut page, step);
@@ -161,6 +168,20 @@ pub fn lifted(all: &[words::Lifted], look: &Look) -> String {
 pub fn claims(outcomes: &[ClaimOutcome], look: &Look) -> String {
     let mut page = Page::new(look);
     claims::list(&mut page, outcomes);
+    page.finish()
+}
+
+/// What one profile says, from its file.
+pub fn profile(reading: &Reading, look: &Look) -> String {
+    let mut page = Page::new(look);
+    profile::one(&mut page, &Profiles::default(), reading);
+    page.finish()
+}
+
+/// What changed between two profiles of one kind, by what a second has; `after` is the later.
+pub fn profile_changes(after: &Reading, changes: &[Change], look: &Look) -> String {
+    let mut page = Page::new(look);
+    profile::changes(&mut page, after, changes);
     page.finish()
 }
 

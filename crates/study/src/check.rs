@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use toml::Spanned;
-use wallfinder_model::{Nanos, Rate};
+use wallfinder_model::{Effort, Nanos, Rate};
 
 use crate::claims::Claim;
 use crate::error::StudyError;
@@ -165,6 +165,7 @@ impl Place<'_> {
             port: *raw.port.get_ref(),
             env: raw.env.clone(),
             cpus,
+            everywhere: raw.everywhere,
             quota_cores: raw.quota_cores.as_ref().map(|quota| *quota.get_ref()),
         })
     }
@@ -220,6 +221,19 @@ impl Place<'_> {
         let known = Speaks::ALL.map(Speaks::label);
         let index = self.refer(wanted, &known, "protocol")?;
         Ok(Speaks::ALL[index])
+    }
+
+    fn squeeze(&self, raw: &RunFile) -> Result<Option<Effort>, StudyError> {
+        const EFFORTS: [(&str, Effort); 3] = [
+            ("quick", Effort::Quick),
+            ("normal", Effort::Normal),
+            ("thorough", Effort::Thorough),
+        ];
+        let Some(wanted) = &raw.squeeze else {
+            return Ok(None);
+        };
+        let index = self.refer(wanted, &EFFORTS.map(|(name, _)| name), "effort")?;
+        Ok(Some(EFFORTS[index].1))
     }
 
     fn path(&self, raw: &GroupFile, speaks: Speaks) -> Result<String, StudyError> {
@@ -326,6 +340,8 @@ impl Place<'_> {
             requests,
             rounds,
             samples: raw.samples,
+            profiles: raw.profiles,
+            squeeze: self.squeeze(raw)?,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
             window: self.duration(&raw.window, WINDOW_MIN)?,

@@ -113,7 +113,7 @@ impl Data {
         let is = |entry: &&Entry| {
             entry.group == group
                 && entry.driver == driver
-                && entry.payload.map(f64::from) == Some(payload)
+                && entry.payload.map_or(0.0, f64::from) == payload
                 && entry.clients == clients
         };
         let mut found: Vec<&Entry> = self.entries.iter().filter(is).collect();

@@ -114,7 +114,7 @@ fn references(
             if function == "rounds" {
                 let Some(clients) = literal(3) else { continue };
                 let cell = |step: &&StudyStep| {
-                    step.payload.map(|bytes| bytes.to_string()).as_ref() == Some(connections)
+                    step.payload.unwrap_or(0).to_string() == *connections
                         && step.load.in_flight_max().to_string() == *clients
                 };
                 if !of.iter().any(cell) {

@@ -8,9 +8,10 @@ use std::sync::{Arc, OnceLock};
 use cel::Value;
 use cel::objects::{Key, Map};
 use wallfinder_judge::{cost, identity, little};
+use wallfinder_model::profile::{ProfileKind, Profiles, share};
 use wallfinder_model::record::Step;
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
-use wallfinder_model::{Caveat, Wall};
+use wallfinder_model::{Caveat, Squeeze, Verdict, Wall};
 
 use crate::expand::StudyStep;
 
@@ -59,6 +60,12 @@ impl Entry {
             fields.number("confidence", Some(verdict.confidence));
             let server = verdict.wall != Wall::Inconclusive && verdict.wall.is_server();
             fields.list.insert("server_bound", Field::Truth(server));
+        }
+        if let Some(verdict) = &step.verdict {
+            squeezed(&mut fields, verdict);
+        }
+        if let Some(profiles) = &step.profiles {
+            profiled(&mut fields, profiles);
         }
         costs(&mut fields, step);
         if let Some(ceiling) = &step.ceiling {
@@ -116,6 +123,84 @@ impl Entry {
             top.insert(key(name), Value::Map(Map { map: Arc::new(map) }));
         }
         Value::Map(Map { map: Arc::new(top) })
+    }
+}
+
+/// How the wall was established, and what moved it.
+fn squeezed(fields: &mut Fields, verdict: &Verdict) {
+    fields.text("how", verdict.how.label());
+    for (squeeze, name) in [
+        (Squeeze::ServerSpeed, "squeezed.server_speed"),
+        (Squeeze::ServerCapacity, "squeezed.server_capacity"),
+        (Squeeze::ClientSpeed, "squeezed.client_speed"),
+        (Squeeze::InFlight, "squeezed.in_flight"),
+    ] {
+        let elasticity = verdict.elasticities.get(squeeze.label());
+        fields.number(name, elasticity.map(|elasticity| elasticity.value));
+    }
+}
+
+/// What profilers saw: rates of what is not idle, and the largest places.
+fn profiled(fields: &mut Fields, profiles: &Profiles) {
+    let each = |value: i64| value as f64 / profiles.answered;
+    if let Some(cpu) = profiles.of(ProfileKind::Cpu) {
+        fields.number("profile.cpu_us", Some(each(cpu.busy()) / 1e3));
+        for (category, name) in [
+            ("writing to sockets", "profile.writing_share"),
+            ("scheduler", "profile.scheduler_share"),
+            ("locking", "profile.locking_share"),
+            ("collection", "profile.collection_share"),
+            ("allocation", "profile.allocation_share"),
+            ("protocol", "profile.protocol_share"),
+        ] {
+            let part = share(cpu.category(category), cpu.busy());
+            fields.number(name, Some(part));
+        }
+    }
+    if let Some(beside) = &profiles.reconciliation {
+        fields.number("profile.cores", Some(beside.profile_cores));
+        fields.number("profile.off_share", Some(beside.off_profile_share));
+    }
+    if let Some(block) = profiles.of(ProfileKind::Block) {
+        fields.number("profile.waiting", block.per_second());
+        fields.number("profile.wait_us", Some(each(block.busy()) / 1e3));
+        let seconds = block.duration_ns as f64;
+        let idle = (seconds > 0.0).then(|| block.idle as f64 / seconds);
+        fields.number("profile.idle", idle);
+        let first = block.sites.iter().find(|site| !site.idle);
+        fields.text("profile.wait", first.map_or("", |site| &site.function));
+        fields.text("profile.wait_in", first.map_or("", |site| &site.waits_in));
+        let part = first.map_or(0.0, |site| share(site.value, block.busy()));
+        fields.number("profile.wait_share", Some(part));
+        let of_all = first.map_or(0.0, |site| share(site.value, block.total));
+        fields.number("profile.wait_share_of_all", Some(of_all));
+    }
+    if let (Some(block), Some(mutex)) = (
+        profiles.of(ProfileKind::Block),
+        profiles.of(ProfileKind::Mutex),
+    ) && mutex.duration_ns > 0
+    {
+        let first = block.sites.iter().find(|site| !site.idle);
+        let same = mutex
+            .sites
+            .iter()
+            .filter(|site| first.is_some_and(|first| first.function == site.function));
+        let value: i64 = same.map(|site| site.value).sum();
+        let rate = value as f64 / mutex.duration_ns as f64;
+        fields.number("profile.wait_in_mutex", Some(rate));
+    }
+    if let Some(mutex) = profiles.of(ProfileKind::Mutex) {
+        fields.number("profile.contention", mutex.per_second());
+        let first = mutex.sites.first();
+        fields.text("profile.holder", first.map_or("", |site| &site.function));
+        let part = first.map_or(0.0, |site| share(site.value, mutex.total));
+        fields.number("profile.holder_share", Some(part));
+    }
+    if let Some(allocs) = profiles.of(ProfileKind::Allocs) {
+        fields.number("profile.allocated_bytes", Some(each(allocs.total)));
+    }
+    if let Some(heap) = profiles.of(ProfileKind::Heap) {
+        fields.number("profile.heap_mb", Some(heap.total as f64 / 1e6));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Effort, Load, Nanos, Rate, Stop};
 
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, Ramp, Speaks, Study};
@@ -16,6 +16,16 @@ const CALIBRATION: Nanos = Nanos::from_millis(700);
 /// everything for it on one processor.
 const REQUEST: Nanos = Nanos(25_000);
 const BYTE: Nanos = Nanos(2);
+
+/// What squeezes of an effort take, about, in nanoseconds.
+fn squeezing(effort: Effort) -> u64 {
+    let seconds = match effort {
+        Effort::Quick => 60,
+        Effort::Normal => 200,
+        Effort::Thorough => 900,
+    };
+    seconds * 1_000_000_000
+}
 
 /// One step of a study.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +54,10 @@ pub struct StudyStep {
     pub calibrate: bool,
     /// Whether the engine's requests are to be kept one by one.
     pub samples: bool,
+    /// Whether the server's profiles are to be captured.
+    pub profiles: bool,
+    /// How much effort squeezes may take, where there are to be some.
+    pub squeeze: Option<Effort>,
 }
 
 impl Study {
@@ -72,7 +86,8 @@ impl Study {
     pub fn duration(&self, size: Size) -> Nanos {
         let each = |step: &StudyStep| {
             let calibration = if step.calibrate { CALIBRATION.0 } else { 0 };
-            step.load.warmup.0 + step.window().0 + OVERHEAD.0 + calibration
+            let squeezes = step.squeeze.map_or(0, squeezing);
+            step.load.warmup.0 + step.window().0 + OVERHEAD.0 + calibration + squeezes
         };
         Nanos(self.expand(size).iter().map(each).sum())
     }
@@ -112,6 +127,8 @@ impl Study {
                             rival: group.rival,
                             calibrate: run.calibrate && driver.is_engine(),
                             samples: run.samples && driver.is_engine(),
+                            profiles: run.profiles && driver.is_engine(),
+                            squeeze: run.squeeze.filter(|_| driver.is_engine()),
                         });
                     }
                 }

@@ -232,9 +232,14 @@ fn literal(expr: &IdedExpr) -> Option<String> {
 
 /// Whether a selected name is a field of a step, or of one of its parts.
 fn field(operand: &IdedExpr, name: &str) -> Result<(), BadExpression> {
-    let parts = ["client", "server", "link", "ceiling", "service"];
+    let is_part = |name: &str| {
+        let mut outer = FIELDS
+            .iter()
+            .filter_map(|(path, _, _)| path.split_once('.'));
+        outer.any(|(outer, _)| outer == name)
+    };
     let part = match &operand.expr {
-        Expr::Select(select) if parts.contains(&select.field.as_str()) => Some(&select.field),
+        Expr::Select(select) if is_part(&select.field) => Some(&select.field),
         _ => None,
     };
     let known = FIELDS

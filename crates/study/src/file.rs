@@ -98,6 +98,10 @@ pub(crate) struct SubjectFile {
     /// Environment variables added to its own.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
+    /// Whether it may run on every processor, the client's among them: what is shared can be
+    /// profiled, and not squeezed.
+    #[serde(default)]
+    pub(crate) everywhere: bool,
     /// Quota in cores, below its processors.
     #[serde(default)]
     #[schemars(with = "Option<f64>")]
@@ -191,6 +195,15 @@ pub(crate) struct RunFile {
     /// Whether the engine's requests are kept one by one, in Parquet.
     #[serde(default)]
     pub(crate) samples: bool,
+    /// Whether the server's profiles are captured within the engine's windows, of whole seconds.
+    /// The subject must offer them (`--pprof 0`).
+    #[serde(default)]
+    pub(crate) profiles: bool,
+    /// Squeezes every resource in reach at each of the engine's steps, with so much effort:
+    /// `quick`, `normal`, `thorough`. The verdict is then theirs.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) squeeze: Option<Spanned<String>>,
     /// Rates of an open loop, such as `10k`: each connection count with each rate. Left
     /// out: a closed loop.
     #[serde(default)]

@@ -1,9 +1,9 @@
 //! Runs a study: round by round, subject by subject, step by step, then judges steps and claims.
 
 use wallfinder_judge::ramp;
-use wallfinder_model::Environment;
 use wallfinder_model::record::{ClaimOutcome, Step};
 use wallfinder_model::verdict::How;
+use wallfinder_model::{Environment, Verdict};
 
 use crate::Size;
 use crate::apparatus::{Apparatus, ApparatusError, Availability, Progress};
@@ -163,8 +163,7 @@ impl Course<'_> {
                 Err(ApparatusError::Failed(_)) => {}
             }
         }
-        let proved = |how: How| matches!(how, How::Proved | How::Likely);
-        if !measured.verdict.as_ref().is_some_and(|v| proved(v.how)) {
+        if !is_squeezed(&measured) {
             let verdict = wallfinder_judge::observed::verdict(&measured, &self.environment);
             measured.verdict = Some(verdict);
         }
@@ -209,12 +208,15 @@ impl Course<'_> {
 pub fn refine(steps: &mut [Step], environment: &Environment) {
     let verdicts = ramp::verdicts(steps, environment);
     for (step, verdict) in steps.iter_mut().zip(verdicts) {
-        let squeezed = step
-            .verdict
-            .as_ref()
-            .is_some_and(|v| matches!(v.how, How::Proved | How::Likely));
-        if !squeezed {
+        if !is_squeezed(step) {
             step.verdict = Some(verdict);
         }
     }
+}
+
+/// Whether its verdict is that of squeezes, decided or not.
+fn is_squeezed(step: &Step) -> bool {
+    let verdict = step.verdict.as_ref();
+    let by_squeezes = |verdict: &Verdict| matches!(verdict.how, How::Proved | How::Likely);
+    verdict.is_some() && step.experiment.is_some() || verdict.is_some_and(by_squeezes)
 }

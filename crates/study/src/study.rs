@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::{Nanos, Rate};
+use wallfinder_model::{Effort, Nanos, Rate};
 
 use crate::Size;
 use crate::check::Place;
@@ -53,6 +53,8 @@ pub struct SubjectSpec {
     pub env: BTreeMap<String, String>,
     /// Processors it is pinned to, by number of processors.
     pub cpus: u32,
+    /// Whether it may run on every processor.
+    pub everywhere: bool,
     /// Quota in cores, below its processors.
     pub quota_cores: Option<f64>,
 }
@@ -148,6 +150,8 @@ pub(crate) struct Ramp {
     pub(crate) requests: Option<u32>,
     pub(crate) rounds: u32,
     pub(crate) samples: bool,
+    pub(crate) profiles: bool,
+    pub(crate) squeeze: Option<Effort>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,
     pub(crate) window: Nanos,

@@ -109,6 +109,137 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("confidence", Kind::Number, "of that verdict, 0..1"),
     (
+        "how",
+        Kind::Text,
+        "how it was established: `proved`, `likely`, `observed`, `inconclusive`",
+    ),
+    (
+        "squeezed.server_speed",
+        Kind::Number,
+        "elasticity to the speed of the server's processors, where it was squeezed",
+    ),
+    (
+        "squeezed.server_capacity",
+        Kind::Number,
+        "elasticity to how much of them it may use",
+    ),
+    (
+        "squeezed.client_speed",
+        Kind::Number,
+        "elasticity to the speed of the client",
+    ),
+    (
+        "squeezed.in_flight",
+        Kind::Number,
+        "elasticity to requests in flight",
+    ),
+    (
+        "profile.cpu_us",
+        Kind::Number,
+        "CPU in the server's profile per good answer",
+    ),
+    (
+        "profile.cores",
+        Kind::Number,
+        "cores in use by the server's profile",
+    ),
+    (
+        "profile.off_share",
+        Kind::Number,
+        "share of the processes' CPU that the profile does not have",
+    ),
+    (
+        "profile.writing_share",
+        Kind::Number,
+        "share of the profile's CPU that writes to sockets",
+    ),
+    (
+        "profile.scheduler_share",
+        Kind::Number,
+        "share of the runtime's scheduler",
+    ),
+    (
+        "profile.locking_share",
+        Kind::Number,
+        "share of taking and giving back mutexes",
+    ),
+    (
+        "profile.collection_share",
+        Kind::Number,
+        "share of the garbage collector",
+    ),
+    (
+        "profile.allocation_share",
+        Kind::Number,
+        "share of allocating",
+    ),
+    (
+        "profile.protocol_share",
+        Kind::Number,
+        "share of reading and writing the protocol",
+    ),
+    (
+        "profile.waiting",
+        Kind::Number,
+        "goroutines that wait at any moment: blocked seconds per second, idle waits left out",
+    ),
+    (
+        "profile.idle",
+        Kind::Number,
+        "goroutines that wait for work: accept loops, the profiler's own handlers",
+    ),
+    (
+        "profile.wait_us",
+        Kind::Number,
+        "blocked time per good answer, idle waits left out",
+    ),
+    (
+        "profile.wait",
+        Kind::Text,
+        "function with the most blocked time, idle waits left out",
+    ),
+    (
+        "profile.wait_in",
+        Kind::Text,
+        "what it waits in: `sync.(*Mutex).Lock`",
+    ),
+    (
+        "profile.wait_share",
+        Kind::Number,
+        "its share of blocked time without idle waits",
+    ),
+    (
+        "profile.wait_share_of_all",
+        Kind::Number,
+        "its share of all blocked time, as other tools count",
+    ),
+    (
+        "profile.wait_in_mutex",
+        Kind::Number,
+        "seconds per second that the mutex profile has for that function",
+    ),
+    (
+        "profile.contention",
+        Kind::Number,
+        "seconds per second that others waited for mutexes, by the mutex profile",
+    ),
+    (
+        "profile.holder",
+        Kind::Text,
+        "function that held what others waited for the longest",
+    ),
+    (
+        "profile.holder_share",
+        Kind::Number,
+        "its share of the mutex profile",
+    ),
+    (
+        "profile.allocated_bytes",
+        Kind::Number,
+        "bytes allocated per good answer",
+    ),
+    ("profile.heap_mb", Kind::Number, "megabytes alive"),
+    (
         "server_bound",
         Kind::Truth,
         "the wall stands on the server's side",
@@ -250,7 +381,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "rounds(group, driver, payload, clients)",
-        "the steps of one cell, one for each round, in order",
+        "the steps of one cell, one for each round, in order; 0 bytes where nothing is sent",
     ),
     ("first(group, driver)", "the step with the least in flight"),
     ("last(group, driver)", "the step with the most in flight"),

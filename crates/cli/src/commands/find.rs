@@ -9,6 +9,7 @@ use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
+use wallfinder_probe::Family;
 use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, Direction, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
@@ -20,6 +21,7 @@ use crate::exit::Failed;
 use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::output;
+use crate::placement::Placement;
 use crate::session::{Proof, Session};
 use crate::stand::{Home, Stand};
 use crate::target::Url;
@@ -89,16 +91,19 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         // A foreign driver is started again whenever its time is up.
         let held = order(connections, DRIVER_RUN)?;
         let steps = &session.record.steps;
-        let links = (downlink, uplink);
-        let proof = proof_of(
-            flags,
-            effort,
-            &stand,
-            links,
-            &held,
-            steps,
-            backend_s / loaded_s,
-        );
+        let ground = Ground {
+            placement: &stand.placement,
+            family: stand.server.family.as_ref(),
+            backend_pids: &target.backend_pid,
+            backend_cores: backend_s / loaded_s,
+            own_engine: target.driver.is_none(),
+            seed: target.seed,
+        };
+        let proof = Proof {
+            window: flags.window,
+            null: flags.null,
+            ..ground.proof(effort, (downlink, uplink), &held, steps)
+        };
         Ok(Some((held, proof)))
     };
     let result = prepare().and_then(|prepared| match prepared {
@@ -216,94 +221,99 @@ fn shapers(
     Ok((standing(&flags.downlink_dev)?, standing(&flags.uplink_dev)?))
 }
 
-/// What can be squeezed here, and what the judge must know of the place.
-fn proof_of(
-    flags: &FindFlags,
-    effort: Effort,
-    stand: &Stand,
-    (downlink, uplink): (Option<Shaper>, Option<Shaper>),
-    order: &StepOrder,
-    steps: &[Step],
-    backend_cores: f64,
-) -> Proof {
-    let telemetry = steps.last().map(|step| &step.telemetry);
-    let client = telemetry.and_then(|t| t.client.as_ref());
-    let server = telemetry.and_then(|t| t.server.as_ref());
-    let bits = |shaper: &Option<Shaper>| shaper.as_ref().map(|s| s.full_bits() as f64);
-    let own_engine = flags.target.driver.is_none();
-    let cpus = |family: Option<&FamilySummary>, placed: &[u32]| match family {
-        Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
-        _ => placed.to_vec(),
-    };
-    let setting = Setting {
-        server_cpus: cpus(server, &stand.placement.server),
-        server_quota_cores: server.and_then(|f| f.quota_cores),
-        client_cpus: cpus(client, &stand.placement.client),
-        client_quota_cores: client.and_then(|f| f.quota_cores),
-        open_loop: order.load.arrival.is_open(),
-        in_flight_max: order.load.in_flight_max(),
-        own_engine,
-        connections: None,
-        downlink_bits: bits(&downlink),
-        uplink_bits: bits(&uplink),
-        neighbours: neighbours(server, stand, &flags.target.backend_pid),
-        backends: flags
-            .target
-            .backend_pid
-            .iter()
-            .map(|pid| format!("process {pid}"))
-            .collect(),
-    };
-    let family = stand.server.family.as_ref();
-    let client_pids = match own_engine {
-        true => vec![std::process::id()],
-        false => Vec::new(),
-    };
-    let backend_pids = flags.target.backend_pid.clone();
-    let reach = squeeze::reach(Scene {
-        server: Side {
-            pids: family.map(|family| family.pids.clone()).unwrap_or_default(),
-            // Of those who were seen at work: idle housekeepers may well run elsewhere.
-            cpus: setting.server_cpus.clone(),
-            ..Side::default()
-        },
-        client: Side {
-            pids: client_pids,
-            cpus: stand.placement.client.clone(),
-            comes_later: !own_engine,
-        },
-        backend: (!backend_pids.is_empty()).then(|| Side {
-            pids: backend_pids,
-            ..Side::default()
-        }),
-        backend_cores: Some(backend_cores),
-        downlink,
-        uplink,
-        seed: flags.target.seed,
-        shim: Shim::of_this_process(),
-    });
-    Proof {
-        effort,
-        window: flags.window,
-        seed: flags.target.seed,
-        levers: reach.levers,
-        out_of_reach: reach.out_of_reach,
-        setting,
-        null: flags.null,
-    }
+/// Where squeezes take place: who runs where, and who they are.
+pub(crate) struct Ground<'g> {
+    pub(crate) placement: &'g Placement,
+    /// The server's processes.
+    pub(crate) family: Option<&'g Family>,
+    /// Processes behind the server, and the cores that they use under the load.
+    pub(crate) backend_pids: &'g [u32],
+    pub(crate) backend_cores: f64,
+    pub(crate) own_engine: bool,
+    pub(crate) seed: u64,
 }
 
-/// Who else uses the server's processors, where telemetry says that somebody does. What is
-/// behind the server works for it.
-fn neighbours(server: Option<&FamilySummary>, stand: &Stand, backend: &[u32]) -> Vec<Neighbour> {
-    /// Fewer cores than this are the machine's own housekeeping.
-    const CORES_MIN: f64 = 0.1;
-    match (server, &stand.server.family) {
-        (Some(server), Some(family)) if server.neighbour_cores >= CORES_MIN => {
-            let known = [&family.pids[..], backend].concat();
-            sight::neighbours(&server.cpus_allowed, &known, CORES_MIN)
+impl Ground<'_> {
+    /// What can be squeezed here, and what the judge must know of the place.
+    pub(crate) fn proof(
+        &self,
+        effort: Effort,
+        (downlink, uplink): (Option<Shaper>, Option<Shaper>),
+        order: &StepOrder,
+        steps: &[Step],
+    ) -> Proof {
+        let telemetry = steps.last().map(|step| &step.telemetry);
+        let client = telemetry.and_then(|t| t.client.as_ref());
+        let server = telemetry.and_then(|t| t.server.as_ref());
+        let bits = |shaper: &Option<Shaper>| shaper.as_ref().map(|s| s.full_bits() as f64);
+        let cpus = |family: Option<&FamilySummary>, placed: &[u32]| match family {
+            Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
+            _ => placed.to_vec(),
+        };
+        let backends = self.backend_pids.iter();
+        let setting = Setting {
+            server_cpus: cpus(server, &self.placement.server),
+            server_quota_cores: server.and_then(|f| f.quota_cores),
+            client_cpus: cpus(client, &self.placement.client),
+            client_quota_cores: client.and_then(|f| f.quota_cores),
+            open_loop: order.load.arrival.is_open(),
+            in_flight_max: order.load.in_flight_max(),
+            own_engine: self.own_engine,
+            connections: None,
+            downlink_bits: bits(&downlink),
+            uplink_bits: bits(&uplink),
+            neighbours: self.neighbours(server),
+            backends: backends.map(|pid| format!("process {pid}")).collect(),
+        };
+        let client_pids = match self.own_engine {
+            true => vec![std::process::id()],
+            false => Vec::new(),
+        };
+        let reach = squeeze::reach(Scene {
+            server: Side {
+                pids: self.family.map_or(Vec::new(), |family| family.pids.clone()),
+                // Of those who were seen at work: idle housekeepers may well run elsewhere.
+                cpus: setting.server_cpus.clone(),
+                ..Side::default()
+            },
+            client: Side {
+                pids: client_pids,
+                cpus: self.placement.client.clone(),
+                comes_later: !self.own_engine,
+            },
+            backend: (!self.backend_pids.is_empty()).then(|| Side {
+                pids: self.backend_pids.to_vec(),
+                ..Side::default()
+            }),
+            backend_cores: Some(self.backend_cores),
+            downlink,
+            uplink,
+            seed: self.seed,
+            shim: Shim::of_this_process(),
+        });
+        Proof {
+            effort,
+            window: None,
+            seed: self.seed,
+            levers: reach.levers,
+            out_of_reach: reach.out_of_reach,
+            setting,
+            null: false,
         }
-        _ => Vec::new(),
+    }
+
+    /// Who else uses the server's processors, where telemetry says that somebody does. What is
+    /// behind the server works for it.
+    fn neighbours(&self, server: Option<&FamilySummary>) -> Vec<Neighbour> {
+        /// Fewer cores than this are the machine's own housekeeping.
+        const CORES_MIN: f64 = 0.1;
+        match (server, self.family) {
+            (Some(server), Some(family)) if server.neighbour_cores >= CORES_MIN => {
+                let known = [&family.pids[..], self.backend_pids].concat();
+                sight::neighbours(&server.cpus_allowed, &known, CORES_MIN)
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use wallfinder_conduct::{Producer, StepOrder};
+use wallfinder_conduct::{Producer, ProfileOrder, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop, Target};
@@ -19,7 +19,7 @@ use crate::interrupt::Interrupts;
 use crate::messages::{self, Source};
 use crate::placement::Placement;
 use crate::session::Session;
-use crate::stand::Stand;
+use crate::stand::{Server, Stand};
 use crate::target::Url;
 use crate::tls::{self, Secured};
 
@@ -45,7 +45,12 @@ pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
         arrival,
         requests: flags.requests,
     };
-    load("run", &flags.target, &[shape], flags.samples)
+    load(
+        "run",
+        &flags.target,
+        &[shape],
+        Extras::samples(flags.samples),
+    )
 }
 
 /// `wallfinder ramp`.
@@ -58,7 +63,12 @@ pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
         let open = |rate: &Rate| Shape::held(most, Some(*rate), flags.target.think);
         flags.rates.iter().map(open).collect()
     };
-    load("ramp", &flags.target, &shapes, flags.samples)
+    load(
+        "ramp",
+        &flags.target,
+        &shapes,
+        Extras::samples(flags.samples),
+    )
 }
 
 /// What differs between the steps of one command.
@@ -94,7 +104,34 @@ fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
     flags.warmup.unwrap_or(default)
 }
 
-fn load(command: &str, flags: &TargetFlags, shapes: &[Shape], samples: bool) -> Result<(), Failed> {
+/// What is to be profiled at a server, once it stands.
+pub(crate) type AskedOf = Box<dyn FnOnce(&Server) -> Result<ProfileOrder, Failed>>;
+
+/// What is kept beside the record of a step.
+pub(crate) struct Extras {
+    /// Every request.
+    pub(crate) samples: bool,
+    /// The server's profiles.
+    pub(crate) profiles: Option<AskedOf>,
+}
+
+impl Extras {
+    fn samples(samples: bool) -> Extras {
+        Extras {
+            samples,
+            profiles: None,
+        }
+    }
+}
+
+/// Holds one load after the other, keeps the record, and says what came of it.
+pub(crate) fn load(
+    command: &str,
+    flags: &TargetFlags,
+    shapes: &[Shape],
+    extras: Extras,
+) -> Result<(), Failed> {
+    let samples = extras.samples;
     if samples && flags.driver.is_some() {
         return Err(Failed::usage(
             "--samples keeps the requests of our own engine; --driver makes its own",
@@ -111,11 +148,17 @@ fn load(command: &str, flags: &TargetFlags, shapes: &[Shape], samples: bool) -> 
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
+    let profiles = extras.profiles.map(|asked| asked(&stand.server));
+    let profiles = profiles.transpose()?;
     let plan = plan(command, flags, &url, &orders, &stand.placement);
     let mut session = Session::begin_on(&stand, plan, &flags.output, interrupts)?;
     let mut result = Ok(());
     for order in &mut orders {
         order.samples = samples.then(|| session.samples_of(order.index));
+        order.profiles = profiles.clone().map(|profiles| ProfileOrder {
+            folder: session.folder().to_owned(),
+            ..profiles
+        });
         if session.interrupted() {
             break;
         }
@@ -203,6 +246,7 @@ pub(crate) fn order(
         server_not_seen: server.not_seen.clone(),
         calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
         samples: None,
+        profiles: None,
     })
 }
 

@@ -4,11 +4,12 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use wallfinder_conduct::{Producer, StepOrder, driver_command, sight};
+use wallfinder_conduct::{Producer, ProfileOrder, StepOrder, driver_command, sight};
 use wallfinder_engine::{IoChoice, precheck};
+use wallfinder_judge::profile::Rules;
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
-use wallfinder_model::{Caveat, Environment, Load, Plan, Target};
+use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Target};
 use wallfinder_report::number;
 use wallfinder_stage::driver::{self, DriverSpec};
 use wallfinder_stage::{Subject, command};
@@ -17,8 +18,10 @@ use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, buil
 use wallfinder_sys::process;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
+use crate::commands::find::Ground;
 use crate::commands::load::CALIBRATE_FOR;
 use crate::commands::note_versions;
+use crate::commands::profile::resolve;
 use crate::exit::Failed;
 use crate::flags::{OutputFlags, StudyCommand};
 use crate::interrupt::Interrupts;
@@ -137,6 +140,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
             "the study has no steps of size {size}"
         )));
     };
+    let everywhere = process::allowed_cpus();
     let placement = placement(study);
     if !placement.client.is_empty() {
         process::pin_to(&placement.client).map_err(Failed::run)?;
@@ -161,6 +165,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
     let mut bench = Bench {
         session,
         placement,
+        everywhere,
         subject: None,
     };
     let ran = wallfinder_study::run(study, size, &mut bench);
@@ -351,7 +356,7 @@ const SEED: u64 = 1;
 /// The subject that runs now, and where.
 struct Running {
     /// Kept for its life: dropping it ends it.
-    _subject: Subject,
+    subject: Subject,
     address: SocketAddr,
 }
 
@@ -359,6 +364,8 @@ struct Running {
 struct Bench {
     session: Session,
     placement: Placement,
+    /// Every processor that there is for both sides.
+    everywhere: Vec<u32>,
     subject: Option<Running>,
 }
 
@@ -388,7 +395,45 @@ impl Bench {
             server_not_seen,
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
             samples: step.samples.then(|| self.session.samples_of(index)),
+            profiles: match step.profiles {
+                true => Some(self.profiles(address)?),
+                false => None,
+            },
         })
+    }
+
+    /// Every kind, from wherever the subject says that it offers them.
+    fn profiles(&self, address: SocketAddr) -> Result<ProfileOrder, String> {
+        let running = self.subject.as_ref();
+        let announced = running.and_then(|running| running.subject.announced());
+        let offered = announced.map_or(&[][..], |announced| &announced.pprof);
+        if offered.is_empty() {
+            return Err("the subject offers no profiles: --pprof 0 in its command".to_owned());
+        }
+        let resolved = offered.iter().map(|name| resolve(name, address));
+        Ok(ProfileOrder {
+            addresses: resolved
+                .collect::<Result<Vec<_>, Failed>>()
+                .map_err(|failed| failed.message)?,
+            folder: self.session.folder().to_owned(),
+            kinds: ProfileKind::ALL.to_vec(),
+            trace: false,
+            rules: Rules::default(),
+        })
+    }
+
+    /// Squeezes whatever is in reach at the step that ran last.
+    fn squeeze(&mut self, effort: Effort, order: &StepOrder) -> Result<(), Failed> {
+        let ground = Ground {
+            placement: &self.placement,
+            family: order.server.as_ref(),
+            backend_pids: &[],
+            backend_cores: 0.0,
+            own_engine: true,
+            seed: SEED,
+        };
+        let proof = ground.proof(effort, (None, None), order, &self.session.record.steps);
+        self.session.prove(order, proof, None).map(drop)
     }
 
     fn producer(&self, step: &StudyStep, url: &str) -> Result<Producer, String> {
@@ -441,7 +486,10 @@ impl Apparatus for Bench {
             return Err(ApparatusError::Failed(why.to_owned()));
         }
         let cpus = &self.placement.server;
-        let cpus = &cpus[..cpus.len().min(subject.cpus as usize)];
+        let cpus = match subject.everywhere {
+            true => &self.everywhere[..],
+            false => &cpus[..cpus.len().min(subject.cpus as usize)],
+        };
         let command = command::join(&subject.command);
         let started = start_subject(
             &command,
@@ -453,7 +501,7 @@ impl Apparatus for Bench {
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         note_versions(&mut self.session.record.environment, Some(&running));
         self.subject = Some(Running {
-            _subject: running,
+            subject: running,
             address,
         });
         Ok(())
@@ -472,8 +520,17 @@ impl Apparatus for Bench {
             None => return Err(ApparatusError::Failed("no subject runs".to_owned())),
         };
         let order = self.order(step, address).map_err(ApparatusError::Failed)?;
-        match self.session.step(&order) {
-            Ok(measured) => Ok(measured.clone()),
+        let mut ran = self.session.step(&order).map(drop);
+        if let (Ok(()), Some(effort)) = (&ran, step.squeeze)
+            && !self.session.interrupted()
+        {
+            ran = self.squeeze(effort, &order);
+        }
+        match ran {
+            Ok(()) => {
+                let measured = self.session.record.steps.last();
+                Ok(measured.expect("it was just measured").clone())
+            }
             Err(failed) => Err(self.interrupted_or(failed.message)),
         }
     }

@@ -32,8 +32,9 @@ use rules::Origin;
 /// The most functions that a reading keeps.
 const FUNCTIONS_MAX: usize = 60;
 
-/// What functions are called that have no name.
+/// What functions are called that have no name, and stacks without frames.
 const NAMELESS: &str = "(no symbol)";
+const STACKLESS: &str = "(no stack)";
 
 /// Reads a profile of a kind. Where it does not have the kind's measure, its last one is read,
 /// which is what the format's own tools show.
@@ -54,9 +55,13 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
     let mut categories = BTreeMap::new();
     let mut origins = BTreeMap::new();
     let (mut total, mut idle, mut named) = (0, 0, 0);
+    let times = ["samples", "contentions", "alloc_objects", "inuse_objects"];
+    let times = times.iter().find_map(|name| profile.position(name));
+    let mut count = 0;
     for sample in &profile.samples {
         let value = counted.value(sample);
         total += value;
+        count += times.map_or(0, |at| sample.values[at]);
         named += value * i64::from(counted.leaf(sample) != NAMELESS);
         if kind.is_of_waits() && counted.is_idle(sample) {
             idle += value;
@@ -75,6 +80,7 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
             .unwrap_or(Measure::default()),
         duration_ns: profile.duration_ns,
         total,
+        count,
         idle,
         named_share: wallfinder_model::profile::share(named, total),
         origins: parts(origins),
@@ -139,7 +145,10 @@ impl Counted<'_> {
     }
 
     fn leaf(&self, sample: &StackSample) -> &str {
-        named(self.leaf_name(sample))
+        match sample.stack.is_empty() {
+            true => STACKLESS,
+            false => named(self.leaf_name(sample)),
+        }
     }
 
     /// By the first frame from the leaf that the rules name.

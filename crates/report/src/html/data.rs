@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use wallfinder_model::profile::{Profiles, Reading};
 use wallfinder_model::telemetry::{CoreSample, FamilySummary, Sample};
 use wallfinder_model::{Record, Step};
 
@@ -35,6 +36,48 @@ pub(crate) struct Charts {
     grid: Vec<f64>,
     /// The step shown first.
     chosen: usize,
+    /// Stacks of the profiles of the step shown first.
+    flames: Vec<Flame>,
+}
+
+/// One kind of profile as a tree.
+#[derive(Serialize)]
+struct Flame {
+    kind: &'static str,
+    unit: String,
+    total: i64,
+    answered: f64,
+    names: Vec<String>,
+    /// Depth, value and name of each node, in preorder.
+    nodes: Vec<(u32, i64, usize)>,
+}
+
+fn flames(profiles: &Profiles) -> Vec<Flame> {
+    let flame = |reading: &Reading| {
+        let mut names: Vec<String> = Vec::new();
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        let nodes = reading.tree.iter().map(|node| {
+            let name = *known.entry(&node.name).or_insert_with(|| {
+                names.push(node.name.clone());
+                names.len() - 1
+            });
+            (node.depth, node.value, name)
+        });
+        let nodes = nodes.collect();
+        Flame {
+            kind: reading.kind.label(),
+            unit: reading.measure.unit.clone(),
+            total: reading.total,
+            answered: match reading.duration_ns {
+                0 => 0.0,
+                _ => profiles.answered,
+            },
+            names,
+            nodes,
+        }
+    };
+    let with_stacks = profiles.readings.iter().filter(|reading| reading.total > 0);
+    with_stacks.map(flame).collect()
 }
 
 #[derive(Serialize)]
@@ -201,6 +244,11 @@ pub(crate) fn charts(record: &Record, chosen: usize) -> Charts {
             .map(|knee| short(knee.load)),
         grid: grid.into_iter().map(short).collect(),
         chosen,
+        flames: record
+            .steps
+            .get(chosen)
+            .and_then(|step| step.profiles.as_ref())
+            .map_or_else(Vec::new, flames),
     }
 }
 

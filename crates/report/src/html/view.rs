@@ -4,6 +4,7 @@ mod ab;
 mod cells;
 mod environment;
 mod hero;
+mod profiles;
 mod proof;
 mod ramp;
 mod step;
@@ -66,6 +67,7 @@ pub(super) struct Page {
     hero: Option<hero::Hero>,
     ab: Option<ab::AbView>,
     proof: Option<proof::Proof>,
+    profiles: Option<profiles::ProfilesView>,
     doubts: Vec<Doubt>,
     cells: Option<cells::Cells>,
     ramp: Option<ramp::Ramp>,
@@ -116,6 +118,7 @@ impl Page {
             hero: judged.map(|step| hero::Hero::of(record, step)),
             ab: ab::AbView::of(record),
             proof: judged.and_then(proof::Proof::of),
+            profiles: judged.and_then(profiles::ProfilesView::of),
             doubts: squeezed::careful(record, &record.steps)
                 .into_iter()
                 .map(Doubt::from)

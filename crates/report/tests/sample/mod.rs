@@ -518,6 +518,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             driven: 1.0 / system.ceiling_s,
         }),
         samples: None,
+        profiles: None,
         caveats: Vec::new(),
         lanes: vec![LaneSummary {
             lane: 0,

@@ -1,6 +1,7 @@
 // Draws the charts of a report from the JSON in the page. Everything else is there
 // without script.
 
+import { drawFlames } from "./flame.js";
 import { drawLoad } from "./load.js";
 import { drawPercentiles } from "./percentiles.js";
 import { theme } from "./theme.js";
@@ -20,6 +21,7 @@ if (data) {
   };
   const drawAll = () => {
     drawLoad(data, theme(), choose);
+    drawFlames(data, theme());
     drawChosen();
   };
   const choose = (index) => {

@@ -49,3 +49,11 @@ export function bits(value) {
   }
   return `${Math.round(value)} bit/s`;
 }
+
+export function bytes(value) {
+  if (value == null || !Number.isFinite(value)) return unknown;
+  for (const [size, unit] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "KB"]]) {
+    if (value >= size * 0.9995) return `${+(value / size).toPrecision(3)} ${unit}`;
+  }
+  return `${+value.toFixed(1)} B`;
+}

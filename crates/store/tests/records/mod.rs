@@ -129,6 +129,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         telemetry: Telemetry::default(),
         ceiling: None,
         samples: None,
+        profiles: None,
         caveats: vec![],
         lanes: vec![],
         verdict: None,

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::Environment;
 use wallfinder_model::plan::Target;
+use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Reconciliation, Site};
 use wallfinder_model::record::{
     Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Step,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
+use wallfinder_model::verdict::{Elasticity, How};
+use wallfinder_model::{Environment, Squeeze, Verdict};
 use wallfinder_study::{
     Apparatus, ApparatusError, Availability, Driver, Progress, StudyStep, SubjectSpec,
 };
@@ -123,6 +125,9 @@ impl Apparatus for DoubleApparatus {
             client.neighbour_cores = self.others_on_client;
             client.cpus_busy = 1.0;
         }
+        if step.squeeze.is_some() {
+            measured.verdict = Some(squeezed(&measured));
+        }
         Ok(measured)
     }
 
@@ -230,12 +235,74 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             Vec::new()
         },
         samples: None,
+        profiles: step.profiles.then(profiles),
         caveats: Vec::new(),
         verdict: None,
         experiment: None,
         cell: None,
         fairness: Some(1.0),
         series: Vec::new(),
+    }
+}
+
+/// The verdict of squeezes that moved the throughput as far as they went.
+fn squeezed(step: &Step) -> Verdict {
+    let elasticity = Elasticity {
+        value: 1.0,
+        low: 0.9,
+        high: 1.1,
+        rounds: 3,
+    };
+    let squeezes = Squeeze::ALL.iter();
+    Verdict {
+        how: How::Likely,
+        elasticities: squeezes
+            .map(|squeeze| (squeeze.label().to_owned(), elasticity))
+            .collect(),
+        ..wallfinder_judge::observed::verdict(step, &Environment::default())
+    }
+}
+
+/// A profile of each kind, with a lock that somebody waits for.
+fn profiles() -> Profiles {
+    let site = |idle: bool| Site {
+        function: "main.next".to_owned(),
+        line: "main.go:12".to_owned(),
+        waits_in: "sync.(*Mutex).Lock".to_owned(),
+        value: 500_000_000,
+        count: 10,
+        idle,
+        path: vec!["main.next".to_owned()],
+    };
+    let reading = |kind: ProfileKind| Reading {
+        kind,
+        measure: Measure {
+            name: kind.measure().to_owned(),
+            unit: "nanoseconds".to_owned(),
+        },
+        duration_ns: 1_000_000_000,
+        total: 1_000_000_000,
+        count: 100,
+        idle: 500_000_000,
+        named_share: 1.0,
+        origins: Vec::new(),
+        categories: Vec::new(),
+        functions: Vec::new(),
+        sites: vec![site(true), site(false)],
+        tree: Vec::new(),
+    };
+    Profiles {
+        window_ns: 1_000_000_000,
+        processes: 1,
+        answered: 1000.0,
+        readings: ProfileKind::ALL.map(reading).to_vec(),
+        reconciliation: Some(Reconciliation {
+            profile_cores: 0.98,
+            process_cores: 1.0,
+            machine_cores: Some(1.0),
+            off_profile_share: 0.02,
+        }),
+        ..Profiles::default()
     }
 }
 

@@ -1,0 +1,238 @@
+//! `profile`: a load, and what a Go server's profilers saw of it, all in one window. `pprof`:
+//! what profiles in files say.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use wallfinder_conduct::ProfileOrder;
+use wallfinder_judge::profile::{self as judged, RULES_DEFAULT, Rules};
+use wallfinder_model::Nanos;
+use wallfinder_model::profile::{Profile, ProfileKind, Reading};
+use wallfinder_probe::parse::pprof;
+use wallfinder_probe::profiles::fetch;
+use wallfinder_report::text;
+
+use crate::commands::load::{self, Extras, Shape};
+use crate::exit::Failed;
+use crate::flags::{PprofFlags, ProfileFlags, SamplesFormat};
+use crate::output;
+use crate::stand::Server;
+use crate::target::SUBJECT_HOST;
+
+/// Subjects of ours that offer profiles when they are told to.
+const CAN_BE_PROFILED: [&str; 2] = ["catalogue", "echo"];
+
+/// A window is so much longer than what is captured in it, which is whole seconds.
+const MARGIN: Nanos = Nanos::from_millis(300);
+
+/// `wallfinder profile URL`.
+pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
+    let rules = rules(flags.rules.as_deref())?;
+    if flags.target.driver.is_some() {
+        return Err(Failed::usage(
+            "profile captures under the load of our own engine; --driver makes its own",
+        ));
+    }
+    if flags.target.duration.0 < 1_000_000_000 {
+        return Err(Failed::usage(
+            "-d is below a second, and windows of profiles are whole seconds",
+        ));
+    }
+    flags.target.duration.0 += MARGIN.0;
+    if let Some(subject) = &mut flags.target.subject
+        && flags.pprof.is_empty()
+    {
+        offer_profiles(subject);
+    }
+    let shape = Shape::held(flags.connections, flags.rate, flags.target.think);
+    let kinds = match flags.kinds.is_empty() {
+        true => ProfileKind::ALL.to_vec(),
+        false => flags.kinds.iter().map(|kind| (*kind).into()).collect(),
+    };
+    let (named, trace) = (flags.pprof, flags.trace);
+    let asked = move |server: &Server| {
+        let addresses = addresses(&named, server)?;
+        // What cannot be profiled is told before any load.
+        for address in &addresses {
+            fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
+        }
+        Ok(ProfileOrder {
+            addresses,
+            folder: std::path::PathBuf::new(),
+            kinds,
+            trace,
+            rules,
+        })
+    };
+    let extras = Extras {
+        samples: false,
+        profiles: Some(Box::new(asked)),
+    };
+    load::load("profile", &flags.target, &[shape], extras)
+}
+
+/// `wallfinder pprof FILE...`.
+pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
+    if flags.rules_default {
+        return output::put(RULES_DEFAULT, None);
+    }
+    let rules = rules(flags.rules.as_deref())?;
+    let files = flags.files.iter().map(|file| file.as_path());
+    let whole = files.map(read).collect::<Result<Vec<_>, _>>()?;
+    let merged = judged::merge(whole)
+        .map_err(Failed::usage)?
+        .ok_or_else(|| Failed::usage("name at least one file of a profile"))?;
+    let kind = flags.kind.map_or_else(|| kind_of(&merged), Into::into);
+    let reading = judged::read(kind, &merged, &rules);
+    if let Some(before) = &flags.before {
+        let before = judged::read(kind, &read(before)?, &rules);
+        return changes(&before, &reading, flags);
+    }
+    if flags.folded {
+        let last = merged.measures.len().saturating_sub(1);
+        let at = merged.position(kind.measure()).unwrap_or(last);
+        return output::put(&judged::folded(&merged, at), None);
+    }
+    match flags.format {
+        SamplesFormat::Json => {
+            let text = serde_json::to_string_pretty(&reading).map_err(Failed::run)?;
+            output::put(&text, None)
+        }
+        SamplesFormat::Text => {
+            output::put(&text::profile(&reading, &output::look(false, false)), None)
+        }
+    }
+}
+
+fn changes(before: &Reading, after: &Reading, flags: &PprofFlags) -> Result<(), Failed> {
+    let changes = judged::difference(before, after);
+    match flags.format {
+        SamplesFormat::Json => {
+            let rows = changes.iter().map(|change| {
+                serde_json::json!({
+                    "function": change.name,
+                    "before": change.before,
+                    "after": change.after,
+                })
+            });
+            let rows: Vec<serde_json::Value> = rows.collect();
+            let text = serde_json::to_string_pretty(&rows).map_err(Failed::run)?;
+            output::put(&text, None)
+        }
+        SamplesFormat::Text => {
+            let text = text::profile_changes(after, &changes, &output::look(false, false));
+            output::put(&text, None)
+        }
+    }
+}
+
+fn rules(file: Option<&Path>) -> Result<Rules, Failed> {
+    let Some(file) = file else {
+        return Ok(Rules::default());
+    };
+    let bad = |why: String| Failed::usage(format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    Rules::parse(&text).map_err(bad)
+}
+
+fn read(file: &Path) -> Result<Profile, Failed> {
+    let bad = |why: String| Failed::usage(format!("{}: {why}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    pprof::profile(&bytes).map_err(|error| bad(error.to_string()))
+}
+
+/// What a profile is of, by what it counts. Waits and contention count the same: without a
+/// `--kind` a file of delays is one of waits.
+fn kind_of(profile: &Profile) -> ProfileKind {
+    let kinds = ProfileKind::ALL.into_iter();
+    let mut known = kinds.filter(|kind| profile.position(kind.measure()).is_some());
+    known.next().unwrap_or(ProfileKind::Cpu)
+}
+
+/// Tells a subject of ours to offer profiles, unless its command says something about it.
+fn offer_profiles(subject: &mut String) {
+    let mut words = subject.split_whitespace();
+    let program = words.find(|word| !word.contains('='));
+    let can = program.is_some_and(|program| CAN_BE_PROFILED.contains(&program));
+    if can && !subject.contains("--pprof") {
+        subject.push_str(" --pprof 0");
+    }
+}
+
+/// Where profiles are offered: as the flags say, else as the subject does.
+fn addresses(named: &[String], server: &Server) -> Result<Vec<SocketAddr>, Failed> {
+    if !named.is_empty() {
+        let resolved = named.iter().map(|name| resolve(name, server.address));
+        return resolved.collect();
+    }
+    let announced = server
+        .subject
+        .as_ref()
+        .and_then(|subject| subject.announced());
+    let offered = announced.map_or(&[][..], |announced| &announced.pprof);
+    if offered.is_empty() {
+        return Err(Failed::usage(
+            "where does the server offer /debug/pprof/? Name it with --pprof HOST:PORT; several, \
+             such as those of prefork children, with commas",
+        ));
+    }
+    let resolved = offered.iter().map(|name| resolve(name, server.address));
+    resolved.collect()
+}
+
+/// `host:port`, `:port` or `port`; the host `subject`, none and the unspecified one are the
+/// server's.
+pub(crate) fn resolve(name: &str, server: SocketAddr) -> Result<SocketAddr, Failed> {
+    let bad = || Failed::usage(format!("--pprof {name} is no HOST:PORT"));
+    let (host, port) = name.rsplit_once(':').unwrap_or(("", name));
+    let port: u16 = port.parse().map_err(|_| bad())?;
+    let mut address = match host {
+        "" | SUBJECT_HOST => SocketAddr::new(server.ip(), port),
+        _ => name
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut found| found.next())
+            .ok_or_else(bad)?,
+    };
+    if address.ip().is_unspecified() {
+        address.set_ip(server.ip());
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_the_servers() {
+        let server: SocketAddr = "10.231.0.1:8083".parse().unwrap();
+        for (name, address) in [
+            ("6060", "10.231.0.1:6060"),
+            (":6060", "10.231.0.1:6060"),
+            ("subject:6060", "10.231.0.1:6060"),
+            ("0.0.0.0:6060", "10.231.0.1:6060"),
+            ("127.0.0.1:6060", "127.0.0.1:6060"),
+        ] {
+            assert_eq!(resolve(name, server).unwrap().to_string(), address);
+        }
+        assert!(resolve("here", server).is_err());
+        assert!(resolve("127.0.0.1:70000", server).is_err());
+    }
+
+    #[test]
+    fn subjects_of_ours_are_told_to_offer_profiles() {
+        let offered = |subject: &str| {
+            let mut subject = subject.to_owned();
+            offer_profiles(&mut subject);
+            subject
+        };
+        assert_eq!(
+            offered("catalogue --prefork"),
+            "catalogue --prefork --pprof 0"
+        );
+        assert_eq!(offered("GOGC=50 echo"), "GOGC=50 echo --pprof 0");
+        assert_eq!(offered("catalogue --pprof 6060"), "catalogue --pprof 6060");
+        assert_eq!(offered("nginx -c my.conf"), "nginx -c my.conf");
+    }
+}

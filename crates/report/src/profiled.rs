@@ -1,0 +1,161 @@
+//! What profiles say, in words and rows: shared by terminal text and the page.
+
+use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
+
+use crate::number;
+
+/// A function's name without the path of its package: `fasthttp.(*Server).serveConn`.
+pub(crate) fn short(function: &str) -> &str {
+    // A slash inside brackets belongs to a type parameter.
+    let before_types = function.find('[').unwrap_or(function.len());
+    match function[..before_types].rfind('/') {
+        Some(slash) => &function[slash + 1..],
+        None => function,
+    }
+}
+
+/// A value of a reading, in its unit: `3.4 s`, `1.2 MB`, `512`.
+pub(crate) fn value(reading: &Reading, value: i64) -> String {
+    match reading.measure.unit.as_str() {
+        "nanoseconds" => number::span(value as f64),
+        "bytes" => number::bytes(value as f64),
+        _ => number::whole(value.max(0) as u64),
+    }
+}
+
+/// A value for each request that was answered, where that is a sensible question.
+pub(crate) fn per_request(profiles: &Profiles, reading: &Reading, of: i64) -> Option<String> {
+    let is_flow = reading.duration_ns > 0 && profiles.answered > 0.0;
+    let each = of as f64 / profiles.answered;
+    match reading.measure.unit.as_str() {
+        "nanoseconds" if is_flow => Some(number::span(each)),
+        "bytes" if is_flow => Some(number::bytes(each)),
+        _ => None,
+    }
+}
+
+/// What a kind of profile is of, with its rate: the first line of its part.
+pub(crate) fn headline(profiles: &Profiles, reading: &Reading) -> String {
+    let rate = reading.per_second().unwrap_or(0.0);
+    let each = per_request(profiles, reading, reading.busy());
+    let each = each.map_or(String::new(), |each| format!(", {each} for each request"));
+    match reading.kind {
+        ProfileKind::Cpu => {
+            let samples = match reading.share_error(0.5) {
+                Some(error) => format!(
+                    "; {} samples, so a half is known to {}",
+                    number::whole(reading.count.max(0) as u64),
+                    number::share(error)
+                ),
+                None => String::new(),
+            };
+            format!("{} cores in use{each}{samples}", number::factor(rate))
+        }
+        ProfileKind::Block => format!(
+            "{} goroutines wait at any moment{each}; {} more have nothing to do",
+            number::factor(rate),
+            number::factor(idle_per_second(reading))
+        ),
+        ProfileKind::Mutex => format!(
+            "{} of waiting for mutexes in each second{each}, by who holds them",
+            number::span(rate * 1e9)
+        ),
+        ProfileKind::Allocs => format!("{}/s allocated{each}", number::bytes(rate)),
+        ProfileKind::Heap => format!("{} alive", number::bytes(reading.total as f64)),
+        ProfileKind::Goroutine => format!(
+            "{} at one moment, {} of them with nothing to do",
+            number::whole(reading.total.max(0) as u64),
+            number::whole(reading.idle.max(0) as u64)
+        ),
+    }
+}
+
+fn idle_per_second(reading: &Reading) -> f64 {
+    let seconds = reading.duration_ns as f64 / 1e9;
+    match seconds > 0.0 {
+        true => reading.idle as f64 / 1e9 / seconds,
+        false => 0.0,
+    }
+}
+
+/// Why a reading has nothing, where it has nothing.
+pub(crate) fn empty(reading: &Reading) -> Option<&'static str> {
+    if reading.total != 0 {
+        return None;
+    }
+    Some(match reading.kind {
+        ProfileKind::Mutex => {
+            "no contention was seen: there was none, or the server does not ask for it \
+             (runtime.SetMutexProfileFraction(5))"
+        }
+        ProfileKind::Block => {
+            "no wait was seen: there was none, or the server does not ask for it \
+             (runtime.SetBlockProfileRate(1_000_000))"
+        }
+        ProfileKind::Allocs => "nothing that the runtime's sampling (one in 512 KB) has seen",
+        _ => "nothing was sampled",
+    })
+}
+
+/// CPU in the profile beside that of the kernel.
+pub(crate) fn reconciliation(profiles: &Profiles) -> Option<String> {
+    let beside = profiles.reconciliation.as_ref()?;
+    let machine = beside.machine_cores.map_or(String::new(), |cores| {
+        format!(
+            ", and {} of the processors it may use are busy in all",
+            number::factor(cores)
+        )
+    });
+    let off = match beside.off_profile_share {
+        share if share >= 0.0 => format!("{} of it is not in the profile", number::share(share)),
+        share => format!("the profile has {} more", number::share(-share)),
+    };
+    Some(format!(
+        "{} cores by the profile, {} by the kernel: {off}{machine}",
+        number::factor(beside.profile_cores),
+        number::factor(beside.process_cores)
+    ))
+}
+
+/// A site's waits, and how it is reached: `sync.(*Mutex).Lock in main.next (a.go:12) < main.serve`.
+pub(crate) fn site(site: &Site) -> String {
+    let line = match site.line.as_str() {
+        "" => String::new(),
+        line => format!(" ({line})"),
+    };
+    let waits_in = match site.waits_in.as_str() {
+        "" => String::new(),
+        waits_in => format!("{} in ", short(waits_in)),
+    };
+    format!("{waits_in}{}{line}", short(&site.function))
+}
+
+/// The callers of a site, from the nearest, as far as they say something.
+pub(crate) fn callers(site: &Site, most: usize) -> String {
+    let callers = site.path.iter().skip(1).take(most);
+    let names: Vec<&str> = callers.map(|name| short(name)).collect();
+    names.join(" < ")
+}
+
+/// The category's share of what is not idle.
+pub(crate) fn share_of_busy(reading: &Reading, value: i64) -> f64 {
+    wallfinder_model::profile::share(value, reading.busy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_paths_and_keep_their_types() {
+        assert_eq!(
+            short("github.com/valyala/fasthttp.(*Server).serveConn"),
+            "fasthttp.(*Server).serveConn"
+        );
+        assert_eq!(short("main.main"), "main.main");
+        assert_eq!(
+            short("sync/atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"),
+            "atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"
+        );
+    }
+}

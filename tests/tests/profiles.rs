@@ -1,0 +1,234 @@
+//! Profiles as a user captures and reads them: the real Go runtime's, under a real load, beside
+//! what `go tool pprof` says of the same files.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use wallfinder_tests::{Double, Place, json_at, program, skip, subjects, together};
+
+/// A run of `profile` at a subject of ours, for two seconds.
+fn profiled(place: &Place, subject: &str, path: &str, more: &[&str]) -> Value {
+    let url = format!("http://subject:0{path}");
+    let args = [
+        "profile",
+        "--subject",
+        subject,
+        &url,
+        "-c",
+        "16",
+        "-d",
+        "2s",
+        "--no-calibrate",
+    ];
+    place.run(&[&args, more].concat()).ends_with(0);
+    place.step()["profiles"].clone()
+}
+
+fn reading<'p>(profiles: &'p Value, kind: &str) -> &'p Value {
+    let readings = profiles["readings"].as_array().unwrap();
+    let found = readings.iter().find(|reading| reading["kind"] == kind);
+    found.unwrap_or_else(|| panic!("no reading of {kind} in {profiles}"))
+}
+
+/// What `go tool pprof -top` says of a file: own and with callees by function, in the unit's
+/// smallest.
+fn top(go: &Path, file: &Path) -> BTreeMap<String, (i64, i64)> {
+    let ran = Command::new(go)
+        .args(["tool", "pprof", "-top", "-unit=ns", "-nodefraction=0"])
+        .args(["-edgefraction=0", "-nodecount=100000"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(ran.stdout).unwrap();
+    let mut functions = BTreeMap::new();
+    let rows = text.lines().skip_while(|line| !line.contains("flat%"));
+    for line in rows.skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [own, _, _, with_callees, _, name, ..] = words[..] else {
+            continue;
+        };
+        let number = |text: &str| text.trim_end_matches("ns").parse::<f64>().unwrap() as i64;
+        let value = (number(own), number(with_callees));
+        functions.insert(name.to_owned(), value);
+    }
+    functions
+}
+
+#[test]
+fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    let profiles = profiled(&place, "catalogue --server nethttp", "/compute", &["-q"]);
+    assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
+    let cpu = reading(&profiles, "cpu");
+    let total = cpu["total"].as_i64().unwrap();
+    // A server that computes uses its processor, and the profile knows by whom.
+    let cores = json_at(&profiles, "/reconciliation/profile_cores")
+        .as_f64()
+        .unwrap();
+    let kernel = json_at(&profiles, "/reconciliation/process_cores")
+        .as_f64()
+        .unwrap();
+    assert!(
+        (0.7..1.3).contains(&(cores / kernel)),
+        "{cores} and {kernel} cores"
+    );
+    assert!(cpu["named_share"].as_f64().unwrap() >= 0.99, "{cpu}");
+    let run = place.last_run();
+    for file in profiles["files"].as_array().unwrap() {
+        let file = run.join(file.as_str().unwrap());
+        assert!(file.is_file(), "{} is missing", file.display());
+    }
+    let Some(go) = program("go") else {
+        return skip("go is not installed");
+    };
+    let theirs = top(&go, &run.join("profiles/0-cpu.pb.gz"));
+    let ours = cpu["functions"].as_array().unwrap();
+    assert!(ours.len() > 20, "{ours:?}");
+    for function in ours {
+        let name = function["name"].as_str().unwrap();
+        // Names with blanks are cut by its columns.
+        let Some((own, with_callees)) = theirs.get(name) else {
+            assert!(
+                name.contains(' ') || name.contains('['),
+                "{name} is not theirs"
+            );
+            continue;
+        };
+        assert_eq!(function["own"].as_i64(), Some(*own), "{name} of {total}");
+        assert_eq!(
+            function["with_callees"].as_i64(),
+            Some(*with_callees),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn prefork_children_are_profiled_as_one() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    let subject = "catalogue --prefork --children 2";
+    let profiles = profiled(&place, subject, "/read", &["-q", "--kinds", "cpu,heap"]);
+    assert_eq!(profiles["processes"], 3, "the parent and its children");
+    let cores = json_at(&profiles, "/reconciliation/profile_cores")
+        .as_f64()
+        .unwrap();
+    let kernel = json_at(&profiles, "/reconciliation/process_cores")
+        .as_f64()
+        .unwrap();
+    assert!(
+        (0.6..1.4).contains(&(cores / kernel)),
+        "{cores} and {kernel} cores"
+    );
+    let kinds: Vec<&Value> = profiles["readings"].as_array().unwrap().iter().collect();
+    assert_eq!(kinds.len(), 2, "only what was asked for");
+}
+
+#[test]
+fn files_are_read_merged_and_compared() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    profiled(&place, "catalogue", "/compute", &["-q", "--kinds", "cpu"]);
+    let file = place.last_run().join("profiles/0-cpu.pb.gz");
+    let file = file.to_str().unwrap();
+    let one = place
+        .run(&["pprof", file, "--format", "json"])
+        .ends_with(0)
+        .json();
+    let two = place
+        .run(&["pprof", file, file, "--format", "json"])
+        .ends_with(0)
+        .json();
+    let total = one["total"].as_i64().unwrap();
+    assert!(total > 0, "{one}");
+    assert_eq!(two["total"].as_i64(), Some(2 * total));
+    let same = place.run(&["pprof", file, "--before", file]).ends_with(0);
+    assert!(same.out.contains("nothing changed"), "{}", same.out);
+    let folded = place.run(&["pprof", file, "--folded"]).ends_with(0).out;
+    let sum: i64 = folded
+        .lines()
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap())
+        .sum();
+    assert_eq!(sum, total, "folded lines add up");
+    // The table of rules is printed to be edited, and taken back.
+    let table = place.run(&["pprof", "--rules-default"]).ends_with(0).out;
+    let mine = place.file("mine.toml", &table);
+    let mine = mine.to_str().unwrap();
+    let again = place
+        .run(&["pprof", file, "--rules", mine, "--format", "json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(again["categories"], one["categories"]);
+}
+
+#[test]
+fn what_cannot_be_profiled_is_said_before_any_load() {
+    let _turn = together();
+    let place = Place::new();
+    let double = Double::plain();
+    let url = double.url("/");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let ran = place
+        .run(&["profile", &url, "-q", "--pprof", &address])
+        .ends_with(1);
+    assert!(
+        ran.err.contains("does the server offer /debug/pprof/"),
+        "{}",
+        ran.err
+    );
+    let ran = place.run(&["profile", &url, "-q"]).ends_with(2);
+    assert!(ran.err.contains("--pprof HOST:PORT"), "{}", ran.err);
+    let ran = place
+        .run(&["profile", &url, "-q", "--driver", "wrk {url}"])
+        .ends_with(2);
+    assert!(ran.err.contains("our own engine"), "{}", ran.err);
+    let ran = place
+        .run(&["profile", &url, "-q", "-d", "500ms", "--pprof", &address])
+        .ends_with(2);
+    assert!(ran.err.contains("whole seconds"), "{}", ran.err);
+    assert_eq!(double.requests(), 0, "nothing was loaded");
+    // A page where a profile should be.
+    let other = Double::answering(b"HTTP/1.0 404 Not Found\r\nContent-Length: 4\r\n\r\nnope");
+    let port = other.port().to_string();
+    let ran = place
+        .run(&["profile", &url, "-q", "--pprof", &port])
+        .ends_with(1);
+    assert!(ran.err.contains("status 404"), "{}", ran.err);
+    // Files.
+    let page = place.file("page.html", "<html></html>");
+    let ran = place.run(&["pprof", page.to_str().unwrap()]).ends_with(2);
+    assert!(
+        ran.err.contains("page.html") && ran.err.contains("no profile of pprof's format"),
+        "{}",
+        ran.err
+    );
+    let rules = place.file("rules.toml", "[[rule]]\ncategory = 1\nframes = []\n");
+    let ran = place
+        .run(&[
+            "pprof",
+            page.to_str().unwrap(),
+            "--rules",
+            rules.to_str().unwrap(),
+        ])
+        .ends_with(2);
+    assert!(
+        ran.err.contains("rules.toml") && ran.err.contains("line 2"),
+        "{}",
+        ran.err
+    );
+}
