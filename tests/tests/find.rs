@@ -57,7 +57,7 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
         "--window",
         WINDOW,
         "--subject",
-        "catalogue",
+        "catalogue --pprof 0",
         "--link",
         "200mbit",
         "--what-if",
@@ -107,6 +107,13 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
     for window in experiment["windows"].as_array().unwrap() {
         assert_ne!(window["in_force"], false, "{window:#}");
     }
+    // At the wall it was profiled, over the link, and the reasons name functions.
+    let inside = step["profiles"]["readings"].as_array().unwrap();
+    assert_eq!(inside.len(), 6, "{}", step["profiles"]);
+    assert!(
+        said.contains("INSIDE") && said.contains("of the server's CPU"),
+        "{said}"
+    );
     // A fifth of the rate of a tbf is taken from everybody alike: no noise hides this.
     let downlink = json_at(&step["verdict"], "/elasticities/downlink/value");
     let value = downlink.as_f64().unwrap();

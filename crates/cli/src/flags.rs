@@ -381,6 +381,11 @@ pub(crate) struct FindFlags {
     #[arg(long, value_name = "TIME", value_parser = window)]
     pub(crate) window: Option<Nanos>,
 
+    /// Ask the server for its profiles at the wall, and name the function behind it: where it
+    /// offers Go's /debug/pprof/. A subject that says where it does is asked by itself.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub(crate) pprof: Vec<String>,
+
     /// Predict a change, such as downlink=2 (twice the rate), server-speed=1.5, bytes=0.5.
     #[arg(long, value_name = "RESOURCE=FACTOR")]
     pub(crate) what_if: Vec<String>,

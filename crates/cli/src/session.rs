@@ -183,6 +183,31 @@ impl Session {
         Ok(step)
     }
 
+    /// Holds the load of the step that was squeezed once more while the server is profiled, and
+    /// judges that step again by what it shows. That there are no profiles is a doubt, and no
+    /// failure: the wall stands without them.
+    pub(crate) fn look_inside(&mut self, order: &StepOrder) -> Result<(), Failed> {
+        let signals = self.interrupts.next_step();
+        self.presenter
+            .phase(Phase::Squeezing("nothing: the server is profiled".into()));
+        let environment = &self.record.environment;
+        let conducted = conduct(
+            order,
+            environment,
+            &signals,
+            &mut wallfinder_conduct::Nobody,
+        );
+        let step = self.record.steps.last_mut().expect("a step was squeezed");
+        match conducted {
+            Ok(looked) => step.profiles = looked.profiles,
+            Err(error) => self.record.caveats.push(Caveat::Note {
+                text: format!("the server was not profiled: {error}"),
+            }),
+        }
+        step.verdict = Some(proof::prove(step, environment));
+        self.journal.step_ends(step).map_err(store)
+    }
+
     /// Who was interrupted before there was any load has not failed.
     fn conduct_failed(&self, error: &ConductError) -> Failed {
         match self.interrupts.came() {

@@ -1,18 +1,9 @@
 //! What profiles say, in words and rows: shared by terminal text and the page.
 
+pub(crate) use wallfinder_judge::profile::short;
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
 
 use crate::number;
-
-/// A function's name without the path of its package: `fasthttp.(*Server).serveConn`.
-pub(crate) fn short(function: &str) -> &str {
-    // A slash inside brackets belongs to a type parameter.
-    let before_types = function.find('[').unwrap_or(function.len());
-    match function[..before_types].rfind('/') {
-        Some(slash) => &function[slash + 1..],
-        None => function,
-    }
-}
 
 /// A value of a reading, in its unit: `3.4 s`, `1.2 MB`, `512`.
 pub(crate) fn value(reading: &Reading, value: i64) -> String {
@@ -140,22 +131,4 @@ pub(crate) fn callers(site: &Site, most: usize) -> String {
 /// The category's share of what is not idle.
 pub(crate) fn share_of_busy(reading: &Reading, value: i64) -> f64 {
     wallfinder_model::profile::share(value, reading.busy())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lose_their_paths_and_keep_their_types() {
-        assert_eq!(
-            short("github.com/valyala/fasthttp.(*Server).serveConn"),
-            "fasthttp.(*Server).serveConn"
-        );
-        assert_eq!(short("main.main"), "main.main");
-        assert_eq!(
-            short("sync/atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"),
-            "atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"
-        );
-    }
 }

@@ -108,6 +108,8 @@ pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         page.gap();
         find::wall(&mut page, step);
         page.gap();
+        find::inside(&mut page, step);
+        page.gap();
         find::elasticities(&mut page, step);
         find::missing(&mut page, step);
         page.gap();

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal};
 
-use wallfinder_conduct::{StepOrder, sight};
+use wallfinder_conduct::{ProfileOrder, StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
@@ -16,6 +16,7 @@ use wallfinder_stage::squeeze::{self, Scene, Side};
 
 use crate::commands::lift::lift;
 use crate::commands::load::{self, CALIBRATE_FOR, Shape};
+use crate::commands::profile;
 use crate::commands::record::{check_conditions, hold};
 use crate::exit::Failed;
 use crate::flags::{EffortFlag, FindFlags, TargetFlags};
@@ -37,6 +38,8 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
+/// How long the server is profiled at the wall: whole seconds, and a margin.
+const PROFILED_FOR: Nanos = Nanos::from_millis(5300);
 /// How long a foreign driver is let run at a time.
 const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 
@@ -52,6 +55,16 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut stand = Stand::raise(target, &url)?;
     let question = asked.at(target, &url, &stand)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
+    let offered = !flags.pprof.is_empty() || profile::are_offered(&stand.server);
+    if offered && target.driver.is_some() {
+        return Err(Failed::usage(
+            "profiles are captured under the load of our own engine; --driver makes its own",
+        ));
+    }
+    if offered {
+        // Asked once, so that what is not there is told before any load.
+        profile::order(&flags.pprof, &stand.server)?;
+    }
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {
         let mut target = target.clone();
@@ -106,9 +119,17 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         };
         Ok(Some((held, proof)))
     };
-    let result = prepare().and_then(|prepared| match prepared {
-        Some((held, proof)) => session.prove(&held, proof, stand.restart()).map(drop),
-        None => Ok(()),
+    let prepared = prepare();
+    let result = prepared.and_then(|prepared| {
+        let Some((held, proof)) = prepared else {
+            return Ok(());
+        };
+        session.prove(&held, proof, stand.restart())?;
+        match offered && !session.interrupted() {
+            // The server may have been started anew since, elsewhere.
+            true => session.look_inside(&profiled(flags, held, &stand, &session)?),
+            false => Ok(()),
+        }
     });
     drop(stand);
     let record = session.finish(result, &target.output)?;
@@ -124,6 +145,25 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         }
     }
     hold(&record, &target.require, &target.threshold)
+}
+
+/// The load at the wall once more, while the server is profiled.
+fn profiled(
+    flags: &FindFlags,
+    held: StepOrder,
+    stand: &Stand,
+    session: &Session,
+) -> Result<StepOrder, Failed> {
+    let mut held = held;
+    held.load.stop.after = PROFILED_FOR;
+    held.server = stand.server.family.clone();
+    held.calibrate = None;
+    held.index = session.record.steps.len().saturating_sub(1) as u32;
+    held.profiles = Some(ProfileOrder {
+        folder: session.folder().to_owned(),
+        ..profile::order(&flags.pprof, &stand.server)?
+    });
+    Ok(held)
 }
 
 fn effort(flag: EffortFlag) -> Effort {

@@ -2,7 +2,7 @@
 //! what profiles in files say.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wallfinder_conduct::ProfileOrder;
 use wallfinder_judge::profile::{self as judged, RULES_DEFAULT, Rules};
@@ -51,17 +51,11 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
     };
     let (named, trace) = (flags.pprof, flags.trace);
     let asked = move |server: &Server| {
-        let addresses = addresses(&named, server)?;
-        // What cannot be profiled is told before any load.
-        for address in &addresses {
-            fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
-        }
         Ok(ProfileOrder {
-            addresses,
-            folder: std::path::PathBuf::new(),
             kinds,
             trace,
             rules,
+            ..order(&named, server)?
         })
     };
     let extras = Extras {
@@ -69,6 +63,30 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
         profiles: Some(Box::new(asked)),
     };
     load::load("profile", &flags.target, &[shape], extras)
+}
+
+/// All kinds of profiles, from where the flags say, else from where the subject says that it
+/// offers them. What cannot be profiled is told here, before any load. The folder to keep them
+/// in is not known yet.
+pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, Failed> {
+    let addresses = addresses(named, server)?;
+    for address in &addresses {
+        fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
+    }
+    Ok(ProfileOrder {
+        addresses,
+        folder: PathBuf::new(),
+        kinds: ProfileKind::ALL.to_vec(),
+        trace: false,
+        rules: Rules::default(),
+    })
+}
+
+/// Whether the subject says where it offers profiles.
+pub(crate) fn are_offered(server: &Server) -> bool {
+    let subject = server.subject.as_ref();
+    let announced = subject.and_then(|subject| subject.announced());
+    announced.is_some_and(|announced| !announced.pprof.is_empty())
 }
 
 /// `wallfinder pprof FILE...`.

@@ -21,7 +21,7 @@ use wallfinder_model::verdict::{Evidence, How, ResourceView};
 use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
 
 use crate::words::rate;
-use crate::{caveats, identity, little, steady};
+use crate::{caveats, identity, little, profile, steady};
 use finding::evidence;
 use sight::Sight;
 
@@ -135,6 +135,8 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
             format!("{} good answers per second", rate(sight.throughput)),
         ));
     }
+    let inside = profile::evidence(sight.step, conclusion.wall);
+    conclusion.evidence.extend(inside);
     let decided = conclusion.wall != Wall::Inconclusive;
     let mut walls: Vec<Wall> = match conclusion.wall {
         Wall::CoLimited => Wall::ALL

@@ -5,18 +5,21 @@
 //!                                     ├─ functions, categories, origins
 //!                                     ├─ sites: what is waited for, idle waits apart
 //!                                     └─ tree: stacks from the root, for flame graphs
+//! Step with profiles, and its wall ─► evidence: the function behind it, the lock that is none
 //! ```
 //!
 //! Invariants: what functions have as leaves adds up to the total, and so do categories and
 //! origins with the idle part; merging and reading commute; nothing is scaled.
 
 mod difference;
+mod evidence;
 mod merge;
 mod rules;
 mod sites;
 mod tree;
 
 pub use difference::{Change, difference};
+pub use evidence::evidence;
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
@@ -88,6 +91,16 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         functions: functions(&counted),
         sites,
         tree: tree::pruned(&counted),
+    }
+}
+
+/// A function's name without the path of its package: `fasthttp.(*Server).serveConn`.
+pub fn short(function: &str) -> &str {
+    // A slash inside brackets belongs to a type parameter.
+    let before_types = function.find('[').unwrap_or(function.len());
+    match function[..before_types].rfind('/') {
+        Some(slash) => &function[slash + 1..],
+        None => function,
     }
 }
 

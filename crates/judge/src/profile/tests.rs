@@ -1,7 +1,11 @@
 use proptest::prelude::*;
-use wallfinder_model::profile::{Function, Profile, ProfileKind, StackFrame, StackSample};
+use wallfinder_model::profile::{
+    Function, Profile, ProfileKind, Profiles, StackFrame, StackSample,
+};
+use wallfinder_model::{Step, Wall};
 
 use super::*;
+use crate::double;
 
 /// A profile of stacks written from the leaf: `("a<b<c", 5)`.
 fn profile(measure: &str, unit: &str, stacks: &[(&str, i64)]) -> Profile {
@@ -136,6 +140,69 @@ fn who_waits_for_work_is_told_from_who_waits_for_a_lock() {
     assert!(reading.sites[1..].iter().all(|site| site.idle));
     // 400 ns of waiting in two seconds.
     assert_eq!(reading.per_second(), Some(200e-9));
+}
+
+#[test]
+fn names_lose_their_paths_and_keep_their_types() {
+    assert_eq!(
+        short("github.com/valyala/fasthttp.(*Server).serveConn"),
+        "fasthttp.(*Server).serveConn"
+    );
+    assert_eq!(short("main.main"), "main.main");
+    assert_eq!(
+        short("sync/atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"),
+        "atomic.(*Pointer[go.shape.struct { a/b.c }]).Load"
+    );
+}
+
+/// A step in which so many goroutines waited at a lock, of so many requests in flight.
+fn with_a_lock(waiting: f64, in_flight: f64) -> Step {
+    let value = (waiting * 2e9) as i64;
+    let stacks = [("sync.(*Mutex).Lock<main.next<main.handler", value)];
+    let block = profile("delay", "nanoseconds", &stacks);
+    let rules = Rules::default();
+    let profiles = Profiles {
+        answered: 1000.0,
+        readings: vec![
+            read(ProfileKind::Block, &block, &rules),
+            read_cpu(&[
+                ("runtime.scanobject<runtime.gcDrain", 30),
+                ("main.handler", 70),
+            ]),
+        ],
+        ..Profiles::default()
+    };
+    let with = |step: &mut Step| step.profiles = Some(profiles);
+    double::a_step().in_flight(in_flight).with(with).build()
+}
+
+#[test]
+fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
+    let step = with_a_lock(14.0, 16.0);
+    let serial = evidence(&step, Wall::ServerSerial);
+    assert_eq!(
+        serial[0].text,
+        "sync.(*Mutex).Lock in main.next (a.go:7) has 100 % of the time in which anything waits: \
+         14.0 of the 16.0 requests in flight are there"
+    );
+    let beside = evidence(&with_a_lock(0.5, 64.0), Wall::ServerCpu);
+    let texts: Vec<&str> = beside.iter().map(|one| one.text.as_str()).collect();
+    assert!(
+        texts[0].starts_with("70 % of the server's CPU is the application's"),
+        "{texts:?}"
+    );
+    assert_eq!(
+        texts[1],
+        "the garbage collector has 30 % of the server's CPU"
+    );
+    assert!(texts[2].ends_with("it is not the wall"), "{texts:?}");
+    // Next to nobody waits: not worth a word.
+    let rare = evidence(&with_a_lock(0.001, 64.0), Wall::ServerCpu);
+    assert!(
+        rare.iter().all(|one| one.measure != "profile.waiting"),
+        "{rare:?}"
+    );
+    assert!(evidence(&double::a_step().build(), Wall::ServerCpu).is_empty());
 }
 
 #[test]

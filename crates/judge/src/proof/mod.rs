@@ -22,8 +22,8 @@ use wallfinder_model::experiment::Experiment;
 use wallfinder_model::verdict::{Evidence, How, NextWall};
 use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
 
-use crate::observed;
 use crate::words::percent;
+use crate::{observed, profile};
 use claims::Case;
 use gates::{Gates, note};
 use readings::{Reading, Readings};
@@ -69,7 +69,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         gates: &gates,
     };
     let decision = decide::decide(&case);
-    let evidence = evidence(&case);
+    let evidence = evidence(&case, decision.wall);
     let caveats = caveats(&case, &decision);
     let mut verdict = Verdict {
         wall: decision.wall,
@@ -121,8 +121,8 @@ fn confidence(how: How, observed: f64) -> f64 {
 }
 
 /// What each squeeze did and how it was checked, strongest first; then shams against shams,
-/// then telemetry.
-fn evidence(case: &Case) -> Vec<Evidence> {
+/// then telemetry and profiles.
+fn evidence(case: &Case, wall: Wall) -> Vec<Evidence> {
     let mut readings: Vec<&Reading> = case.readings.iter().collect();
     readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
     let squeezes = readings.into_iter().map(|reading| Evidence {
@@ -134,9 +134,13 @@ fn evidence(case: &Case) -> Vec<Evidence> {
         measure: format!("elasticity.{}", reading.squeeze.label()),
         value: reading.local.value,
     });
+    // What profiles say depends on the wall.
+    let observed = case.observed.evidence.iter();
+    let observed = observed.filter(|evidence| !evidence.measure.starts_with("profile."));
     squeezes
         .chain(case.gates.evidence())
-        .chain(case.observed.evidence.iter().cloned())
+        .chain(observed.cloned())
+        .chain(profile::evidence(case.step, wall))
         .collect()
 }
 

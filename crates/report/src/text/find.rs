@@ -79,7 +79,9 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
     if verdict.how <= How::Observed {
         const REASONS_MAX: usize = 3;
         let telemetry = verdict.evidence.iter().filter(|evidence| {
-            !evidence.measure.starts_with("elasticity.") && evidence.measure != NULL_EFFECT
+            !evidence.measure.starts_with("elasticity.")
+                && !evidence.measure.starts_with(PROFILED)
+                && evidence.measure != NULL_EFFECT
         });
         let new = telemetry.filter(|evidence| !verdict.sentence.contains(&evidence.text));
         for evidence in new.take(REASONS_MAX) {
@@ -88,6 +90,19 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
     }
 }
 
+/// What profiles say of the wall, a line for each reason.
+pub(crate) fn inside(page: &mut Page, step: &Step) {
+    let evidence = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
+    let mut label = "INSIDE";
+    for evidence in evidence.filter(|evidence| evidence.measure.starts_with(PROFILED)) {
+        let text = words::capital_sentence(&evidence.text);
+        page.entry(label, Role::Plain, &text);
+        label = "";
+    }
+}
+
+/// How measures of profiles begin.
+const PROFILED: &str = "profile.";
 /// The measure of shams beside shams among the evidence.
 const NULL_EFFECT: &str = "proof.null_effect";
 

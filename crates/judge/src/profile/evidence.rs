@@ -1,0 +1,140 @@
+//! What profiles add to a verdict: the function behind the wall, and the lock that is none.
+
+use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
+use wallfinder_model::verdict::Evidence;
+use wallfinder_model::{Step, Wall};
+
+use super::short;
+
+/// A collector with less of the CPU than this is no reason.
+const COLLECTION_MIN: f64 = 0.1;
+/// A place that fewer wait at is not worth a word: goroutines at any moment.
+const WAITING_MIN: f64 = 0.01;
+/// A place with at least this share of what waits has most of it.
+const MOST: f64 = 0.5;
+
+/// Reasons from the profiles of a step whose wall is known, the strongest first; none where
+/// there are no profiles.
+pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
+    let Some(profiles) = &step.profiles else {
+        return Vec::new();
+    };
+    let cpu = profiles.of(ProfileKind::Cpu).filter(|cpu| cpu.busy() > 0);
+    let block = profiles.of(ProfileKind::Block);
+    let cpu = cpu.map_or_else(Vec::new, of_cpu);
+    let waits = block.and_then(|block| of_waits(step, wall, block));
+    let heap = profiles.of(ProfileKind::Allocs);
+    let allocated = heap.and_then(|allocs| of_allocations(profiles, allocs));
+    match wall {
+        Wall::Wait | Wall::ServerSerial | Wall::Concurrency | Wall::Backend => {
+            waits.into_iter().chain(cpu).collect()
+        }
+        _ => cpu.into_iter().chain(waits).chain(allocated).collect(),
+    }
+}
+
+fn of_cpu(cpu: &Reading) -> Vec<Evidence> {
+    let mut found = Vec::new();
+    let share = |value: i64| value as f64 / cpu.busy() as f64;
+    if let (Some(category), Some(function)) = (cpu.categories.first(), cpu.functions.first()) {
+        found.push(Evidence {
+            text: format!(
+                "{:.0} % of the server's CPU is {}; {} has the most of its own, {:.0} %",
+                100.0 * share(category.value),
+                doing(&category.name),
+                short(&function.name),
+                100.0 * share(function.own)
+            ),
+            measure: "profile.cpu".into(),
+            value: share(category.value),
+        });
+    }
+    let collection = share(cpu.category("collection"));
+    if collection >= COLLECTION_MIN {
+        found.push(Evidence {
+            text: format!(
+                "the garbage collector has {:.0} % of the server's CPU",
+                100.0 * collection
+            ),
+            measure: "profile.collection".into(),
+            value: collection,
+        });
+    }
+    found
+}
+
+/// A category in a sentence.
+fn doing(category: &str) -> &str {
+    match category {
+        "application" => "the application's own code",
+        "library" => "code of libraries",
+        "runtime" => "the runtime's other work",
+        "kernel" => "other system calls",
+        "locking" => "taking and giving back locks",
+        "scheduler" => "the scheduler's",
+        "futex" => "waking and sleeping threads",
+        "collection" => "the garbage collector's",
+        "protocol" => "the protocol's",
+        named => named,
+    }
+}
+
+/// The place that most of what waits waits at: the wall's, or a warning that it is none.
+fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
+    let site = block.sites.iter().find(|site| !site.idle)?;
+    let seconds = block.duration_ns as f64;
+    let waiting = site.value as f64 / seconds;
+    let share = site.value as f64 / block.busy() as f64;
+    if seconds <= 0.0 || waiting < WAITING_MIN || share < MOST {
+        return None;
+    }
+    let is_there = matches!(wall, Wall::Wait | Wall::ServerSerial | Wall::CoLimited);
+    let most_are_there = waiting >= MOST * step.in_flight_mean;
+    let so = match (is_there, most_are_there) {
+        (true, true) => format!(
+            ": {waiting:.1} of the {:.1} requests in flight are there",
+            step.in_flight_mean
+        ),
+        (false, false) => {
+            format!(", {waiting:.2} goroutines at any moment: it is not the wall")
+        }
+        _ => format!(", {waiting:.2} goroutines at any moment"),
+    };
+    Some(Evidence {
+        text: format!(
+            "{} has {:.0} % of the time in which anything waits{so}",
+            place(site),
+            100.0 * share
+        ),
+        measure: "profile.waiting".into(),
+        value: waiting,
+    })
+}
+
+/// `sync.(*Mutex).Lock in main.next (main.go:12)`.
+fn place(site: &Site) -> String {
+    let line = match site.line.as_str() {
+        "" => String::new(),
+        line => format!(" ({line})"),
+    };
+    match site.waits_in.as_str() {
+        "" => format!("{}{line}", short(&site.function)),
+        waits_in => format!("{} in {}{line}", short(waits_in), short(&site.function)),
+    }
+}
+
+/// Allocation worth a word: more for each request than a page.
+fn of_allocations(profiles: &Profiles, allocs: &Reading) -> Option<Evidence> {
+    const BYTES_MIN: f64 = 4096.0;
+    let each = allocs.total as f64 / profiles.answered;
+    let function = allocs.functions.first()?;
+    (each.is_finite() && each >= BYTES_MIN).then(|| Evidence {
+        text: format!(
+            "each request allocates {:.1} KB, most of it in {}",
+            each / 1e3,
+            short(&function.name)
+        ),
+        measure: "profile.allocated_bytes".into(),
+        value: each,
+    })
+}
