@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Ab(Box<AbFlags>),
     /// Run the built-in studies, and judge their claims.
     Study(StudyFlags),
-    /// Capture a Go server's profiles under load, all in one window, and read them.
+    /// Look inside a server under load: Go's profiles, or stacks that the kernel samples.
     Profile(Box<ProfileFlags>),
     /// Read profiles from files of pprof's format.
     Pprof(PprofFlags),
@@ -381,8 +381,9 @@ pub(crate) struct FindFlags {
     #[arg(long, value_name = "TIME", value_parser = window)]
     pub(crate) window: Option<Nanos>,
 
-    /// Ask the server for its profiles at the wall, and name the function behind it: where it
-    /// offers Go's /debug/pprof/. A subject that says where it does is asked by itself.
+    /// Where the server offers Go's /debug/pprof/: at the wall it is asked for its profiles, and
+    /// the function behind the wall is named. A subject that says where it does is asked by
+    /// itself; of others the kernel samples stacks, where that is allowed.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) pprof: Vec<String>,
 
@@ -563,10 +564,15 @@ pub(crate) struct ProfileFlags {
     #[arg(short = 'R', long)]
     pub(crate) rate: Option<Rate>,
 
-    /// Where the server offers /debug/pprof/; several, such as prefork children, are merged.
-    /// Subjects of ours are asked by themselves.
+    /// Where the server offers Go's /debug/pprof/; several, such as prefork children, are merged.
+    /// Subjects of ours are asked by themselves. Without any the kernel samples its stacks.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) pprof: Vec<String>,
+
+    /// Let the kernel sample the server's stacks beside Go's profiles: whatever it is written in,
+    /// user and kernel. Takes root.
+    #[arg(long)]
+    pub(crate) stacks: bool,
 
     /// Capture these alone [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]

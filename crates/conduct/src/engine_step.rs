@@ -46,7 +46,11 @@ impl Watcher for Watch<'_> {
 
     fn edge(&mut self, edge: Edge) {
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
-            self.capture = Some(Capture::start(profiles, self.order.load.stop.after));
+            let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
+            self.capture = Some(Capture::start(profiles, window, server));
+        }
+        if let (Edge::Close, Some(capture)) = (edge, &mut self.capture) {
+            capture.close();
         }
         let Some(sampler) = &self.sampler else { return };
         match edge {

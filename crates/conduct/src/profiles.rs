@@ -10,8 +10,11 @@ use wallfinder_judge::profile::{self, Rules};
 use wallfinder_model::profile::{Profile, ProfileKind, Profiles, Reading};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
+use wallfinder_probe::discover::Family;
 use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::{NoProfile, fetch, fetch_trace};
+use wallfinder_probe::stacks::{Setup, Stacks};
+use wallfinder_stage::squeeze;
 
 use crate::ConductError;
 
@@ -24,6 +27,8 @@ pub struct ProfileOrder {
     pub folder: PathBuf,
     /// Which.
     pub kinds: Vec<ProfileKind>,
+    /// Whether the kernel samples the server's stacks as well.
+    pub stacks: bool,
     /// Whether to keep the runtime's trace of the window's first second as well.
     pub trace: bool,
     /// What names of functions say.
@@ -38,9 +43,12 @@ type Answer = JoinHandle<Result<Vec<u8>, NoProfile>>;
 pub(crate) struct Capture<'o> {
     order: &'o ProfileOrder,
     seconds: u64,
+    processes: u32,
     /// By kind, the processes in their order.
     asked: Vec<(ProfileKind, Vec<Answer>)>,
     traces: Vec<Answer>,
+    /// Stacks, or why there are none.
+    stacks: Option<Result<Stacks, String>>,
 }
 
 /// The length of a trace, in seconds: it has every event, some hundred MB in a minute.
@@ -48,7 +56,11 @@ const TRACE_SECONDS: u64 = 1;
 
 impl<'o> Capture<'o> {
     /// Asks every process for every kind. Windows of profiles are whole seconds.
-    pub(crate) fn start(order: &'o ProfileOrder, window: Nanos) -> Capture<'o> {
+    pub(crate) fn start(
+        order: &'o ProfileOrder,
+        window: Nanos,
+        server: Option<&Family>,
+    ) -> Capture<'o> {
         let seconds = (window.0 / 1_000_000_000).max(1);
         let ask = |kind: ProfileKind, address: SocketAddr| {
             thread::spawn(move || match kind {
@@ -78,20 +90,35 @@ impl<'o> Capture<'o> {
         Capture {
             order,
             seconds,
+            processes: match (order.addresses.len(), server) {
+                (0, Some(family)) => family.pids.len() as u32,
+                (addresses, _) => addresses as u32,
+            },
             asked: order.kinds.iter().map(all).collect(),
             traces: match order.trace {
                 true => order.addresses.iter().map(trace).collect(),
                 false => Vec::new(),
             },
+            stacks: order.stacks.then(|| sampled(server)),
+        }
+    }
+
+    /// The window has closed: stacks are sampled no more.
+    pub(crate) fn close(&mut self) {
+        if let Some(Ok(stacks)) = &mut self.stacks {
+            stacks.end();
         }
     }
 
     /// Waits for the answers, keeps them as they came, and reads them beside what telemetry
     /// says of the step. Profiles of a window that was broken off are not waited for.
     pub(crate) fn finish(self, step: &Step, was_stopped: bool) -> Result<Profiles, ConductError> {
+        let stacks = self
+            .stacks
+            .map(|stacks| stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string())));
         let mut profiles = Profiles {
             window_ns: self.seconds * 1_000_000_000,
-            processes: self.order.addresses.len() as u32,
+            processes: self.processes,
             answered: step.throughput * self.seconds as f64,
             ..Profiles::default()
         };
@@ -116,7 +143,22 @@ impl<'o> Capture<'o> {
                 Err(why) => profiles.missing.push(format!("trace: {why}")),
             }
         }
-        if let Some(cpu) = profiles.of(ProfileKind::Cpu)
+        match stacks {
+            Some(Ok(sampled)) => {
+                let named = keep.stacks(&sampled.profile)?;
+                profiles.files.push(named);
+                let reading =
+                    profile::read(ProfileKind::Stacks, &sampled.profile, &self.order.rules);
+                profiles.readings.push(reading);
+                if sampled.lost > 0 {
+                    let lost = format!("stacks: {} samples were lost", sampled.lost);
+                    profiles.missing.push(lost);
+                }
+            }
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
+        }
+        if let Some(cpu) = profiles.of_cpu()
             && let Some(server) = &step.telemetry.server
             && step.telemetry.window_ns > 0
         {
@@ -126,6 +168,19 @@ impl<'o> Capture<'o> {
         }
         Ok(profiles)
     }
+}
+
+/// Begins to sample the stacks of the server's processes.
+fn sampled(server: Option<&Family>) -> Result<Stacks, String> {
+    let pids = server.map_or(&[][..], |family| &family.pids);
+    if pids.is_empty() {
+        return Err("the server's processes are not seen, so their stacks are not".into());
+    }
+    let setup = Setup {
+        cpus: squeeze::cpus_of(pids),
+        pids: pids.to_vec(),
+    };
+    Stacks::start(setup).map_err(|why| why.to_string())
 }
 
 /// Processors in use among those that the server may use, interrupts and others included.
@@ -193,6 +248,13 @@ struct Keep<'k> {
 }
 
 impl Keep<'_> {
+    /// Sampled stacks as folded lines.
+    fn stacks(&self, profile: &Profile) -> Result<String, ConductError> {
+        let at = profile.position(ProfileKind::Stacks.measure()).unwrap_or(0);
+        let name = format!("stacks/{}-stacks.folded", self.step);
+        self.write(&name, profile::folded(profile, at).as_bytes())
+    }
+
     /// Writes a file beside the record, and gives its name there.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<String, ConductError> {
         let path = self.folder.join(name);

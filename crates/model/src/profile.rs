@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileKind {
-    /// Time on a processor.
+    /// Time on a processor, by the process's own profiler.
     Cpu,
+    /// Time on a processor, by stacks that the kernel samples.
+    Stacks,
     /// Time that others waited for a mutex, on the stack of who held it.
     Mutex,
     /// Time that goroutines were parked, on their own stack.
@@ -28,7 +30,18 @@ pub enum ProfileKind {
 
 impl ProfileKind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [ProfileKind; 6] = [
+    pub const ALL: [ProfileKind; 7] = [
+        ProfileKind::Cpu,
+        ProfileKind::Stacks,
+        ProfileKind::Block,
+        ProfileKind::Mutex,
+        ProfileKind::Allocs,
+        ProfileKind::Heap,
+        ProfileKind::Goroutine,
+    ];
+
+    /// Those that Go's runtime takes.
+    pub const OF_GO: [ProfileKind; 6] = [
         ProfileKind::Cpu,
         ProfileKind::Block,
         ProfileKind::Mutex,
@@ -41,6 +54,7 @@ impl ProfileKind {
     pub fn label(self) -> &'static str {
         match self {
             ProfileKind::Cpu => "cpu",
+            ProfileKind::Stacks => "stacks",
             ProfileKind::Mutex => "mutex",
             ProfileKind::Block => "block",
             ProfileKind::Allocs => "allocs",
@@ -52,12 +66,17 @@ impl ProfileKind {
     /// The sample type to read, as the Go runtime names it.
     pub fn measure(self) -> &'static str {
         match self {
-            ProfileKind::Cpu => "cpu",
+            ProfileKind::Cpu | ProfileKind::Stacks => "cpu",
             ProfileKind::Mutex | ProfileKind::Block => "delay",
             ProfileKind::Allocs => "alloc_space",
             ProfileKind::Heap => "inuse_space",
             ProfileKind::Goroutine => "goroutine",
         }
+    }
+
+    /// Whether it is of time on a processor.
+    pub fn is_of_cpu(self) -> bool {
+        matches!(self, ProfileKind::Cpu | ProfileKind::Stacks)
     }
 
     /// Whether its stacks wait, so that some of them have nothing to do.
@@ -93,7 +112,8 @@ pub struct Profile {
 pub struct Function {
     /// `runtime.mallocgc`; empty where there is no symbol.
     pub name: String,
-    /// Source file; may be empty.
+    /// Source file, or the program or library that it is in; `[kernel]` for the kernel. May be
+    /// empty.
     pub file: String,
 }
 
@@ -147,6 +167,11 @@ pub struct Profiles {
 }
 
 impl Profiles {
+    /// The reading of time on a processor: the process's own profiler first.
+    pub fn of_cpu(&self) -> Option<&Reading> {
+        self.of(ProfileKind::Cpu).or(self.of(ProfileKind::Stacks))
+    }
+
     /// The reading of a kind.
     pub fn of(&self, kind: ProfileKind) -> Option<&Reading> {
         self.readings.iter().find(|reading| reading.kind == kind)
@@ -208,7 +233,7 @@ impl Reading {
     /// How far a share may be off that was found by sampling: half of its 95 % interval, by the
     /// number of samples. `None` where values are not samples of equal weight.
     pub fn share_error(&self, share: f64) -> Option<f64> {
-        let is_sampled = self.kind == ProfileKind::Cpu && self.count > 0;
+        let is_sampled = self.kind.is_of_cpu() && self.count > 0;
         is_sampled.then(|| 1.96 * (share * (1.0 - share) / self.count as f64).max(0.0).sqrt())
     }
 

@@ -11,6 +11,7 @@
 //! sockets      sock_diag: the kernel's chronographs of a port's sockets   → SocketsSummary
 //! overhear     what somebody else's exchanges weigh, from packets             → Weight
 //! profiles     profiles of a process that offers them over HTTP    → bytes as they are written
+//! stacks       sampled stacks of any process, with names           → Profile
 //! parse        bytes to numbers; pure
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod parse;
 pub mod profiles;
 pub mod sample;
 pub mod sockets;
+pub mod stacks;
 
 mod groups;
 mod link;

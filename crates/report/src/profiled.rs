@@ -31,7 +31,7 @@ pub(crate) fn headline(profiles: &Profiles, reading: &Reading) -> String {
     let each = per_request(profiles, reading, reading.busy());
     let each = each.map_or(String::new(), |each| format!(", {each} for each request"));
     match reading.kind {
-        ProfileKind::Cpu => {
+        ProfileKind::Cpu | ProfileKind::Stacks => {
             let samples = match reading.share_error(0.5) {
                 Some(error) => format!(
                     "; {} samples, so a half is known to {}",

@@ -143,7 +143,7 @@ fn squeezed(fields: &mut Fields, verdict: &Verdict) {
 /// What profilers saw: rates of what is not idle, and the largest places.
 fn profiled(fields: &mut Fields, profiles: &Profiles) {
     let each = |value: i64| value as f64 / profiles.answered;
-    if let Some(cpu) = profiles.of(ProfileKind::Cpu) {
+    if let Some(cpu) = profiles.of_cpu() {
         fields.number("profile.cpu_us", Some(each(cpu.busy()) / 1e3));
         for (category, name) in [
             ("writing to sockets", "profile.writing_share"),

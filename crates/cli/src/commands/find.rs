@@ -9,7 +9,7 @@ use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
-use wallfinder_probe::Family;
+use wallfinder_probe::{Family, stacks};
 use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, Direction, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
@@ -38,8 +38,6 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
-/// How long the server is profiled at the wall: whole seconds, and a margin.
-const PROFILED_FOR: Nanos = Nanos::from_millis(5300);
 /// How long a foreign driver is let run at a time.
 const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 
@@ -55,16 +53,12 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut stand = Stand::raise(target, &url)?;
     let question = asked.at(target, &url, &stand)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
-    let offered = !flags.pprof.is_empty() || profile::are_offered(&stand.server);
-    if offered && target.driver.is_some() {
+    if !flags.pprof.is_empty() && target.driver.is_some() {
         return Err(Failed::usage(
             "profiles are captured under the load of our own engine; --driver makes its own",
         ));
     }
-    if offered {
-        // Asked once, so that what is not there is told before any load.
-        profile::order(&flags.pprof, &stand.server)?;
-    }
+    let inside = can_look_inside(flags, &stand)?;
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {
         let mut target = target.clone();
@@ -125,7 +119,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             return Ok(());
         };
         session.prove(&held, proof, stand.restart())?;
-        match offered && !session.interrupted() {
+        match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.
             true => session.look_inside(&profiled(flags, held, &stand, &session)?),
             false => Ok(()),
@@ -147,6 +141,28 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     hold(&record, &target.require, &target.threshold)
 }
 
+/// Whether there is something to see at the wall: profiles that are offered, or else stacks that
+/// may be sampled. What was asked for and is not there is told before any load.
+fn can_look_inside(flags: &FindFlags, stand: &Stand) -> Result<bool, Failed> {
+    if flags.null || flags.target.driver.is_some() {
+        return Ok(false);
+    }
+    match profile::order(&flags.pprof, &stand.server) {
+        Ok(order) if order.stacks => Ok(stacks::allowed().is_ok()),
+        Ok(_) => Ok(true),
+        Err(_) if flags.pprof.is_empty() => Ok(false),
+        Err(failed) => Err(failed),
+    }
+}
+
+/// How long the server is profiled at the wall: whole seconds, and a margin.
+fn profiled_for(effort: Effort) -> Nanos {
+    match effort {
+        Effort::Quick => Nanos::from_millis(2300),
+        Effort::Normal | Effort::Thorough => Nanos::from_millis(5300),
+    }
+}
+
 /// The load at the wall once more, while the server is profiled.
 fn profiled(
     flags: &FindFlags,
@@ -155,7 +171,7 @@ fn profiled(
     session: &Session,
 ) -> Result<StepOrder, Failed> {
     let mut held = held;
-    held.load.stop.after = PROFILED_FOR;
+    held.load.stop.after = profiled_for(effort(flags.effort));
     held.server = stand.server.family.clone();
     held.calibrate = None;
     held.index = session.record.steps.len().saturating_sub(1) as u32;

@@ -1,4 +1,4 @@
-//! `profile`: a load, and what a Go server's profilers saw of it, all in one window. `pprof`:
+//! `profile`: a load, and what the server's profilers or the kernel saw of it, all in one window. `pprof`:
 //! what profiles in files say.
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,6 +10,7 @@ use wallfinder_model::Nanos;
 use wallfinder_model::profile::{Profile, ProfileKind, Reading};
 use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::fetch;
+use wallfinder_probe::stacks;
 use wallfinder_report::text;
 
 use crate::commands::load::{self, Extras, Shape};
@@ -46,16 +47,21 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
     }
     let shape = Shape::held(flags.connections, flags.rate, flags.target.think);
     let kinds = match flags.kinds.is_empty() {
-        true => ProfileKind::ALL.to_vec(),
+        true => ProfileKind::OF_GO.to_vec(),
         false => flags.kinds.iter().map(|kind| (*kind).into()).collect(),
     };
-    let (named, trace) = (flags.pprof, flags.trace);
+    let (named, trace, stacks) = (flags.pprof, flags.trace, flags.stacks);
     let asked = move |server: &Server| {
+        let order = order(&named, server)?;
+        if stacks || order.stacks {
+            stacks::allowed().map_err(Failed::run)?;
+        }
         Ok(ProfileOrder {
             kinds,
             trace,
             rules,
-            ..order(&named, server)?
+            stacks: stacks || order.stacks,
+            ..order
         })
     };
     let extras = Extras {
@@ -65,28 +71,28 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
     load::load("profile", &flags.target, &[shape], extras)
 }
 
-/// All kinds of profiles, from where the flags say, else from where the subject says that it
-/// offers them. What cannot be profiled is told here, before any load. The folder to keep them
-/// in is not known yet.
+/// What can be seen of a server from inside: all of Go's profiles, from where the flags say, else
+/// from where the subject says that it offers them; else stacks that the kernel samples. What
+/// cannot be had is told here, before any load. The folder to keep it in is not known yet.
 pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, Failed> {
     let addresses = addresses(named, server)?;
     for address in &addresses {
         fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
     }
+    if addresses.is_empty() && server.family.is_none() {
+        return Err(Failed::usage(
+            "the server's processes are not seen, so their stacks are not; where it is in Go, name \
+             where it offers /debug/pprof/ with --pprof HOST:PORT",
+        ));
+    }
     Ok(ProfileOrder {
+        stacks: addresses.is_empty(),
         addresses,
         folder: PathBuf::new(),
-        kinds: ProfileKind::ALL.to_vec(),
+        kinds: ProfileKind::OF_GO.to_vec(),
         trace: false,
         rules: Rules::default(),
     })
-}
-
-/// Whether the subject says where it offers profiles.
-pub(crate) fn are_offered(server: &Server) -> bool {
-    let subject = server.subject.as_ref();
-    let announced = subject.and_then(|subject| subject.announced());
-    announced.is_some_and(|announced| !announced.pprof.is_empty())
 }
 
 /// `wallfinder pprof FILE...`.
@@ -177,7 +183,7 @@ fn offer_profiles(subject: &mut String) {
     }
 }
 
-/// Where profiles are offered: as the flags say, else as the subject does.
+/// Where profiles are offered: as the flags say, else as the subject does; perhaps nowhere.
 fn addresses(named: &[String], server: &Server) -> Result<Vec<SocketAddr>, Failed> {
     if !named.is_empty() {
         let resolved = named.iter().map(|name| resolve(name, server.address));
@@ -188,12 +194,6 @@ fn addresses(named: &[String], server: &Server) -> Result<Vec<SocketAddr>, Faile
         .as_ref()
         .and_then(|subject| subject.announced());
     let offered = announced.map_or(&[][..], |announced| &announced.pprof);
-    if offered.is_empty() {
-        return Err(Failed::usage(
-            "where does the server offer /debug/pprof/? Name it with --pprof HOST:PORT; several, \
-             such as those of prefork children, with commas",
-        ));
-    }
     let resolved = offered.iter().map(|name| resolve(name, server.address));
     resolved.collect()
 }

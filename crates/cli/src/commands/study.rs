@@ -416,7 +416,8 @@ impl Bench {
                 .collect::<Result<Vec<_>, Failed>>()
                 .map_err(|failed| failed.message)?,
             folder: self.session.folder().to_owned(),
-            kinds: ProfileKind::ALL.to_vec(),
+            kinds: ProfileKind::OF_GO.to_vec(),
+            stacks: false,
             trace: false,
             rules: Rules::default(),
         })

@@ -19,7 +19,7 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
     let Some(profiles) = &step.profiles else {
         return Vec::new();
     };
-    let cpu = profiles.of(ProfileKind::Cpu).filter(|cpu| cpu.busy() > 0);
+    let cpu = profiles.of_cpu().filter(|cpu| cpu.busy() > 0);
     let block = profiles.of(ProfileKind::Block);
     let cpu = cpu.map_or_else(Vec::new, of_cpu);
     let waits = block.and_then(|block| of_waits(step, wall, block));

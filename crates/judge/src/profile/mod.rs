@@ -53,7 +53,9 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => {
             sites::sites(&counted, kind)
         }
-        ProfileKind::Cpu | ProfileKind::Allocs | ProfileKind::Heap => Vec::new(),
+        ProfileKind::Cpu | ProfileKind::Stacks | ProfileKind::Allocs | ProfileKind::Heap => {
+            Vec::new()
+        }
     };
     let mut categories = BTreeMap::new();
     let mut origins = BTreeMap::new();
@@ -71,7 +73,7 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
             continue;
         }
         *categories.entry(counted.category(sample)).or_insert(0) += value;
-        let origin = Origin::of(counted.leaf_name(sample));
+        let origin = counted.origin(sample);
         *origins.entry(origin.label().to_owned()).or_insert(0) += value;
     }
     Reading {
@@ -164,12 +166,20 @@ impl Counted<'_> {
         }
     }
 
+    /// Whose code the leaf is.
+    fn origin(&self, sample: &StackSample) -> Origin {
+        let leaf = sample.stack.first();
+        leaf.map_or(Origin::Unknown, |frame| {
+            Origin::of(self.profile.function(*frame))
+        })
+    }
+
     /// By the first frame from the leaf that the rules name.
     fn category(&self, sample: &StackSample) -> String {
         let categories = &self.meanings.categories;
         let mut frames = sample.stack.iter();
         let found = frames.find_map(|frame| categories[frame.function as usize].clone());
-        found.unwrap_or_else(|| Origin::of(self.leaf_name(sample)).label().to_owned())
+        found.unwrap_or_else(|| self.origin(sample).label().to_owned())
     }
 
     /// The frame that called into the wait, where there is one.

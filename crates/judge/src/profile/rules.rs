@@ -1,6 +1,7 @@
 //! What the names of functions say: a table that a user can edit.
 
 use serde::Deserialize;
+use wallfinder_model::profile::Function;
 
 /// The table as it ships, in the form in which it is edited.
 pub const RULES_DEFAULT: &str = include_str!("rules.toml");
@@ -82,6 +83,9 @@ fn is_like(pattern: &str, name: &str) -> bool {
     true
 }
 
+/// What functions of the kernel are in.
+const KERNEL: &str = "[kernel]";
+
 /// Whose code a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Origin {
@@ -103,10 +107,11 @@ impl Origin {
         }
     }
 
-    /// By the name, as Go spells it: `main` and what has a host in its path that is not a known
-    /// library's are the application's; what has none is the standard library's. A system call
-    /// is time in the kernel.
-    pub(super) fn of(function: &str) -> Origin {
+    /// By the name, as Go and Rust spell it, and by what it is in. In Go, `main` and what is in
+    /// no known library is the application's; a system call is time in the kernel. In Rust, what
+    /// is in no crate of the language's own or of a known runtime is. A name without a path is of
+    /// C: the program's own, or a library's.
+    pub(super) fn of(function: &Function) -> Origin {
         const RUNTIME: [&str; 4] = ["runtime.", "runtime/", "internal/runtime/", "gogo"];
         const CALLS: [&str; 5] = [
             "internal/runtime/syscall",
@@ -121,25 +126,51 @@ impl Origin {
             "runtime.madvise",
             "runtime.usleep",
         ];
-        let begins = |with: &&str| function.starts_with(*with);
-        if function.is_empty() {
-            return Origin::Unknown;
-        }
-        if CALLS.iter().any(&begins) || CALLS_OF_RUNTIME.contains(&function) {
+        let (name, file) = (function.name.as_str(), function.file.as_str());
+        let begins = |with: &&str| name.starts_with(*with);
+        if file == KERNEL || CALLS.iter().any(begins) || CALLS_OF_RUNTIME.contains(&name) {
             return Origin::Kernel;
         }
-        if RUNTIME.iter().any(begins) {
+        if name.is_empty() {
+            return Origin::Unknown;
+        }
+        if file.contains(".so") {
+            return Origin::Library;
+        }
+        if name.contains("::") {
+            return Origin::of_rust(name);
+        }
+        if RUNTIME.iter().any(begins) || file.ends_with(".s") {
             return Origin::Runtime;
         }
-        let package = package(function);
-        let host = package.split('/').next().unwrap_or_default();
-        if package == "main" || package.starts_with("wallfinder.dev/") {
+        if !name.contains('.') {
             return Origin::Application;
         }
-        match package.contains('/') && host.contains('.') {
+        let package = package(name);
+        match package == "main" || package.starts_with("wallfinder.dev/") {
+            true => Origin::Application,
+            false => Origin::Library,
+        }
+    }
+
+    fn of_rust(name: &str) -> Origin {
+        const LIBRARIES: [&str; 9] = [
+            "std",
+            "core",
+            "alloc",
+            "tokio",
+            "hyper",
+            "h2",
+            "mio",
+            "httparse",
+            "hashbrown",
+        ];
+        // `<core::iter::Map<…> as Iterator>::next` begins with whose it is.
+        let bare = name.trim_start_matches(['<', '&', '(']);
+        let of = bare.split("::").next().unwrap_or_default();
+        match LIBRARIES.contains(&of) {
             true => Origin::Library,
-            false if function.contains('.') => Origin::Library,
-            false => Origin::Runtime,
+            false => Origin::Application,
         }
     }
 }
@@ -205,25 +236,45 @@ mod tests {
 
     #[test]
     fn code_belongs_to_somebody() {
-        for (function, origin) in [
-            ("main.(*handler).serve", Origin::Application),
+        for (name, file, origin) in [
+            ("main.(*handler).serve", "h.go", Origin::Application),
             (
                 "wallfinder.dev/subjects/catalogue/routes.Read",
+                "",
                 Origin::Application,
             ),
             (
                 "github.com/valyala/fasthttp.(*Server).serveConn",
+                "",
                 Origin::Library,
             ),
-            ("net/http.(*conn).serve", Origin::Library),
-            ("sync.(*Mutex).Lock", Origin::Library),
-            ("runtime.mallocgc", Origin::Runtime),
-            ("runtime/pprof.(*profileBuilder).build", Origin::Runtime),
-            ("internal/runtime/syscall/linux.Syscall6", Origin::Kernel),
-            ("runtime.futex", Origin::Kernel),
-            ("", Origin::Unknown),
+            ("net/http.(*conn).serve", "server.go", Origin::Library),
+            ("sync.(*Mutex).Lock", "mutex.go", Origin::Library),
+            ("runtime.mallocgc", "malloc.go", Origin::Runtime),
+            ("runtime/pprof.(*profileBuilder).build", "", Origin::Runtime),
+            ("indexbytebody", "indexbyte_amd64.s", Origin::Runtime),
+            (
+                "internal/runtime/syscall/linux.Syscall6",
+                "",
+                Origin::Kernel,
+            ),
+            ("runtime.futex", "", Origin::Kernel),
+            ("tcp_sendmsg_locked", "[kernel]", Origin::Kernel),
+            ("knownwall::work::spin", "knownwall", Origin::Application),
+            (
+                "<std::io::Lines<B> as Iterator>::next",
+                "knownwall",
+                Origin::Library,
+            ),
+            ("ngx_http_gzip_body_filter", "nginx", Origin::Application),
+            ("deflate_slow", "libz.so.1.3.1", Origin::Library),
+            ("", "nginx", Origin::Unknown),
         ] {
-            assert_eq!(Origin::of(function), origin, "{function}");
+            let function = Function {
+                name: name.to_owned(),
+                file: file.to_owned(),
+            };
+            assert_eq!(Origin::of(&function), origin, "{name}");
         }
     }
 

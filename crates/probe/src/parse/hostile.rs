@@ -32,6 +32,7 @@ fn parse_everything(bytes: &[u8]) {
     let _ = cgroup::mounts(bytes);
     let _ = sockets::tcp_info(bytes);
     let _ = pprof::profile(bytes);
+    let _ = perf::records(bytes).count();
     segment::Exchanges::default().add(bytes, (std::net::Ipv4Addr::LOCALHOST, 80).into());
     let _ = netlink::attributes(bytes).count();
     for message in netlink::messages(bytes) {

@@ -17,6 +17,7 @@
 //! link       rtnetlink: interfaces, queueing disciplines, classes, routes
 //! sockets    sock_diag: inet sockets with TCP_INFO
 //! segment    TCP in packets, HTTP/1 exchanges in it
+//! perf       records of perf events: sampled stacks
 //! pprof      profiles, as the Go runtime writes them
 //! ```
 
@@ -25,6 +26,7 @@ pub mod host;
 pub mod link;
 pub mod netlink;
 pub mod network;
+pub mod perf;
 pub mod pprof;
 pub mod process;
 pub mod segment;

@@ -61,7 +61,7 @@ pub(crate) fn one(page: &mut Page, profiles: &Profiles, reading: &Reading) {
     match reading.kind {
         ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => sites(page, reading),
         ProfileKind::Heap | ProfileKind::Allocs => functions(page, profiles, reading),
-        ProfileKind::Cpu => {
+        ProfileKind::Cpu | ProfileKind::Stacks => {
             let origins = reading.origins.iter().map(|part| {
                 let share = number::share(profiled::share_of_busy(reading, part.value));
                 format!("{} {share}", part.name)

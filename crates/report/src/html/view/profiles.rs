@@ -74,6 +74,7 @@ impl ProfilesView {
 fn words(kind: ProfileKind) -> &'static str {
     match kind {
         ProfileKind::Cpu => "CPU",
+        ProfileKind::Stacks => "stacks, by the kernel",
         ProfileKind::Block => "waits",
         ProfileKind::Mutex => "mutexes",
         ProfileKind::Allocs => "allocations",
@@ -118,7 +119,7 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
             .collect(),
     };
     let (tables, sites) = match reading.kind {
-        ProfileKind::Cpu => (vec![categories(), functions()], Vec::new()),
+        ProfileKind::Cpu | ProfileKind::Stacks => (vec![categories(), functions()], Vec::new()),
         ProfileKind::Allocs | ProfileKind::Heap => (vec![functions()], Vec::new()),
         ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => {
             (Vec::new(), sites(reading))

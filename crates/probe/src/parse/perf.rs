@@ -1,0 +1,149 @@
+//! Records of a perf event's ring (`linux/perf_event.h`), of events that sample instruction
+//! pointer, ids, time and call chain.
+
+/// `PERF_RECORD_LOST` and `PERF_RECORD_SAMPLE`.
+const LOST: u32 = 2;
+const SAMPLE: u32 = 9;
+/// Marks in call chains: what follows is the kernel's, or the process's.
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+/// Marks lie above this.
+const CONTEXT_MAX: u64 = -4095_i64 as u64;
+
+/// What a ring tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A stack.
+    Sample(Sample),
+    /// So many records were lost, for the ring was full.
+    Lost(u64),
+}
+
+/// A stack of one thread at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// When, by the kernel's clock, in nanoseconds.
+    pub time_ns: u64,
+    /// Addresses in the kernel, from the leaf.
+    pub kernel: Vec<u64>,
+    /// Addresses in the process, from the leaf.
+    pub user: Vec<u64>,
+}
+
+/// The records of drained bytes; records of other kinds are passed over, and what is cut short
+/// ends them.
+pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        loop {
+            let (header, _) = rest.split_first_chunk::<8>()?;
+            let kind = u32::from_le_bytes(*header.first_chunk()?);
+            let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+            if size < header.len() || size > rest.len() {
+                return None;
+            }
+            let body = &rest[header.len()..size];
+            rest = &rest[size..];
+            let record = match kind {
+                SAMPLE => sample(body).map(Record::Sample),
+                LOST => number(body, 8).map(Record::Lost),
+                _ => None,
+            };
+            if record.is_some() {
+                return record;
+            }
+        }
+    })
+}
+
+fn sample(body: &[u8]) -> Option<Sample> {
+    let ids = number(body, 8)?;
+    let mut sample = Sample {
+        pid: ids as u32,
+        tid: (ids >> 32) as u32,
+        time_ns: number(body, 16)?,
+        ..Sample::default()
+    };
+    let frames = usize::try_from(number(body, 24)?).ok()?;
+    let chain = body.get(32..)?.as_chunks::<8>().0.get(..frames)?;
+    let mut is_kernel = false;
+    for address in chain.iter().map(|bytes| u64::from_le_bytes(*bytes)) {
+        match address {
+            CONTEXT_KERNEL => is_kernel = true,
+            CONTEXT_USER => is_kernel = false,
+            address if address >= CONTEXT_MAX => {}
+            address if is_kernel => sample.kernel.push(address),
+            address => sample.user.push(address),
+        }
+    }
+    Some(sample)
+}
+
+fn number(body: &[u8], at: usize) -> Option<u64> {
+    let bytes = body.get(at..)?.first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+        let size = 8 + 8 * words.len() as u16;
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend([0, 0]);
+        bytes.extend(size.to_le_bytes());
+        for word in words {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_chain_is_split_at_its_marks() {
+        let ids = 7 | (9 << 32);
+        let chain = [
+            0x1000,
+            ids,
+            55,
+            5,
+            CONTEXT_KERNEL,
+            0xffff_ffff_8100_0000,
+            CONTEXT_USER,
+            0x40_0000,
+            0x40_1000,
+        ];
+        let mut bytes = record(SAMPLE, &chain);
+        bytes.extend(record(11, &[1, 2]));
+        bytes.extend(record(LOST, &[1, 12]));
+        let read: Vec<Record> = records(&bytes).collect();
+        let sample = Sample {
+            pid: 7,
+            tid: 9,
+            time_ns: 55,
+            kernel: vec![0xffff_ffff_8100_0000],
+            user: vec![0x40_0000, 0x40_1000],
+        };
+        assert_eq!(read, [Record::Sample(sample), Record::Lost(12)]);
+    }
+
+    #[test]
+    fn what_is_cut_short_or_lies_ends_the_records() {
+        let whole = record(SAMPLE, &[1, 2, 3, 1, 0x40_0000]);
+        for len in 0..whole.len() {
+            assert_eq!(records(&whole[..len]).count(), 0, "{len}");
+        }
+        // More frames than there are.
+        assert_eq!(
+            records(&record(SAMPLE, &[1, 2, 3, 9, 0x40_0000])).count(),
+            0
+        );
+        assert_eq!(records(&record(SAMPLE, &[1, 2, 3, u64::MAX])).count(), 0);
+        // A size below its own header.
+        assert_eq!(records(&[9, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]).count(), 0);
+    }
+}
