@@ -175,6 +175,18 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
         origins.contains(&"application") && origins.contains(&"kernel"),
         "{origins:?}"
     );
+    // Four workers and one lock: where they wait for it is known, and that they do.
+    let waits = reading(&profiles, "waits");
+    let sites = waits["sites"].as_array().unwrap();
+    let lock = sites.iter().find(|site| site["idle"] == false).unwrap();
+    let (function, within) = (lock["function"].as_str(), lock["waits_in"].as_str());
+    assert!(function.unwrap().contains("knownwall"), "{lock}");
+    assert_eq!(within, Some("futex"), "{lock}");
+    let waiting = lock["value"].as_f64().unwrap() / waits["duration_ns"].as_f64().unwrap();
+    assert!(
+        (1.5..3.5).contains(&waiting),
+        "{waiting} threads wait for the lock"
+    );
     let folded = place.last_run().join("stacks/0-stacks.folded");
     assert!(folded.is_file(), "folded stacks are kept");
 }

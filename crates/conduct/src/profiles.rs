@@ -14,6 +14,7 @@ use wallfinder_probe::discover::Family;
 use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::{NoProfile, fetch, fetch_trace};
 use wallfinder_probe::stacks::{Setup, Stacks};
+use wallfinder_probe::waits::Waits;
 use wallfinder_stage::squeeze;
 
 use crate::ConductError;
@@ -29,6 +30,8 @@ pub struct ProfileOrder {
     pub kinds: Vec<ProfileKind>,
     /// Whether the kernel samples the server's stacks as well.
     pub stacks: bool,
+    /// Whether the kernel tells where the server's threads wait, in the window's first second.
+    pub waits: bool,
     /// Whether to keep the runtime's trace of the window's first second as well.
     pub trace: bool,
     /// What names of functions say.
@@ -49,7 +52,12 @@ pub(crate) struct Capture<'o> {
     traces: Vec<Answer>,
     /// Stacks, or why there are none.
     stacks: Option<Result<Stacks, String>>,
+    /// Waits, or why there are none.
+    waits: Option<Result<Waits, String>>,
 }
+
+/// How long waits are watched: every switch is a record.
+const WAITS_FOR: Duration = Duration::from_secs(1);
 
 /// The length of a trace, in seconds: it has every event, some hundred MB in a minute.
 const TRACE_SECONDS: u64 = 1;
@@ -99,7 +107,12 @@ impl<'o> Capture<'o> {
                 true => order.addresses.iter().map(trace).collect(),
                 false => Vec::new(),
             },
-            stacks: order.stacks.then(|| sampled(server)),
+            stacks: order
+                .stacks
+                .then(|| Stacks::start(setup(server)?).map_err(|why| why.to_string())),
+            waits: order
+                .waits
+                .then(|| Waits::start(setup(server)?, WAITS_FOR).map_err(|why| why.to_string())),
         }
     }
 
@@ -107,6 +120,9 @@ impl<'o> Capture<'o> {
     pub(crate) fn close(&mut self) {
         if let Some(Ok(stacks)) = &mut self.stacks {
             stacks.end();
+        }
+        if let Some(Ok(waits)) = &self.waits {
+            waits.end();
         }
     }
 
@@ -116,6 +132,9 @@ impl<'o> Capture<'o> {
         let stacks = self
             .stacks
             .map(|stacks| stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string())));
+        let waits = self
+            .waits
+            .map(|waits| waits.and_then(|waits| waits.stop().map_err(|why| why.to_string())));
         let mut profiles = Profiles {
             window_ns: self.seconds * 1_000_000_000,
             processes: self.processes,
@@ -145,13 +164,27 @@ impl<'o> Capture<'o> {
         }
         match stacks {
             Some(Ok(sampled)) => {
-                let named = keep.stacks(&sampled.profile)?;
+                let named = keep.stacks(ProfileKind::Stacks, &sampled.profile)?;
                 profiles.files.push(named);
                 let reading =
                     profile::read(ProfileKind::Stacks, &sampled.profile, &self.order.rules);
                 profiles.readings.push(reading);
                 if sampled.lost > 0 {
                     let lost = format!("stacks: {} samples were lost", sampled.lost);
+                    profiles.missing.push(lost);
+                }
+            }
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
+        }
+        match waits {
+            Some(Ok(waited)) => {
+                let named = keep.stacks(ProfileKind::Waits, &waited.profile)?;
+                profiles.files.push(named);
+                let reading = profile::read(ProfileKind::Waits, &waited.profile, &self.order.rules);
+                profiles.readings.push(reading);
+                if waited.lost > 0 {
+                    let lost = format!("waits: {} switches were lost", waited.lost);
                     profiles.missing.push(lost);
                 }
             }
@@ -170,17 +203,16 @@ impl<'o> Capture<'o> {
     }
 }
 
-/// Begins to sample the stacks of the server's processes.
-fn sampled(server: Option<&Family>) -> Result<Stacks, String> {
+/// Whose stacks the kernel is to take.
+fn setup(server: Option<&Family>) -> Result<Setup, String> {
     let pids = server.map_or(&[][..], |family| &family.pids);
     if pids.is_empty() {
         return Err("the server's processes are not seen, so their stacks are not".into());
     }
-    let setup = Setup {
+    Ok(Setup {
         cpus: squeeze::cpus_of(pids),
         pids: pids.to_vec(),
-    };
-    Stacks::start(setup).map_err(|why| why.to_string())
+    })
 }
 
 /// Processors in use among those that the server may use, interrupts and others included.
@@ -249,9 +281,9 @@ struct Keep<'k> {
 
 impl Keep<'_> {
     /// Sampled stacks as folded lines.
-    fn stacks(&self, profile: &Profile) -> Result<String, ConductError> {
-        let at = profile.position(ProfileKind::Stacks.measure()).unwrap_or(0);
-        let name = format!("stacks/{}-stacks.folded", self.step);
+    fn stacks(&self, kind: ProfileKind, profile: &Profile) -> Result<String, ConductError> {
+        let at = profile.position(kind.measure()).unwrap_or(0);
+        let name = format!("stacks/{}-{}.folded", self.step, kind.label());
         self.write(&name, profile::folded(profile, at).as_bytes())
     }
 

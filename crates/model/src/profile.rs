@@ -20,6 +20,8 @@ pub enum ProfileKind {
     Mutex,
     /// Time that goroutines were parked, on their own stack.
     Block,
+    /// Time that threads were off their processors, by what the kernel sees.
+    Waits,
     /// Bytes allocated within the window.
     Allocs,
     /// Bytes that are alive.
@@ -30,10 +32,11 @@ pub enum ProfileKind {
 
 impl ProfileKind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [ProfileKind; 7] = [
+    pub const ALL: [ProfileKind; 8] = [
         ProfileKind::Cpu,
         ProfileKind::Stacks,
         ProfileKind::Block,
+        ProfileKind::Waits,
         ProfileKind::Mutex,
         ProfileKind::Allocs,
         ProfileKind::Heap,
@@ -57,6 +60,7 @@ impl ProfileKind {
             ProfileKind::Stacks => "stacks",
             ProfileKind::Mutex => "mutex",
             ProfileKind::Block => "block",
+            ProfileKind::Waits => "waits",
             ProfileKind::Allocs => "allocs",
             ProfileKind::Heap => "heap",
             ProfileKind::Goroutine => "goroutine",
@@ -67,7 +71,7 @@ impl ProfileKind {
     pub fn measure(self) -> &'static str {
         match self {
             ProfileKind::Cpu | ProfileKind::Stacks => "cpu",
-            ProfileKind::Mutex | ProfileKind::Block => "delay",
+            ProfileKind::Mutex | ProfileKind::Block | ProfileKind::Waits => "delay",
             ProfileKind::Allocs => "alloc_space",
             ProfileKind::Heap => "inuse_space",
             ProfileKind::Goroutine => "goroutine",
@@ -81,7 +85,10 @@ impl ProfileKind {
 
     /// Whether its stacks wait, so that some of them have nothing to do.
     pub fn is_of_waits(self) -> bool {
-        matches!(self, ProfileKind::Block | ProfileKind::Goroutine)
+        matches!(
+            self,
+            ProfileKind::Block | ProfileKind::Waits | ProfileKind::Goroutine
+        )
     }
 }
 
@@ -170,6 +177,11 @@ impl Profiles {
     /// The reading of time on a processor: the process's own profiler first.
     pub fn of_cpu(&self) -> Option<&Reading> {
         self.of(ProfileKind::Cpu).or(self.of(ProfileKind::Stacks))
+    }
+
+    /// The reading of what waits: the process's own profiler first.
+    pub fn of_waits(&self) -> Option<&Reading> {
+        self.of(ProfileKind::Block).or(self.of(ProfileKind::Waits))
     }
 
     /// The reading of a kind.

@@ -12,6 +12,7 @@
 //! overhear     what somebody else's exchanges weigh, from packets             → Weight
 //! profiles     profiles of a process that offers them over HTTP    → bytes as they are written
 //! stacks       sampled stacks of any process, with names           → Profile
+//! waits        where threads of any process wait, with names       → Profile
 //! parse        bytes to numbers; pure
 //! ```
 //!
@@ -27,12 +28,14 @@ pub mod profiles;
 pub mod sample;
 pub mod sockets;
 pub mod stacks;
+pub mod waits;
 
 mod groups;
 mod link;
 mod netlink;
 mod netns;
 mod procfile;
+mod symbols;
 
 pub use discover::{Family, NotSeen, family_of, family_of_self, server_of};
 pub use environment::fingerprint;

@@ -1,9 +1,8 @@
 //! Sampled stacks of processes, by the kernel's clock: a thread that drains the rings while a
 //! load runs, and names for the addresses when it has ended.
 //!
-//! Names come from the symbol tables of what is mapped, so a program that was stripped has
-//! none, and calls that were inlined are part of whom they were inlined into. User stacks are
-//! followed by frame pointers: Go has them, Rust and C where they are compiled with them.
+//! User stacks are followed by frame pointers: Go has them, Rust and C where they are compiled
+//! with them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -12,23 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use blazesym::Pid;
-use blazesym::symbolize::source::{Kernel, Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use thiserror::Error;
-use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+use wallfinder_model::profile::Profile;
 use wallfinder_sys::perf::StackSampler;
 
 use crate::parse::perf::{Record, records};
+use crate::symbols::{self, RawStack};
 
 /// Samples of a processor in a second: no divisor of what servers do at round intervals.
 pub const PER_SECOND: u32 = 499;
 
 /// How often rings are drained.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
-
-/// Where functions of the kernel stand, in the place of a file.
-pub const KERNEL: &str = "[kernel]";
 
 /// Why stacks cannot be sampled.
 #[derive(Debug, Error)]
@@ -47,12 +41,9 @@ pub struct Setup {
     pub pids: Vec<u32>,
 }
 
-/// A raw stack: process, kernel addresses, its own addresses.
-type Key = (u32, Vec<u64>, Vec<u64>);
-
 #[derive(Debug, Default)]
 struct Counted {
-    stacks: HashMap<Key, i64>,
+    stacks: HashMap<RawStack, i64>,
     others: u64,
     lost: u64,
 }
@@ -124,8 +115,17 @@ impl Stacks {
             Ok(counted) => counted?,
             Err(_) => return Err(io::Error::other("who drained the rings gave up").into()),
         };
+        let each_ns = 1_000_000_000 / i64::from(PER_SECOND);
+        let stacks = counted.stacks.into_iter();
+        let stacks: Vec<(RawStack, Vec<i64>)> = stacks
+            .map(|(stack, count)| (stack, vec![count, count * each_ns]))
+            .collect();
         Ok(Sampled {
-            profile: named(&counted.stacks, duration),
+            profile: symbols::profile(
+                &stacks,
+                [("samples", "count"), ("cpu", "nanoseconds")],
+                duration,
+            ),
             others: counted.others,
             lost: counted.lost,
         })
@@ -151,10 +151,10 @@ fn collect(
                 match record {
                     Record::Lost(lost) => counted.lost += lost,
                     Record::Sample(sample) if pids.contains(&sample.pid) => {
-                        let key = (sample.pid, sample.kernel, sample.user);
-                        *counted.stacks.entry(key).or_default() += 1;
+                        *counted.stacks.entry(RawStack::of(sample)).or_default() += 1;
                     }
                     Record::Sample(_) => counted.others += 1,
+                    Record::In { .. } | Record::Preempted { .. } => {}
                 }
             }
         }
@@ -165,113 +165,10 @@ fn collect(
     }
 }
 
-/// Functions by name, and frames by where they are.
-struct Names {
-    symbolizer: Symbolizer,
-    functions: Vec<Function>,
-    by_function: HashMap<Function, u32>,
-    /// By process and address; process 0 is the kernel.
-    by_address: HashMap<(u32, u64), u32>,
-}
-
-impl Names {
-    fn function(&mut self, function: Function) -> u32 {
-        let next = self.functions.len() as u32;
-        *self
-            .by_function
-            .entry(function)
-            .or_insert_with_key(|function| {
-                self.functions.push(function.clone());
-                next
-            })
-    }
-
-    /// Looks up addresses that are not known yet. What cannot be found has no name.
-    fn learn(&mut self, source: &Source<'_>, pid: u32, addresses: &[u64]) {
-        let is_new = |address: &&u64| !self.by_address.contains_key(&(pid, **address));
-        let mut new: Vec<u64> = addresses.iter().filter(is_new).copied().collect();
-        new.sort_unstable();
-        new.dedup();
-        let found = self.symbolizer.symbolize(source, Input::AbsAddr(&new));
-        let found: Vec<Option<Function>> = match &found {
-            Ok(found) => found.iter().map(|one| function_of(one, pid)).collect(),
-            Err(_) => vec![None; new.len()],
-        };
-        for (address, function) in new.into_iter().zip(found) {
-            let function = self.function(function.unwrap_or_default());
-            self.by_address.insert((pid, address), function);
-        }
-    }
-}
-
-fn function_of(found: &Symbolized<'_>, pid: u32) -> Option<Function> {
-    let symbol = found.as_sym()?;
-    let module = symbol
-        .module
-        .as_ref()
-        .map(|module| module.to_string_lossy());
-    let module = module.unwrap_or_default();
-    Some(Function {
-        name: symbol.name.to_string(),
-        file: match pid {
-            0 => KERNEL.to_owned(),
-            _ => module.rsplit('/').next().unwrap_or_default().to_owned(),
-        },
-    })
-}
-
-fn named(stacks: &HashMap<Key, i64>, duration: Duration) -> Profile {
-    let mut names = Names {
-        symbolizer: Symbolizer::new(),
-        functions: Vec::new(),
-        by_function: HashMap::new(),
-        by_address: HashMap::new(),
-    };
-    let kernel: Vec<u64> = stacks
-        .keys()
-        .flat_map(|(_, kernel, _)| kernel.clone())
-        .collect();
-    names.learn(&Source::Kernel(Kernel::default()), 0, &kernel);
-    let pids: BTreeSet<u32> = stacks.keys().map(|(pid, _, _)| *pid).collect();
-    for pid in pids {
-        let of_it = stacks.keys().filter(|(of, _, _)| *of == pid);
-        let user: Vec<u64> = of_it.flat_map(|(_, _, user)| user.clone()).collect();
-        let process = Process::new(Pid::from(pid));
-        names.learn(&Source::Process(process), pid, &user);
-    }
-    let each_ns = 1_000_000_000 / i64::from(PER_SECOND);
-    let mut samples: Vec<StackSample> = stacks
-        .iter()
-        .map(|((pid, kernel, user), count)| {
-            let kernel = kernel.iter().map(|address| (0, *address));
-            let user = user.iter().map(|address| (*pid, *address));
-            StackSample {
-                stack: kernel
-                    .chain(user)
-                    .map(|place| StackFrame {
-                        function: names.by_address[&place],
-                        line: 0,
-                    })
-                    .collect(),
-                values: vec![*count, count * each_ns],
-            }
-        })
-        .collect();
-    samples.sort_by(|a, b| (&b.values, &a.stack).cmp(&(&a.values, &b.stack)));
-    let measure = |name: &str, unit: &str| Measure {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-    };
-    Profile {
-        measures: vec![measure("samples", "count"), measure("cpu", "nanoseconds")],
-        functions: names.functions,
-        samples,
-        duration_ns: duration.as_nanos() as u64,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::profile::StackSample;
+
     use super::*;
 
     #[inline(never)]

@@ -16,12 +16,21 @@ pub(crate) fn value(reading: &Reading, value: i64) -> String {
 
 /// A value for each request that was answered, where that is a sensible question.
 pub(crate) fn per_request(profiles: &Profiles, reading: &Reading, of: i64) -> Option<String> {
-    let is_flow = reading.duration_ns > 0 && profiles.answered > 0.0;
-    let each = of as f64 / profiles.answered;
+    let answered = answered(profiles, reading);
+    let is_flow = answered > 0.0;
+    let each = of as f64 / answered;
     match reading.measure.unit.as_str() {
         "nanoseconds" if is_flow => Some(number::span(each)),
         "bytes" if is_flow => Some(number::bytes(each)),
         _ => None,
+    }
+}
+
+/// Requests that were answered while it was taken; 0 of a moment.
+pub(crate) fn answered(profiles: &Profiles, reading: &Reading) -> f64 {
+    match profiles.window_ns {
+        0 => 0.0,
+        window => profiles.answered * reading.duration_ns as f64 / window as f64,
     }
 }
 
@@ -42,9 +51,13 @@ pub(crate) fn headline(profiles: &Profiles, reading: &Reading) -> String {
             };
             format!("{} cores in use{each}{samples}", number::factor(rate))
         }
-        ProfileKind::Block => format!(
-            "{} goroutines wait at any moment{each}; {} more have nothing to do",
+        ProfileKind::Block | ProfileKind::Waits => format!(
+            "{} {} wait at any moment{each}; {} more have nothing to do",
             number::factor(rate),
+            match reading.kind {
+                ProfileKind::Waits => "threads",
+                _ => "goroutines",
+            },
             number::factor(idle_per_second(reading))
         ),
         ProfileKind::Mutex => format!(
@@ -84,6 +97,7 @@ pub(crate) fn empty(reading: &Reading) -> Option<&'static str> {
              (runtime.SetBlockProfileRate(1_000_000))"
         }
         ProfileKind::Allocs => "nothing that the runtime's sampling (one in 512 KB) has seen",
+        ProfileKind::Waits => "no thread of it waited",
         _ => "nothing was sampled",
     })
 }

@@ -23,6 +23,10 @@ pub const ALL: &[Builtin] = &[
         text: include_str!("../../../studies/lock.toml"),
     },
     Builtin {
+        name: "prefork",
+        text: include_str!("../../../studies/prefork.toml"),
+    },
+    Builtin {
         name: "protocols",
         text: include_str!("../../../studies/protocols.toml"),
     },

@@ -280,6 +280,7 @@ fn times(fields: &mut Fields, step: &Step) {
             Some(latency.mean_ns / 1e6).filter(|ms| *ms > 0.0),
         );
         fields.number("p50_ms", latency.quantile_ns("p50").map(ms));
+        fields.number("p95_ms", latency.quantile_ns("p95").map(ms));
         fields.number("p99_ms", latency.quantile_ns("p99").map(ms));
         fields.number("p999_ms", latency.quantile_ns("p99.9").map(ms));
         let quantile = |name: &str| latency.quantile_ns(name).map(|ns| ns as f64);
@@ -336,6 +337,7 @@ fn costs(fields: &mut Fields, step: &Step) {
                 "client.idle",
                 "client.faults_per_request",
                 "client.switches_per_request",
+                "client.cpus",
             ],
         );
     }
@@ -356,6 +358,7 @@ fn costs(fields: &mut Fields, step: &Step) {
                 "server.idle",
                 "server.faults_per_request",
                 "server.switches_per_request",
+                "server.cpus",
             ],
         );
     }
@@ -375,7 +378,7 @@ fn side(
     family: &FamilySummary,
     cores: &[CoreSample],
     step: &Step,
-    names: [&'static str; 10],
+    names: [&'static str; 11],
 ) {
     let used = family.cpu_ns as f64 / step.telemetry.window_ns as f64;
     fields.number(names[0], Some(used));
@@ -398,4 +401,5 @@ fn side(
     fields.number(names[8], each(family.faults_minor + family.faults_major));
     let switches = family.switches_voluntary + family.switches_involuntary;
     fields.number(names[9], each(switches));
+    fields.number(names[10], Some(family.cpus_allowed.len() as f64));
 }

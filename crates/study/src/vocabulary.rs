@@ -62,6 +62,7 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("mean_ms", Kind::Number, "mean latency"),
     ("p50_ms", Kind::Number, "median latency"),
+    ("p95_ms", Kind::Number, "95th percentile of latency"),
     ("p99_ms", Kind::Number, "99th percentile of latency"),
     ("p999_ms", Kind::Number, "99.9th percentile of latency"),
     ("tail", Kind::Number, "99th percentile over median"),
@@ -283,6 +284,7 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("client.threads", Kind::Number, "threads"),
     ("client.processes", Kind::Number, "processes"),
+    ("client.cpus", Kind::Number, "processors that it may run on"),
     (
         "server.cpu_per_request_us",
         Kind::Number,
@@ -322,6 +324,7 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("server.threads", Kind::Number, "threads"),
     ("server.processes", Kind::Number, "processes"),
+    ("server.cpus", Kind::Number, "processors that it may run on"),
     (
         "link.downlink_share",
         Kind::Number,

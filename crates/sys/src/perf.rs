@@ -1,5 +1,6 @@
-//! Stacks sampled by the kernel: a perf event of `cpu-clock` on one processor, and the ring that
-//! its records come in (perf_event_open(2)).
+//! Stacks that the kernel takes on one processor, some times a second (`cpu-clock`) or whenever
+//! a thread gives it up (a tracepoint), and the ring that its records come in
+//! (perf_event_open(2)).
 //!
 //! Hardware counters are not needed: the clock is the kernel's own timer. Root, or
 //! `kernel.perf_event_paranoid` of 0 or less, is.
@@ -14,6 +15,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// `PERF_TYPE_SOFTWARE`, and of its events `PERF_COUNT_SW_CPU_CLOCK`.
 const TYPE_SOFTWARE: u32 = 1;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
+/// `PERF_TYPE_TRACEPOINT`.
+const TYPE_TRACEPOINT: u32 = 2;
 /// What a sample has: instruction pointer, process and thread, time, call chain.
 const SAMPLE_IP: u64 = 1 << 0;
 const SAMPLE_TID: u64 = 1 << 1;
@@ -24,6 +27,8 @@ const DISABLED: u64 = 1 << 0;
 const EXCLUDE_HV: u64 = 1 << 6;
 const EXCLUDE_IDLE: u64 = 1 << 7;
 const FREQUENCY: u64 = 1 << 10;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const CONTEXT_SWITCH: u64 = 1 << 26;
 /// Requests.
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
@@ -43,7 +48,8 @@ struct Attributes {
     kind: u32,
     size: u32,
     config: u64,
-    frequency: u64,
+    /// Samples per second, or events per sample.
+    frequency_or_period: u64,
     sample_type: u64,
     read_format: u64,
     flags: u64,
@@ -61,7 +67,7 @@ struct Attributes {
     reserved: u16,
 }
 
-/// Stacks of whatever runs on one processor, some times a second; idle time is left out.
+/// Stacks of one processor, as the kernel takes them.
 #[derive(Debug)]
 pub struct StackSampler {
     event: OwnedFd,
@@ -75,20 +81,49 @@ pub struct StackSampler {
 unsafe impl Send for StackSampler {}
 
 impl StackSampler {
-    /// Opens one on a processor; it samples from [`StackSampler::enable`] on.
+    /// Stacks of whatever runs on a processor, some times a second from
+    /// [`StackSampler::enable`] on; idle time is left out.
     ///
     /// # Errors
     ///
     /// `EACCES` or `EPERM` without the privilege, `ENODEV` for a processor that is not there.
     pub fn open(cpu: u32, per_second: u32) -> io::Result<StackSampler> {
+        StackSampler::open_with(
+            cpu,
+            Attributes {
+                kind: TYPE_SOFTWARE,
+                config: SOFTWARE_CPU_CLOCK,
+                frequency_or_period: u64::from(per_second),
+                flags: DISABLED | EXCLUDE_HV | EXCLUDE_IDLE | FREQUENCY,
+                ..Attributes::default()
+            },
+        )
+    }
+
+    /// Stacks of threads that give a processor up, each time, and a record whenever one gets it
+    /// back. `tracepoint` is the number of `sched:sched_switch`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StackSampler::open`].
+    pub fn open_switches(cpu: u32, tracepoint: u64) -> io::Result<StackSampler> {
+        StackSampler::open_with(
+            cpu,
+            Attributes {
+                kind: TYPE_TRACEPOINT,
+                config: tracepoint,
+                frequency_or_period: 1,
+                flags: DISABLED | SAMPLE_ID_ALL | CONTEXT_SWITCH,
+                ..Attributes::default()
+            },
+        )
+    }
+
+    fn open_with(cpu: u32, of: Attributes) -> io::Result<StackSampler> {
         let attributes = Attributes {
-            kind: TYPE_SOFTWARE,
             size: size_of::<Attributes>() as u32,
-            config: SOFTWARE_CPU_CLOCK,
-            frequency: u64::from(per_second),
             sample_type: SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
-            flags: DISABLED | EXCLUDE_HV | EXCLUDE_IDLE | FREQUENCY,
-            ..Attributes::default()
+            ..of
         };
         let every_process: libc::pid_t = -1;
         let no_group: libc::c_int = -1;

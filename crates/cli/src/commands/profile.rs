@@ -87,6 +87,7 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
     }
     Ok(ProfileOrder {
         stacks: addresses.is_empty(),
+        waits: addresses.is_empty(),
         addresses,
         folder: PathBuf::new(),
         kinds: ProfileKind::OF_GO.to_vec(),

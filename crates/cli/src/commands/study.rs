@@ -418,6 +418,7 @@ impl Bench {
             folder: self.session.folder().to_owned(),
             kinds: ProfileKind::OF_GO.to_vec(),
             stacks: false,
+            waits: false,
             trace: false,
             rules: Rules::default(),
         })

@@ -20,7 +20,7 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
         return Vec::new();
     };
     let cpu = profiles.of_cpu().filter(|cpu| cpu.busy() > 0);
-    let block = profiles.of(ProfileKind::Block);
+    let block = profiles.of_waits();
     let cpu = cpu.map_or_else(Vec::new, of_cpu);
     let waits = block.and_then(|block| of_waits(step, wall, block));
     let heap = profiles.of(ProfileKind::Allocs);
@@ -90,15 +90,17 @@ fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
     }
     let is_there = matches!(wall, Wall::Wait | Wall::ServerSerial | Wall::CoLimited);
     let most_are_there = waiting >= MOST * step.in_flight_mean;
+    let who = match block.kind {
+        ProfileKind::Waits => "threads",
+        _ => "goroutines",
+    };
     let so = match (is_there, most_are_there) {
         (true, true) => format!(
             ": {waiting:.1} of the {:.1} requests in flight are there",
             step.in_flight_mean
         ),
-        (false, false) => {
-            format!(", {waiting:.2} goroutines at any moment: it is not the wall")
-        }
-        _ => format!(", {waiting:.2} goroutines at any moment"),
+        (false, false) => format!(", {waiting:.2} {who} at any moment: it is not the wall"),
+        _ => format!(", {waiting:.2} {who} at any moment"),
     };
     Some(Evidence {
         text: format!(

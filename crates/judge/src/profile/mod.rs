@@ -50,7 +50,7 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         meanings: Meanings::of(profile, rules),
     };
     let sites = match kind {
-        ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => {
+        ProfileKind::Block | ProfileKind::Waits | ProfileKind::Mutex | ProfileKind::Goroutine => {
             sites::sites(&counted, kind)
         }
         ProfileKind::Cpu | ProfileKind::Stacks | ProfileKind::Allocs | ProfileKind::Heap => {
@@ -132,6 +132,7 @@ struct Counted<'p> {
 struct Meanings {
     categories: Vec<Option<String>>,
     idle: Vec<bool>,
+    idle_waits: Vec<bool>,
     /// Calls that wait, and what leads from them into the runtime.
     waits: Vec<bool>,
 }
@@ -144,7 +145,12 @@ impl Meanings {
                 .map(|name| rules.category(name).map(str::to_owned))
                 .collect(),
             idle: names().map(|name| rules.is_idle(name)).collect(),
-            waits: names().map(|name| sites::is_inside_wait(name)).collect(),
+            idle_waits: names().map(|name| rules.is_idle_wait(name)).collect(),
+            waits: profile
+                .functions
+                .iter()
+                .map(sites::is_inside_wait)
+                .collect(),
         }
     }
 }
@@ -190,7 +196,13 @@ impl Counted<'_> {
     }
 
     fn is_idle(&self, sample: &StackSample) -> bool {
-        match self.site(sample) {
+        let site = self.site(sample);
+        let inside = &sample.stack[..site.unwrap_or(sample.stack.len())];
+        let mut inside = inside.iter().map(|frame| frame.function as usize);
+        if inside.any(|function| self.meanings.idle_waits[function]) {
+            return true;
+        }
+        match site {
             Some(at) => self.meanings.idle[sample.stack[at].function as usize],
             // The runtime's own.
             None => true,

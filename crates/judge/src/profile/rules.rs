@@ -24,7 +24,12 @@ struct Idle {
     /// For whoever edits the table.
     #[serde(rename = "because")]
     _because: String,
+    /// Who waits.
+    #[serde(default)]
     sites: Vec<String>,
+    /// What is waited in.
+    #[serde(default)]
+    waits: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -60,6 +65,12 @@ impl Rules {
         let mut sites = self.idle.iter().flat_map(|idle| &idle.sites);
         sites.any(|pattern| is_like(pattern, site))
     }
+
+    /// Whether to wait in this function is to have nothing to do, whoever does.
+    pub fn is_idle_wait(&self, function: &str) -> bool {
+        let mut waits = self.idle.iter().flat_map(|idle| &idle.waits);
+        waits.any(|pattern| is_like(pattern, function))
+    }
 }
 
 /// Whether a name is what a pattern says, in which `*` stands for any text.
@@ -84,7 +95,7 @@ fn is_like(pattern: &str, name: &str) -> bool {
 }
 
 /// What functions of the kernel are in.
-const KERNEL: &str = "[kernel]";
+pub(super) const KERNEL: &str = "[kernel]";
 
 /// Whose code a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use wallfinder_model::profile::{ProfileKind, Site, StackSample};
+use wallfinder_model::profile::{Function, ProfileKind, Site, StackFrame, StackSample};
 
+use super::rules::KERNEL;
 use super::{Counted, named};
 
 /// The most sites that a reading keeps.
@@ -16,9 +17,10 @@ const PATH_MAX: usize = 24;
 /// The site of stacks that never leave the runtime.
 const RUNTIME: &str = "(the runtime itself)";
 
-/// Whether a function is part of how a wait is made, and not of who waits.
-pub(super) fn is_inside_wait(function: &str) -> bool {
-    const MACHINERY: [&str; 8] = [
+/// Whether a function is part of how a wait is made, and not of who waits: the kernel's, those of
+/// system libraries, and what Go and Rust have for waiting.
+pub(super) fn is_inside_wait(function: &Function) -> bool {
+    const MACHINERY: [&str; 13] = [
         "runtime.",
         "internal/runtime/",
         "sync.",
@@ -27,8 +29,16 @@ pub(super) fn is_inside_wait(function: &str) -> bool {
         "internal/synctest.",
         "time.Sleep",
         "syscall.",
+        "std::",
+        "<std::",
+        "core::",
+        "<core::",
+        "parking_lot",
     ];
-    MACHINERY.iter().any(|prefix| function.starts_with(prefix))
+    let (name, file) = (&function.name, &function.file);
+    file == KERNEL
+        || file.contains(".so")
+        || MACHINERY.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,7 +58,7 @@ struct Found<'p> {
 }
 
 /// The largest first; those that are idle stand among the others.
-pub(super) fn sites(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
+pub(super) fn sites<'p>(counted: &Counted<'p>, kind: ProfileKind) -> Vec<Site> {
     let profile = counted.profile;
     let times = profile.position("contentions");
     let mut found: HashMap<Key<'_>, Found<'_>> = HashMap::new();
@@ -63,7 +73,9 @@ pub(super) fn sites(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
                 line: sample.stack[at].line,
                 waits_in: match at {
                     0 => "",
-                    _ => name_at(at - 1),
+                    _ => {
+                        system_call(counted, &sample.stack[..at]).unwrap_or_else(|| name_at(at - 1))
+                    }
                 },
             },
             None => Key {
@@ -91,7 +103,7 @@ pub(super) fn sites(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
         .map(|(key, found)| Site {
             function: key.function.to_owned(),
             line: match key.file.rsplit('/').next() {
-                Some(file) if !file.is_empty() => format!("{file}:{}", key.line),
+                Some(file) if !file.is_empty() && key.line > 0 => format!("{file}:{}", key.line),
                 _ => String::new(),
             },
             waits_in: key.waits_in.to_owned(),
@@ -111,6 +123,19 @@ pub(super) fn sites(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
     sites.sort_by_cached_key(|site| (std::cmp::Reverse(site.value), place(site)));
     sites.truncate(SITES_MAX);
     sites
+}
+
+/// The system call behind a library's bare `syscall`, which says nothing: `futex`.
+fn system_call<'p>(counted: &Counted<'p>, inside: &[StackFrame]) -> Option<&'p str> {
+    const ENTRIES: [&str; 2] = ["__x64_sys_", "__arm64_sys_"];
+    let mut names = inside
+        .iter()
+        .rev()
+        .map(|frame| counted.profile.function(*frame).name.as_str());
+    if names.next()? != "syscall" {
+        return None;
+    }
+    names.find_map(|name| ENTRIES.iter().find_map(|entry| name.strip_prefix(entry)))
 }
 
 fn callers(counted: &Counted<'_>, sample: &StackSample) -> Vec<String> {

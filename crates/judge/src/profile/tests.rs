@@ -1,3 +1,5 @@
+//! Profiles written as stacks from the leaf, and what is read of them.
+
 use proptest::prelude::*;
 use wallfinder_model::profile::{
     Function, Profile, ProfileKind, Profiles, StackFrame, StackSample,
@@ -203,6 +205,39 @@ fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
         "{rare:?}"
     );
     assert!(evidence(&double::a_step().build(), Wall::ServerCpu).is_empty());
+}
+
+#[test]
+fn a_bare_system_call_has_the_kernels_name() {
+    let mut profile = profile(
+        "delay",
+        "nanoseconds",
+        &[(
+            "schedule<futex_wait<__x64_sys_futex<do_syscall_64<syscall<own::request<own::run",
+            5,
+        )],
+    );
+    for (function, file) in profile.functions.iter_mut().zip([
+        "[kernel]",
+        "[kernel]",
+        "[kernel]",
+        "[kernel]",
+        "libc.so.6",
+        "own",
+        "own",
+    ]) {
+        function.file = file.to_owned();
+    }
+    for frame in &mut profile.samples[0].stack {
+        frame.line = 0;
+    }
+    let reading = read(ProfileKind::Waits, &profile, &Rules::default());
+    let site = &reading.sites[0];
+    assert_eq!(
+        (site.function.as_str(), site.line.as_str()),
+        ("own::request", "")
+    );
+    assert_eq!((site.waits_in.as_str(), site.idle), ("futex", false));
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! Records of a perf event's ring (`linux/perf_event.h`), of events that sample instruction
 //! pointer, ids, time and call chain.
 
-/// `PERF_RECORD_LOST` and `PERF_RECORD_SAMPLE`.
+/// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE` and `PERF_RECORD_SWITCH_CPU_WIDE`.
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
+const SWITCH: u32 = 15;
+/// Of a switch: the thread gives the processor up, and wanted to keep it.
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Marks in call chains: what follows is the kernel's, or the process's.
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
@@ -17,6 +21,20 @@ pub enum Record {
     Sample(Sample),
     /// So many records were lost, for the ring was full.
     Lost(u64),
+    /// A thread got the processor, at this time in nanoseconds.
+    In {
+        /// The thread.
+        tid: u32,
+        /// When.
+        time_ns: u64,
+    },
+    /// A thread lost the processor that it wanted to keep.
+    Preempted {
+        /// The thread.
+        tid: u32,
+        /// When.
+        time_ns: u64,
+    },
 }
 
 /// A stack of one thread at one moment.
@@ -51,6 +69,7 @@ pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
             let record = match kind {
                 SAMPLE => sample(body).map(Record::Sample),
                 LOST => number(body, 8).map(Record::Lost),
+                SWITCH => switch(body, u16::from_le_bytes([header[4], header[5]])),
                 _ => None,
             };
             if record.is_some() {
@@ -58,6 +77,17 @@ pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
             }
         }
     })
+}
+
+/// The other side's ids, then the thread's own and the time.
+fn switch(body: &[u8], misc: u16) -> Option<Record> {
+    let tid = (number(body, 8)? >> 32) as u32;
+    let time_ns = number(body, 16)?;
+    match (misc & SWITCH_OUT != 0, misc & SWITCH_OUT_PREEMPT != 0) {
+        (false, _) => Some(Record::In { tid, time_ns }),
+        (true, true) => Some(Record::Preempted { tid, time_ns }),
+        (true, false) => None,
+    }
 }
 
 fn sample(body: &[u8]) -> Option<Sample> {
@@ -129,6 +159,27 @@ mod tests {
             user: vec![0x40_0000, 0x40_1000],
         };
         assert_eq!(read, [Record::Sample(sample), Record::Lost(12)]);
+    }
+
+    #[test]
+    fn switches_say_who_got_the_processor_and_who_wanted_to_keep_it() {
+        let with = |misc: u16| {
+            let mut bytes = record(SWITCH, &[0, 7 | (9 << 32), 77]);
+            bytes[4..6].copy_from_slice(&misc.to_le_bytes());
+            bytes
+        };
+        let mut bytes = with(0);
+        bytes.extend(with(SWITCH_OUT));
+        bytes.extend(with(SWITCH_OUT | SWITCH_OUT_PREEMPT));
+        let (tid, time_ns) = (9, 77);
+        let read: Vec<Record> = records(&bytes).collect();
+        assert_eq!(
+            read,
+            [
+                Record::In { tid, time_ns },
+                Record::Preempted { tid, time_ns }
+            ]
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use wallfinder_model::telemetry::{CoreSample, FamilySummary, Sample};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, quantile};
-use crate::{percentiles, words};
+use crate::{percentiles, profiled, words};
 
 /// Points in time of one step at the most; finer ones are merged.
 const POINTS_MAX: usize = 300;
@@ -68,10 +68,7 @@ fn flames(profiles: &Profiles) -> Vec<Flame> {
             kind: reading.kind.label(),
             unit: reading.measure.unit.clone(),
             total: reading.total,
-            answered: match reading.duration_ns {
-                0 => 0.0,
-                _ => profiles.answered,
-            },
+            answered: profiled::answered(profiles, reading),
             names,
             nodes,
         }

@@ -59,7 +59,9 @@ pub(crate) fn one(page: &mut Page, profiles: &Profiles, reading: &Reading) {
         page.beside(Role::Warn, &format!("only {named} of it has symbols"));
     }
     match reading.kind {
-        ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => sites(page, reading),
+        ProfileKind::Block | ProfileKind::Waits | ProfileKind::Mutex | ProfileKind::Goroutine => {
+            sites(page, reading);
+        }
         ProfileKind::Heap | ProfileKind::Allocs => functions(page, profiles, reading),
         ProfileKind::Cpu | ProfileKind::Stacks => {
             let origins = reading.origins.iter().map(|part| {

@@ -76,6 +76,7 @@ fn words(kind: ProfileKind) -> &'static str {
         ProfileKind::Cpu => "CPU",
         ProfileKind::Stacks => "stacks, by the kernel",
         ProfileKind::Block => "waits",
+        ProfileKind::Waits => "waits of threads, by the kernel",
         ProfileKind::Mutex => "mutexes",
         ProfileKind::Allocs => "allocations",
         ProfileKind::Heap => "heap",
@@ -121,7 +122,7 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
     let (tables, sites) = match reading.kind {
         ProfileKind::Cpu | ProfileKind::Stacks => (vec![categories(), functions()], Vec::new()),
         ProfileKind::Allocs | ProfileKind::Heap => (vec![functions()], Vec::new()),
-        ProfileKind::Block | ProfileKind::Mutex | ProfileKind::Goroutine => {
+        ProfileKind::Block | ProfileKind::Waits | ProfileKind::Mutex | ProfileKind::Goroutine => {
             (Vec::new(), sites(reading))
         }
     };

@@ -1,0 +1,141 @@
+//! Names for addresses in stacks.
+//!
+//! They come from the symbol tables of what is mapped, so a program that was stripped has none,
+//! and calls that were inlined are part of whom they were inlined into.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use blazesym::Pid;
+use blazesym::symbolize::source::{Kernel, Process, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+
+use crate::parse::perf::Sample;
+
+/// Where functions of the kernel stand, in the place of a file.
+const KERNEL: &str = "[kernel]";
+
+/// A stack as addresses, from the leaf.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RawStack {
+    pid: u32,
+    kernel: Vec<u64>,
+    user: Vec<u64>,
+}
+
+impl RawStack {
+    pub(crate) fn of(sample: Sample) -> RawStack {
+        RawStack {
+            pid: sample.pid,
+            kernel: sample.kernel,
+            user: sample.user,
+        }
+    }
+}
+
+/// Stacks and what was counted on them, with names. The processes must still be there: their maps
+/// are read.
+pub(crate) fn profile<const N: usize>(
+    stacks: &[(RawStack, Vec<i64>)],
+    measures: [(&str, &str); N],
+    duration: Duration,
+) -> Profile {
+    let mut names = Names {
+        symbolizer: Symbolizer::new(),
+        functions: Vec::new(),
+        by_function: HashMap::new(),
+        by_address: HashMap::new(),
+    };
+    let raw = || stacks.iter().map(|(stack, _)| stack);
+    let kernel: Vec<u64> = raw().flat_map(|stack| stack.kernel.clone()).collect();
+    names.learn(&Source::Kernel(Kernel::default()), 0, &kernel);
+    let pids: BTreeSet<u32> = raw().map(|stack| stack.pid).collect();
+    for pid in pids {
+        let of_it = raw().filter(|stack| stack.pid == pid);
+        let user: Vec<u64> = of_it.flat_map(|stack| stack.user.clone()).collect();
+        let process = Process::new(Pid::from(pid));
+        names.learn(&Source::Process(process), pid, &user);
+    }
+    let mut samples: Vec<StackSample> = stacks
+        .iter()
+        .map(|(stack, values)| {
+            let kernel = stack.kernel.iter().map(|address| (0, *address));
+            let user = stack.user.iter().map(|address| (stack.pid, *address));
+            let frame = |place| StackFrame {
+                function: names.by_address[&place],
+                line: 0,
+            };
+            StackSample {
+                stack: kernel.chain(user).map(frame).collect(),
+                values: values.clone(),
+            }
+        })
+        .collect();
+    samples.sort_by(|a, b| (&b.values, &a.stack).cmp(&(&a.values, &b.stack)));
+    let measure = |(name, unit): (&str, &str)| Measure {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+    };
+    Profile {
+        measures: measures.map(measure).to_vec(),
+        functions: names.functions,
+        samples,
+        duration_ns: duration.as_nanos() as u64,
+    }
+}
+
+/// Functions by name, and frames by where they are.
+struct Names {
+    symbolizer: Symbolizer,
+    functions: Vec<Function>,
+    by_function: HashMap<Function, u32>,
+    /// By process and address; process 0 is the kernel.
+    by_address: HashMap<(u32, u64), u32>,
+}
+
+impl Names {
+    fn function(&mut self, function: Function) -> u32 {
+        let next = self.functions.len() as u32;
+        *self
+            .by_function
+            .entry(function)
+            .or_insert_with_key(|function| {
+                self.functions.push(function.clone());
+                next
+            })
+    }
+
+    /// Looks up addresses that are not known yet. What cannot be found has no name.
+    fn learn(&mut self, source: &Source<'_>, pid: u32, addresses: &[u64]) {
+        let is_new = |address: &&u64| !self.by_address.contains_key(&(pid, **address));
+        let mut new: Vec<u64> = addresses.iter().filter(is_new).copied().collect();
+        new.sort_unstable();
+        new.dedup();
+        let found = self.symbolizer.symbolize(source, Input::AbsAddr(&new));
+        let found: Vec<Option<Function>> = match &found {
+            Ok(found) => found.iter().map(|one| function_of(one, pid)).collect(),
+            Err(_) => vec![None; new.len()],
+        };
+        for (address, function) in new.into_iter().zip(found) {
+            let function = self.function(function.unwrap_or_default());
+            self.by_address.insert((pid, address), function);
+        }
+    }
+}
+
+fn function_of(found: &Symbolized<'_>, pid: u32) -> Option<Function> {
+    let symbol = found.as_sym()?;
+    let module = symbol
+        .module
+        .as_ref()
+        .map(|module| module.to_string_lossy());
+    let module = module.unwrap_or_default();
+    Some(Function {
+        name: symbol.name.to_string(),
+        file: match pid {
+            0 => KERNEL.to_owned(),
+            _ => module.rsplit('/').next().unwrap_or_default().to_owned(),
+        },
+    })
+}
