@@ -172,6 +172,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         max_ns: (mean_ns * 3.0) as u64,
         quantiles_ns: BTreeMap::from([
             ("p50".to_owned(), (mean_ns * p50_share) as u64),
+            ("p95".to_owned(), (mean_ns * 1.5) as u64),
             ("p99".to_owned(), (mean_ns * 2.0) as u64),
             ("p99.9".to_owned(), (mean_ns * 3.0) as u64),
         ]),
