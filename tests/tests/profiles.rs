@@ -33,6 +33,12 @@ fn reading<'p>(profiles: &'p Value, kind: &str) -> &'p Value {
     found.unwrap_or_else(|| panic!("no reading of {kind} in {profiles}"))
 }
 
+/// CPU in the profile over that which the kernel counts of the same processes.
+fn of_the_kernels_count(profiles: &Value) -> f64 {
+    let cores = |name: &str| json_at(profiles, &format!("/reconciliation/{name}")).as_f64();
+    cores("profile_cores").unwrap() / cores("process_cores").unwrap()
+}
+
 /// What `go tool pprof -top` says of a file: own and with callees by function, in the unit's
 /// smallest.
 fn top(go: &Path, file: &Path) -> BTreeMap<String, (i64, i64)> {
@@ -69,16 +75,8 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
     let cpu = reading(&profiles, "cpu");
     let total = cpu["total"].as_i64().unwrap();
     // A server that computes uses its processor, and the profile knows by whom.
-    let cores = json_at(&profiles, "/reconciliation/profile_cores")
-        .as_f64()
-        .unwrap();
-    let kernel = json_at(&profiles, "/reconciliation/process_cores")
-        .as_f64()
-        .unwrap();
-    assert!(
-        (0.7..1.3).contains(&(cores / kernel)),
-        "{cores} and {kernel} cores"
-    );
+    let seen = of_the_kernels_count(&profiles);
+    assert!((0.7..1.3).contains(&seen), "{seen} of the kernel's cores");
     assert!(cpu["named_share"].as_f64().unwrap() >= 0.99, "{cpu}");
     let run = place.last_run();
     for file in profiles["files"].as_array().unwrap() {
@@ -120,16 +118,8 @@ fn prefork_children_are_profiled_as_one() {
     let subject = "catalogue --prefork --children 2";
     let profiles = profiled(&place, subject, "/read", &["-q", "--kinds", "cpu,heap"]);
     assert_eq!(profiles["processes"], 3, "the parent and its children");
-    let cores = json_at(&profiles, "/reconciliation/profile_cores")
-        .as_f64()
-        .unwrap();
-    let kernel = json_at(&profiles, "/reconciliation/process_cores")
-        .as_f64()
-        .unwrap();
-    assert!(
-        (0.6..1.4).contains(&(cores / kernel)),
-        "{cores} and {kernel} cores"
-    );
+    let seen = of_the_kernels_count(&profiles);
+    assert!((0.6..1.4).contains(&seen), "{seen} of the kernel's cores");
     let kinds: Vec<&Value> = profiles["readings"].as_array().unwrap().iter().collect();
     assert_eq!(kinds.len(), 2, "only what was asked for");
 }
@@ -151,16 +141,8 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
     let stacks = reading(&profiles, "stacks");
     assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
     assert!(stacks["named_share"].as_f64().unwrap() >= 0.99, "{stacks}");
-    let cores = json_at(&profiles, "/reconciliation/profile_cores")
-        .as_f64()
-        .unwrap();
-    let kernel = json_at(&profiles, "/reconciliation/process_cores")
-        .as_f64()
-        .unwrap();
-    assert!(
-        (0.6..1.4).contains(&(cores / kernel)),
-        "{cores} and {kernel} cores"
-    );
+    let seen = of_the_kernels_count(&profiles);
+    assert!((0.6..1.4).contains(&seen), "{seen} of the kernel's cores");
     let most = stacks["functions"][0]["name"].as_str().unwrap();
     assert!(most.contains("knownwall"), "{most} of {stacks}");
     let share = stacks["functions"][0]["own"].as_f64().unwrap() / stacks["total"].as_f64().unwrap();

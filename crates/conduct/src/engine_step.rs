@@ -49,7 +49,7 @@ impl Watcher for Watch<'_> {
             let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
             self.capture = Some(Capture::start(profiles, window, server));
         }
-        if let (Edge::Close, Some(capture)) = (edge, &mut self.capture) {
+        if let (Edge::Close, Some(capture)) = (edge, &self.capture) {
             capture.close();
         }
         let Some(sampler) = &self.sampler else { return };

@@ -117,8 +117,8 @@ impl<'o> Capture<'o> {
     }
 
     /// The window has closed: stacks are sampled no more.
-    pub(crate) fn close(&mut self) {
-        if let Some(Ok(stacks)) = &mut self.stacks {
+    pub(crate) fn close(&self) {
+        if let Some(Ok(stacks)) = &self.stacks {
             stacks.end();
         }
         if let Some(Ok(waits)) = &self.waits {

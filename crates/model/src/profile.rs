@@ -3,6 +3,8 @@
 //! A [`Profile`] is what a profiler wrote, with its names resolved; it is large and stays in
 //! its own file. A [`Reading`] is what it says, small enough for a record.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +124,39 @@ pub struct Function {
     /// Source file, or the program or library that it is in; `[kernel]` for the kernel. May be
     /// empty.
     pub file: String,
+}
+
+/// Functions, each once, by the order in which they came.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Functions {
+    list: Vec<Function>,
+    places: HashMap<Function, u32>,
+}
+
+impl Functions {
+    /// The index of a function, which is added where it is new.
+    pub fn index(&mut self, function: Function) -> u32 {
+        let next = self.list.len() as u32;
+        *self.places.entry(function).or_insert_with_key(|function| {
+            self.list.push(function.clone());
+            next
+        })
+    }
+
+    /// All of them, in order.
+    pub fn into_list(self) -> Vec<Function> {
+        self.list
+    }
+}
+
+impl From<Vec<Function>> for Functions {
+    fn from(list: Vec<Function>) -> Functions {
+        let numbered = list.iter().cloned().zip(0..);
+        Functions {
+            places: numbered.collect(),
+            list,
+        }
+    }
 }
 
 /// One stack, and what was counted on it.

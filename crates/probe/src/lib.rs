@@ -35,6 +35,7 @@ mod link;
 mod netlink;
 mod netns;
 mod procfile;
+mod rings;
 mod symbols;
 
 pub use discover::{Family, NotSeen, family_of, family_of_self, server_of};

@@ -6,16 +6,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thiserror::Error;
 use wallfinder_model::profile::Profile;
 use wallfinder_sys::perf::StackSampler;
 
-use crate::parse::perf::{Record, records};
+use crate::parse::perf::Record;
+use crate::rings::{Habits, Rings};
 use crate::symbols::{self, RawStack};
 
 /// Samples of a processor in a second: no divisor of what servers do at round intervals.
@@ -50,12 +48,7 @@ struct Counted {
 
 /// Stacks that are being sampled.
 #[derive(Debug)]
-pub struct Stacks {
-    stop: Arc<AtomicBool>,
-    began: Instant,
-    ended: Option<Duration>,
-    thread: JoinHandle<io::Result<Counted>>,
-}
+pub struct Stacks(Rings<Counted>);
 
 /// What was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,89 +77,56 @@ impl Stacks {
             .iter()
             .map(open)
             .collect::<io::Result<Vec<_>>>()?;
-        for sampler in &samplers {
-            sampler.enable()?;
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
         let pids: BTreeSet<u32> = setup.pids.into_iter().collect();
-        let thread = thread::Builder::new()
-            .name("stacks".into())
-            .spawn(move || collect(samplers, &pids, &stopped))?;
-        Ok(Stacks {
-            stop,
-            began: Instant::now(),
-            ended: None,
-            thread,
-        })
+        let take = move |counted: &mut Counted, record| counted.take(record, &pids);
+        let habits = Habits {
+            name: "stacks",
+            every: DRAIN_EVERY,
+            most: Duration::MAX,
+        };
+        let rings = Rings::start(samplers, habits, Counted::default(), take)?;
+        Ok(Stacks(rings))
     }
 
     /// Samples no more.
-    pub fn end(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.ended.get_or_insert_with(|| self.began.elapsed());
+    pub fn end(&self) {
+        self.0.end();
     }
 
     /// Ends it, and finds the names. The processes must still be there: their maps are read.
-    pub fn stop(mut self) -> Result<Sampled, NoStacks> {
-        self.end();
-        let duration = self.ended.unwrap_or_default();
-        let counted = match self.thread.join() {
-            Ok(counted) => counted?,
-            Err(_) => return Err(io::Error::other("who drained the rings gave up").into()),
-        };
+    pub fn stop(self) -> Result<Sampled, NoStacks> {
+        let (counted, duration) = self.0.join()?;
         let each_ns = 1_000_000_000 / i64::from(PER_SECOND);
         let stacks = counted.stacks.into_iter();
         let stacks: Vec<(RawStack, Vec<i64>)> = stacks
             .map(|(stack, count)| (stack, vec![count, count * each_ns]))
             .collect();
+        let measures = [("samples", "count"), ("cpu", "nanoseconds")];
         Ok(Sampled {
-            profile: symbols::profile(
-                &stacks,
-                [("samples", "count"), ("cpu", "nanoseconds")],
-                duration,
-            ),
+            profile: symbols::profile(&stacks, measures, duration),
             others: counted.others,
             lost: counted.lost,
         })
     }
 }
 
-fn collect(
-    mut samplers: Vec<StackSampler>,
-    pids: &BTreeSet<u32>,
-    stop: &AtomicBool,
-) -> io::Result<Counted> {
-    let mut counted = Counted::default();
-    let mut bytes = Vec::new();
-    loop {
-        let is_last = stop.load(Ordering::Relaxed);
-        for sampler in &mut samplers {
-            if is_last {
-                sampler.disable()?;
+impl Counted {
+    fn take(&mut self, record: Record, pids: &BTreeSet<u32>) {
+        match record {
+            Record::Lost(lost) => self.lost += lost,
+            Record::Sample(sample) if pids.contains(&sample.pid) => {
+                *self.stacks.entry(RawStack::of(sample)).or_default() += 1;
             }
-            bytes.clear();
-            sampler.drain(&mut bytes);
-            for record in records(&bytes) {
-                match record {
-                    Record::Lost(lost) => counted.lost += lost,
-                    Record::Sample(sample) if pids.contains(&sample.pid) => {
-                        *counted.stacks.entry(RawStack::of(sample)).or_default() += 1;
-                    }
-                    Record::Sample(_) => counted.others += 1,
-                    Record::In { .. } | Record::Preempted { .. } => {}
-                }
-            }
+            Record::Sample(_) => self.others += 1,
+            Record::In { .. } | Record::Preempted { .. } => {}
         }
-        if is_last {
-            return Ok(counted);
-        }
-        thread::sleep(DRAIN_EVERY);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use wallfinder_model::profile::StackSample;
 
     use super::*;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use blazesym::Pid;
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
 
 use crate::parse::perf::Sample;
 
@@ -43,8 +43,7 @@ pub(crate) fn profile<const N: usize>(
 ) -> Profile {
     let mut names = Names {
         symbolizer: Symbolizer::new(),
-        functions: Vec::new(),
-        by_function: HashMap::new(),
+        functions: Functions::default(),
         by_address: HashMap::new(),
     };
     let raw = || stacks.iter().map(|(stack, _)| stack);
@@ -79,7 +78,7 @@ pub(crate) fn profile<const N: usize>(
     };
     Profile {
         measures: measures.map(measure).to_vec(),
-        functions: names.functions,
+        functions: names.functions.into_list(),
         samples,
         duration_ns: duration.as_nanos() as u64,
     }
@@ -88,24 +87,12 @@ pub(crate) fn profile<const N: usize>(
 /// Functions by name, and frames by where they are.
 struct Names {
     symbolizer: Symbolizer,
-    functions: Vec<Function>,
-    by_function: HashMap<Function, u32>,
+    functions: Functions,
     /// By process and address; process 0 is the kernel.
     by_address: HashMap<(u32, u64), u32>,
 }
 
 impl Names {
-    fn function(&mut self, function: Function) -> u32 {
-        let next = self.functions.len() as u32;
-        *self
-            .by_function
-            .entry(function)
-            .or_insert_with_key(|function| {
-                self.functions.push(function.clone());
-                next
-            })
-    }
-
     /// Looks up addresses that are not known yet. What cannot be found has no name.
     fn learn(&mut self, source: &Source<'_>, pid: u32, addresses: &[u64]) {
         let is_new = |address: &&u64| !self.by_address.contains_key(&(pid, **address));
@@ -118,7 +105,7 @@ impl Names {
             Err(_) => vec![None; new.len()],
         };
         for (address, function) in new.into_iter().zip(found) {
-            let function = self.function(function.unwrap_or_default());
+            let function = self.functions.index(function.unwrap_or_default());
             self.by_address.insert((pid, address), function);
         }
     }

@@ -7,16 +7,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wallfinder_model::profile::Profile;
 use wallfinder_sys::perf::StackSampler;
 
 use crate::parse::decimal;
-use crate::parse::perf::{Record, records};
+use crate::parse::perf::Record;
+use crate::rings::{Habits, Rings};
 use crate::stacks::{NoStacks, Setup};
 use crate::symbols::{self, RawStack};
 
@@ -51,15 +49,11 @@ struct Seen {
     stacks: Vec<RawStack>,
     by_stack: HashMap<RawStack, u32>,
     lost: u64,
-    duration: Duration,
 }
 
 /// Threads that are being watched.
 #[derive(Debug)]
-pub struct Waits {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<io::Result<Seen>>,
-}
+pub struct Waits(Rings<Seen>);
 
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,30 +74,25 @@ impl Waits {
             .iter()
             .map(open)
             .collect::<io::Result<Vec<_>>>()?;
-        for sampler in &samplers {
-            sampler.enable()?;
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
         let pids: BTreeSet<u32> = setup.pids.into_iter().collect();
-        let thread = thread::Builder::new()
-            .name("waits".into())
-            .spawn(move || collect(samplers, &pids, &stopped, most))?;
-        Ok(Waits { stop, thread })
+        let take = move |seen: &mut Seen, record| seen.take(record, &pids);
+        let habits = Habits {
+            name: "waits",
+            every: DRAIN_EVERY,
+            most,
+        };
+        let rings = Rings::start(samplers, habits, Seen::default(), take)?;
+        Ok(Waits(rings))
     }
 
     /// Watches no more.
     pub fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.0.end();
     }
 
     /// Ends it, and finds the names. The processes must still be there: their maps are read.
     pub fn stop(self) -> Result<Waited, NoStacks> {
-        self.end();
-        let mut seen = match self.thread.join() {
-            Ok(seen) => seen?,
-            Err(_) => return Err(io::Error::other("who drained the rings gave up").into()),
-        };
+        let (mut seen, duration) = self.0.join()?;
         let waited = waited(&mut seen.switches, seen.stacks.len());
         let stacks: Vec<(RawStack, Vec<i64>)> = seen
             .stacks
@@ -114,7 +103,7 @@ impl Waits {
             .collect();
         let measures = [("contentions", "count"), ("delay", "nanoseconds")];
         Ok(Waited {
-            profile: symbols::profile(&stacks, measures, seen.duration),
+            profile: symbols::profile(&stacks, measures, duration),
             lost: seen.lost,
         })
     }
@@ -133,36 +122,6 @@ fn tracepoint() -> io::Result<u64> {
         }
     }
     Err(missing)
-}
-
-fn collect(
-    mut samplers: Vec<StackSampler>,
-    pids: &BTreeSet<u32>,
-    stop: &AtomicBool,
-    most: Duration,
-) -> io::Result<Seen> {
-    let began = Instant::now();
-    let mut seen = Seen::default();
-    let mut bytes = Vec::new();
-    loop {
-        let elapsed = began.elapsed();
-        let is_last = elapsed >= most || stop.load(Ordering::Relaxed);
-        for sampler in &mut samplers {
-            if is_last {
-                sampler.disable()?;
-            }
-            bytes.clear();
-            sampler.drain(&mut bytes);
-            for record in records(&bytes) {
-                seen.take(record, pids);
-            }
-        }
-        if is_last {
-            seen.duration = elapsed;
-            return Ok(seen);
-        }
-        thread::sleep(DRAIN_EVERY);
-    }
 }
 
 impl Seen {
@@ -231,6 +190,7 @@ fn waited(switches: &mut [Switch], stacks: usize) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::thread;
 
     use super::*;
 

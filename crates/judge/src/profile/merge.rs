@@ -1,9 +1,7 @@
 //! Profiles of several processes as one: prefork children do the same work.
 
-use std::collections::HashMap;
-
 use thiserror::Error;
-use wallfinder_model::profile::{Function, Profile, StackFrame};
+use wallfinder_model::profile::{Functions, Profile, StackFrame};
 
 /// Profiles that count different things.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -20,10 +18,7 @@ pub fn merge(profiles: Vec<Profile>) -> Result<Option<Profile>, Unlike> {
     let Some(mut merged) = profiles.next() else {
         return Ok(None);
     };
-    let mut by_function: HashMap<Function, u32> = HashMap::new();
-    for (at, function) in merged.functions.iter().enumerate() {
-        by_function.insert(function.clone(), at as u32);
-    }
+    let mut functions = Functions::from(std::mem::take(&mut merged.functions));
     for profile in profiles {
         if profile.measures != merged.measures {
             return Err(Unlike {
@@ -31,17 +26,8 @@ pub fn merge(profiles: Vec<Profile>) -> Result<Option<Profile>, Unlike> {
                 other: measures(&profile),
             });
         }
-        let moved: Vec<u32> = profile
-            .functions
-            .into_iter()
-            .map(|function| {
-                let next = merged.functions.len() as u32;
-                *by_function.entry(function).or_insert_with_key(|function| {
-                    merged.functions.push(function.clone());
-                    next
-                })
-            })
-            .collect();
+        let moved = profile.functions.into_iter();
+        let moved: Vec<u32> = moved.map(|function| functions.index(function)).collect();
         merged
             .samples
             .extend(profile.samples.into_iter().map(|mut sample| {
@@ -55,6 +41,7 @@ pub fn merge(profiles: Vec<Profile>) -> Result<Option<Profile>, Unlike> {
             }));
         merged.duration_ns = merged.duration_ns.max(profile.duration_ns);
     }
+    merged.functions = functions.into_list();
     Ok(Some(merged))
 }
 

@@ -10,7 +10,7 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 use prost::Message;
 use thiserror::Error;
-use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
 
 /// The longest profile that is read, in bytes after decompression: that of a server with a
 /// hundred thousand stacks has some twenty million.
@@ -138,26 +138,6 @@ fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, PprofError> {
     }
 }
 
-/// Functions by name, each once.
-#[derive(Default)]
-struct Names {
-    functions: Vec<Function>,
-    by_function: HashMap<Function, u32>,
-}
-
-impl Names {
-    fn index(&mut self, function: Function) -> u32 {
-        let next = self.functions.len() as u32;
-        *self
-            .by_function
-            .entry(function)
-            .or_insert_with_key(|function| {
-                self.functions.push(function.clone());
-                next
-            })
-    }
-}
-
 fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
     let string = |index: i64| {
         let found = usize::try_from(index).ok();
@@ -175,7 +155,7 @@ fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
             unit: string(kind.unit)?.clone(),
         });
     }
-    let mut names = Names::default();
+    let mut names = Functions::default();
     let mut functions = HashMap::with_capacity(wire.function.len());
     for function in &wire.function {
         let named = Function {
@@ -227,7 +207,7 @@ fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
     }
     Ok(Profile {
         measures,
-        functions: names.functions,
+        functions: names.into_list(),
         samples,
         duration_ns: wire.duration_nanos.max(0) as u64,
     })

@@ -259,7 +259,8 @@ impl Http2 {
         true
     }
 
-    /// Writes the next frame of a body, of each stream in turn; `false` when there is no
+    /// Writes the next frame of the body that has waited longest, so that requests become whole
+    /// one after the other and not all at the same late moment; `false` when there is no
     /// more to write, or no room or window for it.
     fn write_data(&mut self, shared: &Shared, out: &mut Out<'_>) -> bool {
         let Some(slot) = self.uploads.front() else {
