@@ -137,9 +137,21 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
     let _turn = together();
     let place = Place::new();
     let subject = "knownwall --lock-spin-us 300 --workers 4";
+    let allowed = [
+        "profile",
+        "--subject",
+        "knownwall",
+        "http://subject:0/",
+        "-q",
+        "-d",
+        "1s",
+    ];
+    let tried = place.run(&allowed);
+    if tried.code == Some(1) && tried.err.contains("cannot be sampled") {
+        return skip(&tried.err);
+    }
     let profiles = profiled(&place, subject, "/", &["-q"]);
     let stacks = reading(&profiles, "stacks");
-    assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
     assert!(stacks["named_share"].as_f64().unwrap() >= 0.99, "{stacks}");
     let seen = of_the_kernels_count(&profiles);
     assert!((0.6..1.4).contains(&seen), "{seen} of the kernel's cores");
@@ -158,6 +170,10 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
         "{origins:?}"
     );
     // Four workers and one lock: where they wait for it is known, and that they do.
+    if profiles["missing"].to_string().contains("tracepoint") {
+        return skip("tracing is not mounted here");
+    }
+    assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
     let waits = reading(&profiles, "waits");
     let sites = waits["sites"].as_array().unwrap();
     let lock = sites.iter().find(|site| site["idle"] == false).unwrap();
