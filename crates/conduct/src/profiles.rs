@@ -129,12 +129,14 @@ impl<'o> Capture<'o> {
     /// Waits for the answers, keeps them as they came, and reads them beside what telemetry
     /// says of the step. Profiles of a window that was broken off are not waited for.
     pub(crate) fn finish(self, step: &Step, was_stopped: bool) -> Result<Profiles, ConductError> {
-        let stacks = self
-            .stacks
-            .map(|stacks| stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string())));
-        let waits = self
-            .waits
-            .map(|waits| waits.and_then(|waits| waits.stop().map_err(|why| why.to_string())));
+        let stacks = self.stacks.map(|stacks| {
+            let sampled = stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string()));
+            sampled.map(|sampled| (sampled.profile, sampled.lost))
+        });
+        let waits = self.waits.map(|waits| {
+            let waited = waits.and_then(|waits| waits.stop().map_err(|why| why.to_string()));
+            waited.map(|waited| (waited.profile, waited.lost))
+        });
         let mut profiles = Profiles {
             window_ns: self.seconds * 1_000_000_000,
             processes: self.processes,
@@ -150,10 +152,8 @@ impl<'o> Capture<'o> {
             step: step.index,
         };
         for (kind, answers) in self.asked {
-            match read(&keep, kind, answers, &self.order.rules, &mut profiles)? {
-                Some(reading) => profiles.readings.push(reading),
-                None => continue,
-            }
+            let reading = read(&keep, kind, answers, &self.order.rules, &mut profiles)?;
+            profiles.readings.extend(reading);
         }
         for (process, trace) in self.traces.into_iter().enumerate() {
             let name = format!("profiles/{}-trace-{process}.out", step.index);
@@ -162,34 +162,24 @@ impl<'o> Capture<'o> {
                 Err(why) => profiles.missing.push(format!("trace: {why}")),
             }
         }
-        match stacks {
-            Some(Ok(sampled)) => {
-                let named = keep.stacks(ProfileKind::Stacks, &sampled.profile)?;
-                profiles.files.push(named);
-                let reading =
-                    profile::read(ProfileKind::Stacks, &sampled.profile, &self.order.rules);
-                profiles.readings.push(reading);
-                if sampled.lost > 0 {
-                    let lost = format!("stacks: {} samples were lost", sampled.lost);
-                    profiles.missing.push(lost);
+        let by_the_kernel = [
+            (ProfileKind::Stacks, "samples", stacks),
+            (ProfileKind::Waits, "switches", waits),
+        ];
+        for (kind, records, taken) in by_the_kernel {
+            match taken {
+                Some(Ok((profile, lost))) => {
+                    profiles.files.push(keep.folded(kind, &profile)?);
+                    let reading = profile::read(kind, &profile, &self.order.rules);
+                    profiles.readings.push(reading);
+                    if lost > 0 {
+                        let lost = format!("{}: {lost} {records} were lost", kind.label());
+                        profiles.missing.push(lost);
+                    }
                 }
+                Some(Err(why)) => profiles.missing.push(why),
+                None => {}
             }
-            Some(Err(why)) => profiles.missing.push(why),
-            None => {}
-        }
-        match waits {
-            Some(Ok(waited)) => {
-                let named = keep.stacks(ProfileKind::Waits, &waited.profile)?;
-                profiles.files.push(named);
-                let reading = profile::read(ProfileKind::Waits, &waited.profile, &self.order.rules);
-                profiles.readings.push(reading);
-                if waited.lost > 0 {
-                    let lost = format!("waits: {} switches were lost", waited.lost);
-                    profiles.missing.push(lost);
-                }
-            }
-            Some(Err(why)) => profiles.missing.push(why),
-            None => {}
         }
         if let Some(cpu) = profiles.of_cpu()
             && let Some(server) = &step.telemetry.server
@@ -265,11 +255,7 @@ fn read(
             return Ok(None);
         }
     };
-    let last = merged.measures.len().saturating_sub(1);
-    let at = merged.position(kind.measure()).unwrap_or(last);
-    let name = format!("stacks/{}-{}.folded", keep.step, kind.label());
-    let folded = profile::folded(&merged, at);
-    profiles.files.push(keep.write(&name, folded.as_bytes())?);
+    profiles.files.push(keep.folded(kind, &merged)?);
     Ok(Some(profile::read(kind, &merged, rules)))
 }
 
@@ -280,11 +266,10 @@ struct Keep<'k> {
 }
 
 impl Keep<'_> {
-    /// Sampled stacks as folded lines.
-    fn stacks(&self, kind: ProfileKind, profile: &Profile) -> Result<String, ConductError> {
-        let at = profile.position(kind.measure()).unwrap_or(0);
+    /// Keeps stacks as folded lines, and gives the file's name.
+    fn folded(&self, kind: ProfileKind, profile: &Profile) -> Result<String, ConductError> {
         let name = format!("stacks/{}-{}.folded", self.step, kind.label());
-        self.write(&name, profile::folded(profile, at).as_bytes())
+        self.write(&name, profile::folded(kind, profile).as_bytes())
     }
 
     /// Writes a file beside the record, and gives its name there.

@@ -266,6 +266,11 @@ impl Reading {
         share(value, self.total)
     }
 
+    /// A value as a share of the total without idle waits; 0 where there is none.
+    pub fn share_of_busy(&self, value: i64) -> f64 {
+        share(value, self.busy())
+    }
+
     /// The total without idle waits, per second of the window: processors in use, goroutines
     /// that are parked on average, bytes per second. `None` for a moment.
     pub fn per_second(&self) -> Option<f64> {

@@ -35,14 +35,13 @@ pub struct NoStacks(#[from] io::Error);
 pub struct Setup {
     /// Processors that it may run on.
     pub cpus: Vec<u32>,
-    /// Processes; others on these processors are counted and dropped.
+    /// Processes; others on these processors are dropped.
     pub pids: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
 struct Counted {
     stacks: HashMap<RawStack, i64>,
-    others: u64,
     lost: u64,
 }
 
@@ -55,8 +54,6 @@ pub struct Stacks(Rings<Counted>);
 pub struct Sampled {
     /// The stacks, with names.
     pub profile: Profile,
-    /// Samples of other processes on the same processors.
-    pub others: u64,
     /// Samples that were lost, for rings were full.
     pub lost: u64,
 }
@@ -104,7 +101,6 @@ impl Stacks {
         let measures = [("samples", "count"), ("cpu", "nanoseconds")];
         Ok(Sampled {
             profile: symbols::profile(&stacks, measures, duration),
-            others: counted.others,
             lost: counted.lost,
         })
     }
@@ -117,8 +113,7 @@ impl Counted {
             Record::Sample(sample) if pids.contains(&sample.pid) => {
                 *self.stacks.entry(RawStack::of(sample)).or_default() += 1;
             }
-            Record::Sample(_) => self.others += 1,
-            Record::In { .. } | Record::Preempted { .. } => {}
+            Record::Sample(_) | Record::In { .. } | Record::Preempted { .. } => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What profiles say, in words and rows: shared by terminal text and the page.
 
-pub(crate) use wallfinder_judge::profile::short;
+pub(crate) use wallfinder_judge::profile::{place, short};
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
 
 use crate::number;
@@ -122,27 +122,9 @@ pub(crate) fn reconciliation(profiles: &Profiles) -> Option<String> {
     ))
 }
 
-/// A site's waits, and how it is reached: `sync.(*Mutex).Lock in main.next (a.go:12) < main.serve`.
-pub(crate) fn site(site: &Site) -> String {
-    let line = match site.line.as_str() {
-        "" => String::new(),
-        line => format!(" ({line})"),
-    };
-    let waits_in = match site.waits_in.as_str() {
-        "" => String::new(),
-        waits_in => format!("{} in ", short(waits_in)),
-    };
-    format!("{waits_in}{}{line}", short(&site.function))
-}
-
 /// The callers of a site, from the nearest, as far as they say something.
 pub(crate) fn callers(site: &Site, most: usize) -> String {
     let callers = site.path.iter().skip(1).take(most);
     let names: Vec<&str> = callers.map(|name| short(name)).collect();
     names.join(" < ")
-}
-
-/// The category's share of what is not idle.
-pub(crate) fn share_of_busy(reading: &Reading, value: i64) -> f64 {
-    wallfinder_model::profile::share(value, reading.busy())
 }

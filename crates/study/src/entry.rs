@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use cel::Value;
 use cel::objects::{Key, Map};
 use wallfinder_judge::{cost, identity, little};
-use wallfinder_model::profile::{ProfileKind, Profiles, share};
+use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::record::Step;
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Caveat, Squeeze, Verdict, Wall};
@@ -153,7 +153,7 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
             ("allocation", "profile.allocation_share"),
             ("protocol", "profile.protocol_share"),
         ] {
-            let part = share(cpu.category(category), cpu.busy());
+            let part = cpu.share_of_busy(cpu.category(category));
             fields.number(name, Some(part));
         }
     }
@@ -170,9 +170,9 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
         let first = block.sites.iter().find(|site| !site.idle);
         fields.text("profile.wait", first.map_or("", |site| &site.function));
         fields.text("profile.wait_in", first.map_or("", |site| &site.waits_in));
-        let part = first.map_or(0.0, |site| share(site.value, block.busy()));
+        let part = first.map_or(0.0, |site| block.share_of_busy(site.value));
         fields.number("profile.wait_share", Some(part));
-        let of_all = first.map_or(0.0, |site| share(site.value, block.total));
+        let of_all = first.map_or(0.0, |site| block.share(site.value));
         fields.number("profile.wait_share_of_all", Some(of_all));
     }
     if let (Some(block), Some(mutex)) = (
@@ -193,7 +193,7 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
         fields.number("profile.contention", mutex.per_second());
         let first = mutex.sites.first();
         fields.text("profile.holder", first.map_or("", |site| &site.function));
-        let part = first.map_or(0.0, |site| share(site.value, mutex.total));
+        let part = first.map_or(0.0, |site| mutex.share(site.value));
         fields.number("profile.holder_share", Some(part));
     }
     if let Some(allocs) = profiles.of(ProfileKind::Allocs) {

@@ -12,6 +12,7 @@ use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::fetch;
 use wallfinder_probe::stacks;
 use wallfinder_report::text;
+use wallfinder_stage::Subject;
 
 use crate::commands::load::{self, Extras, Shape};
 use crate::exit::Failed;
@@ -75,7 +76,7 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
 /// from where the subject says that it offers them; else stacks that the kernel samples. What
 /// cannot be had is told here, before any load. The folder to keep it in is not known yet.
 pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, Failed> {
-    let addresses = addresses(named, server)?;
+    let addresses = addresses(named, server.subject.as_ref(), server.address)?;
     for address in &addresses {
         fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
     }
@@ -114,9 +115,7 @@ pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
         return changes(&before, &reading, flags);
     }
     if flags.folded {
-        let last = merged.measures.len().saturating_sub(1);
-        let at = merged.position(kind.measure()).unwrap_or(last);
-        return output::put(&judged::folded(&merged, at), None);
+        return output::put(&judged::folded(kind, &merged), None);
     }
     match flags.format {
         SamplesFormat::Json => {
@@ -185,23 +184,22 @@ fn offer_profiles(subject: &mut String) {
 }
 
 /// Where profiles are offered: as the flags say, else as the subject does; perhaps nowhere.
-fn addresses(named: &[String], server: &Server) -> Result<Vec<SocketAddr>, Failed> {
-    if !named.is_empty() {
-        let resolved = named.iter().map(|name| resolve(name, server.address));
-        return resolved.collect();
-    }
-    let announced = server
-        .subject
-        .as_ref()
-        .and_then(|subject| subject.announced());
-    let offered = announced.map_or(&[][..], |announced| &announced.pprof);
-    let resolved = offered.iter().map(|name| resolve(name, server.address));
-    resolved.collect()
+pub(crate) fn addresses(
+    named: &[String],
+    subject: Option<&Subject>,
+    server: SocketAddr,
+) -> Result<Vec<SocketAddr>, Failed> {
+    let announced = subject.and_then(Subject::announced);
+    let offered = match named {
+        [] => announced.map_or(&[][..], |announced| &announced.pprof),
+        named => named,
+    };
+    offered.iter().map(|name| resolve(name, server)).collect()
 }
 
 /// `host:port`, `:port` or `port`; the host `subject`, none and the unspecified one are the
 /// server's.
-pub(crate) fn resolve(name: &str, server: SocketAddr) -> Result<SocketAddr, Failed> {
+fn resolve(name: &str, server: SocketAddr) -> Result<SocketAddr, Failed> {
     let bad = || Failed::usage(format!("--pprof {name} is no HOST:PORT"));
     let (host, port) = name.rsplit_once(':').unwrap_or(("", name));
     let port: u16 = port.parse().map_err(|_| bad())?;

@@ -21,7 +21,7 @@ use wallfinder_wire::{Exchange, Request, framed, grpc};
 use crate::commands::find::Ground;
 use crate::commands::load::CALIBRATE_FOR;
 use crate::commands::note_versions;
-use crate::commands::profile::resolve;
+use crate::commands::profile::addresses;
 use crate::exit::Failed;
 use crate::flags::{OutputFlags, StudyCommand};
 use crate::interrupt::Interrupts;
@@ -404,17 +404,13 @@ impl Bench {
 
     /// Every kind, from wherever the subject says that it offers them.
     fn profiles(&self, address: SocketAddr) -> Result<ProfileOrder, String> {
-        let running = self.subject.as_ref();
-        let announced = running.and_then(|running| running.subject.announced());
-        let offered = announced.map_or(&[][..], |announced| &announced.pprof);
-        if offered.is_empty() {
+        let subject = self.subject.as_ref().map(|running| &running.subject);
+        let addresses = addresses(&[], subject, address).map_err(|failed| failed.message)?;
+        if addresses.is_empty() {
             return Err("the subject offers no profiles: --pprof 0 in its command".to_owned());
         }
-        let resolved = offered.iter().map(|name| resolve(name, address));
         Ok(ProfileOrder {
-            addresses: resolved
-                .collect::<Result<Vec<_>, Failed>>()
-                .map_err(|failed| failed.message)?,
+            addresses,
             folder: self.session.folder().to_owned(),
             kinds: ProfileKind::OF_GO.to_vec(),
             stacks: false,

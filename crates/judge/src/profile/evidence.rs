@@ -35,7 +35,7 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
 
 fn of_cpu(cpu: &Reading) -> Vec<Evidence> {
     let mut found = Vec::new();
-    let share = |value: i64| value as f64 / cpu.busy() as f64;
+    let share = |value: i64| cpu.share_of_busy(value);
     if let (Some(category), Some(function)) = (cpu.categories.first(), cpu.functions.first()) {
         found.push(Evidence {
             text: format!(
@@ -84,7 +84,7 @@ fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
     let site = block.sites.iter().find(|site| !site.idle)?;
     let seconds = block.duration_ns as f64;
     let waiting = site.value as f64 / seconds;
-    let share = site.value as f64 / block.busy() as f64;
+    let share = block.share_of_busy(site.value);
     if seconds <= 0.0 || waiting < WAITING_MIN || share < MOST {
         return None;
     }
@@ -113,8 +113,8 @@ fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
     })
 }
 
-/// `sync.(*Mutex).Lock in main.next (main.go:12)`.
-fn place(site: &Site) -> String {
+/// What is waited in and where: `sync.(*Mutex).Lock in main.next (main.go:12)`.
+pub fn place(site: &Site) -> String {
     let line = match site.line.as_str() {
         "" => String::new(),
         line => format!(" ({line})"),

@@ -19,7 +19,7 @@ mod sites;
 mod tree;
 
 pub use difference::{Change, difference};
-pub use evidence::evidence;
+pub use evidence::{evidence, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
@@ -39,11 +39,9 @@ const FUNCTIONS_MAX: usize = 60;
 const NAMELESS: &str = "(no symbol)";
 const STACKLESS: &str = "(no stack)";
 
-/// Reads a profile of a kind. Where it does not have the kind's measure, its last one is read,
-/// which is what the format's own tools show.
+/// Reads a profile of a kind.
 pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
-    let last = profile.measures.len().saturating_sub(1);
-    let at = profile.position(kind.measure()).unwrap_or(last);
+    let at = value_of(kind, profile);
     let counted = Counted {
         profile,
         at,
@@ -94,6 +92,13 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         sites,
         tree: tree::pruned(&counted),
     }
+}
+
+/// Which of a sample's values is the kind's. Where a profile does not have its measure, the last
+/// one, which is what the format's own tools show.
+fn value_of(kind: ProfileKind, profile: &Profile) -> usize {
+    let last = profile.measures.len().saturating_sub(1);
+    profile.position(kind.measure()).unwrap_or(last)
 }
 
 /// A function's name without the path of its package: `fasthttp.(*Server).serveConn`.

@@ -255,7 +255,7 @@ fn profiles_of_one_kind_merge_and_others_do_not() {
     let b = profile("cpu", "nanoseconds", &[("z<y", 2), ("x<y", 3)]);
     let merged = merge(vec![a.clone(), b]).unwrap().unwrap();
     assert_eq!(merged.functions.len(), 3);
-    assert_eq!(folded(&merged, 0), "y;x 4\ny;z 2\n");
+    assert_eq!(folded(ProfileKind::Cpu, &merged), "y;x 4\ny;z 2\n");
     let other = profile("delay", "nanoseconds", &[("x", 1)]);
     let said = merge(vec![a, other]).unwrap_err().to_string();
     assert!(said.contains("cpu and delay"), "{said}");

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::profile::{Node, Profile};
+use wallfinder_model::profile::{Node, Profile, ProfileKind};
 
-use super::{Counted, named};
+use super::{Counted, named, value_of};
 
 /// What is below this share of the total is left out of a tree.
 const SHARE_MIN: f64 = 0.001;
@@ -60,9 +60,10 @@ fn walk(branch: &Branch<'_>, depth: u32, least: i64, nodes: &mut Vec<Node>) {
 }
 
 /// Every stack as `root;caller;leaf value`, as tools for flame graphs read them, in order of
-/// the stacks. `at` is the place of the value. Semicolons and line ends in names become commas
-/// and blanks.
-pub fn folded(profile: &Profile, at: usize) -> String {
+/// the stacks, with the value of the kind. Semicolons and line ends in names become commas and
+/// blanks.
+pub fn folded(kind: ProfileKind, profile: &Profile) -> String {
+    let at = value_of(kind, profile);
     let mut lines: BTreeMap<String, i64> = BTreeMap::new();
     for sample in &profile.samples {
         let frames = sample.stack.iter().rev();

@@ -65,7 +65,7 @@ pub(crate) fn one(page: &mut Page, profiles: &Profiles, reading: &Reading) {
         ProfileKind::Heap | ProfileKind::Allocs => functions(page, profiles, reading),
         ProfileKind::Cpu | ProfileKind::Stacks => {
             let origins = reading.origins.iter().map(|part| {
-                let share = number::share(profiled::share_of_busy(reading, part.value));
+                let share = number::share(reading.share_of_busy(part.value));
                 format!("{} {share}", part.name)
             });
             let origins: Vec<String> = origins.collect();
@@ -90,7 +90,7 @@ fn categories(page: &mut Page, profiles: &Profiles, reading: &Reading) {
         Column::numbers(
             "share",
             0,
-            numbers(&|value| number::share(profiled::share_of_busy(reading, value))),
+            numbers(&|value| number::share(reading.share_of_busy(value))),
         ),
     ];
     if profiles.answered > 0.0 {
@@ -122,7 +122,7 @@ fn functions(page: &mut Page, profiles: &Profiles, reading: &Reading) {
 fn sites(page: &mut Page, reading: &Reading) {
     let busy = reading.sites.iter().filter(|site| !site.idle);
     for site in busy.take(SITES_MAX) {
-        let share = number::share(profiled::share_of_busy(reading, site.value));
+        let share = number::share(reading.share_of_busy(site.value));
         let times = match site.count {
             0 => String::new(),
             count => format!(
@@ -133,7 +133,7 @@ fn sites(page: &mut Page, reading: &Reading) {
         };
         page.beside(
             Role::Plain,
-            &format!("{share} {}{times}", profiled::site(site)),
+            &format!("{share} {}{times}", profiled::place(site)),
         );
         let callers = profiled::callers(site, CALLERS_MAX);
         if !callers.is_empty() {

@@ -101,7 +101,7 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
             .iter()
             .take(ROWS_MAX)
             .map(|part| {
-                let share = number::share(profiled::share_of_busy(reading, part.value));
+                let share = number::share(reading.share_of_busy(part.value));
                 [part.name.clone(), share, each(part.value)]
             })
             .collect(),
@@ -138,8 +138,8 @@ fn sites(reading: &Reading) -> Vec<SiteRow> {
     let busy = reading.sites.iter().filter(|site| !site.idle);
     busy.take(ROWS_MAX)
         .map(|site| SiteRow {
-            share: number::share(profiled::share_of_busy(reading, site.value)),
-            site: profiled::site(site),
+            share: number::share(reading.share_of_busy(site.value)),
+            site: profiled::place(site),
             times: match site.count {
                 0 => String::new(),
                 count => number::whole(count as u64),
