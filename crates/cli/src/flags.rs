@@ -574,6 +574,16 @@ pub(crate) struct ProfileFlags {
     #[arg(long)]
     pub(crate) stacks: bool,
 
+    /// Watch the system calls too, by name, for the first second: how often for each request, how
+    /// long, how many failed. Takes root; a server that calls often is slower meanwhile.
+    #[arg(long)]
+    pub(crate) calls: bool,
+
+    /// Look inside the client as well, this tool or the --driver, by what the kernel tells of it.
+    /// Takes root.
+    #[arg(long)]
+    pub(crate) client: bool,
+
     /// Capture these alone [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) kinds: Vec<KindFlag>,

@@ -22,6 +22,8 @@ struct Watch<'w> {
     environment: &'w Environment,
     audience: &'w mut dyn Audience,
     blank: Step,
+    /// The schedule's, by the monotonic clock.
+    zero_ns: u64,
     sampler: Option<Sampler>,
     failed: Option<ConductError>,
     opened_ns: Option<i64>,
@@ -31,6 +33,7 @@ struct Watch<'w> {
 
 impl Watcher for Watch<'_> {
     fn starts(&mut self, zero_ns: u64) {
+        self.zero_ns = zero_ns;
         self.blank.started_utc = utc_of(zero_ns);
         match start_sampler(self.order, self.environment, zero_ns, family_of_self()) {
             Ok(sampler) => self.sampler = Some(sampler),
@@ -47,9 +50,10 @@ impl Watcher for Watch<'_> {
     fn edge(&mut self, edge: Edge) {
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
-            self.capture = Some(Capture::start(profiles, window, server));
+            let client = family_of_self();
+            self.capture = Some(Capture::start(profiles, window, server, Some(&client)));
         }
-        if let (Edge::Close, Some(capture)) = (edge, &self.capture) {
+        if let (Edge::Close, Some(capture)) = (edge, &mut self.capture) {
             capture.close();
         }
         let Some(sampler) = &self.sampler else { return };
@@ -86,6 +90,7 @@ pub(crate) fn run(
         environment,
         audience,
         blank: blank(order),
+        zero_ns: 0,
         sampler: None,
         failed: None,
         opened_ns: None,
@@ -101,6 +106,7 @@ pub(crate) fn run(
         closed_ns,
         audience,
         capture,
+        zero_ns,
         ..
     } = watch;
     if let Some(error) = failed {
@@ -123,7 +129,8 @@ pub(crate) fn run(
     let ceiling = ceiling(order, &spec, &measured, signals, audience);
     fill(&mut blank, measured, telemetry, series, ceiling);
     if let Some(capture) = capture {
-        blank.profiles = Some(capture.finish(&blank, is_stopped(signals))?);
+        let captured = capture.finish(&blank, zero_ns, is_stopped(signals))?;
+        captured.fill(&mut blank);
     }
     Ok(blank)
 }
@@ -158,6 +165,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         lanes: Vec::new(),
         samples: None,
         profiles: None,
+        client_profiles: None,
         caveats: order
             .server_not_seen
             .iter()

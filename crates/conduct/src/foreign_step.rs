@@ -23,6 +23,7 @@ use wallfinder_stage::report::{DriverReport, Latency};
 use wallfinder_sys::clock;
 
 use crate::engine_step::blank;
+use crate::profiles::Capture;
 use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
 
 /// How often a driver is looked at, and a slice is shown.
@@ -39,6 +40,8 @@ const HEADER_BYTES: u64 = 66;
 const LOAD_PART: f64 = 0.25;
 /// Part of the load left out at its start: connecting, and the driver's own warm-up.
 const RISE_PART: f64 = 0.1;
+/// Nothing is captured in the first moments of a load.
+const RISE_MIN: Duration = Duration::from_millis(300);
 
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;
@@ -94,6 +97,7 @@ pub(crate) fn run(
     step.started_utc = utc_of(zero_ns);
     let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;
     audience.begins(&step);
+    let mut inside = Inside::new(order, step.load.stop.after);
     let overhear_at = Instant::now() + OVERHEAR_AFTER;
     let mut may_overhear = spec.kind() == DriverKind::Other;
     while driver.poll() {
@@ -110,9 +114,11 @@ pub(crate) fn run(
         }
         if let Some(sample) = sampler.latest() {
             let slice = slice(&sample, order, exchange);
+            inside.look(slice.answered > 0, driver.pid());
             audience.interval(&slice, Some(&sample));
         }
     }
+    let capture = inside.close();
     let series = sampler.stop();
     let outcome = driver.finish();
     let report = match outcome.report {
@@ -139,7 +145,75 @@ pub(crate) fn run(
         None => {}
     }
     step.in_flight_mean = in_flight.unwrap_or(step.load.in_flight_max() as f64);
+    if let Some(capture) = capture {
+        let was_stopped = signals.stop.load(Ordering::Relaxed);
+        let captured = capture.finish(&step, zero_ns, was_stopped)?;
+        captured.fill(&mut step);
+    } else if order.profiles.is_some() {
+        step.caveats.push(Caveat::Note {
+            text: "nothing was profiled: the load was not seen for long enough".to_owned(),
+        });
+    }
     Ok(step)
+}
+
+/// What is captured while the load is on: from a moment after it was first seen, for as many whole
+/// seconds as its own flags leave.
+struct Inside<'o> {
+    order: &'o StepOrder,
+    /// How long the driver means to load.
+    planned: Duration,
+    seen_at: Option<Instant>,
+    capture: Option<Capture<'o>>,
+    closes_at: Option<Instant>,
+}
+
+impl<'o> Inside<'o> {
+    fn new(order: &'o StepOrder, planned: Nanos) -> Inside<'o> {
+        Inside {
+            order,
+            planned: Duration::from_nanos(planned.0),
+            seen_at: None,
+            capture: None,
+            closes_at: None,
+        }
+    }
+
+    /// About ten times a second: whether there was load in the last slice, and by whom.
+    fn look(&mut self, is_loaded: bool, driver_pid: u32) {
+        let Some(profiles) = &self.order.profiles else {
+            return;
+        };
+        let now = Instant::now();
+        if is_loaded && self.seen_at.is_none() {
+            self.seen_at = Some(now);
+        }
+        let rise = self.planned.mul_f64(RISE_PART).max(RISE_MIN);
+        let is_on = self.seen_at.is_some_and(|seen| now >= seen + rise);
+        if is_on && self.capture.is_none() {
+            let left = self.planned.saturating_sub(rise * 2);
+            let server = self.order.server.as_ref();
+            let client = family_of(driver_pid).ok();
+            let window = Nanos(left.as_nanos() as u64);
+            let capture = Capture::start(profiles, window, server, client.as_ref());
+            self.closes_at = Some(now + Duration::from_secs(capture.seconds()));
+            self.capture = Some(capture);
+        }
+        if self.closes_at.is_some_and(|at| now >= at)
+            && let Some(capture) = &mut self.capture
+        {
+            capture.close();
+            self.closes_at = None;
+        }
+    }
+
+    /// The driver has ended.
+    fn close(mut self) -> Option<Capture<'o>> {
+        if let Some(capture) = &mut self.capture {
+            capture.close();
+        }
+        self.capture
+    }
 }
 
 /// What one exchange of the driver's weighs, by its own packets; or why we weigh our own.

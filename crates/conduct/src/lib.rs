@@ -22,7 +22,7 @@ mod samples;
 pub mod sight;
 
 pub use driver_command::driver_command;
-pub use profiles::ProfileOrder;
+pub use profiles::{Looks, ProfileOrder};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ pub struct StepOrder {
     pub calibrate: Option<Nanos>,
     /// The file to keep every request in, if they are to be kept. The engine's only.
     pub samples: Option<PathBuf>,
-    /// What is to be profiled within the window, if anything. With our engine only.
+    /// What is to be profiled within the window, if anything.
     pub profiles: Option<ProfileOrder>,
 }
 

@@ -102,6 +102,7 @@ pub(crate) fn a_step() -> DoubleStep {
         ceiling: None,
         samples: None,
         profiles: None,
+        client_profiles: None,
         caveats: Vec::new(),
         lanes: vec![LaneSummary {
             lane: 0,

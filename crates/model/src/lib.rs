@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod caveat;
+pub mod counters;
 pub mod environment;
 pub mod experiment;
 pub mod failure;

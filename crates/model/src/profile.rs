@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::{EventCount, SystemCalls};
+
 /// What a profile is of.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -189,7 +191,7 @@ impl Profile {
     }
 }
 
-/// The profiles of one window, read.
+/// The profiles of one side in one window, read, and what was counted of it there.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Profiles {
     /// Length of the window in which they were captured.
@@ -202,6 +204,12 @@ pub struct Profiles {
     pub readings: Vec<Reading>,
     /// CPU in the profile beside CPU of the process and of the machine.
     pub reconciliation: Option<Reconciliation>,
+    /// System calls by name, where they were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<SystemCalls>,
+    /// Events of processors and of the kernel, where they were counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<EventCount>,
     /// Files beside the record.
     pub files: Vec<String>,
     /// What could not be had, and why.

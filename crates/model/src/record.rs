@@ -96,9 +96,12 @@ pub struct Step {
     /// Where its requests are kept one by one, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
-    /// What profilers saw within the window, where they were asked.
+    /// What profilers saw of the server within the window, where they were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiles: Option<Profiles>,
+    /// The same of the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_profiles: Option<Profiles>,
     /// Its place in a study's table, where the study sends messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,

@@ -13,6 +13,8 @@
 //! profiles     profiles of a process that offers them over HTTP    → bytes as they are written
 //! stacks       sampled stacks of any process, with names           → Profile
 //! waits        where threads of any process wait, with names       → Profile
+//! calls        system calls of any process, by name                → SystemCall
+//! counters     events that processors and the kernel count         → EventCount
 //! parse        bytes to numbers; pure
 //! ```
 //!
@@ -20,6 +22,8 @@
 //! loses nothing; everything is bounded (processes, threads, sockets, readings); the instrument
 //! reports its own cost.
 
+pub mod calls;
+pub mod counters;
 pub mod discover;
 pub mod environment;
 pub mod overhear;

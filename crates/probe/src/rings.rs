@@ -6,9 +6,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use wallfinder_sys::perf::StackSampler;
+use wallfinder_sys::perf::EventRing;
 
-use crate::parse::perf::{Record, records};
+use crate::parse::decimal;
+
+/// Where tracing is mounted, if it is.
+const TRACING: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The number of a tracepoint, such as `sched/sched_switch`.
+pub(crate) fn tracepoint(name: &str) -> io::Result<u64> {
+    let mut missing = io::Error::other(format!("there is no tracepoint {name}"));
+    for tracing in TRACING {
+        let path = format!("{tracing}/events/{name}/id");
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let number = decimal(bytes.trim_ascii());
+                return number.ok_or_else(|| io::Error::other(format!("{path} has no number")));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => missing = error,
+        }
+    }
+    Err(missing)
+}
 
 /// What a thread drains, and what it makes of it.
 #[derive(Debug)]
@@ -28,33 +48,41 @@ pub(crate) struct Habits {
     pub(crate) most: Duration,
 }
 
+/// A ring of each processor.
+pub(crate) fn of_each(
+    cpus: &[u32],
+    open: impl Fn(u32) -> io::Result<EventRing>,
+) -> io::Result<Vec<EventRing>> {
+    cpus.iter().map(|cpu| open(*cpu)).collect()
+}
+
 impl<T: Send + 'static> Rings<T> {
-    /// Begins; `take` is given every record.
+    /// Begins; `take` is given the bytes of whole records, and says whether it wants more.
     pub(crate) fn start(
-        mut samplers: Vec<StackSampler>,
+        mut rings: Vec<EventRing>,
         habits: Habits,
         mut state: T,
-        take: impl Fn(&mut T, Record) + Send + 'static,
+        take: impl Fn(&mut T, &[u8]) -> bool + Send + 'static,
     ) -> io::Result<Rings<T>> {
-        for sampler in &samplers {
-            sampler.enable()?;
+        for ring in &rings {
+            ring.enable()?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let drain = move || {
             let began = Instant::now();
             let mut bytes = Vec::new();
+            let mut wants_more = true;
             loop {
-                let is_last = began.elapsed() >= habits.most || stopped.load(Ordering::Relaxed);
-                for sampler in &mut samplers {
+                let is_told = stopped.load(Ordering::Relaxed);
+                let is_last = !wants_more || is_told || began.elapsed() >= habits.most;
+                for ring in &mut rings {
                     if is_last {
-                        sampler.disable()?;
+                        ring.disable()?;
                     }
                     bytes.clear();
-                    sampler.drain(&mut bytes);
-                    for record in records(&bytes) {
-                        take(&mut state, record);
-                    }
+                    ring.drain(&mut bytes);
+                    wants_more &= take(&mut state, &bytes);
                 }
                 if is_last {
                     return Ok((state, began.elapsed()));

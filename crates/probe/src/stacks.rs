@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wallfinder_model::profile::Profile;
-use wallfinder_sys::perf::StackSampler;
+use wallfinder_sys::perf::EventRing;
 
-use crate::parse::perf::Record;
-use crate::rings::{Habits, Rings};
-use crate::symbols::{self, RawStack};
+use crate::parse::perf::{Record, records};
+use crate::rings::{Habits, Rings, of_each};
+use crate::symbols::{Maps, RawStack};
 
 /// Samples of a processor in a second: no divisor of what servers do at round intervals.
 pub const PER_SECOND: u32 = 499;
@@ -47,7 +47,10 @@ struct Counted {
 
 /// Stacks that are being sampled.
 #[derive(Debug)]
-pub struct Stacks(Rings<Counted>);
+pub struct Stacks {
+    rings: Rings<Counted>,
+    maps: Maps,
+}
 
 /// What was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,38 +64,38 @@ pub struct Sampled {
 /// Whether stacks of other processes may be sampled here at all.
 pub fn allowed() -> Result<(), NoStacks> {
     let cpu = wallfinder_sys::process::allowed_cpus()[0];
-    StackSampler::open(cpu, PER_SECOND)?;
+    EventRing::open_stacks(cpu, PER_SECOND)?;
     Ok(())
 }
 
 impl Stacks {
     /// Begins to sample.
     pub fn start(setup: Setup) -> Result<Stacks, NoStacks> {
-        let open = |cpu: &u32| StackSampler::open(*cpu, PER_SECOND);
-        let samplers = setup
-            .cpus
-            .iter()
-            .map(open)
-            .collect::<io::Result<Vec<_>>>()?;
+        let open = |cpu| EventRing::open_stacks(cpu, PER_SECOND);
+        let rings = of_each(&setup.cpus, open)?;
+        let maps = Maps::of(&setup.pids);
         let pids: BTreeSet<u32> = setup.pids.into_iter().collect();
-        let take = move |counted: &mut Counted, record| counted.take(record, &pids);
+        let take = move |counted: &mut Counted, bytes: &[u8]| {
+            records(bytes).for_each(|record| counted.take(record, &pids));
+            true
+        };
         let habits = Habits {
             name: "stacks",
             every: DRAIN_EVERY,
             most: Duration::MAX,
         };
-        let rings = Rings::start(samplers, habits, Counted::default(), take)?;
-        Ok(Stacks(rings))
+        let rings = Rings::start(rings, habits, Counted::default(), take)?;
+        Ok(Stacks { rings, maps })
     }
 
     /// Samples no more.
     pub fn end(&self) {
-        self.0.end();
+        self.rings.end();
     }
 
-    /// Ends it, and finds the names. The processes must still be there: their maps are read.
+    /// Ends it, and finds the names.
     pub fn stop(self) -> Result<Sampled, NoStacks> {
-        let (counted, duration) = self.0.join()?;
+        let (counted, duration) = self.rings.join()?;
         let each_ns = 1_000_000_000 / i64::from(PER_SECOND);
         let stacks = counted.stacks.into_iter();
         let stacks: Vec<(RawStack, Vec<i64>)> = stacks
@@ -100,7 +103,7 @@ impl Stacks {
             .collect();
         let measures = [("samples", "count"), ("cpu", "nanoseconds")];
         Ok(Sampled {
-            profile: symbols::profile(&stacks, measures, duration),
+            profile: self.maps.profile(&stacks, measures, duration),
             lost: counted.lost,
         })
     }

@@ -1,12 +1,15 @@
 //! Names for addresses in stacks.
 //!
 //! They come from the symbol tables of what is mapped, so a program that was stripped has none,
-//! and calls that were inlined are part of whom they were inlined into.
+//! and calls that were inlined are part of whom they were inlined into. What is mapped is read
+//! before stacks are taken, for a load generator has ended when its stacks are named.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::time::Duration;
 
 use blazesym::Pid;
+use blazesym::symbolize::cache::{self, Cache};
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
@@ -34,15 +37,41 @@ impl RawStack {
     }
 }
 
-/// Stacks and what was counted on them, with names. The processes must still be there: their maps
-/// are read.
-pub(crate) fn profile<const N: usize>(
+/// What processes have mapped.
+#[derive(Debug)]
+pub(crate) struct Maps(Symbolizer);
+
+impl Maps {
+    /// Reads what is mapped now. A process that is gone has nothing.
+    pub(crate) fn of(pids: &[u32]) -> Maps {
+        let symbolizer = Symbolizer::new();
+        for pid in pids {
+            let process = cache::Process::new(Pid::from(*pid));
+            // Who has nothing mapped, or may not be looked at, has frames without names.
+            let _ = symbolizer.cache(&Cache::from(process));
+        }
+        Maps(symbolizer)
+    }
+
+    /// Stacks and what was counted on them, with names.
+    pub(crate) fn profile<const N: usize>(
+        self,
+        stacks: &[(RawStack, Vec<i64>)],
+        measures: [(&str, &str); N],
+        duration: Duration,
+    ) -> Profile {
+        named(self.0, stacks, measures, duration)
+    }
+}
+
+fn named<const N: usize>(
+    symbolizer: Symbolizer,
     stacks: &[(RawStack, Vec<i64>)],
     measures: [(&str, &str); N],
     duration: Duration,
 ) -> Profile {
     let mut names = Names {
-        symbolizer: Symbolizer::new(),
+        symbolizer,
         functions: Functions::default(),
         by_address: HashMap::new(),
     };
@@ -53,7 +82,9 @@ pub(crate) fn profile<const N: usize>(
     for pid in pids {
         let of_it = raw().filter(|stack| stack.pid == pid);
         let user: Vec<u64> = of_it.flat_map(|stack| stack.user.clone()).collect();
-        let process = Process::new(Pid::from(pid));
+        let mut process = Process::new(Pid::from(pid));
+        // The kernel's own links to what is mapped end with the process; names of files stay.
+        process.map_files = Path::new(&format!("/proc/{pid}/map_files")).exists();
         names.learn(&Source::Process(process), pid, &user);
     }
     let mut samples: Vec<StackSample> = stacks

@@ -6,23 +6,15 @@
 //! this costs a server that switches often much more than sampling does.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 use std::time::Duration;
 
 use wallfinder_model::profile::Profile;
-use wallfinder_sys::perf::StackSampler;
+use wallfinder_sys::perf::EventRing;
 
-use crate::parse::decimal;
-use crate::parse::perf::Record;
-use crate::rings::{Habits, Rings};
+use crate::parse::perf::{Record, records};
+use crate::rings::{Habits, Rings, of_each, tracepoint};
 use crate::stacks::{NoStacks, Setup};
-use crate::symbols::{self, RawStack};
-
-/// The number of the tracepoint, where tracing is mounted.
-const TRACEPOINTS: [&str; 2] = [
-    "/sys/kernel/tracing/events/sched/sched_switch/id",
-    "/sys/kernel/debug/tracing/events/sched/sched_switch/id",
-];
+use crate::symbols::{Maps, RawStack};
 
 /// How often rings are drained.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
@@ -53,7 +45,10 @@ struct Seen {
 
 /// Threads that are being watched.
 #[derive(Debug)]
-pub struct Waits(Rings<Seen>);
+pub struct Waits {
+    rings: Rings<Seen>,
+    maps: Maps,
+}
 
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,32 +62,32 @@ pub struct Waited {
 impl Waits {
     /// Begins to watch, for so long at the most.
     pub fn start(setup: Setup, most: Duration) -> Result<Waits, NoStacks> {
-        let tracepoint = tracepoint()?;
-        let open = |cpu: &u32| StackSampler::open_switches(*cpu, tracepoint);
-        let samplers = setup
-            .cpus
-            .iter()
-            .map(open)
-            .collect::<io::Result<Vec<_>>>()?;
+        let tracepoint = tracepoint("sched/sched_switch")?;
+        let open = |cpu| EventRing::open_switches(cpu, tracepoint);
+        let rings = of_each(&setup.cpus, open)?;
+        let maps = Maps::of(&setup.pids);
         let pids: BTreeSet<u32> = setup.pids.into_iter().collect();
-        let take = move |seen: &mut Seen, record| seen.take(record, &pids);
+        let take = move |seen: &mut Seen, bytes: &[u8]| {
+            records(bytes).for_each(|record| seen.take(record, &pids));
+            true
+        };
         let habits = Habits {
             name: "waits",
             every: DRAIN_EVERY,
             most,
         };
-        let rings = Rings::start(samplers, habits, Seen::default(), take)?;
-        Ok(Waits(rings))
+        let rings = Rings::start(rings, habits, Seen::default(), take)?;
+        Ok(Waits { rings, maps })
     }
 
     /// Watches no more.
     pub fn end(&self) {
-        self.0.end();
+        self.rings.end();
     }
 
-    /// Ends it, and finds the names. The processes must still be there: their maps are read.
+    /// Ends it, and finds the names.
     pub fn stop(self) -> Result<Waited, NoStacks> {
-        let (mut seen, duration) = self.0.join()?;
+        let (mut seen, duration) = self.rings.join()?;
         let waited = waited(&mut seen.switches, seen.stacks.len());
         let stacks: Vec<(RawStack, Vec<i64>)> = seen
             .stacks
@@ -103,25 +98,10 @@ impl Waits {
             .collect();
         let measures = [("contentions", "count"), ("delay", "nanoseconds")];
         Ok(Waited {
-            profile: symbols::profile(&stacks, measures, duration),
+            profile: self.maps.profile(&stacks, measures, duration),
             lost: seen.lost,
         })
     }
-}
-
-fn tracepoint() -> io::Result<u64> {
-    let mut missing = io::Error::other("there is no tracepoint sched:sched_switch");
-    for path in TRACEPOINTS {
-        match std::fs::read(path) {
-            Ok(bytes) => {
-                let number = decimal(bytes.trim_ascii());
-                return number.ok_or_else(|| io::Error::other(format!("{path} has no number")));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => missing = error,
-        }
-    }
-    Err(missing)
 }
 
 impl Seen {

@@ -18,6 +18,7 @@
 
 mod cells;
 pub mod compared;
+mod counted;
 pub mod csv;
 pub mod doubt;
 pub mod figures;

@@ -64,9 +64,8 @@ pub fn run(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         run::result(&mut page, step);
     }
     ending(&mut page, record, step.into_iter());
-    if let Some(profiles) = step.and_then(|step| step.profiles.as_ref()) {
-        page.gap();
-        profile::profiles(&mut page, profiles);
+    if let Some(step) = step {
+        profile::inside(&mut page, step);
     }
     if let Some(step) = step {
         page.gap();
@@ -84,6 +83,7 @@ pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         cells_table::table(&mut page, record);
         page.gap();
         cells_table::best(&mut page, record);
+        cells_table::inside(&mut page, record);
     } else if let Some(step) = record.steps.first() {
         ramp::target(&mut page, record, step);
         page.gap();

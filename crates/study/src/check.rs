@@ -9,7 +9,7 @@ use wallfinder_model::{Effort, Nanos, Rate};
 use crate::claims::Claim;
 use crate::error::StudyError;
 use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
-use crate::study::{Concurrency, Driver, Group, Ramp, Speaks, Study, SubjectSpec};
+use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study, SubjectSpec};
 use crate::{Size, claims};
 
 /// Most connections of a step.
@@ -341,6 +341,7 @@ impl Place<'_> {
             rounds,
             samples: raw.samples,
             profiles: raw.profiles,
+            kernel: self.kernel(raw)?,
             squeeze: self.squeeze(raw)?,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
@@ -351,6 +352,26 @@ impl Place<'_> {
             },
             calibrate: raw.calibrate,
         })
+    }
+
+    fn kernel(&self, raw: &RunFile) -> Result<KernelLooks, StudyError> {
+        let mut looks = KernelLooks::default();
+        for word in &raw.kernel {
+            let look = match word.get_ref().as_str() {
+                "stacks" => &mut looks.stacks,
+                "waits" => &mut looks.waits,
+                "calls" => &mut looks.calls,
+                "counters" => &mut looks.counters,
+                other => {
+                    let message = format!(
+                        "the kernel tells of stacks, waits, calls and counters, not of {other}"
+                    );
+                    return Err(self.error(word.span(), message));
+                }
+            };
+            *look = true;
+        }
+        Ok(looks)
     }
 
     fn concurrency(

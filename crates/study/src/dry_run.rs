@@ -220,7 +220,7 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         disturbed: None,
         fields: FIELDS
             .iter()
-            .map(|(path, kind, _)| (*path, value(path, *kind)))
+            .map(|(path, kind, _)| ((*path).to_owned(), value(path, *kind)))
             .collect(),
         value: OnceLock::new(),
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use cel::Value;
 use cel::objects::{Key, Map};
 use wallfinder_judge::{cost, identity, little};
+use wallfinder_model::counters::CallKind;
 use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::record::Step;
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
@@ -30,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) throughput: f64,
     /// What others did to it, where that was much.
     pub(crate) disturbed: Option<String>,
-    pub(crate) fields: BTreeMap<&'static str, Field>,
+    pub(crate) fields: BTreeMap<String, Field>,
     /// What CEL sees, made once.
     pub(crate) value: OnceLock<Value>,
 }
@@ -59,13 +60,20 @@ impl Entry {
             fields.text("bound_by", verdict.wall.label());
             fields.number("confidence", Some(verdict.confidence));
             let server = verdict.wall != Wall::Inconclusive && verdict.wall.is_server();
-            fields.list.insert("server_bound", Field::Truth(server));
+            let server_bound = ("server_bound".to_owned(), Field::Truth(server));
+            fields.list.extend([server_bound]);
         }
         if let Some(verdict) = &step.verdict {
             squeezed(&mut fields, verdict);
         }
         if let Some(profiles) = &step.profiles {
             profiled(&mut fields, profiles);
+            processors(&mut fields, "profile", profiles);
+            counted(&mut fields, "server", profiles);
+        }
+        if let Some(profiles) = &step.client_profiles {
+            processors(&mut fields, "client_profile", profiles);
+            counted(&mut fields, "client", profiles);
         }
         costs(&mut fields, step);
         if let Some(ceiling) = &step.ceiling {
@@ -140,23 +148,57 @@ fn squeezed(fields: &mut Fields, verdict: &Verdict) {
     }
 }
 
-/// What profilers saw: rates of what is not idle, and the largest places.
-fn profiled(fields: &mut Fields, profiles: &Profiles) {
-    let each = |value: i64| value as f64 / profiles.answered;
-    if let Some(cpu) = profiles.of_cpu() {
-        fields.number("profile.cpu_us", Some(each(cpu.busy()) / 1e3));
-        for (category, name) in [
-            ("writing to sockets", "profile.writing_share"),
-            ("scheduler", "profile.scheduler_share"),
-            ("locking", "profile.locking_share"),
-            ("collection", "profile.collection_share"),
-            ("allocation", "profile.allocation_share"),
-            ("protocol", "profile.protocol_share"),
-        ] {
-            let part = cpu.share_of_busy(cpu.category(category));
-            fields.number(name, Some(part));
+/// What a side's processors do, by its profile: time for each good answer, and shares of it.
+fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
+    let Some(cpu) = profiles.of_cpu() else {
+        return;
+    };
+    let each = cpu.busy() as f64 / profiles.answered;
+    fields.number(&format!("{side}.cpu_us"), Some(each / 1e3));
+    for (category, name) in [
+        ("writing to sockets", "writing"),
+        ("reading from sockets", "reading"),
+        ("scheduler", "scheduler"),
+        ("locking", "locking"),
+        ("futex", "futex"),
+        ("collection", "collection"),
+        ("allocation", "allocation"),
+        ("copying", "copying"),
+        ("channels", "channels"),
+        ("encoding", "encoding"),
+        ("protocol", "protocol"),
+    ] {
+        let part = cpu.share_of_busy(cpu.category(category));
+        fields.number(&format!("{side}.{name}_share"), Some(part));
+    }
+    let kernel = cpu.origins.iter().find(|part| part.name == "kernel");
+    let part = kernel.map_or(0.0, |part| cpu.share_of_busy(part.value));
+    fields.number(&format!("{side}.kernel_share"), Some(part));
+    fields.number(&format!("{side}.named_share"), Some(cpu.named_share));
+}
+
+/// System calls of a side, and what processors counted of it, for each good answer.
+fn counted(fields: &mut Fields, side: &str, profiles: &Profiles) {
+    if let Some(calls) = &profiles.calls {
+        fields.number(
+            &format!("{side}.calls_per_request"),
+            calls.each(calls.count()),
+        );
+        for kind in CallKind::ALL {
+            let each = calls.each(calls.of_kind(kind));
+            fields.number(&format!("{side}.{}_per_request", kind.label()), each);
         }
     }
+    for event in &profiles.counts {
+        let each = event.value.map(|value| value as f64 / profiles.answered);
+        let name = event.name.replace('-', "_");
+        fields.number(&format!("{side}.{name}_per_request"), each);
+    }
+}
+
+/// What profilers saw of the server: rates of what is not idle, and the largest places.
+fn profiled(fields: &mut Fields, profiles: &Profiles) {
+    let each = |value: i64| value as f64 / profiles.answered;
     if let Some(beside) = &profiles.reconciliation {
         fields.number("profile.cores", Some(beside.profile_cores));
         fields.number("profile.off_share", Some(beside.off_profile_share));
@@ -239,18 +281,19 @@ fn key(name: &str) -> Key {
 /// Fields under collection. What is not a finite number is left out.
 #[derive(Default)]
 struct Fields {
-    list: BTreeMap<&'static str, Field>,
+    list: BTreeMap<String, Field>,
 }
 
 impl Fields {
-    fn number(&mut self, path: &'static str, value: Option<f64>) {
+    fn number(&mut self, path: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            self.list.insert(path, Field::Number(value));
+            self.list.insert(path.to_owned(), Field::Number(value));
         }
     }
 
-    fn text(&mut self, path: &'static str, text: &str) {
-        self.list.insert(path, Field::Text(text.to_owned()));
+    fn text(&mut self, path: &str, text: &str) {
+        self.list
+            .insert(path.to_owned(), Field::Text(text.to_owned()));
     }
 }
 
@@ -319,48 +362,13 @@ fn costs(fields: &mut Fields, step: &Step) {
         us(cost.client_cpu_ns.or(cost.lanes_cpu_ns)),
     );
     fields.number("server.cpu_per_request_us", us(cost.server_cpu_ns));
-    let cores = &step.telemetry.cores;
-    if let Some(client) = &step.telemetry.client {
-        side(
-            fields,
-            client,
-            cores,
-            step,
-            [
-                "client.cores",
-                "client.utilisation",
-                "client.threads",
-                "client.processes",
-                "client.usr",
-                "client.sys",
-                "client.softirq",
-                "client.idle",
-                "client.faults_per_request",
-                "client.switches_per_request",
-                "client.cpus",
-            ],
-        );
-    }
-    if let Some(server) = &step.telemetry.server {
-        side(
-            fields,
-            server,
-            cores,
-            step,
-            [
-                "server.cores",
-                "server.utilisation",
-                "server.threads",
-                "server.processes",
-                "server.usr",
-                "server.sys",
-                "server.softirq",
-                "server.idle",
-                "server.faults_per_request",
-                "server.switches_per_request",
-                "server.cpus",
-            ],
-        );
+    for (name, family) in [
+        ("client", &step.telemetry.client),
+        ("server", &step.telemetry.server),
+    ] {
+        if let Some(family) = family {
+            side(fields, name, family, step);
+        }
     }
     if let Some(link) = &step.telemetry.link {
         fields.number("link.downlink_share", link.downlink_share);
@@ -373,19 +381,16 @@ fn costs(fields: &mut Fields, step: &Step) {
 }
 
 /// One side: what its processes used, and how its processors spent their time.
-fn side(
-    fields: &mut Fields,
-    family: &FamilySummary,
-    cores: &[CoreSample],
-    step: &Step,
-    names: [&'static str; 11],
-) {
+fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
+    let mut number = |of: &str, value| fields.number(&format!("{name}.{of}"), value);
     let used = family.cpu_ns as f64 / step.telemetry.window_ns as f64;
-    fields.number(names[0], Some(used));
-    fields.number(names[1], Some(family.utilisation));
-    fields.number(names[2], Some(f64::from(family.threads)));
-    fields.number(names[3], Some(f64::from(family.processes)));
-    let own: Vec<&CoreSample> = cores
+    number("cores", Some(used));
+    number("utilisation", Some(family.utilisation));
+    number("threads", Some(f64::from(family.threads)));
+    number("processes", Some(f64::from(family.processes)));
+    let own: Vec<&CoreSample> = step
+        .telemetry
+        .cores
         .iter()
         .filter(|core| family.cpus_allowed.contains(&core.cpu))
         .collect();
@@ -393,13 +398,21 @@ fn side(
         let sum: f64 = own.iter().map(|core| f64::from(of(core))).sum();
         (!own.is_empty()).then(|| sum / own.len() as f64)
     };
-    fields.number(names[4], mean(|core| core.usr));
-    fields.number(names[5], mean(|core| core.sys));
-    fields.number(names[6], mean(|core| core.softirq));
-    fields.number(names[7], mean(|core| core.idle));
+    number("usr", mean(|core| core.usr));
+    number("sys", mean(|core| core.sys));
+    number("softirq", mean(|core| core.softirq));
+    number("idle", mean(|core| core.idle));
     let each = |count: u64| quotient(Some(count as f64), Some(step.counts.answered as f64));
-    fields.number(names[8], each(family.faults_minor + family.faults_major));
+    number(
+        "faults_per_request",
+        each(family.faults_minor + family.faults_major),
+    );
     let switches = family.switches_voluntary + family.switches_involuntary;
-    fields.number(names[9], each(switches));
-    fields.number(names[10], Some(family.cpus_allowed.len() as f64));
+    number("switches_per_request", each(switches));
+    number("cpus", Some(family.cpus_allowed.len() as f64));
+    let user = quotient(Some(family.cpu_user_ns as f64), Some(family.cpu_ns as f64));
+    number("user_share", user);
+    let waited_us = family.run_wait_cores * step.telemetry.window_ns as f64 / 1e3;
+    let answered = Some(step.counts.answered as f64);
+    number("run_wait_us", quotient(Some(waited_us), answered));
 }

@@ -4,7 +4,7 @@ use wallfinder_model::record::Cell;
 use wallfinder_model::{Arrival, Effort, Load, Nanos, Rate, Stop};
 
 use crate::Size;
-use crate::study::{Concurrency, Driver, Group, Ramp, Speaks, Study};
+use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
 
 /// Time beside warm-up and window that a step takes: connecting, draining, starting a
 /// foreign driver.
@@ -56,6 +56,8 @@ pub struct StudyStep {
     pub samples: bool,
     /// Whether the server's profiles are to be captured.
     pub profiles: bool,
+    /// What the kernel is to tell of both sides.
+    pub kernel: KernelLooks,
     /// How much effort squeezes may take, where there are to be some.
     pub squeeze: Option<Effort>,
 }
@@ -128,6 +130,7 @@ impl Study {
                             calibrate: run.calibrate && driver.is_engine(),
                             samples: run.samples && driver.is_engine(),
                             profiles: run.profiles && driver.is_engine(),
+                            kernel: run.kernel,
                             squeeze: run.squeeze.filter(|_| driver.is_engine()),
                         });
                     }

@@ -199,6 +199,11 @@ pub(crate) struct RunFile {
     /// The subject must offer them (`--pprof 0`).
     #[serde(default)]
     pub(crate) profiles: bool,
+    /// What the kernel is to tell of both sides within the window: `stacks` that it samples, `waits` of
+    /// threads, system `calls` by name, `counters` of processors. Takes root.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) kernel: Vec<Spanned<String>>,
     /// Squeezes every resource in reach at each of the engine's steps, with so much effort:
     /// `quick`, `normal`, `thorough`. The verdict is then theirs.
     #[serde(default)]

@@ -42,7 +42,7 @@ pub use error::StudyError;
 pub use expand::StudyStep;
 pub use file::schema;
 pub use run::{Ran, run};
-pub use study::{Driver, Speaks, Study, SubjectSpec};
+pub use study::{Driver, KernelLooks, Speaks, Study, SubjectSpec};
 
 use std::fmt;
 use std::str::FromStr;

@@ -137,6 +137,19 @@ pub(crate) struct Concurrency {
     pub(crate) in_flight_per_connection: u32,
 }
 
+/// What the kernel is to tell of both sides of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelLooks {
+    /// Stacks that it samples.
+    pub stacks: bool,
+    /// Where threads wait.
+    pub waits: bool,
+    /// System calls by name.
+    pub calls: bool,
+    /// Events that processors count.
+    pub counters: bool,
+}
+
 /// A ramp for each of its drivers.
 #[derive(Debug)]
 pub(crate) struct Ramp {
@@ -151,6 +164,7 @@ pub(crate) struct Ramp {
     pub(crate) rounds: u32,
     pub(crate) samples: bool,
     pub(crate) profiles: bool,
+    pub(crate) kernel: KernelLooks,
     pub(crate) squeeze: Option<Effort>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,

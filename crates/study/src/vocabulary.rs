@@ -180,6 +180,41 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of reading and writing the protocol",
     ),
     (
+        "profile.reading_share",
+        Kind::Number,
+        "share that reads from sockets",
+    ),
+    (
+        "profile.futex_share",
+        Kind::Number,
+        "share of futexes, in the runtime and in the kernel",
+    ),
+    (
+        "profile.copying_share",
+        Kind::Number,
+        "share of copying memory",
+    ),
+    (
+        "profile.channels_share",
+        Kind::Number,
+        "share of sending and receiving on channels",
+    ),
+    (
+        "profile.encoding_share",
+        Kind::Number,
+        "share of encoding and decoding messages",
+    ),
+    (
+        "profile.kernel_share",
+        Kind::Number,
+        "share whose leaf is the kernel's",
+    ),
+    (
+        "profile.named_share",
+        Kind::Number,
+        "share of all whose leaf has a name",
+    ),
+    (
         "profile.waiting",
         Kind::Number,
         "goroutines that wait at any moment: blocked seconds per second, idle waits left out",
@@ -241,6 +276,76 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("profile.heap_mb", Kind::Number, "megabytes alive"),
     (
+        "client_profile.cpu_us",
+        Kind::Number,
+        "CPU in the client's profile per good answer",
+    ),
+    (
+        "client_profile.writing_share",
+        Kind::Number,
+        "share of the profile's CPU that writes to sockets",
+    ),
+    (
+        "client_profile.reading_share",
+        Kind::Number,
+        "share that reads from sockets",
+    ),
+    (
+        "client_profile.scheduler_share",
+        Kind::Number,
+        "share of the runtime's scheduler",
+    ),
+    (
+        "client_profile.locking_share",
+        Kind::Number,
+        "share of taking and giving back mutexes",
+    ),
+    (
+        "client_profile.futex_share",
+        Kind::Number,
+        "share of futexes, in the runtime and in the kernel",
+    ),
+    (
+        "client_profile.collection_share",
+        Kind::Number,
+        "share of the garbage collector",
+    ),
+    (
+        "client_profile.allocation_share",
+        Kind::Number,
+        "share of allocating",
+    ),
+    (
+        "client_profile.copying_share",
+        Kind::Number,
+        "share of copying memory",
+    ),
+    (
+        "client_profile.channels_share",
+        Kind::Number,
+        "share of sending and receiving on channels",
+    ),
+    (
+        "client_profile.encoding_share",
+        Kind::Number,
+        "share of encoding and decoding messages",
+    ),
+    (
+        "client_profile.protocol_share",
+        Kind::Number,
+        "share of reading and writing the protocol",
+    ),
+    (
+        "client_profile.kernel_share",
+        Kind::Number,
+        "share whose leaf is the kernel's",
+    ),
+    (
+        "client_profile.named_share",
+        Kind::Number,
+        "share of all whose leaf has a name",
+    ),
+    (
         "server_bound",
         Kind::Truth,
         "the wall stands on the server's side",
@@ -286,6 +391,73 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ("client.processes", Kind::Number, "processes"),
     ("client.cpus", Kind::Number, "processors that it may run on"),
     (
+        "client.user_share",
+        Kind::Number,
+        "share of the driver's CPU time that is in user code",
+    ),
+    (
+        "client.run_wait_us",
+        Kind::Number,
+        "time that the driver's threads could run and did not, per good answer",
+    ),
+    (
+        "client.calls_per_request",
+        Kind::Number,
+        "system calls of the driver per good answer, where they were watched",
+    ),
+    ("client.futex_per_request", Kind::Number, "of them futex"),
+    (
+        "client.reads_per_request",
+        Kind::Number,
+        "of them those that read: read, readv, recvfrom, recvmsg",
+    ),
+    (
+        "client.writes_per_request",
+        Kind::Number,
+        "of them those that write: write, writev, sendto, sendmsg, sendfile",
+    ),
+    ("client.epoll_per_request", Kind::Number, "of them epoll's"),
+    (
+        "client.sleeps_per_request",
+        Kind::Number,
+        "of them nanosleep and clock_nanosleep",
+    ),
+    (
+        "client.yields_per_request",
+        Kind::Number,
+        "of them sched_yield",
+    ),
+    (
+        "client.cycles_per_request",
+        Kind::Number,
+        "cycles per good answer, where the machine counts them",
+    ),
+    (
+        "client.instructions_per_request",
+        Kind::Number,
+        "instructions per good answer",
+    ),
+    (
+        "client.cache_references_per_request",
+        Kind::Number,
+        "looks into the last cache per good answer",
+    ),
+    (
+        "client.cache_misses_per_request",
+        Kind::Number,
+        "of them, those that found nothing",
+    ),
+    (
+        "client.branch_misses_per_request",
+        Kind::Number,
+        "branches taken the wrong way per good answer",
+    ),
+    (
+        "client.migrations_per_request",
+        Kind::Number,
+        "times that a thread got onto another processor, per good answer",
+    ),
+    (
         "server.cpu_per_request_us",
         Kind::Number,
         "CPU time of the server's processes per good answer",
@@ -325,6 +497,73 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ("server.threads", Kind::Number, "threads"),
     ("server.processes", Kind::Number, "processes"),
     ("server.cpus", Kind::Number, "processors that it may run on"),
+    (
+        "server.user_share",
+        Kind::Number,
+        "share of the server's CPU time that is in user code",
+    ),
+    (
+        "server.run_wait_us",
+        Kind::Number,
+        "time that the server's threads could run and did not, per good answer",
+    ),
+    (
+        "server.calls_per_request",
+        Kind::Number,
+        "system calls of the server per good answer, where they were watched",
+    ),
+    ("server.futex_per_request", Kind::Number, "of them futex"),
+    (
+        "server.reads_per_request",
+        Kind::Number,
+        "of them those that read: read, readv, recvfrom, recvmsg",
+    ),
+    (
+        "server.writes_per_request",
+        Kind::Number,
+        "of them those that write: write, writev, sendto, sendmsg, sendfile",
+    ),
+    ("server.epoll_per_request", Kind::Number, "of them epoll's"),
+    (
+        "server.sleeps_per_request",
+        Kind::Number,
+        "of them nanosleep and clock_nanosleep",
+    ),
+    (
+        "server.yields_per_request",
+        Kind::Number,
+        "of them sched_yield",
+    ),
+    (
+        "server.cycles_per_request",
+        Kind::Number,
+        "cycles per good answer, where the machine counts them",
+    ),
+    (
+        "server.instructions_per_request",
+        Kind::Number,
+        "instructions per good answer",
+    ),
+    (
+        "server.cache_references_per_request",
+        Kind::Number,
+        "looks into the last cache per good answer",
+    ),
+    (
+        "server.cache_misses_per_request",
+        Kind::Number,
+        "of them, those that found nothing",
+    ),
+    (
+        "server.branch_misses_per_request",
+        Kind::Number,
+        "branches taken the wrong way per good answer",
+    ),
+    (
+        "server.migrations_per_request",
+        Kind::Number,
+        "times that a thread got onto another processor, per good answer",
+    ),
     (
         "link.downlink_share",
         Kind::Number,

@@ -148,7 +148,7 @@ fn can_look_inside(flags: &FindFlags, stand: &Stand) -> Result<bool, Failed> {
         return Ok(false);
     }
     match profile::order(&flags.pprof, &stand.server) {
-        Ok(order) if order.stacks => Ok(stacks::allowed().is_ok()),
+        Ok(order) if order.server.stacks => Ok(stacks::allowed().is_ok()),
         Ok(_) => Ok(true),
         Err(_) if flags.pprof.is_empty() => Ok(false),
         Err(failed) => Err(failed),

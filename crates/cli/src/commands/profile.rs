@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use wallfinder_conduct::ProfileOrder;
+use wallfinder_conduct::{Looks, ProfileOrder};
 use wallfinder_judge::profile::{self as judged, RULES_DEFAULT, Rules};
 use wallfinder_model::Nanos;
 use wallfinder_model::profile::{Profile, ProfileKind, Reading};
@@ -30,11 +30,6 @@ const MARGIN: Nanos = Nanos::from_millis(300);
 /// `wallfinder profile URL`.
 pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
     let rules = rules(flags.rules.as_deref())?;
-    if flags.target.driver.is_some() {
-        return Err(Failed::usage(
-            "profile captures under the load of our own engine; --driver makes its own",
-        ));
-    }
     if flags.target.duration.0 < 1_000_000_000 {
         return Err(Failed::usage(
             "-d is below a second, and windows of profiles are whole seconds",
@@ -51,17 +46,33 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
         true => ProfileKind::OF_GO.to_vec(),
         false => flags.kinds.iter().map(|kind| (*kind).into()).collect(),
     };
-    let (named, trace, stacks) = (flags.pprof, flags.trace, flags.stacks);
+    let (named, trace) = (flags.pprof, flags.trace);
+    let (stacks, calls, client) = (flags.stacks, flags.calls, flags.client);
     let asked = move |server: &Server| {
         let order = order(&named, server)?;
-        if stacks || order.stacks {
+        let of_server = Looks {
+            stacks: stacks || order.server.stacks,
+            calls,
+            counters: server.family.is_some(),
+            ..order.server
+        };
+        // A driver offers no profiles of its own runtime.
+        let of_client = Looks {
+            stacks: true,
+            waits: true,
+            calls,
+            counters: true,
+        };
+        let of_client = if client { of_client } else { Looks::default() };
+        if of_server.takes_root() || of_client.takes_root() {
             stacks::allowed().map_err(Failed::run)?;
         }
         Ok(ProfileOrder {
             kinds,
             trace,
             rules,
-            stacks: stacks || order.stacks,
+            server: of_server,
+            client: of_client,
             ..order
         })
     };
@@ -87,8 +98,12 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
         ));
     }
     Ok(ProfileOrder {
-        stacks: addresses.is_empty(),
-        waits: addresses.is_empty(),
+        server: Looks {
+            stacks: addresses.is_empty(),
+            waits: addresses.is_empty(),
+            ..Looks::default()
+        },
+        client: Looks::default(),
         addresses,
         folder: PathBuf::new(),
         kinds: ProfileKind::OF_GO.to_vec(),

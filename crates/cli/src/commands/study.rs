@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use wallfinder_conduct::{Producer, ProfileOrder, StepOrder, driver_command, sight};
+use wallfinder_conduct::{Looks, Producer, ProfileOrder, StepOrder, driver_command, sight};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_judge::profile::Rules;
 use wallfinder_model::plan::StepPlan;
@@ -395,29 +395,43 @@ impl Bench {
             server_not_seen,
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
             samples: step.samples.then(|| self.session.samples_of(index)),
-            profiles: match step.profiles {
-                true => Some(self.profiles(address)?),
-                false => None,
-            },
+            profiles: self.profiles(step, address)?,
         })
     }
 
-    /// Every kind, from wherever the subject says that it offers them.
-    fn profiles(&self, address: SocketAddr) -> Result<ProfileOrder, String> {
-        let subject = self.subject.as_ref().map(|running| &running.subject);
-        let addresses = addresses(&[], subject, address).map_err(|failed| failed.message)?;
-        if addresses.is_empty() {
-            return Err("the subject offers no profiles: --pprof 0 in its command".to_owned());
+    /// Every kind, from wherever the subject says that it offers them, and what the kernel is to
+    /// tell of both sides.
+    fn profiles(
+        &self,
+        step: &StudyStep,
+        address: SocketAddr,
+    ) -> Result<Option<ProfileOrder>, String> {
+        let looks = Looks {
+            stacks: step.kernel.stacks,
+            waits: step.kernel.waits,
+            calls: step.kernel.calls,
+            counters: step.kernel.counters,
+        };
+        if !step.profiles && !looks.any() {
+            return Ok(None);
         }
-        Ok(ProfileOrder {
-            addresses,
+        let mut offered = Vec::new();
+        if step.profiles {
+            let subject = self.subject.as_ref().map(|running| &running.subject);
+            offered = addresses(&[], subject, address).map_err(|failed| failed.message)?;
+            if offered.is_empty() {
+                return Err("the subject offers no profiles: --pprof 0 in its command".to_owned());
+            }
+        }
+        Ok(Some(ProfileOrder {
+            addresses: offered,
             folder: self.session.folder().to_owned(),
             kinds: ProfileKind::OF_GO.to_vec(),
-            stacks: false,
-            waits: false,
             trace: false,
+            server: looks,
+            client: looks,
             rules: Rules::default(),
-        })
+        }))
     }
 
     /// Squeezes whatever is in reach at the step that ran last.

@@ -1,5 +1,5 @@
-//! Records of a perf event's ring (`linux/perf_event.h`), of events that sample instruction
-//! pointer, ids, time and call chain.
+//! Records of a perf event's ring (`linux/perf_event.h`): of events that sample instruction pointer,
+//! ids, time and call chain, and of tracepoints that say what they saw.
 
 /// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE` and `PERF_RECORD_SWITCH_CPU_WIDE`.
 const LOST: u32 = 2;
@@ -52,30 +52,80 @@ pub struct Sample {
     pub user: Vec<u64>,
 }
 
-/// The records of drained bytes; records of other kinds are passed over, and what is cut short
-/// ends them.
+/// What a tracepoint said, as far as `raw_syscalls` goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Point {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// When, by the kernel's clock, in nanoseconds.
+    pub time_ns: u64,
+    /// The tracepoint's number.
+    pub tracepoint: u16,
+    /// The first field after those that all tracepoints have: a system call's number.
+    pub number: i64,
+    /// The second: its first argument, or what it gave back.
+    pub value: i64,
+}
+
+/// What a ring of a tracepoint tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pointed {
+    /// It was passed.
+    Point(Point),
+    /// So many records were lost, for the ring was full.
+    Lost(u64),
+}
+
+/// The records of drained bytes of rings of stacks.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
+    bodies(bytes).filter_map(|(kind, misc, body)| match kind {
+        SAMPLE => sample(body).map(Record::Sample),
+        LOST => number(body, 8).map(Record::Lost),
+        SWITCH => switch(body, misc),
+        _ => None,
+    })
+}
+
+/// The records of drained bytes of rings of tracepoints.
+pub fn points(bytes: &[u8]) -> impl Iterator<Item = Pointed> + '_ {
+    bodies(bytes).filter_map(|(kind, _, body)| match kind {
+        SAMPLE => point(body).map(Pointed::Point),
+        LOST => number(body, 8).map(Pointed::Lost),
+        _ => None,
+    })
+}
+
+/// Kind, flags and body of each record; what is cut short ends them.
+fn bodies(bytes: &[u8]) -> impl Iterator<Item = (u32, u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
-        loop {
-            let (header, _) = rest.split_first_chunk::<8>()?;
-            let kind = u32::from_le_bytes(*header.first_chunk()?);
-            let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
-            if size < header.len() || size > rest.len() {
-                return None;
-            }
-            let body = &rest[header.len()..size];
-            rest = &rest[size..];
-            let record = match kind {
-                SAMPLE => sample(body).map(Record::Sample),
-                LOST => number(body, 8).map(Record::Lost),
-                SWITCH => switch(body, u16::from_le_bytes([header[4], header[5]])),
-                _ => None,
-            };
-            if record.is_some() {
-                return record;
-            }
+        let (header, _) = rest.split_first_chunk::<8>()?;
+        let kind = u32::from_le_bytes(*header.first_chunk()?);
+        let misc = u16::from_le_bytes([header[4], header[5]]);
+        let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+        if size < header.len() || size > rest.len() {
+            return None;
         }
+        let body = &rest[header.len()..size];
+        rest = &rest[size..];
+        Some((kind, misc, body))
+    })
+}
+
+/// Ids, time, the length of what the tracepoint says, and that: its number, flags and the thread
+/// in eight bytes, then fields of eight.
+fn point(body: &[u8]) -> Option<Point> {
+    let ids = number(body, 0)?;
+    let says = body.get(20..)?;
+    Some(Point {
+        pid: ids as u32,
+        tid: (ids >> 32) as u32,
+        time_ns: number(body, 8)?,
+        tracepoint: u16::from_le_bytes(*says.first_chunk()?),
+        number: number(says, 8)? as i64,
+        value: number(says, 16)? as i64,
     })
 }
 
@@ -180,6 +230,33 @@ mod tests {
                 Record::Preempted { tid, time_ns }
             ]
         );
+    }
+
+    #[test]
+    fn a_tracepoint_says_who_when_and_two_fields() {
+        let said = [
+            7 | (9 << 32),
+            77,
+            24 | (361 << 32),
+            202 << 32,
+            u64::from(u32::MAX) << 32,
+        ];
+        let mut bytes = record(SAMPLE, &said);
+        // The fields stand four bytes behind a multiple of eight.
+        bytes.extend([0xff; 4]);
+        bytes[6..8].copy_from_slice(&(8 + 44_u16).to_le_bytes());
+        bytes.extend(record(LOST, &[1, 12]));
+        let point = Point {
+            pid: 7,
+            tid: 9,
+            time_ns: 77,
+            tracepoint: 361,
+            number: 202,
+            value: -1,
+        };
+        let read: Vec<Pointed> = points(&bytes).collect();
+        assert_eq!(read, [Pointed::Point(point), Pointed::Lost(12)]);
+        assert_eq!(points(&record(SAMPLE, &said[..4])).count(), 0);
     }
 
     #[test]

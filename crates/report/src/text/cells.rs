@@ -7,6 +7,7 @@ use wallfinder_model::{Record, Step};
 use super::columns::{self, Column};
 use super::verdict;
 use crate::cells::{self, Choice};
+use crate::counted::{self, Side, SideFigure};
 use crate::figures::quantile;
 use crate::look::{Line, Page, Role, cut, wrap};
 use crate::{number, words};
@@ -84,6 +85,51 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
                     has their number";
         note(page, text);
     }
+}
+
+/// What each side cost for each request, and what its processors did, where it was looked into.
+pub(crate) fn inside(page: &mut Page, record: &Record) {
+    let cells: Vec<(&Cell, Vec<&Step>)> = cells::of(record)
+        .into_iter()
+        .filter(|(_, rounds)| rounds.iter().any(|step| step.profiles.is_some()))
+        .collect();
+    if cells.is_empty() {
+        return;
+    }
+    for side in Side::BOTH {
+        for (what, figures) in [
+            ("for each request", counted::figures()),
+            ("what its processors do", counted::shares()),
+        ] {
+            page.gap();
+            let title = format!("{}: {what}", side.label());
+            page.push(Line::new().plain(" ").strong(title));
+            side_table(page, &cells, side, &figures);
+        }
+    }
+}
+
+fn side_table(page: &mut Page, cells: &[(&Cell, Vec<&Step>)], side: Side, figures: &[SideFigure]) {
+    let named = cells.iter().map(|(cell, _)| {
+        let name = format!("{} {} B", cut(&cell.group, NAME), cell.payload);
+        (Role::Plain, name)
+    });
+    let clients = cells.iter().map(|(cell, _)| cell.clients.to_string());
+    let mut table = vec![
+        Column::words("group", 0, named.collect()),
+        Column::numbers("clients", 0, clients.collect()),
+    ];
+    for (nth, figure) in figures.iter().enumerate() {
+        let shown = cells.iter().map(|(_, rounds)| {
+            let middle = cells::middle(rounds, |step| (figure.of)(side, step));
+            maybe(middle, figure.show)
+        });
+        // The last are dropped first.
+        let rank = nth as u8 / 2;
+        table.push(Column::numbers(figure.name, rank, shown.collect()));
+    }
+    let left_out = columns::write(page, table, 1);
+    columns::note(page, left_out);
 }
 
 /// Which rival is best in each cell, and by how much: a table for each driver and measure.

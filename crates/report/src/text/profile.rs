@@ -1,9 +1,12 @@
 //! What profiles say, below a step: who has the time, whose code it is, what waits for what.
 
 use wallfinder_judge::profile::Change;
+use wallfinder_model::Step;
+use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{FunctionPart, Part, ProfileKind, Profiles, Reading};
 
 use super::columns::{self, Column};
+use crate::counted::{self, CallRow};
 use crate::look::{INDENT, Page, Role, cut};
 use crate::number;
 use crate::profiled::{self, short};
@@ -12,19 +15,79 @@ use crate::profiled::{self, short};
 const CATEGORIES_MAX: usize = 12;
 const FUNCTIONS_MAX: usize = 10;
 const SITES_MAX: usize = 5;
+const CALLS_MAX: usize = 12;
 /// Columns for a function's name.
 const NAME_MAX: usize = 50;
 /// Callers of a site that are told.
 const CALLERS_MAX: usize = 6;
 
-/// All of a step's profiles, in the order of their kinds.
-pub(crate) fn profiles(page: &mut Page, profiles: &Profiles) {
+/// All that was seen of both sides from inside, where anything was.
+pub(crate) fn inside(page: &mut Page, step: &Step) {
+    let sides = [
+        ("PROFILES", &step.profiles),
+        ("CLIENT", &step.client_profiles),
+    ];
+    for (title, side) in sides {
+        if let Some(side) = side {
+            page.gap();
+            profiles(page, title, side);
+        }
+    }
+    if step.profiles.is_some() || step.client_profiles.is_some() {
+        page.gap();
+        counted(page, step);
+    }
+}
+
+/// What both sides cost for each request, in everything that is counted.
+fn counted(page: &mut Page, step: &Step) {
+    let rows = counted::each_request(step);
+    if rows.is_empty() {
+        return;
+    }
+    page.entry("COUNTED", Role::Strong, "for each request");
+    for side in [&step.profiles, &step.client_profiles] {
+        if let Some(unavailable) = side.as_ref().map(counted::unavailable)
+            && !unavailable.is_empty()
+        {
+            unavailable
+                .iter()
+                .for_each(|line| page.beside(Role::Dim, line));
+            break;
+        }
+    }
+    let side = |index: usize| rows.iter().map(|row| row.each[index].clone()).collect();
+    let names = rows.iter().map(|row| (Role::Plain, row.what.clone()));
+    let table = vec![
+        Column::words("", 0, names.collect()),
+        Column::numbers("server", 0, side(0)),
+        Column::numbers("client", 0, side(1)),
+    ];
+    columns::write(page, table, INDENT);
+}
+
+fn calls(page: &mut Page, calls: &SystemCalls) {
+    page.entry("calls", Role::Strong, &counted::calls_headline(calls));
+    let rows = counted::calls(calls, CALLS_MAX);
+    let cells = |of: &dyn Fn(&CallRow) -> &String| rows.iter().map(|row| of(row).clone()).collect();
+    let names = rows.iter().map(|row| (Role::Plain, row.name.clone()));
+    let table = vec![
+        Column::words("system call", 0, names.collect()),
+        Column::numbers("each request", 0, cells(&|row| &row.each_request)),
+        Column::numbers("until it returns", 1, cells(&|row| &row.time_each)),
+        Column::numbers("failed", 2, cells(&|row| &row.failed)),
+    ];
+    columns::write(page, table, INDENT);
+}
+
+/// All of a side's profiles, in the order of their kinds.
+fn profiles(page: &mut Page, title: &str, profiles: &Profiles) {
     let processes = match profiles.processes {
         1 => "1 process".to_owned(),
         processes => format!("{processes} processes, merged"),
     };
     page.entry(
-        "PROFILES",
+        title,
         Role::Strong,
         &format!(
             "{} of {processes} under {} requests/s",
@@ -43,6 +106,10 @@ pub(crate) fn profiles(page: &mut Page, profiles: &Profiles) {
             page.gap();
             one(page, profiles, reading);
         }
+    }
+    if let Some(watched) = &profiles.calls {
+        page.gap();
+        calls(page, watched);
     }
 }
 

@@ -519,6 +519,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         }),
         samples: None,
         profiles: None,
+        client_profiles: None,
         caveats: Vec::new(),
         lanes: vec![LaneSummary {
             lane: 0,

@@ -130,6 +130,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         ceiling: None,
         samples: None,
         profiles: None,
+        client_profiles: None,
         caveats: vec![],
         lanes: vec![],
         verdict: None,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::counters::{EventCount, SystemCall, SystemCalls};
 use wallfinder_model::plan::Target;
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Reconciliation, Site};
 use wallfinder_model::record::{
@@ -236,7 +237,8 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             Vec::new()
         },
         samples: None,
-        profiles: step.profiles.then(profiles),
+        profiles: (step.profiles || step.kernel.stacks).then(profiles),
+        client_profiles: step.kernel.stacks.then(profiles),
         caveats: Vec::new(),
         verdict: None,
         experiment: None,
@@ -303,7 +305,27 @@ fn profiles() -> Profiles {
             machine_cores: Some(1.0),
             off_profile_share: 0.02,
         }),
+        calls: Some(SystemCalls {
+            watched_ns: 1_000_000_000,
+            answered: 1000.0,
+            calls: vec![call("read", 2000), call("write", 1000), call("futex", 130)],
+            lost: 0,
+        }),
+        counts: vec![EventCount {
+            name: "migrations".to_owned(),
+            value: Some(10),
+            unavailable: None,
+        }],
         ..Profiles::default()
+    }
+}
+
+fn call(name: &str, count: u64) -> SystemCall {
+    SystemCall {
+        name: name.to_owned(),
+        count,
+        ns: count * 1000,
+        failed: 0,
     }
 }
 

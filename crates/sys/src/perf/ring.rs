@@ -1,27 +1,29 @@
-//! Stacks that the kernel takes on one processor, some times a second (`cpu-clock`) or whenever
-//! a thread gives it up (a tracepoint), and the ring that its records come in
-//! (perf_event_open(2)).
+//! The ring in which the kernel writes of one processor: stacks, some times a second (`cpu-clock`) or
+//! whenever a thread gives it up, and what a tracepoint says.
 //!
 //! Hardware counters are not needed: the clock is the kernel's own timer. Root, or
 //! `kernel.perf_event_paranoid` of 0 or less, is.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// `PERF_TYPE_SOFTWARE`, and of its events `PERF_COUNT_SW_CPU_CLOCK`.
-const TYPE_SOFTWARE: u32 = 1;
+use super::{Attributes, Of, TYPE_SOFTWARE, TYPE_TRACEPOINT, open};
+
+/// Of the software's events, `PERF_COUNT_SW_CPU_CLOCK`.
 const SOFTWARE_CPU_CLOCK: u64 = 0;
-/// `PERF_TYPE_TRACEPOINT`.
-const TYPE_TRACEPOINT: u32 = 2;
-/// What a sample has: instruction pointer, process and thread, time, call chain.
+/// What a sample has: instruction pointer, process and thread, time, call chain, and what a
+/// tracepoint says.
 const SAMPLE_IP: u64 = 1 << 0;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+const SAMPLE_RAW: u64 = 1 << 10;
+/// What of it stacks have.
+const STACKS: u64 = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN;
 /// Bits of the attributes' flags.
 const DISABLED: u64 = 1 << 0;
 const EXCLUDE_HV: u64 = 1 << 6;
@@ -32,8 +34,6 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 /// Requests.
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
-/// The event ends with a program that replaces this one.
-const FLAG_CLOEXEC: libc::c_ulong = 1 << 3;
 
 /// Pages of a ring's data, a power of two: two megabytes take a second of long chains.
 const DATA_PAGES: usize = 512;
@@ -41,35 +41,9 @@ const DATA_PAGES: usize = 512;
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
-/// `struct perf_event_attr`, as far as version 5 goes.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    /// Samples per second, or events per sample.
-    frequency_or_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    bp_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock_id: i32,
-    sample_regs_intr: u64,
-    aux_watermark: u32,
-    sample_max_stack: u16,
-    reserved: u16,
-}
-
-/// Stacks of one processor, as the kernel takes them.
+/// Records of one processor, as the kernel writes them.
 #[derive(Debug)]
-pub struct StackSampler {
+pub struct EventRing {
     event: OwnedFd,
     ring: *mut u8,
     ring_bytes: usize,
@@ -78,22 +52,23 @@ pub struct StackSampler {
 
 // SAFETY: the ring is owned by this value alone; the kernel writes to it from anywhere, which
 // the acquire and release of its head and tail order.
-unsafe impl Send for StackSampler {}
+unsafe impl Send for EventRing {}
 
-impl StackSampler {
+impl EventRing {
     /// Stacks of whatever runs on a processor, some times a second from
-    /// [`StackSampler::enable`] on; idle time is left out.
+    /// [`EventRing::enable`] on; idle time is left out.
     ///
     /// # Errors
     ///
     /// `EACCES` or `EPERM` without the privilege, `ENODEV` for a processor that is not there.
-    pub fn open(cpu: u32, per_second: u32) -> io::Result<StackSampler> {
-        StackSampler::open_with(
+    pub fn open_stacks(cpu: u32, per_second: u32) -> io::Result<EventRing> {
+        EventRing::open_with(
             cpu,
             Attributes {
                 kind: TYPE_SOFTWARE,
                 config: SOFTWARE_CPU_CLOCK,
                 frequency_or_period: u64::from(per_second),
+                sample_type: STACKS,
                 flags: DISABLED | EXCLUDE_HV | EXCLUDE_IDLE | FREQUENCY,
                 ..Attributes::default()
             },
@@ -105,44 +80,42 @@ impl StackSampler {
     ///
     /// # Errors
     ///
-    /// As [`StackSampler::open`].
-    pub fn open_switches(cpu: u32, tracepoint: u64) -> io::Result<StackSampler> {
-        StackSampler::open_with(
+    /// As [`EventRing::open_stacks`].
+    pub fn open_switches(cpu: u32, tracepoint: u64) -> io::Result<EventRing> {
+        EventRing::open_with(
             cpu,
             Attributes {
                 kind: TYPE_TRACEPOINT,
                 config: tracepoint,
                 frequency_or_period: 1,
+                sample_type: STACKS,
                 flags: DISABLED | SAMPLE_ID_ALL | CONTEXT_SWITCH,
                 ..Attributes::default()
             },
         )
     }
 
-    fn open_with(cpu: u32, of: Attributes) -> io::Result<StackSampler> {
-        let attributes = Attributes {
-            size: size_of::<Attributes>() as u32,
-            sample_type: SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
-            ..of
-        };
-        let every_process: libc::pid_t = -1;
-        let no_group: libc::c_int = -1;
-        // SAFETY: the attributes are whole, of the size that they state, and outlive the call.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                ptr::from_ref(&attributes),
-                every_process,
-                cpu as libc::c_int,
-                no_group,
-                FLAG_CLOEXEC,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call has just opened it, and nobody else knows it.
-        let event = unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) };
+    /// What a tracepoint says, each time that anybody on the processor passes it; no stacks.
+    ///
+    /// # Errors
+    ///
+    /// As [`EventRing::open_stacks`].
+    pub fn open_points(cpu: u32, tracepoint: u64) -> io::Result<EventRing> {
+        EventRing::open_with(
+            cpu,
+            Attributes {
+                kind: TYPE_TRACEPOINT,
+                config: tracepoint,
+                frequency_or_period: 1,
+                sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_RAW,
+                flags: DISABLED,
+                ..Attributes::default()
+            },
+        )
+    }
+
+    fn open_with(cpu: u32, attributes: Attributes) -> io::Result<EventRing> {
+        let event = open(attributes, Of::Cpu(cpu))?;
         let page_bytes = rustix::param::page_size();
         let ring_bytes = (1 + DATA_PAGES) * page_bytes;
         // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing of ours.
@@ -156,7 +129,7 @@ impl StackSampler {
                 0,
             )
         }?;
-        Ok(StackSampler {
+        Ok(EventRing {
             event,
             ring: ring.cast(),
             ring_bytes,
@@ -212,7 +185,7 @@ impl StackSampler {
     }
 }
 
-impl Drop for StackSampler {
+impl Drop for EventRing {
     fn drop(&mut self) {
         // SAFETY: it is this value's own mapping, and nothing refers to it any more.
         let _ = unsafe { munmap(self.ring.cast(), self.ring_bytes) };
@@ -228,7 +201,7 @@ mod tests {
     #[test]
     fn a_busy_thread_is_sampled_where_that_is_allowed() {
         let cpu = crate::process::allowed_cpus()[0];
-        let mut sampler = match StackSampler::open(cpu, 999) {
+        let mut sampler = match EventRing::open_stacks(cpu, 999) {
             Ok(sampler) => sampler,
             Err(why) => return eprintln!("skipped: no perf events here: {why}"),
         };
@@ -254,6 +227,6 @@ mod tests {
 
     #[test]
     fn a_processor_that_is_not_there_is_refused() {
-        assert!(StackSampler::open(1_000_000, 99).is_err());
+        assert!(EventRing::open_stacks(1_000_000, 99).is_err());
     }
 }

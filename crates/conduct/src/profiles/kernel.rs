@@ -1,0 +1,223 @@
+//! What the kernel tells of a side's processes: sampled stacks, where threads wait, system calls by
+//! name, and what is counted of them.
+
+use std::time::Duration;
+
+use wallfinder_judge::profile::{self, Rules};
+use wallfinder_model::Step;
+use wallfinder_model::counters::SystemCalls;
+use wallfinder_model::profile::{ProfileKind, Profiles};
+use wallfinder_model::record::Interval;
+use wallfinder_probe::calls::{Called, Calls};
+use wallfinder_probe::counters::Counters;
+use wallfinder_probe::discover::Family;
+use wallfinder_probe::stacks::{Setup, Stacks};
+use wallfinder_probe::waits::Waits;
+use wallfinder_stage::squeeze;
+
+use super::keep::Keep;
+use crate::ConductError;
+
+/// How long waits and calls are watched: every switch, and every call, is a record.
+const WATCH_FOR: Duration = Duration::from_secs(1);
+
+/// A look at what slices of a load cover must find them for this part of it.
+const COVERED_MIN: f64 = 0.9;
+
+/// What the kernel is to tell of a side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Looks {
+    /// Stacks that it samples.
+    pub stacks: bool,
+    /// Where threads wait, in the window's first second.
+    pub waits: bool,
+    /// System calls by name, in the window's first second.
+    pub calls: bool,
+    /// Events that processors count, and migrations.
+    pub counters: bool,
+}
+
+impl Looks {
+    /// Whether anything is asked that the kernel tells root alone.
+    pub fn takes_root(self) -> bool {
+        self.stacks || self.waits || self.calls
+    }
+
+    /// Whether anything is asked.
+    pub fn any(self) -> bool {
+        self != Looks::default()
+    }
+}
+
+/// What is being looked at; or why not.
+#[derive(Debug)]
+pub(super) struct Looking {
+    stacks: Option<Result<Stacks, String>>,
+    waits: Option<Result<Waits, String>>,
+    calls: Option<Result<Calls, String>>,
+    counters: Option<Result<Counters, String>>,
+}
+
+impl Looking {
+    /// Begins. `whose` are the processes in words, for what cannot be had.
+    pub(super) fn start(looks: Looks, family: Option<&Family>, whose: &str) -> Looking {
+        let setup = || setup(family, whose);
+        let said = |why: &dyn ToString| why.to_string();
+        Looking {
+            stacks: looks
+                .stacks
+                .then(|| Stacks::start(setup()?).map_err(|why| said(&why))),
+            waits: looks
+                .waits
+                .then(|| Waits::start(setup()?, WATCH_FOR).map_err(|why| said(&why))),
+            calls: looks
+                .calls
+                .then(|| Calls::start(setup()?, WATCH_FOR).map_err(|why| said(&why))),
+            counters: looks.counters.then(|| Ok(Counters::start(&setup()?.pids))),
+        }
+    }
+
+    /// The window has closed.
+    pub(super) fn close(&mut self) {
+        if let Some(Ok(stacks)) = &self.stacks {
+            stacks.end();
+        }
+        if let Some(Ok(waits)) = &self.waits {
+            waits.end();
+        }
+        if let Some(Ok(calls)) = &self.calls {
+            calls.end();
+        }
+        if let Some(Ok(counters)) = &mut self.counters {
+            counters.end();
+        }
+    }
+
+    /// Finds names, adds up, and puts it where the other profiles are. `zero_ns` is the schedule's
+    /// zero by the monotonic clock.
+    pub(super) fn finish(
+        self,
+        keep: Keep<'_>,
+        rules: &Rules,
+        step: &Step,
+        zero_ns: u64,
+        profiles: &mut Profiles,
+    ) -> Result<(), ConductError> {
+        let stacks = self.stacks.map(|stacks| {
+            let sampled = stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string()));
+            sampled.map(|sampled| (sampled.profile, sampled.lost))
+        });
+        let waits = self.waits.map(|waits| {
+            let waited = waits.and_then(|waits| waits.stop().map_err(|why| why.to_string()));
+            waited.map(|waited| (waited.profile, waited.lost))
+        });
+        let lost = |what: &str, records: &str, lost: u64| {
+            (lost > 0).then(|| format!("{what}: {lost} {records} were lost"))
+        };
+        for (kind, records, taken) in [
+            (ProfileKind::Stacks, "samples", stacks),
+            (ProfileKind::Waits, "switches", waits),
+        ] {
+            match taken {
+                Some(Ok((profile, missed))) => {
+                    profiles.files.push(keep.folded(kind, &profile)?);
+                    let reading = profile::read(kind, &profile, rules);
+                    profiles.readings.push(reading);
+                    profiles.missing.extend(lost(kind.label(), records, missed));
+                }
+                Some(Err(why)) => profiles.missing.push(why),
+                None => {}
+            }
+        }
+        let calls = self
+            .calls
+            .map(|calls| calls.and_then(|calls| calls.stop().map_err(|why| why.to_string())));
+        match calls {
+            Some(Ok(called)) => {
+                profiles
+                    .missing
+                    .extend(lost("calls", "records", called.lost));
+                profiles.calls = Some(of_requests(called, step, zero_ns));
+            }
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
+        }
+        match self.counters {
+            Some(Ok(counters)) => profiles.counts = counters.stop(),
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whose stacks the kernel is to take.
+fn setup(family: Option<&Family>, whose: &str) -> Result<Setup, String> {
+    let pids = family.map_or(&[][..], |family| &family.pids);
+    if pids.is_empty() {
+        return Err(format!(
+            "the {whose}'s processes are not seen, so their stacks are not"
+        ));
+    }
+    Ok(Setup {
+        cpus: squeeze::cpus_of(pids),
+        pids: pids.to_vec(),
+    })
+}
+
+/// Calls with the requests that were answered meanwhile.
+fn of_requests(called: Called, step: &Step, zero_ns: u64) -> SystemCalls {
+    let from_ns = called.from_ns.saturating_sub(zero_ns);
+    let to_ns = from_ns + called.watched_ns;
+    SystemCalls {
+        watched_ns: called.watched_ns,
+        answered: answered_between(&step.intervals, step.throughput, from_ns, to_ns),
+        calls: called.calls,
+        lost: called.lost,
+    }
+}
+
+/// Requests answered between two instants of the schedule: those of the slices that lie there, for
+/// watching slows a server; or by the step's throughput where there are no slices.
+fn answered_between(slices: &[Interval], throughput: f64, from_ns: u64, to_ns: u64) -> f64 {
+    let mut covered_ns = 0;
+    let mut answered = 0.0;
+    for slice in slices {
+        let begins_ns = slice.at_ns.saturating_sub(slice.span_ns);
+        let within_ns = slice
+            .at_ns
+            .min(to_ns)
+            .saturating_sub(begins_ns.max(from_ns));
+        if within_ns > 0 {
+            covered_ns += within_ns;
+            answered += slice.answered as f64 * within_ns as f64 / slice.span_ns as f64;
+        }
+    }
+    let whole_ns = to_ns.saturating_sub(from_ns) as f64;
+    match covered_ns as f64 >= COVERED_MIN * whole_ns {
+        true => answered * whole_ns / covered_ns.max(1) as f64,
+        false => throughput * whole_ns / 1e9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_those_of_the_slices_that_were_watched() {
+        let slice = |at_ns, answered| Interval {
+            at_ns,
+            span_ns: 100,
+            answered,
+            ..Interval::default()
+        };
+        let slices = [slice(100, 10), slice(200, 20), slice(300, 40)];
+        let between = |from_ns, to_ns| answered_between(&slices, 5e9, from_ns, to_ns);
+        assert_eq!(between(50, 250), 5.0 + 20.0 + 20.0);
+        assert_eq!(between(100, 200), 20.0);
+        // Half of it is not covered: by throughput.
+        assert_eq!(between(200, 400), 1_000.0);
+        assert_eq!(between(200, 200), 0.0);
+    }
+}
