@@ -195,7 +195,8 @@ fn a_step_that_was_wholly_measured_has_every_documented_field() {
     let start = SMALL.find("[[claim]]").unwrap();
     let text = format!("{}{claims}", &SMALL[..start]).replace(
         "window = \"1s\"",
-        "window = \"1s\"\ncalibrate = true\npayload = [64]\nprofiles = true\nsqueeze = \"quick\"",
+        "window = \"1s\"\ncalibrate = true\npayload = [64]\nprofiles = true\n\
+         kernel = [\"stacks\", \"calls\", \"counters\"]\nsqueeze = \"quick\"",
     );
     let study = Study::parse("my.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     for claim in judge(&study, server(500.0)) {

@@ -311,12 +311,26 @@ fn profiles() -> Profiles {
             calls: vec![call("read", 2000), call("write", 1000), call("futex", 130)],
             lost: 0,
         }),
-        counts: vec![EventCount {
-            name: "migrations".to_owned(),
-            value: Some(10),
-            unavailable: None,
-        }],
+        counts: EVENTS.map(event).to_vec(),
         ..Profiles::default()
+    }
+}
+
+/// What a processor that counts counts.
+const EVENTS: [&str; 6] = [
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branch-misses",
+    "migrations",
+];
+
+fn event(name: &str) -> EventCount {
+    EventCount {
+        name: name.to_owned(),
+        value: Some(10),
+        unavailable: None,
     }
 }
 
