@@ -27,6 +27,12 @@ subjects: tools ## Build the servers that studies load.
 	@cd subjects/rust && $(CARGO) build --release --locked -j $(JOBS)
 	@install -t bin $(addprefix subjects/rust/target/release/,knownwall knownwall-client echo-rs)
 
+# The echo subjects with another limit of small objects in Go's allocator, for a study of what 32 KB means.
+.PHONY: small20k
+small20k: subjects ## Build the echo subjects with Go's limit of small objects at 20 KB, for `--with anomalies`.
+	@cd subjects/go && go run ./overlay --limit 20480 --into ../../target/small20k \
+		&& go build -p $(JOBS) -overlay ../../target/small20k/overlay.json -o ../../bin/small20k/ ./cmd/echo ./cmd/echo-client
+
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
 	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder

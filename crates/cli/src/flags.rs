@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
+use wallfinder_stage::tune::Tuning;
 use wallfinder_study::Size;
 
 /// Load testing that names the wall, and proves it.
@@ -456,6 +457,34 @@ pub(crate) struct AbFlags {
     /// Requests in flight on each connection of B.
     #[arg(long, value_name = "N", value_parser = count_u32)]
     pub(crate) pipeline_b: Option<u32>,
+
+    /// Processors for B's subject, where they are to be others than A's.
+    #[arg(long, value_name = "CPUS", requires = "subject", value_parser = cpu_list)]
+    pub(crate) server_cpus_b: Option<CpuList>,
+
+    /// A setting of this host while B is held, such as huge-pages=always, rps=0-1, rfs=4096,
+    /// busy-poll=50, irq-affinity=1; put back after each turn. May be repeated. Takes root.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) tune_b: Vec<Tuning>,
+
+    /// What looks into B's server: the ratio is then what observing itself costs.
+    #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',')]
+    pub(crate) observe_b: Vec<ProbeFlag>,
+}
+
+/// Probes that are only used where they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProbeFlag {
+    /// Go's own profiles, all kinds.
+    Go,
+    /// Stacks that the kernel samples.
+    Stacks,
+    /// Where threads wait, for a second of each window.
+    Waits,
+    /// System calls by name, for up to a second of each window.
+    Calls,
+    /// Events of processors and migrations.
+    Counters,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -487,6 +516,9 @@ pub(crate) enum StudyCommand {
         /// How much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
         #[arg(long, default_value = "smoke")]
         size: Size,
+        /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
+        #[arg(long, value_name = "PART", value_delimiter = ',')]
+        with: Vec<String>,
         #[command(flatten)]
         output: OutputFlags,
     },

@@ -11,6 +11,7 @@ use wallfinder_conduct::experiment::Restart;
 use wallfinder_conduct::sight;
 use wallfinder_probe::Family;
 use wallfinder_stage::child::{Place, Shim};
+use wallfinder_stage::command;
 use wallfinder_stage::error::StageError;
 use wallfinder_stage::group::{self, Control, Group};
 use wallfinder_stage::lab::{Lab, LinkSpec};
@@ -311,7 +312,12 @@ pub(crate) fn is_told_where(command: &str) -> bool {
     let mut words = command.split_whitespace();
     // Variables may stand before the program, as in a shell.
     let program = words.find(|word| !word.contains('='));
-    program.is_some_and(|program| TOLD_WHERE.contains(&program))
+    program.is_some_and(|program| {
+        // `small20k/echo` is one of ours that was built otherwise.
+        let built = || command::find_subject(program).ok()?.built_in;
+        TOLD_WHERE.contains(&program)
+            || built().is_some_and(|name| TOLD_WHERE.contains(&name.as_str()))
+    })
 }
 
 fn told_where(command: &str, host: Option<&str>, port: Option<u16>) -> String {

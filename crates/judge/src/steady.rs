@@ -8,6 +8,7 @@
 //! bar, and the levels must differ by enough to matter: a false alarm costs more trust
 //! than a missed wobble.
 
+use wallfinder_model::profile::ProfileKind;
 use wallfinder_model::record::Interval;
 use wallfinder_model::{Caveat, Step};
 
@@ -78,8 +79,12 @@ pub fn rates(step: &Step) -> Vec<f64> {
         .collect()
 }
 
-/// The change of throughput in the window, where there is one.
+/// The change of throughput in the window, where there is one. Where every switch or every system
+/// call was watched for a part of it, that is what changed it.
 pub fn change(step: &Step) -> Option<Change> {
+    if was_watched(step) {
+        return None;
+    }
     let rates = rates(step);
     let (index, before, after) = change_point(&rates)
         .map(|point| (point.index, point.before, point.after))
@@ -91,6 +96,13 @@ pub fn change(step: &Step) -> Option<Change> {
         ratio: ratio(after, before)?,
         at_ns,
     })
+}
+
+fn was_watched(step: &Step) -> bool {
+    let mut sides = [&step.profiles, &step.client_profiles]
+        .into_iter()
+        .flatten();
+    sides.any(|side| side.calls.is_some() || side.of(ProfileKind::Waits).is_some())
 }
 
 /// The mean throughput of the window and its interval, by batch means.

@@ -19,8 +19,8 @@ use crate::stacks::{NoStacks, Setup};
 /// How often rings are drained.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
-/// As many records as say how often each call is made: some ten thousand requests' worth.
-const RECORDS_ENOUGH: usize = 200_000;
+/// As many records as say how often each call is made: some thousands of requests' worth.
+const RECORDS_ENOUGH: usize = 80_000;
 /// Records that are kept: beyond that they count as lost.
 const RECORDS_MAX: usize = 4_000_000;
 

@@ -40,12 +40,11 @@ pub fn render(record: &Record) -> String {
         }
     });
     let page = view::Page::of(record);
-    // A study's cells are drawn without script.
-    let data = match cells::are_all(record) {
-        true => "null".to_owned(),
-        false => serde_json::to_string(&data::charts(record, page.chosen()))
-            .unwrap_or_else(|_| "null".to_owned()),
+    let charts = match cells::are_all(record) {
+        true => data::charts_of_cells(record),
+        false => data::charts(record, page.chosen()),
     };
+    let data = serde_json::to_string(&charts).unwrap_or_else(|_| "null".to_owned());
     let rendered = environment.render_named_str(
         "report.html",
         TEMPLATE,

@@ -22,6 +22,7 @@ mod counted;
 pub mod csv;
 pub mod doubt;
 pub mod figures;
+mod flames;
 pub mod html;
 pub mod json;
 pub mod look;

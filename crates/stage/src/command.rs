@@ -167,6 +167,20 @@ pub fn join<W: AsRef<str>>(words: &[W]) -> String {
     words.join(" ")
 }
 
+/// A command with more of its environment in front, as [`CommandLine::parse`] takes it apart.
+pub fn with_env<'e>(
+    env: impl IntoIterator<Item = (&'e String, &'e String)>,
+    command: &str,
+) -> String {
+    let assignments = env
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let mut words = vec![join(&assignments.collect::<Vec<_>>())];
+    words.retain(|word| !word.is_empty());
+    words.push(command.to_owned());
+    words.join(" ")
+}
+
 impl CommandLine {
     /// Takes a command apart: assignments, program, arguments.
     pub fn parse(command: &str) -> Result<CommandLine, CommandError> {
@@ -208,34 +222,46 @@ pub struct Program {
     pub built_in: Option<String>,
 }
 
-/// Finds the program of a subject: built-in names first, then PATH.
+/// Finds the program of a subject: built-in names first, then PATH. `small20k/echo` is a built-in one
+/// that was built otherwise, in a folder beside the others.
 pub fn find_subject(program: &str) -> Result<Program, CommandError> {
     find_subject_in(program, &subject_folders())
 }
 
 fn find_subject_in(program: &str, folders: &[PathBuf]) -> Result<Program, CommandError> {
-    if !BUILT_IN.contains(&program) {
+    let mut beside = folders.iter().map(|folder| folder.join(program));
+    let beside = beside.find(|path| is_executable(path));
+    let name = match program.split_once('/') {
+        Some((variant, name)) if is_name(variant) && beside.is_some() => name,
+        _ => program,
+    };
+    if !BUILT_IN.contains(&name) {
         return Ok(Program {
             path: find(program)?,
             built_in: None,
         });
     }
-    let beside = folders.iter().map(|folder| folder.join(program));
     let found = beside
-        .into_iter()
-        .find(|path| is_executable(path))
         // `echo` on PATH is a program of the system, and no server.
         .or_else(|| on_path(program).filter(|_| program != "echo"));
     match found {
         Some(path) => Ok(Program {
             path,
-            built_in: Some(program.to_owned()),
+            built_in: Some(name.to_owned()),
         }),
         None => Err(CommandError::NotBuilt {
             name: program.to_owned(),
             looked_in: folders.to_vec(),
         }),
     }
+}
+
+/// Whether it can only be the name of a folder: not `.`, and not the root.
+fn is_name(folder: &str) -> bool {
+    !folder.is_empty()
+        && folder
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 /// Finds a program as a shell does: by its path if it has a slash, else on PATH.
@@ -364,6 +390,14 @@ mod tests {
         #[test]
         fn joined_words_split_into_the_same(words in proptest::collection::vec("[^\0]{0,8}", 0..6)) {
             prop_assert_eq!(split(&join(&words)), Ok(words));
+        }
+
+        #[test]
+        fn an_environment_in_front_is_taken_apart_again(value in "[^\0]{0,8}") {
+            let env = std::collections::BTreeMap::from([("GOGC".to_owned(), value.clone())]);
+            let line = CommandLine::parse(&with_env(&env, "echo -v")).unwrap();
+            prop_assert_eq!(line.env, vec![("GOGC".to_owned(), value)]);
+            prop_assert_eq!(line.program, "echo");
         }
 
         #[test]

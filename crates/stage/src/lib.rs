@@ -6,6 +6,7 @@
 //!                                                   └─► report: its output, understood
 //!  "1gbit,mtu=1500"      ─► lab: two hosts, a link ──► Shaper ┐
 //!  processors, processes ─► thief, pauses, group ─────────────┴─► squeeze: one Lever each
+//!  "huge-pages=always"   ─► tune: settings of the host, for as long as one is tried
 //!  every change of the machine ─► undo: a journal, written first, undone on every way out
 //! ```
 //!
@@ -34,6 +35,7 @@ pub mod report;
 pub mod squeeze;
 pub mod subject;
 pub mod thief;
+pub mod tune;
 pub mod undo;
 
 mod affinity;

@@ -27,6 +27,10 @@ pub const ALL: &[Builtin] = &[
         text: include_str!("../../../studies/prefork.toml"),
     },
     Builtin {
+        name: "anatomy",
+        text: include_str!("../../../studies/anatomy.toml"),
+    },
+    Builtin {
         name: "protocols",
         text: include_str!("../../../studies/protocols.toml"),
     },

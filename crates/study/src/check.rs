@@ -95,14 +95,21 @@ impl Place<'_> {
                     .get_ref()
                     .clone(),
                 arguments: driver.arguments.clone(),
+                env: driver.env.clone(),
+                everywhere: driver.everywhere,
             })
             .collect();
         for driver in &raw.drivers {
             self.identifier(&driver.name)?;
-            let told = !driver.arguments.is_empty() || driver.program.is_some();
+            let told = !driver.arguments.is_empty()
+                || driver.program.is_some()
+                || !driver.env.is_empty()
+                || driver.everywhere;
             if driver.name.get_ref() == Driver::ENGINE && told {
                 let message =
-                    "the engine takes no arguments and is no program; its load is the group's"
+                    "the engine is no program: it takes no arguments and no environment, \
+                               has a lane for each of the client's processors, and its load is the \
+                               group's"
                         .to_owned();
                 return Err(self.error(driver.name.span(), message));
             }
@@ -207,6 +214,7 @@ impl Place<'_> {
         Ok(Group {
             id: raw.id.get_ref().clone(),
             subject,
+            part: raw.part.clone(),
             speaks,
             path,
             rival: false,

@@ -39,6 +39,8 @@ pub struct Claim {
     pub text: String,
     /// Where it was made.
     pub source: String,
+    /// The part of the study that it belongs to.
+    pub part: Option<String>,
     /// Drivers it is judged for, one by one; empty: judged once.
     pub for_each: Vec<String>,
     /// Whether steps that others disturbed leave it open.
@@ -326,6 +328,7 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
         id: raw.id.get_ref().clone(),
         text: raw.claim.get_ref().clone(),
         source: raw.source.clone(),
+        part: raw.part.clone(),
         calm: raw.calm,
         for_each: raw
             .for_each

@@ -9,7 +9,7 @@ use cel::Value;
 use cel::objects::{Key, Map};
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
-use wallfinder_model::profile::{ProfileKind, Profiles};
+use wallfinder_model::profile::{Node, ProfileKind, Profiles};
 use wallfinder_model::record::Step;
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Caveat, Squeeze, Verdict, Wall};
@@ -175,6 +175,40 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     let part = kernel.map_or(0.0, |part| cpu.share_of_busy(part.value));
     fields.number(&format!("{side}.kernel_share"), Some(part));
     fields.number(&format!("{side}.named_share"), Some(cpu.named_share));
+    let of_locks = futexes_of_locks(&cpu.tree);
+    fields.number(&format!("{side}.futex_of_locks_share"), of_locks);
+}
+
+/// Functions that go to sleep, or wake somebody, by a futex.
+const FUTEXES: [&str; 3] = ["runtime.futex", "runtime.futexsleep", "runtime.futexwakeup"];
+/// What takes or gives back a lock: Go's own, and those of its runtime.
+const LOCKS: [&str; 6] = [
+    "sync.(*Mutex)",
+    "sync.(*RWMutex)",
+    "internal/sync.(*Mutex)",
+    "runtime.lock2",
+    "runtime.unlock2",
+    "runtime.sem",
+];
+
+/// Share of the time in futexes that is spent below a lock being taken or given back; the rest is the
+/// scheduler's, which puts threads to sleep and wakes them.
+fn futexes_of_locks(tree: &[Node]) -> Option<f64> {
+    let mut path: Vec<&str> = Vec::new();
+    let (mut all, mut of_locks) = (0, 0);
+    for node in tree {
+        path.truncate(node.depth as usize);
+        let is_first = !path.iter().any(|name| FUTEXES.contains(name));
+        if is_first && FUTEXES.contains(&node.name.as_str()) {
+            all += node.value;
+            let is_lock = |name: &&str| LOCKS.iter().any(|lock| name.starts_with(lock));
+            if path.iter().any(|name| is_lock(name)) {
+                of_locks += node.value;
+            }
+        }
+        path.push(&node.name);
+    }
+    (all > 0).then(|| of_locks as f64 / all as f64)
 }
 
 /// System calls of a side, and what processors counted of it, for each good answer.
@@ -415,4 +449,31 @@ fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
     let waited_us = family.run_wait_cores * step.telemetry.window_ns as f64 / 1e3;
     let answered = Some(step.counts.answered as f64);
     number("run_wait_us", quotient(Some(waited_us), answered));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_futex_below_a_lock_is_the_locks_and_any_other_the_schedulers() {
+        let node = |depth, name: &str, value| Node {
+            name: name.to_owned(),
+            depth,
+            value,
+        };
+        let tree = [
+            node(0, "main.call", 40),
+            node(1, "sync.(*Mutex).Lock", 30),
+            node(2, "runtime.futexsleep", 30),
+            node(3, "runtime.futex", 30),
+            node(1, "runtime.wakep", 10),
+            node(2, "runtime.futexwakeup", 10),
+            node(0, "runtime.mcall", 60),
+            node(1, "runtime.stopm", 60),
+            node(2, "runtime.futex", 60),
+        ];
+        assert_eq!(futexes_of_locks(&tree), Some(0.3));
+        assert_eq!(futexes_of_locks(&tree[..2]), None);
+    }
 }

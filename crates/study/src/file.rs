@@ -123,6 +123,13 @@ pub(crate) struct DriverFile {
     /// Arguments added to a foreign driver's command line.
     #[serde(default)]
     pub(crate) arguments: Vec<String>,
+    /// Environment variables added to a foreign driver's own.
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Whether a foreign driver may run on every processor, the server's among them: a runtime that
+    /// finds one processor schedules otherwise than one that finds several.
+    #[serde(default)]
+    pub(crate) everywhere: bool,
 }
 
 /// Steps that belong together.
@@ -135,6 +142,9 @@ pub(crate) struct GroupFile {
     /// Name of the subject.
     #[schemars(with = "String")]
     pub(crate) subject: Spanned<String>,
+    /// The part of the study that it belongs to: run only where that is asked for (`--with`).
+    #[serde(default)]
+    pub(crate) part: Option<String>,
     /// `http1`, `http2`, `grpc`, or `framed`: messages behind their length, four bytes,
     /// big-endian. `http1` where left out.
     #[serde(default)]
@@ -241,6 +251,9 @@ pub(crate) struct ClaimFile {
     pub(crate) claim: Spanned<String>,
     /// Where it was made.
     pub(crate) source: String,
+    /// The part of the study whose groups it is about.
+    #[serde(default)]
+    pub(crate) part: Option<String>,
     /// Drivers: the claim is judged once for each, and `driver` is its name.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]

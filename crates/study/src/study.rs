@@ -1,6 +1,6 @@
 //! A study that can be run: every name refers to something, every number is in bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wallfinder_model::{Effort, Nanos, Rate};
 
@@ -68,6 +68,10 @@ pub struct Driver {
     pub program: String,
     /// Arguments added to a foreign driver's command line.
     pub arguments: Vec<String>,
+    /// Environment variables added to a foreign driver's own.
+    pub env: BTreeMap<String, String>,
+    /// Whether a foreign driver may run on every processor.
+    pub everywhere: bool,
 }
 
 impl Driver {
@@ -120,6 +124,8 @@ pub(crate) struct Group {
     pub(crate) id: String,
     /// Index into the subjects.
     pub(crate) subject: usize,
+    /// The part of the study that it belongs to, if it is not always run.
+    pub(crate) part: Option<String>,
     pub(crate) speaks: Speaks,
     /// Empty for framed messages.
     pub(crate) path: String,
@@ -187,6 +193,33 @@ impl Study {
         let study = place.study(raw)?;
         dry_run::check(&study, &place)?;
         Ok(study)
+    }
+
+    /// Parts that are run only where they are asked for.
+    pub fn parts(&self) -> BTreeSet<&str> {
+        let parts = self.groups.iter().filter_map(|group| group.part.as_deref());
+        parts.collect()
+    }
+
+    /// Leaves out what belongs to parts that are not wanted.
+    ///
+    /// # Errors
+    ///
+    /// A part that there is not.
+    pub fn keep_parts(&mut self, wanted: &[String]) -> Result<(), String> {
+        let parts = self.parts();
+        if let Some(unknown) = wanted.iter().find(|name| !parts.contains(name.as_str())) {
+            let there = match parts.is_empty() {
+                true => "it has none".to_owned(),
+                false => format!("there are: {}", Vec::from_iter(parts).join(", ")),
+            };
+            return Err(format!("{} has no part `{unknown}`; {there}", self.id));
+        }
+        let is_kept =
+            |part: &Option<String>| part.as_ref().is_none_or(|part| wanted.contains(part));
+        self.groups.retain(|group| is_kept(&group.part));
+        self.claims.retain(|claim| is_kept(&claim.part));
+        Ok(())
     }
 
     /// The sizes at which there is something to run.

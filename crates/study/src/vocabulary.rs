@@ -210,6 +210,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share whose leaf is the kernel's",
     ),
     (
+        "profile.futex_of_locks_share",
+        Kind::Number,
+        "share of its time in futexes that is below a lock being taken or given back",
+    ),
+    (
         "profile.named_share",
         Kind::Number,
         "share of all whose leaf has a name",
@@ -339,6 +344,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "client_profile.kernel_share",
         Kind::Number,
         "share whose leaf is the kernel's",
+    ),
+    (
+        "client_profile.futex_of_locks_share",
+        Kind::Number,
+        "share of its time in futexes that is below a lock being taken or given back",
     ),
     (
         "client_profile.named_share",

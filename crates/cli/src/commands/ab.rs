@@ -1,15 +1,19 @@
 //! `ab`: two settings of one lever, in turn, and what B is over A.
 
+use clap::ValueEnum;
 use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
 use wallfinder_model::Nanos;
 use wallfinder_model::record::Ab;
+use wallfinder_stage::child::Shim;
+use wallfinder_stage::tune::{Tuned, Tuning};
 
 use crate::commands::load::{self, Shape};
+use crate::commands::profile::{observing, offer_profiles};
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
-use crate::flags::{AbFlags, TargetFlags};
+use crate::flags::{AbFlags, CpuList, ProbeFlag, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::session::{Session, redacted_command};
 use crate::stand::{Stand, is_told_where};
@@ -17,6 +21,9 @@ use crate::target::{Url, redact};
 
 /// Shorter windows than this say little of a tail.
 const WINDOW_MIN: Nanos = Nanos::from_millis(300);
+
+/// What is captured is captured for whole seconds.
+const OBSERVED_MIN: Nanos = Nanos::from_millis(1300);
 
 /// One setting: its flags, and where it stands.
 struct Setting {
@@ -46,6 +53,7 @@ pub(super) fn compare(
     let shared = a.flags.subject == b.flags.subject
         && a.flags.link == b.flags.link
         && a.flags.server_quota == b.flags.server_quota
+        && a.flags.server_cpus == b.flags.server_cpus
         && url_a.authority == url_b.authority;
     if !shared && flags.url_b.is_none() && a.flags.link.is_none() {
         url_b.port = other_port(&b, url_b.port)?;
@@ -56,12 +64,15 @@ pub(super) fn compare(
     }
     let interrupts = interrupts.unwrap_or_else(Interrupts::catch);
     let order_a = order(flags, &a, &url_a, stand(&a, &b))?;
-    let order_b = order(flags, &b, &url_b, stand(&b, &a))?;
+    let mut order_b = order(flags, &b, &url_b, stand(&b, &a))?;
+    if !flags.observe_b.is_empty() {
+        order_b.profiles = Some(observing(&flags.observe_b, &stand(&b, &a).server)?);
+    }
     for order in [&order_a, &order_b] {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
     let rounds = order_of_rounds(flags.target.seed, flags.rounds);
-    let steps: Vec<StepOrder> = rounds
+    let mut steps: Vec<StepOrder> = rounds
         .iter()
         .enumerate()
         .map(|(index, (_, is_b))| {
@@ -82,13 +93,24 @@ pub(super) fn compare(
         order: rounds.clone(),
         ratios: Vec::new(),
     });
+    let facts = session.record.environment.interface.as_ref();
+    let interface = facts.map(|facts| facts.name.clone());
     let mut result = Ok(());
-    for (step, (_, is_b)) in steps.iter().zip(&rounds) {
+    for (step, (_, is_b)) in steps.iter_mut().zip(&rounds) {
+        if let Some(profiles) = &mut step.profiles {
+            session.folder().clone_into(&mut profiles.folder);
+        }
         if session.interrupted() {
             break;
         }
         let place = if *is_b { stand(&b, &a) } else { stand(&a, &b) };
-        if let Err(failed) = place.enter().and_then(|()| session.step(step).map(|_| ())) {
+        let mut turn = || {
+            let tunings: &[Tuning] = if *is_b { &flags.tune_b } else { &[] };
+            let _tuned = tune(tunings, interface.as_deref())?;
+            place.enter()?;
+            session.step(step).map(|_| ())
+        };
+        if let Err(failed) = turn() {
             result = Err(failed);
             break;
         }
@@ -100,6 +122,13 @@ pub(super) fn compare(
         ab.ratios = found;
     }
     Ok((session, result))
+}
+
+/// Settings of the host, in force until what comes back is dropped.
+fn tune(tunings: &[Tuning], interface: Option<&str>) -> Result<Vec<Tuned>, Failed> {
+    let shim = Shim::of_this_process();
+    let tuned = tunings.iter().map(|tuning| tuning.apply(interface, &shim));
+    tuned.collect::<Result<_, _>>().map_err(Failed::run)
 }
 
 fn stand<'s>(of: &'s Setting, other: &'s Setting) -> &'s Stand {
@@ -183,6 +212,36 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         &format!("depth {}", a.pipeline),
         &format!("depth {}", b.pipeline),
     );
+    if let Some(cpus) = &flags.server_cpus_b {
+        b.server_cpus = Some(cpus.clone());
+        let shown = |cpus: &Option<CpuList>| match cpus {
+            Some(CpuList(cpus)) => {
+                let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                format!("server on {}", numbers.join(","))
+            }
+            None => "server where it is put".to_owned(),
+        };
+        lever(&shown(&a.server_cpus), &shown(&b.server_cpus));
+    }
+    for tuning in &flags.tune_b {
+        lever(&"the host as it is", tuning);
+    }
+    if !flags.observe_b.is_empty() {
+        if flags.observe_b.contains(&ProbeFlag::Go) {
+            for subject in [&mut a.subject, &mut b.subject].into_iter().flatten() {
+                offer_profiles(subject);
+            }
+        }
+        let probes = flags
+            .observe_b
+            .iter()
+            .filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = probes.map(|probe| probe.get_name().to_owned()).collect();
+        lever(
+            &"not looked into",
+            &format!("looked into by {}", names.join(", ")),
+        );
+    }
     let (what_a, what_b): (Vec<String>, Vec<String>) = differs.into_iter().unzip();
     let what = |words: Vec<String>| match words.is_empty() {
         true => "the same as the other".to_owned(),
@@ -227,7 +286,11 @@ fn order(
     let shape = Shape::held(setting.connections, flags.rate, flags.target.think);
     let mut target = setting.flags.clone();
     let each = Nanos(target.duration.0 / u64::from(flags.rounds));
-    target.duration = Nanos(each.0.max(WINDOW_MIN.0));
+    let least = match flags.observe_b.is_empty() {
+        true => WINDOW_MIN,
+        false => OBSERVED_MIN,
+    };
+    target.duration = Nanos(each.0.max(least.0));
     target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
     target.no_calibrate = true;
     stand.enter()?;

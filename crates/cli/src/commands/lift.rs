@@ -83,6 +83,9 @@ fn with_change(
         driver_b: None,
         connections_b: None,
         pipeline_b: None,
+        server_cpus_b: None,
+        tune_b: Vec::new(),
+        observe_b: Vec::new(),
     };
     let link: Option<LinkSpec> = flags.target.link.as_ref().and_then(|l| l.parse().ok());
     let mut lifted_link = link;

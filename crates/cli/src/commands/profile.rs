@@ -16,7 +16,7 @@ use wallfinder_stage::Subject;
 
 use crate::commands::load::{self, Extras, Shape};
 use crate::exit::Failed;
-use crate::flags::{PprofFlags, ProfileFlags, SamplesFormat};
+use crate::flags::{PprofFlags, ProbeFlag, ProfileFlags, SamplesFormat};
 use crate::output;
 use crate::stand::Server;
 use crate::target::SUBJECT_HOST;
@@ -112,6 +112,43 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
     })
 }
 
+/// What these probes are to see of a server. The folder to keep it in is not known yet.
+pub(crate) fn observing(probes: &[ProbeFlag], server: &Server) -> Result<ProfileOrder, Failed> {
+    let has = |probe| probes.contains(&probe);
+    let addresses = match has(ProbeFlag::Go) {
+        true => addresses(&[], server.subject.as_ref(), server.address)?,
+        false => Vec::new(),
+    };
+    if has(ProbeFlag::Go) && addresses.is_empty() {
+        return Err(Failed::usage(
+            "the subject offers no profiles of Go: one of ours does, with --pprof 0 in its command",
+        ));
+    }
+    let looks = Looks {
+        stacks: has(ProbeFlag::Stacks),
+        waits: has(ProbeFlag::Waits),
+        calls: has(ProbeFlag::Calls),
+        counters: has(ProbeFlag::Counters),
+    };
+    if looks.any() && server.family.is_none() {
+        return Err(Failed::usage(
+            "the server's processes are not seen, so the kernel cannot be asked about them",
+        ));
+    }
+    if looks.takes_root() {
+        stacks::allowed().map_err(Failed::run)?;
+    }
+    Ok(ProfileOrder {
+        addresses,
+        folder: PathBuf::new(),
+        kinds: ProfileKind::OF_GO.to_vec(),
+        trace: false,
+        server: looks,
+        client: Looks::default(),
+        rules: Rules::default(),
+    })
+}
+
 /// `wallfinder pprof FILE...`.
 pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
     if flags.rules_default {
@@ -189,7 +226,7 @@ fn kind_of(profile: &Profile) -> ProfileKind {
 }
 
 /// Tells a subject of ours to offer profiles, unless its command says something about it.
-fn offer_profiles(subject: &mut String) {
+pub(crate) fn offer_profiles(subject: &mut String) {
     let mut words = subject.split_whitespace();
     let program = words.find(|word| !word.contains('='));
     let can = program.is_some_and(|program| CAN_BE_PROFILED.contains(&program));

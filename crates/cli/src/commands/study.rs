@@ -11,7 +11,7 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
 use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Target};
 use wallfinder_report::number;
-use wallfinder_stage::driver::{self, DriverSpec};
+use wallfinder_stage::driver::{self, DriverKind, DriverSpec};
 use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, payload};
@@ -40,8 +40,13 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
         StudyCommand::Run {
             study,
             size,
+            with,
             output,
-        } => run(&load(&study)?, size, &output),
+        } => {
+            let mut study = load(&study)?;
+            study.keep_parts(&with).map_err(Failed::usage)?;
+            run(&study, size, &output)
+        }
         StudyCommand::New { file, from } => new(&file, &from),
     }
 }
@@ -69,14 +74,23 @@ fn show(name: &str) -> Result<(), Failed> {
         study.question.trim(),
         study.method.trim()
     );
-    for size in Size::ALL {
-        let steps = study.expand(size);
-        text.push_str(&format!(
-            " {:9} {} steps, about {}\n",
-            size.label(),
-            steps.len(),
-            number::length(study.duration(size).0)
-        ));
+    let mut alone = load(name)?;
+    alone.keep_parts(&[]).map_err(Failed::usage)?;
+    let mut sizes = |of: &Study, with: &str| {
+        for size in Size::ALL {
+            text.push_str(&format!(
+                " {:9} {} steps, about {}{with}\n",
+                size.label(),
+                of.expand(size).len(),
+                number::length(of.duration(size).0)
+            ));
+        }
+    };
+    sizes(&alone, "");
+    for part in study.parts() {
+        let mut with = load(name)?;
+        with.keep_parts(&[part.to_owned()]).map_err(Failed::usage)?;
+        sizes(&with, &format!(", --with {part}"));
     }
     text.push_str("\n claims\n");
     for claim in &study.claims {
@@ -323,7 +337,8 @@ fn plan(
 /// clients of the echo subjects, and what the study gives it.
 fn arguments(step: &StudyStep) -> Vec<String> {
     let mut arguments = Vec::new();
-    if let (ECHO_CLIENT, Some(bytes)) = (step.driver.program.as_str(), step.payload) {
+    let is_of_echo = DriverKind::of_program(&step.driver.program) == DriverKind::EchoClient;
+    if let (true, Some(bytes)) = (is_of_echo, step.payload) {
         let protocol = match step.speaks {
             Speaks::Framed => "tcp",
             Speaks::Grpc => "grpc",
@@ -343,9 +358,6 @@ fn free_port(port: u16) -> Option<u16> {
         Err(_) => Some(0),
     }
 }
-
-/// The clients of the echo subjects, which come with the tool.
-const ECHO_CLIENT: &str = "echo-client";
 
 /// How the echo subjects' messages stand on a plain stream.
 const ECHO_FRAMES: &str = "u32be";
@@ -388,7 +400,10 @@ impl Bench {
             load,
             request,
             tls: None,
-            client_cpus: self.placement.client.clone(),
+            client_cpus: match step.driver.everywhere {
+                true => self.everywhere.clone(),
+                false => self.placement.client.clone(),
+            },
             null_server_cpu: self.placement.null_server_cpu(),
             seed: SEED,
             server,
@@ -458,6 +473,7 @@ impl Bench {
         let scratch = std::env::temp_dir();
         let arguments = arguments(step);
         let command = driver_command(&program, &arguments, &step.load, &scratch)?;
+        let command = command::with_env(&step.driver.env, &command);
         let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
         Ok(Producer::Foreign {
             spec: Box::new(spec),
@@ -502,7 +518,7 @@ impl Apparatus for Bench {
             true => &self.everywhere[..],
             false => &cpus[..cpus.len().min(subject.cpus as usize)],
         };
-        let command = command::join(&subject.command);
+        let command = command::with_env(&subject.env, &command::join(&subject.command));
         let started = start_subject(
             &command,
             cpus,

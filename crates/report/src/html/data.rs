@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wallfinder_model::profile::{Profiles, Reading};
 use wallfinder_model::telemetry::{CoreSample, FamilySummary, Sample};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, quantile};
-use crate::{percentiles, profiled, words};
+use crate::{flames, percentiles, profiled, words};
 
 /// Points in time of one step at the most; finer ones are merged.
 const POINTS_MAX: usize = 300;
@@ -36,13 +35,14 @@ pub(crate) struct Charts {
     grid: Vec<f64>,
     /// The step shown first.
     chosen: usize,
-    /// Stacks of the profiles of the step shown first.
+    /// Stacks, those of the step shown first before the others'.
     flames: Vec<Flame>,
 }
 
 /// One kind of profile as a tree.
 #[derive(Serialize)]
 struct Flame {
+    title: String,
     kind: &'static str,
     unit: String,
     total: i64,
@@ -52,8 +52,9 @@ struct Flame {
     nodes: Vec<(u32, i64, usize)>,
 }
 
-fn flames(profiles: &Profiles) -> Vec<Flame> {
-    let flame = |reading: &Reading| {
+fn flames(record: &Record, chosen: usize) -> Vec<Flame> {
+    let flame = |flame: flames::Flame<'_>| {
+        let reading = flame.reading;
         let mut names: Vec<String> = Vec::new();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
         let nodes = reading.tree.iter().map(|node| {
@@ -65,16 +66,17 @@ fn flames(profiles: &Profiles) -> Vec<Flame> {
         });
         let nodes = nodes.collect();
         Flame {
+            title: flame.title,
             kind: reading.kind.label(),
             unit: reading.measure.unit.clone(),
             total: reading.total,
-            answered: profiled::answered(profiles, reading),
+            answered: profiled::answered(flame.profiles, reading),
             names,
             nodes,
         }
     };
-    let with_stacks = profiles.readings.iter().filter(|reading| reading.total > 0);
-    with_stacks.map(flame).collect()
+    let drawn = flames::of(record, chosen).into_iter();
+    drawn.map(flame).collect()
 }
 
 #[derive(Serialize)]
@@ -210,6 +212,20 @@ pub(crate) fn by_rate(record: &Record) -> bool {
         && rates.windows(2).any(|pair| pair[0] != pair[1])
 }
 
+/// Of a study's cells only the stacks: the rest is drawn without script.
+pub(crate) fn charts_of_cells(record: &Record) -> Charts {
+    Charts {
+        axis: "in-flight",
+        steps: Vec::new(),
+        groups: Vec::new(),
+        ceilings: Vec::new(),
+        knee: None,
+        grid: Vec::new(),
+        chosen: 0,
+        flames: flames(record, 0),
+    }
+}
+
 pub(crate) fn charts(record: &Record, chosen: usize) -> Charts {
     let grid = percentiles::grid();
     let groups = groups(record);
@@ -241,11 +257,7 @@ pub(crate) fn charts(record: &Record, chosen: usize) -> Charts {
             .map(|knee| short(knee.load)),
         grid: grid.into_iter().map(short).collect(),
         chosen,
-        flames: record
-            .steps
-            .get(chosen)
-            .and_then(|step| step.profiles.as_ref())
-            .map_or_else(Vec::new, flames),
+        flames: flames(record, chosen),
     }
 }
 

@@ -118,7 +118,7 @@ impl Page {
             hero: judged.map(|step| hero::Hero::of(record, step)),
             ab: ab::AbView::of(record),
             proof: judged.and_then(proof::Proof::of),
-            profiles: judged.and_then(profiles::ProfilesView::of),
+            profiles: profiles::ProfilesView::of(record, judged, chosen),
             doubts: squeezed::careful(record, &record.steps)
                 .into_iter()
                 .map(Doubt::from)

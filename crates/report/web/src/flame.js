@@ -1,4 +1,5 @@
-// Stacks as a flame graph: a box for each function, as wide as what it has with its callees.
+// Stacks as a flame graph: a box for each function, as wide as what it has with its callees. Beside
+// another's stacks a box is as red as it has more, and as blue as it has less.
 // Click or Enter zooms, Escape goes back, arrows walk, a search marks names.
 
 import { mix } from "./theme.js";
@@ -41,16 +42,44 @@ function boxes(flame) {
   return { all, deepest: all.reduce((most, box) => Math.max(most, box.depth), 0) };
 }
 
+/** Where a box stands: the names from the root. */
+function pathOf(box) {
+  const names = [];
+  for (let one = box; one; one = one.parent) names.push(one.name);
+  return names.reverse().join("\n");
+}
+
+/** What the other's stacks have at each path. */
+function byPath(flame) {
+  const found = new Map();
+  for (const one of boxes(flame).all) found.set(pathOf(one), (found.get(pathOf(one)) ?? 0) + one.value);
+  return found;
+}
+
 export function drawFlames(data, theme) {
   const figure = document.querySelector("figure[data-chart=flame]");
   if (!figure || !data.flames.length) return;
-  const [kind, measure, shape] = ["kind", "measure", "shape"].map((name) => figure.querySelector(`[name=flame-${name}]`));
+  const [of, beside, measure, shape] = ["of", "beside", "measure", "shape"].map((name) => figure.querySelector(`[name=flame-${name}]`));
   const search = figure.querySelector("[name=flame-search]");
   const draw = () => {
-    const flame = data.flames.find((one) => one.kind === kind.value) ?? data.flames[0];
-    drawFlame(figure, flame, { theme, perRequest: measure.value === "request", up: shape.value === "flame", search: search.value.trim().toLowerCase() });
+    const flame = data.flames[Number(of.value)] ?? data.flames[0];
+    // Only what counts the same can stand beside it.
+    for (const option of beside.options) {
+      const other = option.value === "" ? null : data.flames[Number(option.value)];
+      option.disabled = other !== null && (other === flame || other.unit !== flame.unit);
+    }
+    if (beside.selectedOptions[0]?.disabled) beside.value = "";
+    const other = beside.value === "" ? null : data.flames[Number(beside.value)];
+    figure.querySelector(".scale").hidden = !other;
+    drawFlame(figure, flame, {
+      theme,
+      other: other && { ...other, at: byPath(other) },
+      perRequest: measure.value === "request",
+      up: shape.value === "flame",
+      search: search.value.trim().toLowerCase(),
+    });
   };
-  for (const control of [kind, measure, shape]) control.onchange = () => {
+  for (const control of [of, beside, measure, shape]) control.onchange = () => {
     figure.zoomed = null;
     draw();
   };
@@ -58,7 +87,8 @@ export function drawFlames(data, theme) {
   draw();
 }
 
-function drawFlame(figure, flame, { theme, perRequest, up, search }) {
+function drawFlame(figure, flame, options) {
+  const { theme, other, perRequest, up, search } = options;
   const box = figure.querySelector(".plot");
   const readout = figure.querySelector(".readout");
   const { all, deepest } = boxes(flame);
@@ -80,11 +110,18 @@ function drawFlame(figure, flame, { theme, perRequest, up, search }) {
   context.font = `12px ${theme.font}`;
   context.textBaseline = "middle";
   const rowOf = (depth) => (up ? height - (depth + 2) * ROW : (depth + 1) * ROW);
-  const words = (value) => {
-    const part = share(value / flame.total);
-    if (!perRequest || !flame.answered) return part;
-    const each = value / flame.answered;
-    return flame.unit === "nanoseconds" ? span(each) : flame.unit === "bytes" ? bytes(each) : amount(each);
+  const isEach = perRequest && flame.answered > 0 && (!other || other.answered > 0);
+  const measured = (value, of) => value / (isEach ? of.answered : of.total);
+  const inWords = (value) => {
+    if (!isEach) return share(value);
+    return flame.unit === "nanoseconds" ? span(value) : flame.unit === "bytes" ? bytes(value) : amount(value);
+  };
+  const words = (value) => inWords(measured(value, flame));
+  const otherOf = (one) => measured(one.depth < 0 ? other.total : (other.at.get(pathOf(one)) ?? 0), other);
+  /** From -1, where the other has all of it, to 1, where it has none of it. */
+  const change = (one) => {
+    const [now, then] = [measured(one.value, flame), otherOf(one)];
+    return now + then > 0 ? (now - then) / (now + then) : 0;
   };
 
   const shown = [];
@@ -97,8 +134,10 @@ function drawFlame(figure, flame, { theme, perRequest, up, search }) {
   };
   const paint = (one, { x, w, dim }, y) => {
     const isFound = search && one.name.toLowerCase().includes(search);
-    const hue = isFound ? theme.ink : tone(theme, one.name);
-    context.fillStyle = mix(theme.paper, hue, dim ? 0.12 : isFound ? 0.75 : 0.28);
+    const by = other ? change(one) : 0;
+    const hue = isFound ? theme.ink : !other ? tone(theme, one.name) : by > 0 ? theme.more : theme.less;
+    const strength = other ? 0.06 + 0.54 * Math.abs(by) : 0.28;
+    context.fillStyle = mix(theme.paper, hue, dim ? 0.12 : isFound ? 0.75 : strength);
     context.fillRect(x, y, Math.max(w - 0.7, 0.4), ROW - 1);
     if (w < LABEL_MIN) return;
     context.save();
@@ -125,10 +164,13 @@ function drawFlame(figure, flame, { theme, perRequest, up, search }) {
     : [];
   const rest = search ? `“${search}”: ${words(found.reduce((sum, one) => sum + one.value, 0))}` : "";
   readout.textContent = rest;
-  const say = (one) => (readout.textContent = `${one.name}: ${words(one.value)}${perRequest && flame.answered ? " each request" : ""}, ${share(one.value / flame.total)} of all`);
+  const say = (one) => {
+    const beside = other ? `, ${inWords(otherOf(one))} beside it` : `, ${share(one.value / flame.total)} of all`;
+    readout.textContent = `${one.name}: ${words(one.value)}${isEach ? " each request" : ""}${beside}`;
+  };
   const zoom = (one) => {
     figure.zoomed = one && one !== root ? one : null;
-    drawFlame(figure, flame, { theme, perRequest, up, search });
+    drawFlame(figure, flame, options);
   };
   const under = (event) => shown.find(({ x, w, y }) => event.offsetX >= x && event.offsetX < x + w && event.offsetY >= y && event.offsetY < y + ROW)?.one;
   canvas.onpointermove = (event) => {

@@ -20,8 +20,10 @@ if (data) {
     drawTime(data, colours, chosen);
   };
   const drawAll = () => {
-    drawLoad(data, theme(), choose);
     drawFlames(data, theme());
+    // Of a study's cells the rest is there without script.
+    if (!data.steps.length) return;
+    drawLoad(data, theme(), choose);
     drawChosen();
   };
   const choose = (index) => {

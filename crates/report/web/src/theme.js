@@ -19,6 +19,8 @@ export function theme() {
     clientSoft: read("client-soft"),
     linkSoft: read("link-soft"),
     neutralSoft: read("neutral-soft"),
+    more: read("more"),
+    less: read("less"),
     font: getComputedStyle(document.body).fontFamily,
   };
 }

@@ -105,11 +105,11 @@ impl DriverKind {
 /// Finds a load generator by name: one that comes with the tool where subjects stand, any
 /// other on PATH, then among the Node programs of this folder and of the workspace's `bench/`.
 pub fn available(name: &str) -> Option<PathBuf> {
+    if DriverKind::of_program(name) == DriverKind::EchoClient {
+        return command::find_subject(name).ok().map(|found| found.path);
+    }
     if name.contains('/') {
         return command::find(name).ok();
-    }
-    if name == command::ECHO_CLIENT {
-        return command::find_subject(name).ok().map(|found| found.path);
     }
     command::on_path(name).or_else(|| {
         let executable = env::current_exe().unwrap_or_default();

@@ -13,6 +13,7 @@ use super::owner::{GROUP_PREFIX, Process};
 use crate::affinity::Narrowed;
 use crate::error::StageError;
 use crate::iproute;
+use crate::tune;
 
 /// Where `ip netns` keeps its names.
 pub(crate) const NETNS_FOLDER: &str = "/run/netns";
@@ -88,6 +89,8 @@ pub(crate) enum Undo {
     Continue { processes: Vec<Process> },
     /// Puts back where threads may run.
     RestoreAffinity(Narrowed),
+    /// Writes a setting of the host as it was.
+    RestoreSetting { path: PathBuf, text: String },
     /// Ends a helper of ours.
     Kill { process: Process },
 }
@@ -123,6 +126,7 @@ impl Undo {
                 narrowed.restore();
                 Ok(())
             }
+            Undo::RestoreSetting { path, text } => tune::restore(path, text),
             Undo::Kill { process } => {
                 signal(*process, Signal::KILL);
                 Ok(())
@@ -142,6 +146,7 @@ impl Undo {
             Undo::RestoreAffinity(narrowed) => {
                 format!("{} threads on fewer processors", narrowed.threads.len())
             }
+            Undo::RestoreSetting { path, .. } => format!("setting {}", path.display()),
             Undo::Kill { process } => format!("helper process {}", process.pid),
         }
     }
@@ -290,6 +295,10 @@ mod tests {
                 processes: vec![nobody],
             },
             Undo::Kill { process: nobody },
+            Undo::RestoreSetting {
+                path: "/sys/class/net/wf-gone/queues/rx-0/rps_cpus".into(),
+                text: "0".into(),
+            },
             Undo::RestoreAffinity(Narrowed {
                 pids: vec![u32::MAX],
                 left: vec![0],

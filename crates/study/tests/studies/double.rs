@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::counters::{EventCount, SystemCall, SystemCalls};
 use wallfinder_model::plan::Target;
-use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Reconciliation, Site};
+use wallfinder_model::profile::{
+    Measure, Node, ProfileKind, Profiles, Reading, Reconciliation, Site,
+};
 use wallfinder_model::record::{
     Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Step,
 };
@@ -292,7 +294,11 @@ fn profiles() -> Profiles {
         categories: Vec::new(),
         functions: Vec::new(),
         sites: vec![site(true), site(false)],
-        tree: Vec::new(),
+        tree: vec![Node {
+            name: "runtime.futex".to_owned(),
+            depth: 0,
+            value: 1_000_000,
+        }],
     };
     Profiles {
         window_ns: 1_000_000_000,

@@ -1,12 +1,16 @@
-//! What profilers saw within the step that is judged: a part for each kind, and what its flame
-//! graph can be asked for.
+//! What was seen from inside: of the step that is judged a part for each kind and side, of a study's
+//! cells a row for each, and what flame graphs can be asked for.
 
 use serde::Serialize;
-use wallfinder_model::Step;
+use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading};
+use wallfinder_model::record::Cell;
+use wallfinder_model::{Record, Step};
 
-use crate::number;
+use crate::counted::{self, Side};
+use crate::flames::{self, kind_in_words};
 use crate::profiled::{self, short};
+use crate::{cells, number};
 
 /// Rows of each table.
 const ROWS_MAX: usize = 12;
@@ -15,12 +19,38 @@ const CALLERS_MAX: usize = 8;
 
 #[derive(Serialize)]
 pub(super) struct ProfilesView {
+    /// The server, and the client where it was looked into.
+    sides: Vec<SideView>,
+    /// What both cost for each request.
+    counted: Vec<CountedRow>,
+    unavailable: Vec<String>,
+    /// Tables of a study's cells, one for each side and question.
+    cells: Vec<CellsTable>,
+    /// What can be drawn.
+    flames: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SideView {
+    title: &'static str,
     summary: String,
     beside: Option<String>,
     missing: Vec<String>,
     kinds: Vec<Kind>,
-    /// Kinds with stacks to draw.
-    flames: Vec<(&'static str, String)>,
+}
+
+#[derive(Serialize)]
+struct CountedRow {
+    what: String,
+    each: [String; 2],
+}
+
+#[derive(Serialize)]
+struct CellsTable {
+    title: String,
+    head: Vec<&'static str>,
+    /// Group, bytes, clients, and a cell for each column.
+    rows: Vec<([String; 3], Vec<String>)>,
 }
 
 #[derive(Serialize)]
@@ -46,8 +76,45 @@ struct SiteRow {
 }
 
 impl ProfilesView {
-    pub(super) fn of(step: &Step) -> Option<ProfilesView> {
-        let profiles = step.profiles.as_ref()?;
+    /// Of the step that is judged, or of a study's cells; nothing where nothing was looked into.
+    pub(super) fn of(
+        record: &Record,
+        judged: Option<&Step>,
+        chosen: usize,
+    ) -> Option<ProfilesView> {
+        let flames: Vec<String> = flames::of(record, chosen)
+            .into_iter()
+            .map(|flame| flame.title)
+            .collect();
+        let sides = judged.map_or(Vec::new(), sides);
+        let cells = match judged {
+            None => cells_tables(record),
+            Some(_) => Vec::new(),
+        };
+        if sides.is_empty() && cells.is_empty() {
+            return None;
+        }
+        let counted = judged.map_or(Vec::new(), counted::each_request);
+        let first = judged.and_then(|step| Side::BOTH.iter().find_map(|side| side.profiles(step)));
+        Some(ProfilesView {
+            sides,
+            counted: counted
+                .into_iter()
+                .map(|row| CountedRow {
+                    what: row.what,
+                    each: row.each,
+                })
+                .collect(),
+            unavailable: first.map_or(Vec::new(), counted::unavailable),
+            cells,
+            flames,
+        })
+    }
+}
+
+fn sides(step: &Step) -> Vec<SideView> {
+    let of = |side: Side| {
+        let profiles = side.profiles(step)?;
         let kinds = ProfileKind::ALL
             .iter()
             .filter_map(|kind| profiles.of(*kind));
@@ -55,39 +122,75 @@ impl ProfilesView {
             1 => "one process".to_owned(),
             processes => format!("{processes} processes, merged"),
         };
-        Some(ProfilesView {
+        let mut kinds: Vec<Kind> = kinds.map(|reading| part(profiles, reading)).collect();
+        kinds.extend(profiles.calls.as_ref().map(calls));
+        Some(SideView {
+            title: match side {
+                Side::Server => "Inside the server",
+                Side::Client => "Inside the client",
+            },
             summary: format!("{} of {processes}.", number::length(profiles.window_ns)),
             beside: profiled::reconciliation(profiles),
             missing: profiles.missing.clone(),
-            kinds: kinds
-                .clone()
-                .map(|reading| part(profiles, reading))
-                .collect(),
-            flames: kinds
-                .filter(|reading| reading.total > 0)
-                .map(|reading| (reading.kind.label(), words(reading.kind).to_owned()))
-                .collect(),
+            kinds,
         })
+    };
+    Side::BOTH.into_iter().filter_map(of).collect()
+}
+
+fn calls(calls: &SystemCalls) -> Kind {
+    let rows = counted::calls(calls, ROWS_MAX).into_iter();
+    Kind {
+        name: "system calls",
+        headline: counted::calls_headline(calls),
+        tables: vec![Table {
+            head: ["System call", "Each request", "Until it returns"],
+            rows: rows
+                .map(|row| [row.name, row.each_request, row.time_each])
+                .collect(),
+        }],
+        sites: Vec::new(),
     }
 }
 
-fn words(kind: ProfileKind) -> &'static str {
-    match kind {
-        ProfileKind::Cpu => "CPU",
-        ProfileKind::Stacks => "stacks, by the kernel",
-        ProfileKind::Block => "waits",
-        ProfileKind::Waits => "waits of threads, by the kernel",
-        ProfileKind::Mutex => "mutexes",
-        ProfileKind::Allocs => "allocations",
-        ProfileKind::Heap => "heap",
-        ProfileKind::Goroutine => "goroutines",
+/// What each side of each cell cost, and what its processors did.
+fn cells_tables(record: &Record) -> Vec<CellsTable> {
+    let cells: Vec<(&Cell, Vec<&Step>)> = cells::of(record)
+        .into_iter()
+        .filter(|(_, rounds)| rounds.iter().any(|step| step.profiles.is_some()))
+        .collect();
+    if cells.is_empty() {
+        return Vec::new();
     }
+    let mut tables = Vec::new();
+    for side in Side::BOTH {
+        for (what, figures) in [
+            ("for each request", counted::figures()),
+            ("what its processors do", counted::shares()),
+        ] {
+            let row = |(cell, rounds): &(&Cell, Vec<&Step>)| {
+                let shown = figures.iter().map(|figure| {
+                    let middle = cells::middle(rounds, |step| (figure.of)(side, step));
+                    middle.map_or(number::UNKNOWN.to_owned(), figure.show)
+                });
+                let bytes = number::whole(u64::from(cell.payload));
+                let name = format!("{} {}", cell.group, cell.driver);
+                ([name, bytes, cell.clients.to_string()], shown.collect())
+            };
+            tables.push(CellsTable {
+                title: format!("{}: {what}", side.label()),
+                head: figures.iter().map(|figure| figure.name).collect(),
+                rows: cells.iter().map(row).collect(),
+            });
+        }
+    }
+    tables
 }
 
 fn part(profiles: &Profiles, reading: &Reading) -> Kind {
     if let Some(why) = profiled::empty(reading) {
         return Kind {
-            name: words(reading.kind),
+            name: kind_in_words(reading.kind),
             headline: why.to_owned(),
             tables: Vec::new(),
             sites: Vec::new(),
@@ -127,7 +230,7 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
         }
     };
     Kind {
-        name: words(reading.kind),
+        name: kind_in_words(reading.kind),
         headline: profiled::headline(profiles, reading),
         tables,
         sites,
