@@ -191,6 +191,7 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
         "--client-quota",
         "0.1",
         "--no-calibrate",
+        "--no-inside",
         "-q",
         "http://subject:8090/",
     ];
@@ -227,6 +228,7 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
         "--client-quota",
         "0.9",
         "--no-calibrate",
+        "--no-inside",
         "http://subject:8090/",
     ];
     let running = place.start(&args);
@@ -292,6 +294,7 @@ fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
         "-c",
         "16",
         "--no-calibrate",
+        "--no-inside",
         "http://subject:8090/",
     ];
     let running = place.start(&args);
@@ -400,6 +403,7 @@ fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
         "--client-cpus",
         "1",
         "--no-calibrate",
+        "--no-inside",
         "-q",
         &url,
     ];

@@ -117,6 +117,7 @@ fn a_server_that_stands_is_squeezed_and_left_as_it_was() {
         "--window",
         "300ms",
         "--no-calibrate",
+        "--no-inside",
         "-c",
         "16",
         "-q",

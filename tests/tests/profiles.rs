@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, json_at, program, skip, subjects, together};
+use wallfinder_tests::{Double, Place, alone, json_at, program, skip, subjects, together};
 
 /// A run of `profile` at a subject of ours, for two seconds.
 fn profiled(place: &Place, subject: &str, path: &str, more: &[&str]) -> Value {
@@ -131,24 +132,11 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    if !rustix::process::geteuid().is_root() {
-        return skip("sampling stacks of other processes takes root");
-    }
     let _turn = together();
     let place = Place::new();
     let subject = "knownwall --lock-spin-us 300 --workers 4";
-    let allowed = [
-        "profile",
-        "--subject",
-        "knownwall",
-        "http://subject:0/",
-        "-q",
-        "-d",
-        "1s",
-    ];
-    let tried = place.run(&allowed);
-    if tried.code == Some(1) && tried.err.contains("cannot be sampled") {
-        return skip(&tried.err);
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
     }
     let profiles = profiled(&place, subject, "/", &["-q"]);
     let stacks = reading(&profiles, "stacks");
@@ -170,9 +158,6 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
         "{origins:?}"
     );
     // Four workers and one lock: where they wait for it is known, and that they do.
-    if profiles["missing"].to_string().contains("tracepoint") {
-        return skip("tracing is not mounted here");
-    }
     assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
     let waits = reading(&profiles, "waits");
     let sites = waits["sites"].as_array().unwrap();
@@ -247,10 +232,6 @@ fn what_cannot_be_profiled_is_said_before_any_load() {
         ran.err
     );
     let ran = place
-        .run(&["profile", &url, "-q", "--driver", "wrk {url}"])
-        .ends_with(2);
-    assert!(ran.err.contains("our own engine"), "{}", ran.err);
-    let ran = place
         .run(&["profile", &url, "-q", "-d", "500ms", "--pprof", &address])
         .ends_with(2);
     assert!(ran.err.contains("whole seconds"), "{}", ran.err);
@@ -284,4 +265,164 @@ fn what_cannot_be_profiled_is_said_before_any_load() {
         "{}",
         ran.err
     );
+}
+
+/// Whether the kernel may be asked about other processes here; if not, why. Asked once.
+fn kernel_tells() -> Result<(), String> {
+    static TELLS: OnceLock<Result<(), String>> = OnceLock::new();
+    TELLS.get_or_init(ask_the_kernel).clone()
+}
+
+fn ask_the_kernel() -> Result<(), String> {
+    let place = Place::new();
+    if !rustix::process::geteuid().is_root() {
+        return Err("asking the kernel about other processes takes root".into());
+    }
+    let subject = ["profile", "--subject", "knownwall", "http://subject:0/"];
+    let tried = place.run(&[&subject[..], &["-q", "-d", "1s", "--calls"]].concat());
+    if tried.code == Some(1) && tried.err.contains("cannot be sampled") {
+        return Err(tried.err);
+    }
+    match place.step()["profiles"]["missing"].to_string() {
+        missing if missing.contains("tracepoint") => Err(missing),
+        _ => Ok(()),
+    }
+}
+
+fn call_of(profiles: &Value, name: &str) -> (f64, f64) {
+    let calls = &profiles["calls"];
+    let list = calls["calls"].as_array().unwrap();
+    let found = list.iter().find(|call| call["name"] == name);
+    let found = found.unwrap_or_else(|| panic!("no {name} in {calls}"));
+    let each = |key: &str| found[key].as_f64().unwrap() / calls["answered"].as_f64().unwrap();
+    (each("count"), each("failed"))
+}
+
+/// net/http reads a request and then once more for nothing, and writes an answer at once.
+#[test]
+fn system_calls_are_counted_for_each_request() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
+    }
+    let profiles = profiled(
+        &place,
+        "catalogue --server fasthttp",
+        "/simple",
+        &["-q", "--calls", "--kinds", "cpu"],
+    );
+    assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
+    assert_eq!(profiles["calls"]["lost"], 0);
+    let (writes, failed) = call_of(&profiles, "write");
+    assert!((0.9..1.15).contains(&writes), "{writes} writes");
+    assert_eq!(failed, 0.0);
+    let (reads, found_nothing) = call_of(&profiles, "read");
+    // One that has the request, and where that was the last for now, one that finds nothing.
+    assert!((0.9..2.2).contains(&reads), "{reads} reads");
+    assert!(found_nothing <= reads - 0.85, "{found_nothing} of {reads}");
+    let counted = profiles["counts"].as_array().unwrap();
+    for event in counted {
+        let known = event["value"].is_u64();
+        assert!(known != event["unavailable"].is_string(), "{event}");
+    }
+}
+
+/// A driver has ended when its stacks are named: what it had mapped is known all the same.
+#[test]
+fn a_foreign_driver_is_looked_into_as_the_server_is() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    // What a driver has had answered meanwhile is counted on loopback, where nobody else may be.
+    let _turn = alone();
+    let place = Place::new();
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
+    }
+    let driver = "echo-client tcp --payload 64 --clients 8 --duration 3s {address}";
+    let args = [
+        "profile",
+        "--subject",
+        "echo",
+        "tcp://subject:0/",
+        "--frame",
+        "u32be",
+        "--body-bytes",
+        "1",
+        "--driver",
+        driver,
+        "--client",
+        "--calls",
+        "--stacks",
+        "--kinds",
+        "cpu",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let step = place.step();
+    for (side, function) in [
+        ("profiles", "wallfinder.dev/subjects/echo/tcp"),
+        ("client_profiles", "wallfinder.dev/subjects/echo/load"),
+    ] {
+        let profiles = &step[side];
+        let stacks = reading(profiles, "stacks");
+        assert!(stacks["named_share"].as_f64().unwrap() >= 0.99, "{stacks}");
+        let functions = stacks["functions"].as_array().unwrap();
+        let mut names = functions.iter().filter_map(|one| one["name"].as_str());
+        assert!(
+            names.any(|name| name.starts_with(function)),
+            "{side}: {stacks}"
+        );
+        let (writes, _) = call_of(profiles, "write");
+        assert!((0.8..1.3).contains(&writes), "{writes} writes of {side}");
+    }
+}
+
+/// What looking costs is a comparison like any other.
+#[test]
+fn the_cost_of_looking_is_measured_in_turn() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
+    }
+    let args = [
+        "ab",
+        "--subject",
+        "catalogue",
+        "http://subject:0/simple",
+        "-c",
+        "8",
+        "-d",
+        "4s",
+        "--rounds",
+        "3",
+        "--observe-b",
+        "calls,go",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["b"], "looked into by calls, go");
+    let steps = record["steps"].as_array().unwrap();
+    for (step, turn) in steps.iter().zip(record["ab"]["order"].as_array().unwrap()) {
+        let is_b = turn[1].as_bool().unwrap();
+        assert_eq!(step["profiles"].is_object(), is_b, "{turn}");
+    }
+    let first = &steps
+        .iter()
+        .find(|step| step["profiles"].is_object())
+        .unwrap()["profiles"];
+    assert!(
+        first["calls"]["calls"].as_array().unwrap().len() > 2,
+        "{first}"
+    );
+    assert!(reading(first, "cpu")["total"].as_i64().unwrap() > 0);
 }

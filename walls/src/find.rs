@@ -135,6 +135,10 @@ impl Apparatus {
         if let Some(pid) = backend {
             add("--backend-pid", &pid.to_string());
         }
+        // Only where a function is to be named.
+        if scenario.function.is_none() {
+            arguments.push("--no-inside".to_owned());
+        }
         let bin = self.bin.display().to_string();
         let flags = words(scenario.flags);
         arguments.extend(flags.iter().map(|word| word.replace("{bin}", &bin)));

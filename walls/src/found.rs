@@ -14,6 +14,9 @@ pub struct Found {
     pub how: How,
     /// What it is made of.
     pub detail: Option<String>,
+    /// What was seen inside the server, where it was looked into.
+    #[serde(default)]
+    pub inside: Option<String>,
     /// Elasticities by squeeze.
     pub elasticities: BTreeMap<String, Span>,
     /// The wall after this one.
@@ -69,8 +72,16 @@ struct Verdict {
     how: How,
     detail: Option<String>,
     #[serde(default)]
+    evidence: Vec<Evidence>,
+    #[serde(default)]
     elasticities: BTreeMap<String, Span>,
     next: Option<Next>,
+}
+
+#[derive(Deserialize)]
+struct Evidence {
+    text: String,
+    measure: String,
 }
 
 #[derive(Deserialize)]
@@ -111,11 +122,21 @@ pub fn read(json: &[u8]) -> Result<Found, String> {
         wall: verdict.wall,
         how: verdict.how,
         detail: verdict.detail.clone(),
+        inside: inside(&verdict.evidence),
         elasticities: verdict.elasticities.clone(),
         next: verdict.next,
         rate: rate.ok_or("the step has no throughput")?,
         p99_ms: p99_ns.map(|ns| ns as f64 / 1e6),
     })
+}
+
+/// What profiles say, in one.
+fn inside(evidence: &[Evidence]) -> Option<String> {
+    let of_profiles = evidence
+        .iter()
+        .filter(|evidence| evidence.measure.starts_with("profile."));
+    let texts: Vec<&str> = of_profiles.map(|evidence| evidence.text.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The windows in which nothing was squeezed.

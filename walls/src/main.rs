@@ -221,6 +221,7 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         asked_again: 0,
         mark: Mark::Unanswered,
         detail_named: None,
+        function_named: None,
         label_holds: None,
         next_error,
         next_unknown,

@@ -22,6 +22,8 @@ pub struct Scenario {
     pub beside: Option<&'static str>,
     /// What must come out.
     pub expect: Expect,
+    /// A word of the function behind the wall, which what is seen inside the server should hold.
+    pub function: Option<&'static str>,
     /// The rates, least and most, in answers per second, between which the label holds:
     /// arithmetic, not experience. Outside, the build does not do what it says.
     pub rate: Option<(f64, f64)>,

@@ -39,6 +39,10 @@ pub struct Outcome {
     pub mark: Mark,
     /// Whether the detail names what the wall is made of; `None`: nothing to name.
     pub detail_named: Option<bool>,
+    /// Whether what was seen inside names the function behind the wall; `None`: none to name, or
+    /// nobody looked.
+    #[serde(default)]
+    pub function_named: Option<bool>,
     /// Whether the rate was one at which the label holds; `None`: no bounds.
     pub label_holds: Option<bool>,
     /// Relative error of the next wall's ceiling, once the first was lifted.
@@ -52,6 +56,7 @@ impl Outcome {
     pub fn marked(mut self, scenario: &Scenario) -> Outcome {
         let found = self.found.as_ref().ok();
         self.detail_named = found.and_then(|found| detail_named(scenario, found));
+        self.function_named = found.and_then(|found| function_named(scenario, found));
         self.label_holds = found.and_then(|found| label_holds(scenario, found));
         self.mark = mark(scenario, &self.found);
         self
@@ -145,6 +150,12 @@ pub fn detail_named(scenario: &Scenario, found: &Found) -> Option<bool> {
             .split('|')
             .any(|word| detail.contains(&word.to_lowercase())),
     )
+}
+
+/// Whether what was seen inside names the function behind the wall.
+pub fn function_named(scenario: &Scenario, found: &Found) -> Option<bool> {
+    let inside = found.inside.as_ref()?;
+    Some(inside.contains(scenario.function?))
 }
 
 /// Whether the rate is one at which the label holds.
@@ -247,6 +258,10 @@ pub struct Score {
     pub details: usize,
     /// Those named.
     pub details_named: usize,
+    /// Functions to be named.
+    pub functions: usize,
+    /// Those named.
+    pub functions_named: usize,
     /// Rates at which the label does not hold.
     pub labels_doubtful: usize,
     /// Next walls to be told.
@@ -284,6 +299,8 @@ impl Score {
             null_failed: count(&|o| is_null(o) && o.mark == Mark::Unanswered),
             details: count(&|outcome| outcome.detail_named.is_some()),
             details_named: count(&|outcome| outcome.detail_named == Some(true)),
+            functions: count(&|outcome| outcome.function_named.is_some()),
+            functions_named: count(&|outcome| outcome.function_named == Some(true)),
             labels_doubtful: count(&|outcome| outcome.label_holds == Some(false)),
             next: errors.len() + count(&|outcome| outcome.next_unknown.is_some()),
             next_told: errors.len(),
@@ -356,6 +373,7 @@ mod tests {
             wall,
             how: How::Proved,
             detail: None,
+            inside: None,
             elasticities: BTreeMap::new(),
             next: None,
             rate: 4_700.0,
@@ -382,6 +400,7 @@ mod tests {
             seconds: 0.0,
             mark,
             detail_named: None,
+            function_named: None,
             label_holds: None,
             next_error: None,
             next_unknown: None,
@@ -446,6 +465,18 @@ mod tests {
             "4,700/s is too fast"
         );
         assert_eq!(detail_named(scenario("spin-200us"), &said), None);
+    }
+
+    #[test]
+    fn the_function_behind_a_lock_is_named_or_not() {
+        let lock = scenario("lock-sleep-1ms");
+        let mut said = found(Wall::Wait);
+        assert_eq!(function_named(lock, &said), None, "nobody looked");
+        said.inside = Some("88 % of waiting is a futex in main".into());
+        assert_eq!(function_named(lock, &said), Some(false));
+        said.inside = Some("88 % of waiting is a futex in knownwall::work::Work::request".into());
+        assert_eq!(function_named(lock, &said), Some(true));
+        assert_eq!(function_named(scenario("spin-200us"), &said), None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     server_cpus: "0",
     beside: None,
     expect: Expect::NoEffect,
+    function: None,
     rate: None,
     lift: None,
 };
@@ -103,6 +104,7 @@ pub const SUITE: &[Scenario] = &[
         name: "lock-sleep-1ms",
         server: Subject("knownwall --lock-sleep-us 1000 --workers 8"),
         expect: made_of(&[Wait], Some("lock|futex")),
+        function: Some("Work::request"),
         rate: Some((800.0, 1_000.0)),
         ..PLAIN
     },
@@ -111,6 +113,7 @@ pub const SUITE: &[Scenario] = &[
         server: Subject("knownwall --lock-spin-us 300 --workers 4"),
         server_cpus: "0,1",
         expect: made_of(&[ServerSerial], Some("lock")),
+        function: Some("Work::request"),
         rate: Some((2_300.0, 3_334.0)),
         ..PLAIN
     },

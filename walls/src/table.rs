@@ -57,6 +57,10 @@ fn below(found: &Found, outcome: &Outcome, scenario: &Scenario) -> String {
         let detail = found.detail.as_deref().unwrap_or("none");
         let _ = writeln!(text, "    detail: {detail}{word}");
     }
+    if let (Some(named), Some(inside)) = (outcome.function_named, &found.inside) {
+        let word = if named { "named" } else { "not what it is" };
+        let _ = writeln!(text, "    inside: {inside} ({word})");
+    }
     if let (Some(false), Some((least, most))) = (outcome.label_holds, scenario.rate) {
         let _ = writeln!(
             text,
@@ -94,7 +98,7 @@ const fn how(how: How) -> &'static str {
 /// The sum, and the bar.
 pub fn score(score: &Score) -> String {
     let mut text = format!(
-        "right {} of {} answered, {} of them by squeezes · {} of {} answered · false walls {} of {} · details named {} of {}\n",
+        "right {} of {} answered, {} of them by squeezes · {} of {} answered · false walls {} of {} · details named {} of {} · functions named {} of {}\n",
         score.right,
         score.answered,
         score.right_by_squeezes,
@@ -104,6 +108,8 @@ pub fn score(score: &Score) -> String {
         score.null,
         score.details_named,
         score.details,
+        score.functions_named,
+        score.functions,
     );
     if let Some(rmse) = score.next_rmse {
         let (told, all) = (score.next_told, score.next);
@@ -152,7 +158,7 @@ fn alike(repeats: &Repeats) -> String {
 mod tests {
     use super::*;
     use crate::found;
-    use crate::score::{detail_named, label_holds, mark};
+    use crate::score::{detail_named, function_named, label_holds, mark};
     use crate::suite::SUITE;
 
     #[test]
@@ -165,6 +171,7 @@ mod tests {
             asked_again: 0,
             mark: mark(scenario, &Ok(found.clone())),
             detail_named: detail_named(scenario, &found),
+            function_named: function_named(scenario, &found),
             label_holds: label_holds(scenario, &found),
             found: Ok(found),
             seconds: 61.4,

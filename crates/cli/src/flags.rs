@@ -388,6 +388,11 @@ pub(crate) struct FindFlags {
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) pprof: Vec<String>,
 
+    /// Do not look inside the server once the wall is known: the load ends a few seconds sooner, and no
+    /// function is named.
+    #[arg(long, conflicts_with = "pprof")]
+    pub(crate) no_inside: bool,
+
     /// Predict a change, such as downlink=2 (twice the rate), server-speed=1.5, bytes=0.5.
     #[arg(long, value_name = "RESOURCE=FACTOR")]
     pub(crate) what_if: Vec<String>,

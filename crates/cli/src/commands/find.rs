@@ -144,7 +144,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that
 /// may be sampled. What was asked for and is not there is told before any load.
 fn can_look_inside(flags: &FindFlags, stand: &Stand) -> Result<bool, Failed> {
-    if flags.null || flags.target.driver.is_some() {
+    if flags.no_inside || flags.null || flags.target.driver.is_some() {
         return Ok(false);
     }
     match profile::order(&flags.pprof, &stand.server) {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use wallfinder_judge::profile::{self, Rules};
+use wallfinder_judge::steady;
 use wallfinder_model::Step;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{ProfileKind, Profiles};
@@ -171,15 +172,29 @@ fn of_requests(called: Called, step: &Step, zero_ns: u64) -> SystemCalls {
     let to_ns = from_ns + called.watched_ns;
     SystemCalls {
         watched_ns: called.watched_ns,
-        answered: answered_between(&step.intervals, step.throughput, from_ns, to_ns),
+        answered: match slices_between(&step.intervals, from_ns, to_ns) {
+            Some(counted) => counted * scale(step),
+            None => step.throughput * called.watched_ns as f64 / 1e9,
+        },
         calls: called.calls,
         lost: called.lost,
     }
 }
 
-/// Requests answered between two instants of the schedule: those of the slices that lie there, for
-/// watching slows a server; or by the step's throughput where there are no slices.
-fn answered_between(slices: &[Interval], throughput: f64, from_ns: u64, to_ns: u64) -> f64 {
+/// What slices count may be on another scale than throughput: they are of the wire where the
+/// driver's report is what counts, and what an exchange weighs is then only nearly known.
+fn scale(step: &Step) -> f64 {
+    let rates = steady::rates(step);
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    match mean > 0.0 && step.throughput > 0.0 {
+        true => step.throughput / mean,
+        false => 1.0,
+    }
+}
+
+/// Requests answered between two instants of the schedule, by the slices that lie there: watching
+/// slows a server, so its throughput elsewhere says nothing. `None` where slices do not cover it.
+fn slices_between(slices: &[Interval], from_ns: u64, to_ns: u64) -> Option<f64> {
     let mut covered_ns = 0;
     let mut answered = 0.0;
     for slice in slices {
@@ -194,10 +209,8 @@ fn answered_between(slices: &[Interval], throughput: f64, from_ns: u64, to_ns: u
         }
     }
     let whole_ns = to_ns.saturating_sub(from_ns) as f64;
-    match covered_ns as f64 >= COVERED_MIN * whole_ns {
-        true => answered * whole_ns / covered_ns.max(1) as f64,
-        false => throughput * whole_ns / 1e9,
-    }
+    let is_covered = covered_ns > 0 && covered_ns as f64 >= COVERED_MIN * whole_ns;
+    is_covered.then(|| answered * whole_ns / covered_ns as f64)
 }
 
 #[cfg(test)]
@@ -213,11 +226,10 @@ mod tests {
             ..Interval::default()
         };
         let slices = [slice(100, 10), slice(200, 20), slice(300, 40)];
-        let between = |from_ns, to_ns| answered_between(&slices, 5e9, from_ns, to_ns);
-        assert_eq!(between(50, 250), 5.0 + 20.0 + 20.0);
-        assert_eq!(between(100, 200), 20.0);
-        // Half of it is not covered: by throughput.
-        assert_eq!(between(200, 400), 1_000.0);
-        assert_eq!(between(200, 200), 0.0);
+        let between = |from_ns, to_ns| slices_between(&slices, from_ns, to_ns);
+        assert_eq!(between(50, 250), Some(5.0 + 20.0 + 20.0));
+        assert_eq!(between(100, 200), Some(20.0));
+        assert_eq!(between(200, 400), None, "half of it is not covered");
+        assert_eq!(between(200, 200), None);
     }
 }
