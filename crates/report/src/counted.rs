@@ -157,10 +157,13 @@ impl Side {
     }
 }
 
+/// What is read of one side of a step.
+type OfSide = dyn Fn(Side, &Step) -> Option<f64>;
+
 /// A figure of one side of a step, and how it is shown.
 pub(crate) struct SideFigure {
     pub(crate) name: &'static str,
-    pub(crate) of: Box<dyn Fn(Side, &Step) -> Option<f64>>,
+    pub(crate) of: Box<OfSide>,
     pub(crate) show: fn(f64) -> String,
 }
 
