@@ -202,7 +202,7 @@ fn futexes_of_locks(tree: &[Node]) -> Option<f64> {
         if is_first && FUTEXES.contains(&node.name.as_str()) {
             all += node.value;
             let is_lock = |name: &&str| LOCKS.iter().any(|lock| name.starts_with(lock));
-            if path.iter().any(|name| is_lock(name)) {
+            if path.iter().any(is_lock) {
                 of_locks += node.value;
             }
         }
