@@ -1,11 +1,12 @@
-//! What befalls the machine under a run: it stands still for a while, its disk fills up.
+//! What befalls a run: the machine stands still for a while, its disk fills up, a driver hangs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use wallfinder_tests::{Double, Place, binary, program, skip, together};
+use wallfinder_tests::{Double, Place, binary, descendants, end_soon, program, skip, together};
 
 /// The gap is flagged, and what is caught up with is bounded by connections and
 /// deadlines.
@@ -138,4 +139,28 @@ fn code_on_a_disk_of(size: &str, seconds: u64, url: &str) -> String {
     // Where not even the header could be written, there is nothing to be read.
     assert!(size == "8k" || line("read ") == Some("0"), "{said}{error}");
     code
+}
+
+#[test]
+fn a_driver_that_hangs_is_stopped() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let script = "#!/bin/sh\ncase \"$1\" in -v*|--version) echo wrk 4.2; exit 0;; esac\n\
+        trap '' INT TERM\nwhile :; do sleep 1; done\n";
+    let wrk = place.file("wrk", script);
+    std::fs::set_permissions(&wrk, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let url = double.url("/");
+    let driver = format!("{} -c 1 -d 1s {{url}}", wrk.display());
+    let running = place.start(&["run", &url, "-q", "--driver", &driver]);
+    let pid = running.pid();
+    std::thread::sleep(Duration::from_secs(2));
+    let below = descendants(pid);
+    let ran = running.wait(Duration::from_secs(50));
+    assert!(
+        matches!(ran.code, Some(0 | 1)),
+        "{:?} {}",
+        ran.code,
+        ran.err
+    );
+    assert!(end_soon(&below), "the driver is left");
 }

@@ -1,6 +1,5 @@
 //! Subjects and foreign drivers: started for a run, watched, and gone after it.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -226,28 +225,4 @@ fn a_driver_that_does_nothing_is_an_error_that_shows_what_it_said() {
         ])
         .ends_with(1);
     assert!(ran.err.contains("no-such-driver-anywhere"), "{}", ran.err);
-}
-
-#[test]
-fn a_driver_that_hangs_is_stopped() {
-    let _turn = together();
-    let (place, double) = (Place::new(), Double::plain());
-    let script = "#!/bin/sh\ncase \"$1\" in -v*|--version) echo wrk 4.2; exit 0;; esac\n\
-        trap '' INT TERM\nwhile :; do sleep 1; done\n";
-    let wrk = place.file("wrk", script);
-    std::fs::set_permissions(&wrk, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let url = double.url("/");
-    let driver = format!("{} -c 1 -d 1s {{url}}", wrk.display());
-    let running = place.start(&["run", &url, "-q", "--driver", &driver]);
-    let pid = running.pid();
-    std::thread::sleep(Duration::from_secs(2));
-    let below = descendants(pid);
-    let ran = running.wait(Duration::from_secs(50));
-    assert!(
-        matches!(ran.code, Some(0 | 1)),
-        "{:?} {}",
-        ran.code,
-        ran.err
-    );
-    assert!(end_soon(&below), "the driver is left");
 }

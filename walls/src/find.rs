@@ -65,6 +65,8 @@ pub struct Apparatus {
     pub runs: PathBuf,
     /// How hard to try.
     pub effort: Effort,
+    /// Length of windows, where the effort's own is not wanted: `400ms`.
+    pub window: Option<&'static str>,
 }
 
 impl Apparatus {
@@ -134,6 +136,9 @@ impl Apparatus {
         }
         if let Some(pid) = backend {
             add("--backend-pid", &pid.to_string());
+        }
+        if let Some(window) = self.window {
+            arguments.extend(["--window", window].map(str::to_owned));
         }
         // Only where a function is to be named.
         if scenario.function.is_none() {
@@ -271,6 +276,7 @@ mod tests {
             bin: "/b".into(),
             runs: "/r".into(),
             effort: Effort::Quick,
+            window: None,
         }
     }
 

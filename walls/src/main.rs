@@ -17,6 +17,9 @@ use wallfinder_walls::score::{self, Mark, Outcome, Score};
 use wallfinder_walls::suite::{SMOKE, scenarios};
 use wallfinder_walls::table;
 
+/// The smoke form shows that everything works: shorter windows do.
+const SMOKE_WINDOW: &str = "400ms";
+
 /// Runs `wallfinder find` on servers whose wall is known, and says how many were named.
 #[derive(Debug, Parser)]
 #[command(name = "wallfinder-walls")]
@@ -199,6 +202,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
             true => Effort::Quick,
             false => flags.effort,
         },
+        window: flags.smoke.then_some(SMOKE_WINDOW),
     })
 }
 
