@@ -232,7 +232,8 @@ fn netns_path(name: &str) -> PathBuf {
     }
 }
 
-fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
+/// A group of ours with a quota.
+pub(crate) fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
     let mut group = group.map_err(Failed::run)?;
     group.set_quota(Some(cores)).map_err(Failed::run)?;
     Ok(group)

@@ -272,12 +272,25 @@ fn settings(interface: Option<&InterfaceFacts>) -> BTreeMap<String, String> {
     for (name, path) in files {
         settings.extend(line(path).map(|text| (name.to_owned(), chosen(&text))));
     }
+    settings.extend(seccomp().map(|mode| ("seccomp".to_owned(), mode)));
     settings.extend(
         interface
             .into_iter()
             .flat_map(|facts| interrupts(&facts.name)),
     );
     settings
+}
+
+/// Whether this process's system calls are filtered, which costs each of them something; what it
+/// starts inherits that.
+fn seccomp() -> Option<String> {
+    let status = fs::read("/proc/self/status").ok()?;
+    let mode = match value_of(&status, "Seccomp")? {
+        b"0" => "off",
+        b"1" => "strict",
+        _ => "filter",
+    };
+    Some(mode.to_owned())
 }
 
 /// Which processors an interface's interrupts go to: `irq.37` = `0-1`.

@@ -170,8 +170,12 @@ impl Tuning {
                 }
             },
             (Knob::IrqAffinity, Some(folder)) => {
-                let interrupts = fs::read_dir(folder.join("device/msi_irqs"));
-                let numbers = interrupts.into_iter().flatten().flatten();
+                // The interrupts hang on the bus device: for virtio one above the interface's.
+                let places = ["device/msi_irqs", "device/../msi_irqs"];
+                let found = places
+                    .iter()
+                    .find_map(|place| fs::read_dir(folder.join(place)).ok());
+                let numbers = found.into_iter().flatten().flatten();
                 let settings: Vec<(PathBuf, String)> = numbers
                     .map(|entry| Path::new("/proc/irq").join(entry.file_name()))
                     .map(|folder| (folder.join("smp_affinity_list"), self.value.clone()))

@@ -19,6 +19,10 @@ pub const ALL: &[Builtin] = &[
         text: include_str!("../../../studies/client-ceiling.toml"),
     },
     Builtin {
+        name: "gzip-wall",
+        text: include_str!("../../../studies/gzip-wall.toml"),
+    },
+    Builtin {
         name: "lock",
         text: include_str!("../../../studies/lock.toml"),
     },

@@ -174,6 +174,7 @@ impl Place<'_> {
             cpus,
             everywhere: raw.everywhere,
             quota_cores: raw.quota_cores.as_ref().map(|quota| *quota.get_ref()),
+            link: raw.link.clone(),
         })
     }
 
@@ -215,11 +216,45 @@ impl Place<'_> {
             id: raw.id.get_ref().clone(),
             subject,
             part: raw.part.clone(),
+            headers: self.headers(raw, speaks)?,
+            inflate: raw.inflate,
             speaks,
             path,
             rival: false,
             runs,
         })
+    }
+
+    fn headers(
+        &self,
+        raw: &GroupFile,
+        speaks: Speaks,
+    ) -> Result<Vec<(String, String)>, StudyError> {
+        let is_http = matches!(speaks, Speaks::Http1 | Speaks::Http2);
+        let parse = |text: &Spanned<String>| {
+            let bad = |message: &str| self.error(text.span(), message.to_owned());
+            if !is_http {
+                return Err(bad("header fields are of HTTP"));
+            }
+            let (name, value) = text
+                .get_ref()
+                .split_once(':')
+                .ok_or_else(|| bad("a header field is `Name: value`"))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        raw.headers.iter().map(parse).collect()
+    }
+
+    fn client_quota(&self, raw: &RunFile) -> Result<Option<f64>, StudyError> {
+        let Some(quota) = &raw.client_quota else {
+            return Ok(None);
+        };
+        let cores = *quota.get_ref();
+        if !(0.01..=64.0).contains(&cores) {
+            let message = "a quota is 0.01 to 64 cores".to_owned();
+            return Err(self.error(quota.span(), message));
+        }
+        Ok(Some(cores))
     }
 
     fn speaks(&self, raw: &GroupFile) -> Result<Speaks, StudyError> {
@@ -351,6 +386,7 @@ impl Place<'_> {
             profiles: raw.profiles,
             kernel: self.kernel(raw)?,
             squeeze: self.squeeze(raw)?,
+            client_quota: self.client_quota(raw)?,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
             window: self.duration(&raw.window, WINDOW_MIN)?,

@@ -411,6 +411,9 @@ fn costs(fields: &mut Fields, step: &Step) {
         fields.number("link.uplink_bytes", cost.uplink_bytes);
         fields.number("link.downlink_packets", cost.downlink_packets);
         fields.number("link.uplink_packets", cost.uplink_packets);
+        let segments = step.telemetry.tcp.map(|tcp| tcp.segments_out as f64);
+        let answered = step.throughput * step.telemetry.window_ns as f64 / 1e9;
+        fields.number("link.segments_out", quotient(segments, Some(answered)));
     }
 }
 

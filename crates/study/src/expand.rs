@@ -40,6 +40,8 @@ pub struct StudyStep {
     pub speaks: Speaks,
     /// Path and query; empty for framed messages.
     pub path: String,
+    /// Header fields of the request.
+    pub headers: Vec<(String, String)>,
     /// Bytes of data in the echo subjects' message; `None`: nothing is sent.
     pub payload: Option<u32>,
     /// What produces the load.
@@ -58,6 +60,8 @@ pub struct StudyStep {
     pub profiles: bool,
     /// What the kernel is to tell of both sides.
     pub kernel: KernelLooks,
+    /// Quota in cores of what drives the load, where it has one.
+    pub client_quota: Option<f64>,
     /// How much effort squeezes may take, where there are to be some.
     pub squeeze: Option<Effort>,
 }
@@ -110,7 +114,10 @@ impl Study {
             for payload in &payloads {
                 for concurrency in &run.concurrency {
                     for rate in &rates {
-                        let load = self.load(run, *concurrency, *rate);
+                        let load = Load {
+                            inflate: group.inflate,
+                            ..self.load(run, *concurrency, *rate)
+                        };
                         let cell = cell(*payload, concurrency.given, *rate);
                         let again = match run.rounds {
                             1 => String::new(),
@@ -122,6 +129,7 @@ impl Study {
                             subject: self.subjects[group.subject].name.clone(),
                             speaks: group.speaks,
                             path: group.path.clone(),
+                            headers: group.headers.clone(),
                             payload: *payload,
                             driver: driver.clone(),
                             load,
@@ -131,6 +139,7 @@ impl Study {
                             samples: run.samples && driver.is_engine(),
                             profiles: run.profiles && driver.is_engine(),
                             kernel: run.kernel,
+                            client_quota: run.client_quota,
                             squeeze: run.squeeze.filter(|_| driver.is_engine()),
                         });
                     }

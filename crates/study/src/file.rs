@@ -106,6 +106,10 @@ pub(crate) struct SubjectFile {
     #[serde(default)]
     #[schemars(with = "Option<f64>")]
     pub(crate) quota_cores: Option<Spanned<f64>>,
+    /// A link between it and the client, in network namespaces of their own: `1gbit`,
+    /// `200mbit,mtu=9001`. Takes root.
+    #[serde(default)]
+    pub(crate) link: Option<String>,
 }
 
 /// What produces load.
@@ -155,6 +159,13 @@ pub(crate) struct GroupFile {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(crate) path: Option<Spanned<String>>,
+    /// Header fields of the request, `Name: value`; of HTTP alone.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) headers: Vec<Spanned<String>>,
+    /// Whether the engine decodes compressed bodies, as a client that reads them would.
+    #[serde(default)]
+    pub(crate) inflate: bool,
     /// Requests in flight on each connection.
     #[serde(default)]
     #[schemars(with = "Option<u32>")]
@@ -219,6 +230,10 @@ pub(crate) struct RunFile {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(crate) squeeze: Option<Spanned<String>>,
+    /// Quota in cores of what drives the load: a weak client. Takes root.
+    #[serde(default)]
+    #[schemars(with = "Option<f64>")]
+    pub(crate) client_quota: Option<Spanned<f64>>,
     /// Rates of an open loop, such as `10k`: each connection count with each rate. Left
     /// out: a closed loop.
     #[serde(default)]

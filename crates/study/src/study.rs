@@ -57,6 +57,8 @@ pub struct SubjectSpec {
     pub everywhere: bool,
     /// Quota in cores, below its processors.
     pub quota_cores: Option<f64>,
+    /// The link between it and the client, where there is one.
+    pub link: Option<String>,
 }
 
 /// What produces load.
@@ -129,6 +131,8 @@ pub(crate) struct Group {
     pub(crate) speaks: Speaks,
     /// Empty for framed messages.
     pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) inflate: bool,
     /// Whether the study asks if it is better than others.
     pub(crate) rival: bool,
     pub(crate) runs: Vec<Ramp>,
@@ -172,6 +176,7 @@ pub(crate) struct Ramp {
     pub(crate) profiles: bool,
     pub(crate) kernel: KernelLooks,
     pub(crate) squeeze: Option<Effort>,
+    pub(crate) client_quota: Option<f64>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,
     pub(crate) window: Nanos,

@@ -605,6 +605,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "packets per good answer, to the server",
     ),
     (
+        "link.segments_out",
+        Kind::Number,
+        "TCP segments that the server's host sends per good answer, acknowledgements included",
+    ),
+    (
         "ceiling.throughput",
         Kind::Number,
         "what the engine's lanes can drive for such a load",

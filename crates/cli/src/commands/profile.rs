@@ -22,7 +22,7 @@ use crate::stand::Server;
 use crate::target::SUBJECT_HOST;
 
 /// Subjects of ours that offer profiles when they are told to.
-const CAN_BE_PROFILED: [&str; 2] = ["catalogue", "echo"];
+const CAN_BE_PROFILED: [&str; 3] = ["catalogue", "content", "echo"];
 
 /// A window is so much longer than what is captured in it, which is whole seconds.
 const MARGIN: Nanos = Nanos::from_millis(300);

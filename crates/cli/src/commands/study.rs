@@ -11,11 +11,14 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
 use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Target};
 use wallfinder_report::number;
+use wallfinder_stage::child::{Place, Shim};
 use wallfinder_stage::driver::{self, DriverKind, DriverSpec};
+use wallfinder_stage::group::{Control, Group};
+use wallfinder_stage::lab::{Direction, Lab, LinkSpec};
 use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, payload};
-use wallfinder_sys::process;
+use wallfinder_sys::{namespace, process};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::find::Ground;
@@ -29,8 +32,7 @@ use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
-use crate::stand::start_subject;
-use wallfinder_stage::child::Place;
+use crate::stand::{Home, start_subject, with_quota};
 
 /// `wallfinder study …`.
 pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
@@ -159,6 +161,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
     if !placement.client.is_empty() {
         process::pin_to(&placement.client).map_err(Failed::run)?;
     }
+    let home = Home::here()?;
     let interrupts = Interrupts::catch();
     let address = address_of(study, first)?;
     for step in &steps {
@@ -180,6 +183,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         session,
         placement,
         everywhere,
+        home,
         subject: None,
     };
     let ran = wallfinder_study::run(study, size, &mut bench);
@@ -252,6 +256,7 @@ fn exchange(address: SocketAddr, step: &StudyStep) -> Result<Exchange, String> {
     let message = step.payload.map(payload::echo);
     let http = || {
         let mut request = Request::get(address.to_string(), step.path.clone());
+        request.headers.clone_from(&step.headers);
         if let Some(message) = message.clone() {
             request.method = "POST".to_owned();
             let kind = (
@@ -365,11 +370,54 @@ const ECHO_FRAMES: &str = "u32be";
 /// Studies are run again with the same seed.
 const SEED: u64 = 1;
 
-/// The subject that runs now, and where.
+/// The subject that runs now, and where. The order of the fields is that of taking it down.
 struct Running {
     /// Kept for its life: dropping it ends it.
     subject: Subject,
     address: SocketAddr,
+    /// The link that it listens on, where it has one.
+    lab: Option<Lab>,
+    /// Its quota, where it has one.
+    _quota: Option<Group>,
+}
+
+/// What a subject stands on.
+struct Laid {
+    lab: Option<Lab>,
+    quota: Option<Group>,
+    place: Place,
+}
+
+/// Lays a subject's link and makes its quota, where it has them.
+fn lay(subject: &SubjectSpec) -> Result<Laid, Failed> {
+    let shim = Shim::of_this_process();
+    let mut laid = Laid {
+        lab: None,
+        quota: None,
+        place: Place::default(),
+    };
+    if let Some(link) = &subject.link {
+        let spec: LinkSpec = link.parse().map_err(Failed::usage)?;
+        let lab = Lab::lay(spec, None, &shim).map_err(Failed::run)?;
+        laid.place.netns = Some(lab.server_netns().to_owned());
+        laid.lab = Some(lab);
+    }
+    if let Some(cores) = subject.quota_cores {
+        let group = with_quota(Group::for_children("server", Control::Cpu, &shim), cores)?;
+        laid.place.cgroups.push(group.folder().to_owned());
+        laid.quota = Some(group);
+    }
+    Ok(laid)
+}
+
+/// Holds this process, and with it the engine, to a quota.
+fn weaken(cores: f64) -> Result<Group, Failed> {
+    let own = [std::process::id()];
+    let shim = Shim::of_this_process();
+    with_quota(
+        Group::around(&own, "client-quota", Control::Cpu, &shim),
+        cores,
+    )
 }
 
 /// The real apparatus: subjects as children, our engine and foreign drivers, the probes.
@@ -378,6 +426,8 @@ struct Bench {
     placement: Placement,
     /// Every processor that there is for both sides.
     everywhere: Vec<u32>,
+    /// Where this thread is when there is no link.
+    home: Home,
     subject: Option<Running>,
 }
 
@@ -459,7 +509,15 @@ impl Bench {
             own_engine: true,
             seed: SEED,
         };
-        let proof = ground.proof(effort, (None, None), order, &self.session.record.steps);
+        let lab = self
+            .subject
+            .as_mut()
+            .and_then(|running| running.lab.as_mut());
+        let shapers = lab.map_or((None, None), |lab| {
+            let down = lab.take_shaper(Direction::Down);
+            (down, lab.take_shaper(Direction::Up))
+        });
+        let proof = ground.proof(effort, shapers, order, &self.session.record.steps);
         self.session.prove(order, proof, None).map(drop)
     }
 
@@ -509,33 +567,44 @@ impl Apparatus for Bench {
         if self.session.interrupted() {
             return Err(ApparatusError::Interrupted);
         }
-        if subject.quota_cores.is_some() {
-            let why = "a quota for a subject is not supported yet";
-            return Err(ApparatusError::Failed(why.to_owned()));
-        }
+        let laid = lay(subject).map_err(|failed| self.interrupted_or(failed.message))?;
         let cpus = &self.placement.server;
         let cpus = match subject.everywhere {
             true => &self.everywhere[..],
             false => &cpus[..cpus.len().min(subject.cpus as usize)],
         };
         let command = command::with_env(&subject.env, &command::join(&subject.command));
-        let started = start_subject(
-            &command,
-            cpus,
-            free_port(subject.port),
-            None,
-            Place::default(),
-        );
+        let ip = laid.lab.as_ref().map(Lab::server_address);
+        // On a host of its own every port is free.
+        let port = match ip {
+            Some(_) => Some(subject.port),
+            None => free_port(subject.port),
+        };
+        let started = start_subject(&command, cpus, port, ip, laid.place);
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
-        note_versions(&mut self.session.record.environment, Some(&running));
+        if let Some(lab) = &laid.lab {
+            namespace::enter_netns(lab.client_netns()).map_err(|why| self.interrupted_or(why))?;
+        }
+        let environment = &mut self.session.record.environment;
+        note_versions(environment, Some(&running));
+        environment.interface = wallfinder_probe::fingerprint(Some(address)).interface;
         self.subject = Some(Running {
             subject: running,
             address,
+            lab: laid.lab,
+            _quota: laid.quota,
         });
         Ok(())
     }
 
     fn stop_subject(&mut self) {
+        let linked = self.subject.as_ref().is_some_and(|it| it.lab.is_some());
+        // A host of a link that is taken down must not have this thread in it.
+        if linked && let Err(failed) = self.home.back() {
+            self.session.record.caveats.push(Caveat::Note {
+                text: format!("could not leave the link: {}", failed.message),
+            });
+        }
         self.subject = None;
     }
 
@@ -548,12 +617,20 @@ impl Apparatus for Bench {
             None => return Err(ApparatusError::Failed("no subject runs".to_owned())),
         };
         let order = self.order(step, address).map_err(ApparatusError::Failed)?;
+        let quota = step.client_quota.map(weaken).transpose();
+        let _quota = quota.map_err(|failed| self.interrupted_or(failed.message))?;
+        // Lanes under a quota give way to what observes them.
+        let own = self.session.record.environment.cgroup_quota_cores;
+        if step.client_quota.is_some() {
+            self.session.record.environment.cgroup_quota_cores = step.client_quota;
+        }
         let mut ran = self.session.step(&order).map(drop);
         if let (Ok(()), Some(effort)) = (&ran, step.squeeze)
             && !self.session.interrupted()
         {
             ran = self.squeeze(effort, &order);
         }
+        self.session.record.environment.cgroup_quota_cores = own;
         match ran {
             Ok(()) => {
                 let measured = self.session.record.steps.last();

@@ -1,0 +1,40 @@
+package table
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTextIsCompressedAndPicturesAreNot(t *testing.T) {
+	table := Default()
+	if got := table.Of("text/html; charset=utf-8"); !slices.Equal(got, []string{"zstd", "br", "gzip", "deflate"}) {
+		t.Errorf("text/html: %v", got)
+	}
+	for _, whole := range []string{"image/png", "font/woff2", "application/octet-stream", ""} {
+		if got := table.Of(whole); len(got) != 0 {
+			t.Errorf("%s: %v", whole, got)
+		}
+	}
+	if len(table) != 22 {
+		t.Errorf("%d types", len(table))
+	}
+}
+
+func TestAFileIsReadAsServersHaveIt(t *testing.T) {
+	table, err := Parse(strings.NewReader("content-encoding {\ntext/css gzip\n  Text/HTML br, gzip # first br\n\nimage/gif none\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table.Of("text/html"); !slices.Equal(got, []string{"br", "gzip"}) {
+		t.Errorf("%v", got)
+	}
+	if got := table.Of("text/css"); !slices.Equal(got, []string{"gzip"}) {
+		t.Errorf("%v", got)
+	}
+	for text, says := range map[string]string{"text/css": "line 1", "css gzip": "no type", "a/b\nc/d lzw": "line 2"} {
+		if _, err := Parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) && !strings.Contains(err.Error(), "line 1") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
