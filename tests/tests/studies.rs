@@ -1,6 +1,6 @@
 //! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
 
-use wallfinder_tests::{Place, json_at, skip, subjects, together};
+use wallfinder_tests::{Place, alone, json_at, program, skip, subjects, things_of_ours, together};
 
 /// The echo subjects in three protocols, each by the engine and by Go's clients, twice.
 fn study(port: u16) -> String {
@@ -118,4 +118,92 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     }
     let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a report");
     assert!(page.contains("Cell by cell"));
+}
+
+/// Files as they are and compressed behind a narrow link, and with a client that may do little.
+const LINKED: &str = r#"schema = "wallfinder.study/1"
+id = "linked"
+title = "A link, a quota, header fields"
+source = "a page"
+question = "Are they in force?"
+method = "One file."
+
+[[subject]]
+name = "linked"
+command = ["content"]
+port = 8085
+link = "50mbit,mtu=1500"
+
+[[subject]]
+name = "open"
+command = ["content"]
+port = 8085
+quota_cores = 0.2
+
+[[driver]]
+name = "engine"
+
+[[claim]]
+id = "in-force"
+claim = "The link holds both, and a compressed file is smaller"
+source = "a page"
+calm = false
+let.raw = 'last("raw", "engine")'
+let.gzip = 'last("gzip", "engine")'
+let.weak = 'last("weak", "engine")'
+let.served = 'last("slow", "engine")'
+confirmed = 'raw.throughput < 385 && raw.link.downlink_share > 0.9 && gzip.throughput > 1.5 * raw.throughput && weak.client.cores < 0.16 && served.server.cores < 0.25'
+contradicted = 'raw.throughput > 385'
+because = "{raw.throughput}/s of 16 KB, {gzip.throughput}/s compressed; {weak.client.cores} cores of the client, {served.server.cores} of the server; {raw.link.segments_out} segments"
+"#;
+
+#[test]
+fn a_link_quotas_and_header_fields_are_a_studys_to_set() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let has_groups = std::path::Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || !has_groups || program("ip").is_none() || program("tc").is_none() {
+        return skip("it needs root, ip and tc, and version 1 of control groups");
+    }
+    let _turn = alone();
+    let mut text = LINKED.to_owned();
+    for (id, subject, coding, more) in [
+        ("raw", "linked", "identity", ""),
+        ("gzip", "linked", "gzip", ""),
+        ("weak", "open", "gzip", "client_quota = 0.1"),
+        ("slow", "open", "gzip", ""),
+    ] {
+        text.push_str(&format!(
+            r#"
+[[group]]
+id = "{id}"
+subject = "{subject}"
+path = "/realistic/16k.txt"
+headers = ["Accept-Encoding: {coding}"]
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+connections = [8]
+warmup = "200ms"
+window = "800ms"
+{more}
+"#
+        ));
+    }
+    let place = Place::new();
+    place.file("linked.toml", text);
+    place
+        .run(&["study", "run", "linked.toml", "-q"])
+        .ends_with(0);
+    let record = place.record();
+    let claim = json_at(&record, "/claims/0");
+    assert_eq!(
+        claim["outcome"], "confirmed",
+        "{claim:#}\n{:#}",
+        record["caveats"]
+    );
+    assert_eq!(things_of_ours(), Vec::<String>::new());
 }

@@ -23,6 +23,10 @@ pub const ALL: &[Builtin] = &[
         text: include_str!("../../../studies/gzip-wall.toml"),
     },
     Builtin {
+        name: "small-files",
+        text: include_str!("../../../studies/small-files.toml"),
+    },
+    Builtin {
         name: "lock",
         text: include_str!("../../../studies/lock.toml"),
     },

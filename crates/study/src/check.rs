@@ -191,6 +191,7 @@ impl Place<'_> {
             .collect();
         let subject = self.refer(&raw.subject, &names, "subject")?;
         let speaks = self.speaks(raw)?;
+        let headers = self.headers(raw, speaks)?;
         let path = self.path(raw, speaks)?;
         let sharing = self.sharing(raw, speaks)?;
         let runs = raw
@@ -216,7 +217,7 @@ impl Place<'_> {
             id: raw.id.get_ref().clone(),
             subject,
             part: raw.part.clone(),
-            headers: self.headers(raw, speaks)?,
+            headers,
             inflate: raw.inflate,
             speaks,
             path,

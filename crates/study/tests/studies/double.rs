@@ -14,7 +14,7 @@ use wallfinder_model::record::{
     Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Step,
 };
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
+    CoreSample, FamilySummary, LinkSample, LinkSummary, TcpSample, Telemetry, ThreadShare,
 };
 use wallfinder_model::verdict::{Elasticity, How};
 use wallfinder_model::{Environment, Squeeze, Verdict};
@@ -230,6 +230,10 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             client: Some(family(&step.driver.name, 1, busy(client_s), window_ns)),
             server: Some(family("catalogue", 0, busy(server_s), window_ns)),
             link: Some(link(answered)),
+            tcp: Some(TcpSample {
+                segments_out: 2 * answered,
+                ..TcpSample::default()
+            }),
             ..Telemetry::default()
         },
         ceiling: None,

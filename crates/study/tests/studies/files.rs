@@ -166,6 +166,59 @@ pipeline = 10"#;
 }
 
 #[test]
+fn what_a_step_is_given_beside_its_load_is_checked() {
+    let (pipeline, connections) = ("pipeline = 10", "connections = [1, 10]");
+    let group = |line: &str| format!("{pipeline}\n{line}");
+    let run = |line: &str| format!("{connections}\n{line}");
+    broken(pipeline, &group(r#"headers = ["Accept"]"#), "`Name: value`");
+    broken(
+        r#"path = "/simple"
+pipeline = 10"#,
+        "speaks = \"framed\"\nheaders = [\"A: b\"]",
+        "fields are of HTTP",
+    );
+    for quota in ["0", "nan", "65"] {
+        let line = format!("client_quota = {quota}");
+        broken(
+            connections,
+            &run(&line),
+            if quota == "0" { "" } else { "quota" },
+        );
+    }
+    broken(connections, &run(r#"kernel = ["bpf"]"#), "not of bpf");
+    broken(
+        r#"name = "engine""#,
+        "name = \"engine\"\neverywhere = true",
+        "has a lane for each",
+    );
+}
+
+#[test]
+fn a_part_is_run_only_where_it_is_asked_for() {
+    let text = SMALL.replace("pipeline = 10", "part = \"more\"\npipeline = 10");
+    let text = text.replace(
+        "source = \"a page, line 3\"",
+        "source = \"here\"\npart = \"more\"",
+    );
+    let study = || Study::parse("my.toml", &text).unwrap();
+    let (mut without, mut with) = (study(), study());
+    assert_eq!(Vec::from_iter(without.parts()), ["more"]);
+    without.keep_parts(&[]).unwrap();
+    assert!(without.expand(wallfinder_study::Size::Smoke).is_empty());
+    assert!(without.claims.is_empty());
+    with.keep_parts(&["more".to_owned()]).unwrap();
+    assert_eq!(
+        (
+            with.claims.len(),
+            with.expand(wallfinder_study::Size::Smoke).len()
+        ),
+        (1, 4)
+    );
+    let why = study().keep_parts(&["less".to_owned()]).unwrap_err();
+    assert!(why.contains("no part `less`; there are: more"), "{why}");
+}
+
+#[test]
 fn only_framed_messages_do_without_a_path() {
     let text = SMALL.replace("path = \"/simple\"\n", "");
     let error = refuse(&text);
