@@ -175,12 +175,16 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     let part = kernel.map_or(0.0, |part| cpu.share_of_busy(part.value));
     fields.number(&format!("{side}.kernel_share"), Some(part));
     fields.number(&format!("{side}.named_share"), Some(cpu.named_share));
-    let of_locks = futexes_of_locks(&cpu.tree);
+    let (futexes, of_locks) = futexes(&cpu.tree);
+    let all = Some(cpu.share_of_busy(futexes));
+    fields.number(&format!("{side}.futex_with_callees_share"), all);
+    let of_locks = quotient(Some(of_locks as f64), Some(futexes as f64));
     fields.number(&format!("{side}.futex_of_locks_share"), of_locks);
 }
 
-/// Functions that go to sleep, or wake somebody, by a futex.
-const FUTEXES: [&str; 3] = ["runtime.futex", "runtime.futexsleep", "runtime.futexwakeup"];
+/// Go's functions that go to sleep, or wake somebody, by a futex: with what the compiler or the
+/// assembler adds to their names.
+const FUTEX: &str = "runtime.futex";
 /// What takes or gives back a lock: Go's own, and those of its runtime.
 const LOCKS: [&str; 6] = [
     "sync.(*Mutex)",
@@ -191,15 +195,15 @@ const LOCKS: [&str; 6] = [
     "runtime.sem",
 ];
 
-/// Share of the time in futexes that is spent below a lock being taken or given back; the rest is the
-/// scheduler's, which puts threads to sleep and wakes them.
-fn futexes_of_locks(tree: &[Node]) -> Option<f64> {
+/// Time in futexes, with what the kernel does for them; and of it the time below a lock being taken or
+/// given back. The rest is the scheduler's, which puts threads to sleep and wakes them.
+fn futexes(tree: &[Node]) -> (i64, i64) {
     let mut path: Vec<&str> = Vec::new();
     let (mut all, mut of_locks) = (0, 0);
     for node in tree {
         path.truncate(node.depth as usize);
-        let is_first = !path.iter().any(|name| FUTEXES.contains(name));
-        if is_first && FUTEXES.contains(&node.name.as_str()) {
+        let is_first = !path.iter().any(|name| name.starts_with(FUTEX));
+        if is_first && node.name.starts_with(FUTEX) {
             all += node.value;
             let is_lock = |name: &&str| LOCKS.iter().any(|lock| name.starts_with(lock));
             if path.iter().any(is_lock) {
@@ -208,7 +212,7 @@ fn futexes_of_locks(tree: &[Node]) -> Option<f64> {
         }
         path.push(&node.name);
     }
-    (all > 0).then(|| of_locks as f64 / all as f64)
+    (all, of_locks)
 }
 
 /// System calls of a side, and what processors counted of it, for each good answer.
@@ -474,9 +478,9 @@ mod tests {
             node(2, "runtime.futexwakeup", 10),
             node(0, "runtime.mcall", 60),
             node(1, "runtime.stopm", 60),
-            node(2, "runtime.futex", 60),
+            node(2, "runtime.futex.abi0", 60),
         ];
-        assert_eq!(futexes_of_locks(&tree), Some(0.3));
-        assert_eq!(futexes_of_locks(&tree[..2]), None);
+        assert_eq!(futexes(&tree), (100, 30));
+        assert_eq!(futexes(&tree[..2]), (0, 0));
     }
 }

@@ -210,6 +210,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share whose leaf is the kernel's",
     ),
     (
+        "profile.futex_with_callees_share",
+        Kind::Number,
+        "share of Go's futexes with what the kernel does for them; futex_share has what no other rule names before",
+    ),
+    (
         "profile.futex_of_locks_share",
         Kind::Number,
         "share of its time in futexes that is below a lock being taken or given back",
@@ -344,6 +349,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "client_profile.kernel_share",
         Kind::Number,
         "share whose leaf is the kernel's",
+    ),
+    (
+        "client_profile.futex_with_callees_share",
+        Kind::Number,
+        "share of Go's futexes with what the kernel does for them; futex_share has what no other rule names before",
     ),
     (
         "client_profile.futex_of_locks_share",

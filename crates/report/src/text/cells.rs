@@ -110,8 +110,14 @@ pub(crate) fn inside(page: &mut Page, record: &Record) {
 }
 
 fn side_table(page: &mut Page, cells: &[(&Cell, Vec<&Step>)], side: Side, figures: &[SideFigure]) {
+    let first = cells.first().map(|(cell, _)| &cell.driver);
+    let several = cells.iter().any(|(cell, _)| Some(&cell.driver) != first);
     let named = cells.iter().map(|(cell, _)| {
-        let name = format!("{} {} B", cut(&cell.group, NAME), cell.payload);
+        let by = match several {
+            true => format!(" {}", cut(&cell.driver, NAME)),
+            false => String::new(),
+        };
+        let name = format!("{}{by} {} B", cut(&cell.group, NAME), cell.payload);
         (Role::Plain, name)
     });
     let clients = cells.iter().map(|(cell, _)| cell.clients.to_string());

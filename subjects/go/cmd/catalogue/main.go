@@ -9,12 +9,11 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 
 	"wallfinder.dev/subjects/announce"
+	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/lifetime"
 	"wallfinder.dev/subjects/listen"
 	"wallfinder.dev/subjects/prefork"
@@ -23,35 +22,17 @@ import (
 // version is the catalogue's own: it changes when answers do.
 const version = "0.1.0"
 
-const (
-	exitDone    = 0
-	exitFailed  = 1
-	exitBadArgs = 2
-)
-
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+var catalogue = command.Command[options]{
+	Name:    "catalogue",
+	Usage:   usage,
+	Parse:   parseOptions,
+	Version: asked,
+	Run: func(options options, stdout, _ io.Writer) error {
+		return explain(start(options, stdout), options)
+	},
 }
 
-func run(args []string, stdout, stderr io.Writer) int {
-	options, err := parseOptions(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "catalogue: %v\nTry 'catalogue --help'.\n", err)
-		return exitBadArgs
-	case options.version:
-		printVersion(stdout)
-		return exitDone
-	}
-	if err := start(options, stdout); err != nil {
-		fmt.Fprintf(stderr, "catalogue: %s\n", explain(err, options))
-		return exitFailed
-	}
-	return exitDone
-}
+func main() { catalogue.Main() }
 
 // start serves as what this process is: alone, the parent of a family, or a
 // child in one.
@@ -72,10 +53,10 @@ func start(options options, stdout io.Writer) error {
 	}
 }
 
-func printVersion(w io.Writer) {
+func asked(options options) (string, bool) {
 	versions := versions()
-	fmt.Fprintf(w, "catalogue %s (fiber %s, fasthttp %s, gofakeit %s, %s)\n",
-		version, versions["fiber"], versions["fasthttp"], versions["gofakeit"], versions["go"])
+	return fmt.Sprintf("catalogue %s (fiber %s, fasthttp %s, gofakeit %s, %s)",
+		version, versions["fiber"], versions["fasthttp"], versions["gofakeit"], versions["go"]), options.version
 }
 
 func versions() map[string]string {
@@ -89,13 +70,13 @@ func versions() map[string]string {
 }
 
 // explain adds the way out to an error that has one.
-func explain(err error, options options) string {
+func explain(err error, options options) error {
 	var refused *listen.Error
 	if !errors.As(err, &refused) || !refused.InUse() {
-		return err.Error()
+		return err
 	}
 	if refused.Address == options.address() {
-		return fmt.Sprintf("%v. Stop the server that holds the port, or choose another with --port (0 takes a free one)", err)
+		return fmt.Errorf("%w. Stop the server that holds the port, or choose another with --port (0 takes a free one)", err)
 	}
-	return fmt.Sprintf("%v, which is for profiles. Choose another port with --pprof (0 takes free ones)", err)
+	return fmt.Errorf("%w, which is for profiles. Choose another port with --pprof (0 takes free ones)", err)
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	case roleCatalogue:
 		main()
 	case roleStarter:
-		command := command(os.Args[1:]...)
+		command := invocation(os.Args[1:]...)
 		command.Stdout, command.Stderr = os.Stdout, os.Stderr
 		command.Env = append(command.Env, lifetime.SubjectVariable+"=1")
 		if err := command.Run(); err != nil {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func command(args ...string) *exec.Cmd {
+func invocation(args ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0], args...)
 	command.Env = append(os.Environ(), roleVariable+"="+roleCatalogue)
 	return command
@@ -70,7 +70,7 @@ type subject struct {
 // startCatalogue runs the command on a free port until the test ends.
 func startCatalogue(t *testing.T, args ...string) *subject {
 	t.Helper()
-	return launch(t, command(append([]string{"--port", "0"}, args...)...))
+	return launch(t, invocation(append([]string{"--port", "0"}, args...)...))
 }
 
 func launch(t *testing.T, command *exec.Cmd) *subject {
@@ -379,7 +379,7 @@ func TestChildrenLeaveSignalsToTheirParent(t *testing.T) {
 func TestASubjectEndsWithItsStarter(t *testing.T) {
 	for _, args := range [][]string{{}, {"--prefork", "--children", "2"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {
-			starter := command(append([]string{"--port", "0"}, args...)...)
+			starter := invocation(append([]string{"--port", "0"}, args...)...)
 			starter.Env = append(os.Environ(), roleVariable+"="+roleStarter)
 			s := launch(t, starter)
 			if s.PID == s.process.Pid {
@@ -443,7 +443,7 @@ func TestVersionAndHelpExitWithZero(t *testing.T) {
 }
 
 func TestAStrayChildMarkIsExplained(t *testing.T) {
-	stray := command("--port", "0")
+	stray := invocation("--port", "0")
 	stray.Env = append(stray.Env, "WALLFINDER_PREFORK_CHILD=0/1")
 	var stderr bytes.Buffer
 	stray.Stderr = &stderr
@@ -456,7 +456,7 @@ func TestAStrayChildMarkIsExplained(t *testing.T) {
 // runToEnd runs the command where it should not keep running.
 func runToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	command := command(args...)
+	command := invocation(args...)
 	var out, err bytes.Buffer
 	command.Stdout, command.Stderr = &out, &err
 	if err := command.Start(); err != nil {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -11,47 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
+
+	"wallfinder.dev/subjects/command"
+	"wallfinder.dev/subjects/testsubject"
 )
 
-// The tests run this binary as the subject that it is.
-func TestMain(m *testing.M) {
-	if os.Getenv("CONTENT_AS_SUBJECT") == "1" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testsubject.Main(m, main) }
 
-// started runs the server with some flags on a free port, until the test ends.
 func started(t *testing.T, flags ...string) startupLine {
 	t.Helper()
-	command := exec.Command(os.Args[0], append([]string{"--port", "0"}, flags...)...)
-	command.Env = append(os.Environ(), "CONTENT_AS_SUBJECT=1", "WALLFINDER_SUBJECT=1")
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := command.Wait(); err != nil {
-			t.Errorf("it did not end well: %v", err)
-		}
-	})
-	text, err := bufio.NewReader(stdout).ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("no start-up line: %v", err)
-	}
-	var line startupLine
-	if err := json.Unmarshal(text, &line); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return line
+	return testsubject.Started[startupLine](t, flags...)
 }
 
 func coding(t *testing.T, address, path, says string) string {
@@ -144,16 +112,16 @@ func TestBadArgumentsAreToldApart(t *testing.T) {
 		"--table /no/such/folder": "no such file",
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(strings.Fields(args), &stdout, &stderr)
-		if code == exitDone || !strings.Contains(stderr.String(), says) || stdout.Len() > 0 {
+		code := content.Exit(strings.Fields(args), &stdout, &stderr)
+		if code == command.Done || !strings.Contains(stderr.String(), says) || stdout.Len() > 0 {
 			t.Errorf("%s: exit %d, %q", args, code, stderr.String())
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"--help"}, &stdout, &stderr); code != exitDone || !strings.Contains(stdout.String(), "--threshold") {
+	if code := content.Exit([]string{"--help"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "--threshold") {
 		t.Errorf("--help: exit %d, %q", code, stdout.String())
 	}
-	if code := run([]string{"--version"}, &stdout, &stderr); code != exitDone || !strings.Contains(stdout.String(), "content 0.1.0") {
+	if code := content.Exit([]string{"--version"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "content 0.1.0") {
 		t.Errorf("--version: exit %d, %q", code, stdout.String())
 	}
 }

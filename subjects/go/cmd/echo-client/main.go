@@ -11,13 +11,13 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
 
 	"wallfinder.dev/subjects/announce"
+	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/echo/load"
 	"wallfinder.dev/subjects/lifetime"
 	"wallfinder.dev/subjects/listen"
@@ -27,35 +27,20 @@ import (
 // version is the client's own: it changes when what is measured does.
 const version = "0.1.0"
 
-const (
-	exitDone    = 0
-	exitFailed  = 1
-	exitBadArgs = 2
-)
-
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+var client = command.Command[options]{
+	Name:    "echo-client",
+	Usage:   usage,
+	Parse:   parseOptions,
+	Version: asked,
+	Run:     drive,
 }
 
-func run(args []string, stdout, stderr io.Writer) int {
-	options, err := parseOptions(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "echo-client: %v\nTry 'echo-client --help'.\n", err)
-		return exitBadArgs
-	case options.version:
-		fmt.Fprintf(stdout, "echo-client %s (grpc %s, protobuf %s, %s)\n",
-			version, versions()["grpc"], versions()["protobuf"], versions()["go"])
-		return exitDone
-	}
-	if err := drive(options, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "echo-client: %v\n", err)
-		return exitFailed
-	}
-	return exitDone
+func main() { client.Main() }
+
+func asked(options options) (string, bool) {
+	versions := versions()
+	return fmt.Sprintf("echo-client %s (grpc %s, protobuf %s, %s)",
+		version, versions["grpc"], versions["protobuf"], versions["go"]), options.version
 }
 
 // drive holds the load and reports it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/echo/answer"
 	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/grpc"
@@ -48,7 +49,7 @@ func serving(t *testing.T, protocol, answers string) string {
 func ran(t *testing.T, args ...string) report {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := run(args, &stdout, &stderr); code != exitDone {
+	if code := client.Exit(args, &stdout, &stderr); code != command.Done {
 		t.Fatalf("%v exits %d: %s", args, code, stderr.String())
 	}
 	if lines := strings.Count(stdout.String(), "\n"); lines != 1 {
@@ -179,7 +180,7 @@ func TestAnswersOfAnotherSizeAreExpectedWhereTold(t *testing.T) {
 func fails(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := run(args, &stdout, &stderr); code != exitFailed || stdout.Len() > 0 {
+	if code := client.Exit(args, &stdout, &stderr); code != command.Failed || stdout.Len() > 0 {
 		t.Errorf("%v exits %d with %q", args, code, stdout.String())
 	}
 	return stderr.String()
@@ -214,7 +215,7 @@ func TestWhatIsNoEchoIsSaid(t *testing.T) {
 func TestProfilesAreServedWhereAsked(t *testing.T) {
 	address := serving(t, "tcp", "echo")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"tcp", "--pprof", "0", "--requests", "1", address}, &stdout, &stderr); code != exitDone {
+	if code := client.Exit([]string{"tcp", "--pprof", "0", "--requests", "1", address}, &stdout, &stderr); code != command.Done {
 		t.Fatal(stderr.String())
 	}
 	_, url, _ := strings.Cut(strings.TrimSpace(stderr.String()), "profiles at ")
@@ -254,7 +255,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"tcp 127.0.0.1:1 --no-such-flag":                       "no-such-flag",
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(args), &stdout, &stderr); code != exitBadArgs {
+		if code := client.Exit(strings.Fields(args), &stdout, &stderr); code != command.BadArgs {
 			t.Errorf("%s exits %d", args, code)
 		}
 		if !strings.Contains(stderr.String(), says) {
@@ -265,7 +266,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 
 func TestHelpNamesEveryFlag(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"--help"}, &stdout, &stderr); code != exitDone {
+	if code := client.Exit([]string{"--help"}, &stdout, &stderr); code != command.Done {
 		t.Errorf("--help exits %d", code)
 	}
 	for _, flag := range []string{"clients", "requests", "duration", "payload", "answer", "semaphore", "credit", "timeout",
@@ -277,7 +278,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 		}
 	}
 	stdout.Reset()
-	if code := run([]string{"--version"}, &stdout, &stderr); code != exitDone || !strings.Contains(stdout.String(), "grpc") {
+	if code := client.Exit([]string{"--version"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "grpc") {
 		t.Errorf("--version exits %d and says %q", code, stdout.String())
 	}
 }

@@ -7,31 +7,20 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"runtime"
 
 	"wallfinder.dev/subjects/announce"
+	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/echo/grpc"
 	"wallfinder.dev/subjects/echo/rest"
 	"wallfinder.dev/subjects/echo/tcp"
-	"wallfinder.dev/subjects/lifetime"
-	"wallfinder.dev/subjects/listen"
-	"wallfinder.dev/subjects/profiling"
+	"wallfinder.dev/subjects/service"
 )
 
 // version is the echo's own: it changes when answers do.
 const version = "0.1.0"
-
-const (
-	exitDone    = 0
-	exitFailed  = 1
-	exitBadArgs = 2
-)
 
 // startupLine is the one line on standard output.
 type startupLine struct {
@@ -42,64 +31,25 @@ type startupLine struct {
 	Pool     string `json:"buffer_pool,omitempty"`
 }
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+var echo = command.Command[options]{
+	Name:    "echo",
+	Usage:   usage,
+	Parse:   parseOptions,
+	Version: asked,
+	Run:     run,
 }
 
-func run(args []string, stdout, stderr io.Writer) int {
-	options, err := parseOptions(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitDone
-	case err != nil:
-		fmt.Fprintf(stderr, "echo: %v\nTry 'echo --help'.\n", err)
-		return exitBadArgs
-	case options.version:
-		fmt.Fprintf(stdout, "echo %s (grpc %s, protobuf %s, %s)\n",
-			version, versions()["grpc"], versions()["protobuf"], versions()["go"])
-		return exitDone
-	}
-	if err := start(options, stdout); err != nil {
-		fmt.Fprintf(stderr, "echo: %v\n", err)
-		return exitFailed
-	}
-	return exitDone
-}
+func main() { echo.Main() }
 
-// start answers until a signal.
-func start(options options, stdout io.Writer) error {
-	if err := lifetime.FollowStarter(); err != nil {
-		return err
-	}
-	signals := lifetime.Ended()
-	listener, err := listen.One(options.address())
-	if err != nil {
-		return err
-	}
-	secured, err := options.tls.Listener(listener, offered[options.protocol]...)
-	if err != nil {
-		return err
-	}
-	options.memory.Apply()
-	failed := make(chan error, 2)
-	line := describe(options, listener)
-	if options.profiles.On {
-		profiles, err := listen.One(options.pprofAddress())
-		if err != nil {
-			return err
-		}
-		line.Pprof = append(line.Pprof, profiles.Addr().String())
-		profiling.Set(options.profiles.Rates)
-		go func() { failed <- fmt.Errorf("the profiles stopped: %w", profiling.Serve(profiles)) }()
-	}
-	go func() {
-		failed <- fmt.Errorf("%s stopped serving: %w", options.protocol, serve(options, secured))
-	}()
-	if err := announce.Write(stdout, line); err != nil {
-		return err
-	}
-	return lifetime.Wait(signals, failed)
+func run(options options, stdout, _ io.Writer) error {
+	return service.Service{
+		Address:         options.address(),
+		TLS:             options.tls,
+		Protocols:       offered[options.protocol],
+		Memory:          options.memory,
+		Profiles:        options.profiles,
+		ProfilesAddress: options.pprofAddress(),
+	}.Stand(stdout, options.describe, func(listener net.Listener) error { return serve(options, listener) })
 }
 
 // offered are the protocols inside of TLS, by ALPN.
@@ -119,25 +69,24 @@ func serve(options options, listener net.Listener) error {
 	}
 }
 
-func describe(options options, listener net.Listener) startupLine {
+func (o options) describe(subject announce.Subject) any {
+	subject.Server, subject.Versions = "echo-"+o.protocol, versions()
 	line := startupLine{
-		Subject: announce.Subject{
-			Listening:  listener.Addr().String(),
-			PID:        os.Getpid(),
-			Server:     "echo-" + options.protocol,
-			Children:   []int{},
-			GOMAXPROCS: runtime.GOMAXPROCS(0),
-			Pprof:      []string{},
-			Versions:   versions(),
-		},
-		Protocol: options.protocol,
-		Answer:   options.answer.String(),
-		Credit:   options.credit.String(),
+		Subject:  subject,
+		Protocol: o.protocol,
+		Answer:   o.answer.String(),
+		Credit:   o.credit.String(),
 	}
-	if options.protocol == "grpc" {
-		line.Pool = options.grpc.Pool.String()
+	if o.protocol == "grpc" {
+		line.Pool = o.grpc.Pool.String()
 	}
 	return line
+}
+
+func asked(options options) (string, bool) {
+	versions := versions()
+	return fmt.Sprintf("echo %s (grpc %s, protobuf %s, %s)",
+		version, versions["grpc"], versions["protobuf"], versions["go"]), options.version
 }
 
 func versions() map[string]string {

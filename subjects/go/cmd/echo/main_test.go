@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,47 +16,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
+	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/echo/payload"
 	"wallfinder.dev/subjects/echo/rest"
+	"wallfinder.dev/subjects/testsubject"
 )
 
-// The tests run this binary as the subject that it is.
-func TestMain(m *testing.M) {
-	if os.Getenv("ECHO_AS_SUBJECT") == "1" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testsubject.Main(m, main) }
 
-// started runs the echo with some flags on a free port, until the test ends.
 func started(t *testing.T, flags ...string) startupLine {
 	t.Helper()
-	command := exec.Command(os.Args[0], append([]string{"--port", "0"}, flags...)...)
-	command.Env = append(os.Environ(), "ECHO_AS_SUBJECT=1", "WALLFINDER_SUBJECT=1")
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		if err := command.Wait(); err != nil {
-			t.Errorf("the echo did not end well: %v", err)
-		}
-	})
-	text, err := bufio.NewReader(stdout).ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("no start-up line: %v", err)
-	}
-	var line startupLine
-	if err := json.Unmarshal(text, &line); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return line
+	return testsubject.Started[startupLine](t, flags...)
 }
 
 // caller sends one payload over a protocol, and gives back what came.
@@ -180,7 +146,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"now":                             "everything is a flag",
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(args), &stdout, &stderr); code != exitBadArgs {
+		if code := echo.Exit(strings.Fields(args), &stdout, &stderr); code != command.BadArgs {
 			t.Errorf("%s exits %d", args, code)
 		}
 		if !strings.Contains(stderr.String(), says) {
@@ -191,7 +157,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 
 func TestHelpNamesEveryFlagAndVersionEveryLibrary(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"--help"}, &stdout, &stderr); code != exitDone {
+	if code := echo.Exit([]string{"--help"}, &stdout, &stderr); code != command.Done {
 		t.Errorf("--help exits %d", code)
 	}
 	for _, flag := range []string{"protocol", "host", "port", "answer", "credit", "credit-shared", "read-buffer", "write-buffer", "window",
@@ -201,7 +167,7 @@ func TestHelpNamesEveryFlagAndVersionEveryLibrary(t *testing.T) {
 		}
 	}
 	stdout.Reset()
-	if code := run([]string{"--version"}, &stdout, &stderr); code != exitDone || !strings.Contains(stdout.String(), "grpc") {
+	if code := echo.Exit([]string{"--version"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "grpc") {
 		t.Errorf("--version exits %d and says %q", code, stdout.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"wallfinder.dev/subjects/content/encode"
 	"wallfinder.dev/subjects/content/files"
@@ -60,25 +61,31 @@ func (s Settings) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	header := w.Header()
 	header.Set("Content-Type", file.Type)
-	coding := negotiation.Identity
-	if can := s.can(file); len(can) > 0 {
+	can := s.can(file)
+	if len(can) > 0 {
 		header.Set("Vary", "Accept-Encoding")
-		// A part of a file is a part of the file as it is.
-		if request.Header.Get("Range") == "" {
-			wanted, ok := negotiation.Choose(request.Header.Values("Accept-Encoding"), can)
-			if !ok {
-				http.Error(w, "the client accepts no coding that can be had, nor none", http.StatusNotAcceptable)
-				return
-			}
-			coding = wanted
-		}
 	}
-	if coding == negotiation.Identity {
-		header.Set("ETag", `"`+file.Tag+`"`)
+	// A part of a file is a part of the file as it is.
+	if request.Header.Get("Range") != "" {
+		header.Set("ETag", tagOf(file, negotiation.Identity))
 		http.ServeContent(w, request, file.Name, file.Changed, bytes.NewReader(file.Body))
 		return
 	}
-	s.encoded(w, request, file, coding)
+	coding := negotiation.Identity
+	if len(can) > 0 {
+		wanted, ok := negotiation.Choose(request.Header.Values("Accept-Encoding"), can)
+		if !ok {
+			http.Error(w, "the client accepts no coding that can be had, nor none", http.StatusNotAcceptable)
+			return
+		}
+		coding = wanted
+	}
+	body, err := s.body(file, coding)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	send(w, request, file, coding, body)
 }
 
 // can lists the codings that are worth it for a file.
@@ -90,28 +97,54 @@ func (s Settings) can(file *files.File) []string {
 	return slices.DeleteFunc(slices.Clone(s.Codings), func(coding string) bool { return !slices.Contains(worth, coding) })
 }
 
-func (s Settings) encoded(w http.ResponseWriter, request *http.Request, file *files.File, coding string) {
+// body is a file in a coding, which is made once and kept.
+func (s Settings) body(file *files.File, coding string) ([]byte, error) {
+	if coding == negotiation.Identity {
+		return file.Body, nil
+	}
 	key := store.Key{Name: file.Name, Coding: coding, Changed: file.Changed, Size: len(file.Body)}
 	body, _, err := s.Kept.Get(key, func() ([]byte, error) { return s.Levels.Encode(coding, file.Body) })
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+	return body, err
+}
+
+// tagOf names a representation: another coding is another one (RFC 9110, section 8.8.3.3).
+func tagOf(file *files.File, coding string) string {
+	if coding == negotiation.Identity {
+		return `"` + file.Tag + `"`
 	}
+	return `"` + file.Tag + "-" + coding + `"`
+}
+
+// send answers with the whole of a representation, or that the client has it. It
+// is the same way for all codings and for none, so that what they cost differs
+// by their bytes.
+func send(w http.ResponseWriter, request *http.Request, file *files.File, coding string, body []byte) {
 	header := w.Header()
-	// Another representation has another tag (RFC 9110, section 8.8.3.3).
-	tag := `"` + file.Tag + "-" + coding + `"`
+	tag := tagOf(file, coding)
 	header.Set("ETag", tag)
 	header.Set("Last-Modified", file.Changed.UTC().Format(http.TimeFormat))
-	if isHad(request.Header.Values("If-None-Match"), tag) {
+	if isUnchanged(request, tag, file.Changed) {
 		header.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	header.Set("Content-Encoding", coding)
+	if coding != negotiation.Identity {
+		header.Set("Content-Encoding", coding)
+	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	if request.Method == http.MethodGet {
 		_, _ = w.Write(body)
 	}
+}
+
+// isUnchanged says whether a client has what it would be sent. A tag is better
+// than a time, and decides where both are given (RFC 9110, section 13.1.3).
+func isUnchanged(request *http.Request, tag string, changed time.Time) bool {
+	if tags := request.Header.Values("If-None-Match"); len(tags) > 0 {
+		return isHad(tags, tag)
+	}
+	since, err := http.ParseTime(request.Header.Get("If-Modified-Since"))
+	return err == nil && !changed.Truncate(time.Second).After(since)
 }
 
 // isHad says whether a client has what the tag names, by weak comparison.

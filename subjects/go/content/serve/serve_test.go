@@ -120,6 +120,25 @@ func TestTagsDifferByCodingAndAreHonoured(t *testing.T) {
 	}
 }
 
+func TestATimeIsHonouredWhereThereIsNoTag(t *testing.T) {
+	for since, want := range map[string]int{
+		"Thu, 01 Jan 2026 00:00:00 GMT": http.StatusNotModified,
+		"Wed, 31 Dec 2025 00:00:00 GMT": http.StatusOK,
+		"yesterday":                     http.StatusOK,
+	} {
+		for _, says := range []string{"", "gzip"} {
+			got := answered(t, settings(), "GET", "/realistic/16k.txt", "Accept-Encoding", says, "If-Modified-Since", since)
+			if got.StatusCode != want {
+				t.Errorf("%q since %q: %d", says, since, got.StatusCode)
+			}
+		}
+	}
+	both := answered(t, settings(), "GET", "/realistic/16k.txt", "If-None-Match", `"other"`, "If-Modified-Since", "Thu, 01 Jan 2026 00:00:00 GMT")
+	if both.StatusCode != http.StatusOK {
+		t.Errorf("a tag that differs: %d", both.StatusCode)
+	}
+}
+
 func TestHeadSaysWhatGetWouldSend(t *testing.T) {
 	for _, says := range []string{"", "gzip"} {
 		get := answered(t, settings(), "GET", "/realistic/16k.txt", "Accept-Encoding", says)
