@@ -14,7 +14,6 @@ import (
 	"wallfinder.dev/subjects/announce"
 	"wallfinder.dev/subjects/command"
 	"wallfinder.dev/subjects/content/serve"
-	"wallfinder.dev/subjects/service"
 )
 
 // version is the subject's own: it changes when answers do.
@@ -46,14 +45,8 @@ func run(options options, stdout, _ io.Writer) error {
 		subject.Server, subject.Versions = "content", versions()
 		return startupLine{Subject: subject, Codings: options.codings, Threshold: options.threshold}
 	}
-	return service.Service{
-		Address:         options.address(),
-		TLS:             options.tls,
-		Protocols:       []string{"h2", "http/1.1"},
-		Memory:          options.memory,
-		Profiles:        options.profiles,
-		ProfilesAddress: options.pprofAddress(),
-	}.Stand(stdout, describe, func(listener net.Listener) error { return serve.Serve(listener, served) })
+	answer := func(listener net.Listener) error { return serve.Serve(listener, served) }
+	return options.service.Stand(stdout, []string{"h2", "http/1.1"}, describe, answer)
 }
 
 func asked(options options) (string, bool) {

@@ -5,10 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"wallfinder.dev/subjects/content/encode"
@@ -16,8 +14,8 @@ import (
 	"wallfinder.dev/subjects/content/serve"
 	"wallfinder.dev/subjects/content/store"
 	"wallfinder.dev/subjects/content/table"
-	"wallfinder.dev/subjects/profiling"
 	"wallfinder.dev/subjects/secure"
+	"wallfinder.dev/subjects/service"
 	"wallfinder.dev/subjects/settings"
 )
 
@@ -63,8 +61,7 @@ const (
 
 // options are the command line, checked.
 type options struct {
-	host      string
-	port      int
+	service   service.Service
 	root      string
 	seed      int
 	codings   []string
@@ -72,38 +69,23 @@ type options struct {
 	threshold int
 	cache     int
 	levels    encode.Levels
-	tls       secure.Settings
-
-	memory   settings.Memory
-	profiles profiling.Settings
 
 	version bool
 }
 
-func (o options) address() string {
-	return net.JoinHostPort(o.host, strconv.Itoa(o.port))
-}
-
-func (o options) pprofAddress() string {
-	return net.JoinHostPort(o.host, strconv.Itoa(o.profiles.Port))
-}
-
 func parseOptions(args []string) (options, error) {
 	o := options{
-		host:      "127.0.0.1",
-		port:      8085,
+		service:   service.At(8085),
 		seed:      1,
 		codings:   encode.Codings,
 		threshold: 1400,
 		cache:     64 << 20,
 		levels:    encode.Defaults(),
-		profiles:  profiling.Defaults(),
 	}
 	flags := flag.NewFlagSet("content", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints errors and usage
 
-	flags.StringVar(&o.host, "host", o.host, "")
-	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
+	o.service.Define(flags)
 	flags.StringVar(&o.root, "root", "", "")
 	flags.Func("seed", "", settings.Number(&o.seed, 0, 1<<40))
 	flags.Func("codings", "", settings.Parsed(&o.codings, parseCodings))
@@ -113,9 +95,6 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("gzip-level", "", settings.Number(&o.levels.Gzip, 1, 9))
 	flags.Func("br-level", "", settings.Number(&o.levels.Brotli, 0, 11))
 	flags.Func("zstd-level", "", settings.Number(&o.levels.Zstd, 1, 22))
-	o.tls.Define(flags)
-	o.memory.Define(flags)
-	o.profiles.Define(flags)
 	flags.BoolVar(&o.version, "version", o.version, "")
 
 	if err := flags.Parse(args); err != nil {
@@ -124,13 +103,10 @@ func parseOptions(args []string) (options, error) {
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
 	}
-	unfit := []error{o.tls.Check()}
+	unfit := []error{o.service.Check(flags)}
 	flags.Visit(func(f *flag.Flag) {
-		switch {
-		case f.Name == "seed" && o.root != "":
+		if f.Name == "seed" && o.root != "" {
 			unfit = append(unfit, errors.New("--seed is of made texts, and --root has its own"))
-		case (f.Name == "mutex-fraction" || f.Name == "block-rate") && !o.profiles.On:
-			unfit = append(unfit, fmt.Errorf("--%s needs --pprof PORT", f.Name))
 		}
 	})
 	return o, errors.Join(unfit...)

@@ -16,7 +16,6 @@ import (
 	"wallfinder.dev/subjects/echo/grpc"
 	"wallfinder.dev/subjects/echo/rest"
 	"wallfinder.dev/subjects/echo/tcp"
-	"wallfinder.dev/subjects/service"
 )
 
 // version is the echo's own: it changes when answers do.
@@ -42,14 +41,8 @@ var echo = command.Command[options]{
 func main() { echo.Main() }
 
 func run(options options, stdout, _ io.Writer) error {
-	return service.Service{
-		Address:         options.address(),
-		TLS:             options.tls,
-		Protocols:       offered[options.protocol],
-		Memory:          options.memory,
-		Profiles:        options.profiles,
-		ProfilesAddress: options.pprofAddress(),
-	}.Stand(stdout, options.describe, func(listener net.Listener) error { return serve(options, listener) })
+	answer := func(listener net.Listener) error { return serve(options, listener) }
+	return options.service.Stand(stdout, offered[options.protocol], options.describe, answer)
 }
 
 // offered are the protocols inside of TLS, by ALPN.

@@ -5,14 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 
 	"wallfinder.dev/subjects/echo/answer"
 	"wallfinder.dev/subjects/echo/credit"
 	"wallfinder.dev/subjects/echo/grpc"
-	"wallfinder.dev/subjects/profiling"
 	"wallfinder.dev/subjects/secure"
+	"wallfinder.dev/subjects/service"
 	"wallfinder.dev/subjects/settings"
 )
 
@@ -53,48 +51,29 @@ var protocols = []string{"tcp", "rest", "grpc"}
 // options are the command line, checked.
 type options struct {
 	protocol string
-	host     string
-	port     int
+	service  service.Service
 	answer   answer.Kind
 	credit   credit.Policy
 	grpc     grpc.Settings
-	tls      secure.Settings
-
-	memory   settings.Memory
-	profiles profiling.Settings
 
 	version bool
-}
-
-func (o options) address() string {
-	return net.JoinHostPort(o.host, strconv.Itoa(o.port))
-}
-
-func (o options) pprofAddress() string {
-	return net.JoinHostPort(o.host, strconv.Itoa(o.profiles.Port))
 }
 
 func parseOptions(args []string) (options, error) {
 	o := options{
 		protocol: "tcp",
-		host:     "127.0.0.1",
-		port:     8084,
-		profiles: profiling.Defaults(),
+		service:  service.At(8084),
 	}
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints errors and usage
 
 	flags.Func("protocol", "", settings.OneOf(&o.protocol, protocols))
-	flags.StringVar(&o.host, "host", o.host, "")
-	flags.Func("port", "", settings.Number(&o.port, 0, settings.PortMax))
+	o.service.Define(flags)
 	flags.Func("answer", "", settings.Parsed(&o.answer, answer.Parse))
 	var window, shared int
 	flags.Func("credit", "", settings.Number(&window, 1, credit.BytesMax))
 	flags.Func("credit-shared", "", settings.Number(&shared, 1, credit.BytesMax))
 	o.grpc.Define(flags)
-	o.tls.Define(flags)
-	o.memory.Define(flags)
-	o.profiles.Define(flags)
 	flags.BoolVar(&o.version, "version", o.version, "")
 
 	if err := flags.Parse(args); err != nil {
@@ -122,12 +101,8 @@ func parseOptions(args []string) (options, error) {
 			if o.protocol != "tcp" {
 				unfit = append(unfit, fmt.Errorf("--%s needs --protocol tcp", f.Name))
 			}
-		case "mutex-fraction", "block-rate":
-			if !o.profiles.On {
-				unfit = append(unfit, fmt.Errorf("--%s needs --pprof PORT", f.Name))
-			}
 		}
 	})
-	unfit = append(unfit, o.tls.Check())
+	unfit = append(unfit, o.service.Check(flags))
 	return o, errors.Join(unfit...)
 }
