@@ -101,15 +101,14 @@ impl Stand {
         let client_cpus = flags.client_cpus.clone().map(|list| list.0);
         let server_cpus = flags.server_cpus.clone().map(|list| list.0);
         let shim = Shim::of_this_process();
-        let lab = lay(flags, &shim)?;
+        let lab = lay(flags.link.as_deref(), &shim)?;
         let mut quotas = Vec::new();
         let mut place = Place {
             netns: lab.as_ref().map(|lab| lab.server_netns().to_owned()),
             ..Place::default()
         };
         if let Some(cores) = flags.server_quota {
-            let group = Group::for_children("server", Control::Cpu, &shim);
-            let group = with_quota(group, cores)?;
+            let group = server_quota(cores, &shim)?;
             place.cgroups.push(group.folder().to_owned());
             quotas.push(group);
         }
@@ -147,9 +146,7 @@ impl Stand {
                 .map_err(|error| Failed::run(format!("--client-cgroup: {procs:?}: {error}")))?;
         }
         if let Some(cores) = flags.client_quota {
-            let own = [std::process::id()];
-            let group = Group::around(&own, "client-quota", Control::Cpu, &shim);
-            quotas.push(with_quota(group, cores)?);
+            quotas.push(client_quota(cores, &shim)?);
         }
         let (address, (family, not_seen)) = found;
         let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
@@ -232,8 +229,19 @@ fn netns_path(name: &str) -> PathBuf {
     }
 }
 
-/// A group of ours with a quota.
-pub(crate) fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
+/// A group with a quota, for a server to be started in.
+pub(crate) fn server_quota(cores: f64, shim: &Shim) -> Result<Group, Failed> {
+    with_quota(Group::for_children("server", Control::Cpu, shim), cores)
+}
+
+/// Holds this process, and with it the engine, to a quota.
+pub(crate) fn client_quota(cores: f64, shim: &Shim) -> Result<Group, Failed> {
+    let own = [std::process::id()];
+    let group = Group::around(&own, "client-quota", Control::Cpu, shim);
+    with_quota(group, cores)
+}
+
+fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
     let mut group = group.map_err(Failed::run)?;
     group.set_quota(Some(cores)).map_err(Failed::run)?;
     Ok(group)
@@ -272,8 +280,9 @@ fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
     Ok(())
 }
 
-fn lay(flags: &TargetFlags, shim: &Shim) -> Result<Option<Lab>, Failed> {
-    let Some(link) = &flags.link else {
+/// Lays a link, where there is to be one.
+pub(crate) fn lay(link: Option<&str>, shim: &Shim) -> Result<Option<Lab>, Failed> {
+    let Some(link) = link else {
         return Ok(None);
     };
     let spec: LinkSpec = link.parse().map_err(Failed::usage)?;

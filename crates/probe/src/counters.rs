@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
 use wallfinder_model::counters::EventCount;
 use wallfinder_sys::perf::{Count, Counted, Counter};
 
@@ -114,19 +115,14 @@ fn open(what: Counted, tids: &[u32]) -> Result<Vec<Running>, io::Error> {
         let opened = Counter::open(what, *tid);
         match opened.and_then(|counter| Ok((counter.read()?, counter))) {
             Ok((began, counter)) => running.push(Running { counter, began }),
-            Err(error) if error.raw_os_error() == Some(libc_esrch()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(running)
 }
 
-fn libc_esrch() -> i32 {
-    rustix::io::Errno::SRCH.raw_os_error()
-}
-
 fn reason(error: &io::Error) -> String {
-    use rustix::io::Errno;
     let known = error.raw_os_error().map(Errno::from_raw_os_error);
     match known {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => {

@@ -11,7 +11,7 @@ use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
 use wallfinder_probe::{Family, stacks};
 use wallfinder_stage::child::Shim;
-use wallfinder_stage::lab::{self, Direction, Shaper};
+use wallfinder_stage::lab::{self, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
 
 use crate::commands::lift::lift;
@@ -256,8 +256,7 @@ fn shapers(
     stand: &mut Stand,
 ) -> Result<(Option<Shaper>, Option<Shaper>), Failed> {
     if let Some(lab) = &mut stand.lab {
-        let down = lab.take_shaper(Direction::Down);
-        return Ok((down, lab.take_shaper(Direction::Up)));
+        return Ok(lab.take_shapers());
     }
     let standing = |device: &Option<String>| {
         let Some(device) = device else {

@@ -13,8 +13,8 @@ use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Tar
 use wallfinder_report::number;
 use wallfinder_stage::child::{Place, Shim};
 use wallfinder_stage::driver::{self, DriverKind, DriverSpec};
-use wallfinder_stage::group::{Control, Group};
-use wallfinder_stage::lab::{Direction, Lab, LinkSpec};
+use wallfinder_stage::group::Group;
+use wallfinder_stage::lab::Lab;
 use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, payload};
@@ -32,7 +32,7 @@ use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::Session;
-use crate::stand::{Home, start_subject, with_quota};
+use crate::stand::{self, Home, start_subject};
 
 /// `wallfinder study …`.
 pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
@@ -391,33 +391,17 @@ struct Laid {
 /// Lays a subject's link and makes its quota, where it has them.
 fn lay(subject: &SubjectSpec) -> Result<Laid, Failed> {
     let shim = Shim::of_this_process();
-    let mut laid = Laid {
-        lab: None,
-        quota: None,
-        place: Place::default(),
+    let lab = stand::lay(subject.link.as_deref(), &shim)?;
+    let quota = subject
+        .quota_cores
+        .map(|cores| stand::server_quota(cores, &shim))
+        .transpose()?;
+    let folders = quota.iter().map(|group| group.folder().to_owned());
+    let place = Place {
+        netns: lab.as_ref().map(|lab| lab.server_netns().to_owned()),
+        cgroups: folders.collect(),
     };
-    if let Some(link) = &subject.link {
-        let spec: LinkSpec = link.parse().map_err(Failed::usage)?;
-        let lab = Lab::lay(spec, None, &shim).map_err(Failed::run)?;
-        laid.place.netns = Some(lab.server_netns().to_owned());
-        laid.lab = Some(lab);
-    }
-    if let Some(cores) = subject.quota_cores {
-        let group = with_quota(Group::for_children("server", Control::Cpu, &shim), cores)?;
-        laid.place.cgroups.push(group.folder().to_owned());
-        laid.quota = Some(group);
-    }
-    Ok(laid)
-}
-
-/// Holds this process, and with it the engine, to a quota.
-fn weaken(cores: f64) -> Result<Group, Failed> {
-    let own = [std::process::id()];
-    let shim = Shim::of_this_process();
-    with_quota(
-        Group::around(&own, "client-quota", Control::Cpu, &shim),
-        cores,
-    )
+    Ok(Laid { lab, quota, place })
 }
 
 /// The real apparatus: subjects as children, our engine and foreign drivers, the probes.
@@ -513,10 +497,7 @@ impl Bench {
             .subject
             .as_mut()
             .and_then(|running| running.lab.as_mut());
-        let shapers = lab.map_or((None, None), |lab| {
-            let down = lab.take_shaper(Direction::Down);
-            (down, lab.take_shaper(Direction::Up))
-        });
+        let shapers = lab.map_or((None, None), Lab::take_shapers);
         let proof = ground.proof(effort, shapers, order, &self.session.record.steps);
         self.session.prove(order, proof, None).map(drop)
     }
@@ -617,7 +598,11 @@ impl Apparatus for Bench {
             None => return Err(ApparatusError::Failed("no subject runs".to_owned())),
         };
         let order = self.order(step, address).map_err(ApparatusError::Failed)?;
-        let quota = step.client_quota.map(weaken).transpose();
+        let shim = Shim::of_this_process();
+        let quota = step
+            .client_quota
+            .map(|cores| stand::client_quota(cores, &shim))
+            .transpose();
         let _quota = quota.map_err(|failed| self.interrupted_or(failed.message))?;
         // Lanes under a quota give way to what observes them.
         let own = self.session.record.environment.cgroup_quota_cores;

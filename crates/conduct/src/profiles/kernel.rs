@@ -12,7 +12,7 @@ use wallfinder_model::record::Interval;
 use wallfinder_probe::calls::{Called, Calls};
 use wallfinder_probe::counters::Counters;
 use wallfinder_probe::discover::Family;
-use wallfinder_probe::stacks::{Setup, Stacks};
+use wallfinder_probe::stacks::{NoStacks, Setup, Stacks};
 use wallfinder_probe::waits::Waits;
 use wallfinder_stage::squeeze;
 
@@ -62,18 +62,16 @@ pub(super) struct Looking {
 impl Looking {
     /// Begins. `whose` are the processes in words, for what cannot be had.
     pub(super) fn start(looks: Looks, family: Option<&Family>, whose: &str) -> Looking {
-        let setup = || setup(family, whose);
-        let said = |why: &dyn ToString| why.to_string();
+        // Once: it reads where every process may run, while the load is on.
+        let setup = match looks.any() {
+            true => setup(family, whose),
+            false => Err(String::new()),
+        };
+        let setup = || setup.clone();
         Looking {
-            stacks: looks
-                .stacks
-                .then(|| Stacks::start(setup()?).map_err(|why| said(&why))),
-            waits: looks
-                .waits
-                .then(|| Waits::start(setup()?, WATCH_FOR).map_err(|why| said(&why))),
-            calls: looks
-                .calls
-                .then(|| Calls::start(setup()?, WATCH_FOR).map_err(|why| said(&why))),
+            stacks: looks.stacks.then(|| told(Stacks::start(setup()?))),
+            waits: looks.waits.then(|| told(Waits::start(setup()?, WATCH_FOR))),
+            calls: looks.calls.then(|| told(Calls::start(setup()?, WATCH_FOR))),
             counters: looks.counters.then(|| Ok(Counters::start(&setup()?.pids))),
         }
     }
@@ -105,11 +103,11 @@ impl Looking {
         profiles: &mut Profiles,
     ) -> Result<(), ConductError> {
         let stacks = self.stacks.map(|stacks| {
-            let sampled = stacks.and_then(|stacks| stacks.stop().map_err(|why| why.to_string()));
+            let sampled = stacks.and_then(|stacks| told(stacks.stop()));
             sampled.map(|sampled| (sampled.profile, sampled.lost))
         });
         let waits = self.waits.map(|waits| {
-            let waited = waits.and_then(|waits| waits.stop().map_err(|why| why.to_string()));
+            let waited = waits.and_then(|waits| told(waits.stop()));
             waited.map(|waited| (waited.profile, waited.lost))
         });
         let lost = |what: &str, records: &str, lost: u64| {
@@ -132,7 +130,7 @@ impl Looking {
         }
         let calls = self
             .calls
-            .map(|calls| calls.and_then(|calls| calls.stop().map_err(|why| why.to_string())));
+            .map(|calls| calls.and_then(|calls| told(calls.stop())));
         match calls {
             Some(Ok(called)) => {
                 profiles
@@ -150,6 +148,11 @@ impl Looking {
         }
         Ok(())
     }
+}
+
+/// What the kernel would not, in words.
+fn told<T>(looked: Result<T, NoStacks>) -> Result<T, String> {
+    looked.map_err(|why| why.to_string())
 }
 
 /// Whose stacks the kernel is to take.

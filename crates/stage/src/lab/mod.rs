@@ -177,6 +177,11 @@ impl Lab {
         }
     }
 
+    /// Both, down and up.
+    pub fn take_shapers(&mut self) -> (Option<Shaper>, Option<Shaper>) {
+        (self.down.take(), self.up.take())
+    }
+
     /// What the record should say of it.
     pub fn how(&self) -> String {
         format!(
