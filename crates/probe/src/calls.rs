@@ -5,7 +5,8 @@
 //! watched for a moment only. The time of a call has the waiting in it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use syscalls::Sysno;
 use wallfinder_model::counters::SystemCall;
@@ -21,11 +22,13 @@ const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 /// As many records as say how often each call is made: some thousands of requests' worth.
 const RECORDS_ENOUGH: usize = 80_000;
+/// And no shorter than this, for requests are counted in slices of a load and there must be some.
+const LEAST: Duration = Duration::from_millis(400);
 /// Records that are kept: beyond that they count as lost.
 const RECORDS_MAX: usize = 4_000_000;
 
 /// A call gives back the negative of an error's number, down to this.
-const ERRORS: std::ops::Range<i64> = -4095..0;
+const ERRORS: Range<i64> = -4095..0;
 
 /// Calls that do not come back.
 const NEVER_RETURN: [Sysno; 2] = [Sysno::exit, Sysno::exit_group];
@@ -42,10 +45,15 @@ enum What {
 /// When, who, what.
 type Seen = (u64, u32, What);
 
+/// What was seen of calls.
 #[derive(Debug, Default)]
-struct Watched {
+pub struct Watched {
+    /// In order of time.
     seen: Vec<Seen>,
-    lost: u64,
+    /// When it was watched, by the monotonic clock.
+    pub span_ns: Range<u64>,
+    /// Records that were lost, for there was no room.
+    pub lost: u64,
 }
 
 /// System calls that are being watched.
@@ -55,21 +63,8 @@ pub struct Calls {
     from_ns: u64,
 }
 
-/// What was called.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Called {
-    /// By name, the most frequent first.
-    pub calls: Vec<SystemCall>,
-    /// When it was watched, by the monotonic clock.
-    pub from_ns: u64,
-    /// For how long.
-    pub watched_ns: u64,
-    /// Records that were lost, for there was no room.
-    pub lost: u64,
-}
-
 impl Calls {
-    /// Begins to watch, for so long at the most, and no longer than it takes to know.
+    /// Begins to watch, for so long at the most, and hardly longer than it takes to know.
     pub fn start(setup: Setup, most: Duration) -> Result<Calls, NoStacks> {
         let enter = tracepoint("raw_syscalls/sys_enter")?;
         let exit = tracepoint("raw_syscalls/sys_exit")?;
@@ -78,6 +73,7 @@ impl Calls {
             EventRing::open_points(cpu, exit)
         })?);
         let pids: BTreeSet<u32> = setup.pids.into_iter().collect();
+        let begun = Instant::now();
         let take = move |watched: &mut Watched, bytes: &[u8]| {
             for pointed in points(bytes) {
                 match pointed {
@@ -88,7 +84,7 @@ impl Calls {
                     Pointed::Lost(lost) => watched.lost += lost,
                 }
             }
-            watched.seen.len() < RECORDS_ENOUGH
+            watched.seen.len() < RECORDS_ENOUGH || begun.elapsed() < LEAST
         };
         let habits = Habits {
             name: "calls",
@@ -106,15 +102,13 @@ impl Calls {
         self.rings.end();
     }
 
-    /// Ends it, and adds up.
-    pub fn stop(self) -> Result<Called, NoStacks> {
-        let (mut watched, duration) = self.rings.join()?;
-        Ok(Called {
-            calls: called(&mut watched.seen),
-            from_ns: self.from_ns,
-            watched_ns: duration.as_nanos() as u64,
-            lost: watched.lost,
-        })
+    /// Ends it.
+    pub fn stop(self) -> Result<Watched, NoStacks> {
+        let (mut watched, _) = self.rings.join()?;
+        watched.seen.sort_unstable();
+        let last_ns = watched.seen.last().map_or(self.from_ns, |seen| seen.0);
+        watched.span_ns = self.from_ns..last_ns;
+        Ok(watched)
     }
 }
 
@@ -132,13 +126,18 @@ impl Watched {
         };
         self.seen.push((point.time_ns, point.tid, what));
     }
+
+    /// What was called within a part of it, by name, the most frequent first.
+    pub fn within(&self, part_ns: &Range<u64>) -> Vec<SystemCall> {
+        let until = |ns: u64| self.seen.partition_point(|seen| seen.0 < ns);
+        let part = until(part_ns.start)..until(part_ns.end);
+        called(self.seen.get(part).unwrap_or_default(), part_ns.end)
+    }
 }
 
-/// By name. A call that the end of the window cuts off lasts until then; of one that began before
-/// it nothing counts.
-fn called(seen: &mut [Seen]) -> Vec<SystemCall> {
-    seen.sort_unstable();
-    let last_ns = seen.last().map_or(0, |(time_ns, _, _)| *time_ns);
+/// By name, in order of time. A call that the end of the window cuts off lasts until then; of one
+/// that began before it nothing counts.
+fn called(seen: &[Seen], end_ns: u64) -> Vec<SystemCall> {
     let mut by_number: BTreeMap<u32, SystemCall> = BTreeMap::new();
     let mut within: HashMap<u32, (u64, u32)> = HashMap::new();
     let mut add = |number: u32, ns: u64, failed: bool| {
@@ -168,7 +167,7 @@ fn called(seen: &mut [Seen]) -> Vec<SystemCall> {
     for (since_ns, number) in within.into_values() {
         let returns = !NEVER_RETURN.iter().any(|call| call.id() as u32 == number);
         let ns = if returns {
-            last_ns.saturating_sub(since_ns)
+            end_ns.saturating_sub(since_ns)
         } else {
             0
         };
@@ -219,15 +218,25 @@ mod tests {
             failed,
         };
         let expected = [call("read", 3, 30 + 60 + 100, 1), call("futex", 1, 300, 0)];
-        assert_eq!(called(&mut seen), expected);
-        assert_eq!(called(&mut []), []);
+        seen.sort_unstable();
+        assert_eq!(called(&seen, 410), expected);
+        assert_eq!(called(&[], 410), []);
+        let watched = Watched {
+            seen,
+            span_ns: 0..420,
+            lost: 0,
+        };
+        // The second read alone; its return is at 260.
+        assert_eq!(watched.within(&(200..300)), [call("read", 1, 60, 0)]);
+        assert_eq!(watched.within(&(200..230)), [call("read", 1, 30, 0)]);
+        assert_eq!(watched.within(&(500..600)), []);
     }
 
     #[test]
     fn a_call_whose_return_was_lost_counts_and_has_no_time() {
         let mut seen = vec![(100, 1, What::Enter(READ)), (900, 1, What::Enter(FUTEX))];
         seen.push((950, 1, What::Exit { failed: false }));
-        let calls = called(&mut seen);
+        let calls = called(&seen, 950);
         let of = |name: &str| calls.iter().find(|call| call.name == name).unwrap();
         assert_eq!((of("read").count, of("read").ns), (1, 0));
         assert_eq!((of("futex").count, of("futex").ns), (1, 50));
@@ -253,10 +262,11 @@ mod tests {
         })
         .join()
         .unwrap();
-        let called = calls.stop().unwrap();
-        assert_eq!(called.lost, 0);
+        let watched = calls.stop().unwrap();
+        assert_eq!(watched.lost, 0);
+        let called = watched.within(&(watched.span_ns.start..watched.span_ns.end + 1));
         for name in ["read", "write"] {
-            let found = called.calls.iter().find(|call| call.name == name);
+            let found = called.iter().find(|call| call.name == name);
             let count = found.unwrap().count;
             // Other tests of this process run beside it.
             assert!((CALLS..CALLS * 2).contains(&count), "{count} of {name}");

@@ -1,6 +1,7 @@
 //! What the kernel tells of a side's processes: sampled stacks, where threads wait, system calls by
 //! name, and what is counted of them.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use wallfinder_judge::profile::{self, Rules};
@@ -9,7 +10,7 @@ use wallfinder_model::Step;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::record::Interval;
-use wallfinder_probe::calls::{Called, Calls};
+use wallfinder_probe::calls::{Calls, Watched};
 use wallfinder_probe::counters::Counters;
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::stacks::{NoStacks, Setup, Stacks};
@@ -21,9 +22,6 @@ use crate::ConductError;
 
 /// How long waits and calls are watched: every switch, and every call, is a record.
 const WATCH_FOR: Duration = Duration::from_secs(1);
-
-/// A look at what slices of a load cover must find them for this part of it.
-const COVERED_MIN: f64 = 0.9;
 
 /// What the kernel is to tell of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,11 +130,11 @@ impl Looking {
             .calls
             .map(|calls| calls.and_then(|calls| told(calls.stop())));
         match calls {
-            Some(Ok(called)) => {
+            Some(Ok(watched)) => {
                 profiles
                     .missing
-                    .extend(lost("calls", "records", called.lost));
-                profiles.calls = Some(of_requests(called, step, zero_ns));
+                    .extend(lost("calls", "records", watched.lost));
+                profiles.calls = Some(of_requests(&watched, step, zero_ns));
             }
             Some(Err(why)) => profiles.missing.push(why),
             None => {}
@@ -169,18 +167,24 @@ fn setup(family: Option<&Family>, whose: &str) -> Result<Setup, String> {
     })
 }
 
-/// Calls with the requests that were answered meanwhile.
-fn of_requests(called: Called, step: &Step, zero_ns: u64) -> SystemCalls {
-    let from_ns = called.from_ns.saturating_sub(zero_ns);
-    let to_ns = from_ns + called.watched_ns;
+/// Calls with the requests that were answered meanwhile: of the slices of the load that were watched
+/// from end to end, for within a slice nobody knows when its requests were. A load without slices
+/// has its throughput.
+fn of_requests(watched: &Watched, step: &Step, zero_ns: u64) -> SystemCalls {
+    let from_zero = |at_ns: u64| at_ns.saturating_sub(zero_ns);
+    let span_ns = from_zero(watched.span_ns.start)..from_zero(watched.span_ns.end);
+    let (part_ns, answered) = match whole_slices(&step.intervals, &span_ns) {
+        Some((part_ns, answered)) => (part_ns, answered as f64 * scale(step)),
+        None => {
+            let seconds = (span_ns.end - span_ns.start) as f64 / 1e9;
+            (span_ns, step.throughput * seconds)
+        }
+    };
     SystemCalls {
-        watched_ns: called.watched_ns,
-        answered: match slices_between(&step.intervals, from_ns, to_ns) {
-            Some(counted) => counted * scale(step),
-            None => step.throughput * called.watched_ns as f64 / 1e9,
-        },
-        calls: called.calls,
-        lost: called.lost,
+        watched_ns: part_ns.end - part_ns.start,
+        answered,
+        calls: watched.within(&(zero_ns + part_ns.start..zero_ns + part_ns.end)),
+        lost: watched.lost,
     }
 }
 
@@ -195,25 +199,22 @@ fn scale(step: &Step) -> f64 {
     }
 }
 
-/// Requests answered between two instants of the schedule, by the slices that lie there: watching
-/// slows a server, so its throughput elsewhere says nothing. `None` where slices do not cover it.
-fn slices_between(slices: &[Interval], from_ns: u64, to_ns: u64) -> Option<f64> {
-    let mut covered_ns = 0;
-    let mut answered = 0.0;
-    for slice in slices {
-        let begins_ns = slice.at_ns.saturating_sub(slice.span_ns);
-        let within_ns = slice
-            .at_ns
-            .min(to_ns)
-            .saturating_sub(begins_ns.max(from_ns));
-        if within_ns > 0 {
-            covered_ns += within_ns;
-            answered += slice.answered as f64 * within_ns as f64 / slice.span_ns as f64;
-        }
+/// From where to where slices follow each other within a span, and what was answered in them.
+/// Watching slows a server, so its throughput elsewhere says nothing. `None` where they are not the
+/// larger part of the span.
+fn whole_slices(slices: &[Interval], span_ns: &Range<u64>) -> Option<(Range<u64>, u64)> {
+    let begin = |slice: &Interval| slice.at_ns.saturating_sub(slice.span_ns);
+    let is_whole = |slice: &&Interval| begin(slice) >= span_ns.start && slice.at_ns <= span_ns.end;
+    let mut whole = slices.iter().filter(is_whole);
+    let first = whole.next()?;
+    let mut part_ns = begin(first)..first.at_ns;
+    let mut answered = first.answered;
+    for slice in whole {
+        part_ns.end = slice.at_ns;
+        answered += slice.answered;
     }
-    let whole_ns = to_ns.saturating_sub(from_ns) as f64;
-    let is_covered = covered_ns > 0 && covered_ns as f64 >= COVERED_MIN * whole_ns;
-    is_covered.then(|| answered * whole_ns / covered_ns as f64)
+    let is_most = 2 * (part_ns.end - part_ns.start) > span_ns.end - span_ns.start;
+    is_most.then_some((part_ns, answered))
 }
 
 #[cfg(test)]
@@ -229,10 +230,12 @@ mod tests {
             ..Interval::default()
         };
         let slices = [slice(100, 10), slice(200, 20), slice(300, 40)];
-        let between = |from_ns, to_ns| slices_between(&slices, from_ns, to_ns);
-        assert_eq!(between(50, 250), Some(5.0 + 20.0 + 20.0));
-        assert_eq!(between(100, 200), Some(20.0));
-        assert_eq!(between(200, 400), None, "half of it is not covered");
-        assert_eq!(between(200, 200), None);
+        let of = |span_ns| whole_slices(&slices, &span_ns);
+        assert_eq!(of(0..300), Some((0..300, 70)));
+        assert_eq!(of(50..310), Some((100..300, 60)));
+        assert_eq!(of(100..250), Some((100..200, 20)));
+        assert_eq!(of(90..290), None, "half of it are not whole slices");
+        assert_eq!(of(200..400), None, "half of it has no slices");
+        assert_eq!(of(300..300), None);
     }
 }

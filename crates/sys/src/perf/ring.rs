@@ -30,6 +30,7 @@ const EXCLUDE_HV: u64 = 1 << 6;
 const EXCLUDE_IDLE: u64 = 1 << 7;
 const FREQUENCY: u64 = 1 << 10;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
+const USE_CLOCK_ID: u64 = 1 << 25;
 const CONTEXT_SWITCH: u64 = 1 << 26;
 /// Requests.
 const ENABLE: libc::c_ulong = 0x2400;
@@ -95,7 +96,8 @@ impl EventRing {
         )
     }
 
-    /// What a tracepoint says, each time that anybody on the processor passes it; no stacks.
+    /// What a tracepoint says, each time that anybody on the processor passes it, and when by the
+    /// monotonic clock; no stacks.
     ///
     /// # Errors
     ///
@@ -108,7 +110,8 @@ impl EventRing {
                 config: tracepoint,
                 frequency_or_period: 1,
                 sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_RAW,
-                flags: DISABLED,
+                flags: DISABLED | USE_CLOCK_ID,
+                clock_id: libc::CLOCK_MONOTONIC,
                 ..Attributes::default()
             },
         )
