@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod ab;
+mod bytes;
 mod calibrate;
 mod compare;
 mod doctor;
@@ -25,6 +26,7 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
         Command::Ramp(flags) => load::ramp(flags),
         Command::Find(flags) => find::find(&flags),
         Command::Ab(flags) => ab::ab(&flags),
+        Command::Bytes(flags) => bytes::bytes(&flags),
         Command::Study(flags) => study::dispatch(flags.command),
         Command::Profile(flags) => profile::profile(*flags),
         Command::Pprof(flags) => profile::pprof(&flags),

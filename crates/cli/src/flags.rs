@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Find(FindFlags),
     /// Two settings of one lever, interleaved, with an interval on the ratio.
     Ab(Box<AbFlags>),
+    /// Answers of several sizes and codings: what bytes cost, and from which size compressing pays.
+    Bytes(Box<BytesFlags>),
     /// Run the built-in studies, and judge their claims.
     Study(StudyFlags),
     /// Look inside a server under load: Go's profiles, or stacks that the kernel samples.
@@ -393,7 +395,8 @@ pub(crate) struct FindFlags {
     #[arg(long, conflicts_with = "pprof")]
     pub(crate) no_inside: bool,
 
-    /// Predict a change, such as downlink=2 (twice the rate), server-speed=1.5, bytes=0.5.
+    /// Predict a change, such as downlink=2 (twice the rate), link=10gbit, cpu=2x (the server's), client=2x,
+    /// bytes=0.5.
     #[arg(long, value_name = "RESOURCE=FACTOR")]
     pub(crate) what_if: Vec<String>,
 
@@ -475,6 +478,35 @@ pub(crate) struct AbFlags {
     /// What looks into B's server: the ratio is then what observing itself costs.
     #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',')]
     pub(crate) observe_b: Vec<ProbeFlag>,
+}
+
+/// Answers of several sizes, each in several codings. With --link every one of them is measured behind
+/// it and without it, in turn, and what it lets through is predicted from the bytes alone.
+#[derive(Debug, Args)]
+pub(crate) struct BytesFlags {
+    /// Here the URL may hold sizes in braces, such as 'http://subject:8085/realistic/{1k,8k,64k}.txt':
+    /// quote it, or the shell takes it apart.
+    #[command(flatten)]
+    pub(crate) target: TargetFlags,
+
+    /// Connections in all.
+    #[arg(short = 'c', long, default_value = "20", value_parser = count_u32)]
+    pub(crate) connections: u32,
+
+    /// Codings that are asked for one at a time (Accept-Encoding); answers as they are (identity) are
+    /// always among them.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "identity,gzip"
+    )]
+    pub(crate) codings: Vec<String>,
+
+    /// Rounds; each holds every answer once on each side of the link. -d is the time measured for
+    /// each of them, over all rounds.
+    #[arg(long, default_value = "6", value_parser = rounds)]
+    pub(crate) rounds: u32,
 }
 
 /// Probes that are only used where they are asked for.

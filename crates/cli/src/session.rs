@@ -10,7 +10,8 @@ use wallfinder_conduct::experiment::{
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
 use wallfinder_model::experiment::{Condition, Effort, Experiment, OutOfReach, Setting};
-use wallfinder_model::record::{Interval, SCHEMA};
+use wallfinder_model::record::{Ab, Interval, SCHEMA};
+use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Environment, Nanos, Plan, Record, Step};
 use wallfinder_report::text::Paths;
@@ -39,10 +40,18 @@ pub(crate) struct Session {
     steps: u32,
 }
 
+/// What a run is beside its steps, known before they are measured.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) ab: Option<Ab>,
+    pub(crate) sizes: Option<Sizes>,
+}
+
 impl Session {
     /// Makes the folder and the journal: after this the disk is known to take the record.
     pub(crate) fn begin(
         plan: Plan,
+        beside: Beside,
         environment: Environment,
         output: &OutputFlags,
         interrupts: Interrupts,
@@ -63,7 +72,9 @@ impl Session {
             caveats: Vec::new(),
             complete: false,
             interrupted: None,
-            ab: None,
+            ab: beside.ab,
+            sizes: beside.sizes,
+            charts: Vec::new(),
             claims: Vec::new(),
         };
         let journal = folder.begin(&record).map_err(store)?;
@@ -81,6 +92,7 @@ impl Session {
     pub(crate) fn begin_on(
         stand: &Stand,
         plan: Plan,
+        beside: Beside,
         output: &OutputFlags,
         interrupts: Interrupts,
     ) -> Result<Session, Failed> {
@@ -90,7 +102,7 @@ impl Session {
         let mut presenter = Presenter::new(output.quiet, output.ascii);
         let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
         presenter.sides(&stand.placement.client, &server_cpus.unwrap_or_default());
-        Session::begin(plan, environment, output, interrupts, presenter)
+        Session::begin(plan, beside, environment, output, interrupts, presenter)
     }
 
     /// Whether a signal has ended the run.

@@ -378,6 +378,8 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
         complete: true,
         interrupted: None,
         ab: None,
+        sizes: None,
+        charts: Vec::new(),
         claims: Vec::new(),
     }
 }

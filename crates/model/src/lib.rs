@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod caveat;
+pub mod chart;
 pub mod counters;
 pub mod environment;
 pub mod experiment;
@@ -22,6 +23,7 @@ pub mod failure;
 pub mod plan;
 pub mod profile;
 pub mod record;
+pub mod sizes;
 pub mod telemetry;
 pub mod units;
 pub mod verdict;

@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caveat::Caveat;
+use crate::chart::Chart;
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
 use crate::profile::Profiles;
+use crate::sizes::Sizes;
 use crate::telemetry::{Sample, Telemetry};
 use crate::verdict::Verdict;
 
@@ -44,9 +46,15 @@ pub struct Record {
     /// Two settings side by side, when the run compared some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ab: Option<Ab>,
+    /// Answers of several sizes, when the run was about bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
     /// Claims, when the run was a study.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<ClaimOutcome>,
+    /// Pictures of a study's numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charts: Vec<Chart>,
 }
 
 /// One load held for a warm-up and a measured window.

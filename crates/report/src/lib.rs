@@ -29,6 +29,7 @@ pub mod look;
 pub mod number;
 pub mod percentiles;
 mod profiled;
+mod sized;
 pub mod squeezed;
 pub mod text;
 pub mod words;

@@ -14,6 +14,7 @@ pub mod live;
 mod profile;
 mod ramp;
 mod run;
+mod sizes;
 mod verdict;
 
 use wallfinder_judge::compare::Comparison;
@@ -41,6 +42,8 @@ pub fn record(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
     let squeezed = record.steps.iter().any(is_squeezed);
     if record.ab.is_some() {
         ab(record, paths, look)
+    } else if record.sizes.is_some() {
+        sizes(record, paths, look)
     } else if squeezed || record.plan.command == "find" {
         find(record, paths, look)
     } else if record.steps.len() == 1 && record.claims.is_empty() {
@@ -130,6 +133,24 @@ pub fn ab(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         ab::answer(&mut page, record, ab);
         page.gap();
         ab::table(&mut page, record, ab);
+    }
+    ending(&mut page, record, record.steps.iter());
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// The answer of `bytes`: from which size on a coding pays, and what bytes cost whom.
+pub fn sizes(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    if let Some(sizes) = &record.sizes {
+        sizes::setting(&mut page, record, sizes);
+        page.gap();
+        sizes::answer(&mut page, sizes);
+        page.gap();
+        sizes::table(&mut page, sizes);
+        page.gap();
+        sizes::costs(&mut page, sizes);
     }
     ending(&mut page, record, record.steps.iter());
     claims_below(&mut page, record);

@@ -207,7 +207,11 @@ pub fn question(asked: &str) -> String {
     let Some((name, factor)) = asked.split_once('=') else {
         return asked.to_owned();
     };
-    let Some(factor) = factor.trim().parse::<f64>().ok().filter(|f| f.is_finite()) else {
+    if name == "link" {
+        return format!("a link of {}", crate::look::clean(factor));
+    }
+    let number = factor.trim().trim_end_matches(['x', '×']).parse::<f64>();
+    let Some(factor) = number.ok().filter(|factor| factor.is_finite()) else {
         return asked.to_owned();
     };
     let times = match factor {
@@ -221,8 +225,8 @@ pub fn question(asked: &str) -> String {
         "offered-load" => format!("{times} the offered load"),
         "server-capacity" => format!("{times} the server's CPU time"),
         "client-capacity" => format!("{times} the client's CPU time"),
-        "server-speed" => format!("a server {times} as fast"),
-        "client-speed" => format!("a client {times} as fast"),
+        "cpu" | "server" | "server-speed" => format!("a server {times} as fast"),
+        "client" | "client-speed" => format!("a client {times} as fast"),
         "backend-speed" => format!("a backend {times} as fast"),
         "downlink" => format!("a downlink {times} as fast"),
         "uplink" => format!("an uplink {times} as fast"),

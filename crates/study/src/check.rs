@@ -10,7 +10,7 @@ use crate::claims::Claim;
 use crate::error::StudyError;
 use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study, SubjectSpec};
-use crate::{Size, claims};
+use crate::{Size, charts, claims};
 
 /// Most connections of a step.
 const CONNECTIONS_MAX: u32 = 1_000_000;
@@ -133,6 +133,11 @@ impl Place<'_> {
             .iter()
             .map(|claim| self.claim(claim, &drivers))
             .collect::<Result<Vec<_>, _>>()?;
+        let charts = raw
+            .charts
+            .iter()
+            .map(|chart| charts::compile(chart, self))
+            .collect::<Result<Vec<_>, _>>()?;
         let study = Study {
             id: raw.id.into_inner(),
             title: raw.title,
@@ -145,6 +150,7 @@ impl Place<'_> {
             drivers,
             groups,
             claims,
+            charts,
         };
         self.labels(&study, &raw.groups)?;
         Ok(study)

@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use cel::{Context, ExecutionError, Value};
 use toml::Spanned;
+use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
 
 use crate::Size;
+use crate::charts;
 use crate::check::Place;
 use crate::data::{Absent, Data};
 use crate::entry::Entry;
@@ -76,6 +78,8 @@ pub struct Judged {
     /// Claims whose conditions are wrong: true together, or no condition at all. They are
     /// open in `outcomes`.
     pub faults: Vec<String>,
+    /// What there is to draw.
+    pub charts: Vec<Chart>,
 }
 
 /// Judges a study's claims by steps whose names are labels of the study at this size: those
@@ -114,6 +118,7 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     let mut judged = Judged {
         outcomes: Vec::new(),
         faults: Vec::new(),
+        charts: charts::draw(study, &data),
     };
     for claim in &study.claims {
         for driver in claim.drivers() {
@@ -266,23 +271,31 @@ impl<'c> Scope<'c> {
 
     /// Whether an error is a lack of data or of sense.
     pub(crate) fn no_value(&self, error: ExecutionError) -> NoValue {
-        match error {
-            ExecutionError::NoSuchKey(name) => {
-                NoValue::Missing(format!("`{name}` was not measured"))
-            }
-            ExecutionError::FunctionError { message, .. } => NoValue::Missing(message),
-            ExecutionError::ValuesNotComparable(..) => {
-                NoValue::Missing("a number that it needs came out as none".to_owned())
-            }
-            ExecutionError::IndexOutOfBounds(_) => {
-                NoValue::Missing("there are fewer steps than it needs".to_owned())
-            }
+        match &error {
             ExecutionError::UndeclaredReference(name) => match self.missing.get(name.as_str()) {
                 Some(why) => NoValue::Missing(why.clone()),
-                None => NoValue::Wrong(format!("there is no `{name}`")),
+                None => no_value(error),
             },
-            other => NoValue::Wrong(other.to_string()),
+            _ => no_value(error),
         }
+    }
+}
+
+/// Whether an error is a lack of data or of sense.
+pub(crate) fn no_value(error: ExecutionError) -> NoValue {
+    match error {
+        ExecutionError::NoSuchKey(name) => NoValue::Missing(format!("`{name}` was not measured")),
+        ExecutionError::FunctionError { message, .. } => NoValue::Missing(message),
+        ExecutionError::ValuesNotComparable(..) => {
+            NoValue::Missing("a number that it needs came out as none".to_owned())
+        }
+        ExecutionError::IndexOutOfBounds(_) => {
+            NoValue::Missing("there are fewer steps than it needs".to_owned())
+        }
+        ExecutionError::UndeclaredReference(name) => {
+            NoValue::Wrong(format!("there is no `{name}`"))
+        }
+        other => NoValue::Wrong(other.to_string()),
     }
 }
 
@@ -363,7 +376,11 @@ fn in_order(mut lets: Vec<Let>, place: &Place) -> Result<Vec<Let>, StudyError> {
 }
 
 impl Place<'_> {
-    fn condition(&self, text: &Spanned<String>, names: &[&str]) -> Result<Condition, StudyError> {
+    pub(crate) fn condition(
+        &self,
+        text: &Spanned<String>,
+        names: &[&str],
+    ) -> Result<Condition, StudyError> {
         let expression = Expression::compile(text.get_ref(), names).map_err(|bad| {
             let at = bad
                 .at

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::Size;
+use crate::charts;
 use crate::check::Place;
 use crate::claims::{Claim, NoValue, Scope, is_truth};
 use crate::data::Data;
@@ -37,6 +38,9 @@ pub(crate) fn check(study: &Study, place: &Place) -> Result<(), StudyError> {
         };
         // The largest first: it has the most cells, and its errors tell the most.
         let data: Vec<Arc<Data>> = study.sizes().into_iter().rev().map(of_size).collect();
+        if let Some(largest) = data.first() {
+            charts::check(study, largest, place)?;
+        }
         for claim in &study.claims {
             let mut tried = data.iter().map(|data| try_out(claim, data, place));
             // What one size does not measure another may; none is no use.

@@ -49,6 +49,9 @@ pub(crate) struct StudyFile {
     /// Sentences that the data may confirm or contradict.
     #[serde(rename = "claim", default)]
     pub(crate) claims: Vec<ClaimFile>,
+    /// Pictures of its numbers.
+    #[serde(rename = "chart", default)]
+    pub(crate) charts: Vec<ChartFile>,
 }
 
 /// What the two sides may use.
@@ -290,6 +293,38 @@ pub(crate) struct ClaimFile {
     /// The numbers that decide, with `{expression}` and `{expression | format}`.
     #[schemars(with = "String")]
     pub(crate) because: Spanned<String>,
+}
+
+/// Bars on the left axis, areas on the right one, for each category.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChartFile {
+    /// What it shows.
+    #[schemars(with = "String")]
+    pub(crate) title: Spanned<String>,
+    /// What stands on the horizontal axis.
+    pub(crate) categories: Vec<String>,
+    /// What bars count.
+    pub(crate) bars_unit: String,
+    /// Bars, beside each other.
+    pub(crate) bars: Vec<SeriesFile>,
+    /// What areas count.
+    #[serde(default)]
+    pub(crate) areas_unit: String,
+    /// Areas, behind the bars.
+    #[serde(default)]
+    pub(crate) areas: Vec<SeriesFile>,
+}
+
+/// A number for each category.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SeriesFile {
+    /// What it is of.
+    pub(crate) name: String,
+    /// A CEL expression; `category` is the category. What was not measured is left out.
+    #[schemars(with = "String")]
+    pub(crate) value: Spanned<String>,
 }
 
 /// The JSON Schema of study files, for editors.

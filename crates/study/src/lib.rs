@@ -21,6 +21,7 @@
 
 pub mod apparatus;
 pub mod builtin;
+mod charts;
 mod check;
 pub mod claims;
 mod data;

@@ -1,6 +1,7 @@
 //! Runs a study: round by round, subject by subject, step by step, then judges steps and claims.
 
 use wallfinder_judge::ramp;
+use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Step};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Environment, Verdict};
@@ -29,6 +30,8 @@ pub struct Ran {
     pub skipped: Vec<Skipped>,
     /// The claims.
     pub claims: Vec<ClaimOutcome>,
+    /// What there is to draw.
+    pub charts: Vec<Chart>,
     /// Claims whose conditions are wrong.
     pub faults: Vec<String>,
     /// Whether the user stopped it.
@@ -198,6 +201,7 @@ impl Course<'_> {
             steps: self.ran,
             skipped: self.skipped,
             claims: judged.outcomes,
+            charts: judged.charts,
             faults: judged.faults,
             interrupted: self.interrupted,
         }

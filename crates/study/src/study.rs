@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wallfinder_model::{Effort, Nanos, Rate};
 
 use crate::Size;
+use crate::charts::ChartPlan;
 use crate::check::Place;
 use crate::claims::Claim;
 use crate::dry_run;
@@ -38,6 +39,8 @@ pub struct Study {
     pub(crate) groups: Vec<Group>,
     /// What is claimed.
     pub claims: Vec<Claim>,
+    /// What is drawn.
+    pub charts: Vec<ChartPlan>,
 }
 
 /// A server that is started for a study.

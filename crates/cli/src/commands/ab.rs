@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
-use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
+use wallfinder_judge::proof::ab::order_of_rounds;
 use wallfinder_model::Nanos;
 use wallfinder_model::record::Ab;
 use wallfinder_stage::child::Shim;
@@ -11,16 +11,16 @@ use wallfinder_stage::tune::{Tuned, Tuning};
 
 use crate::commands::load::{self, Shape};
 use crate::commands::profile::{observing, offer_profiles};
-use crate::commands::record::{check_conditions, hold, judge_steps};
+use crate::commands::record::{check_conditions, hold, judge_steps, set_beside};
 use crate::exit::Failed;
 use crate::flags::{AbFlags, CpuList, ProbeFlag, TargetFlags};
 use crate::interrupt::Interrupts;
-use crate::session::{Session, redacted_command};
+use crate::session::{Beside, Session, redacted_command};
 use crate::stand::{Stand, is_told_where};
 use crate::target::{Url, redact};
 
 /// Shorter windows than this say little of a tail.
-const WINDOW_MIN: Nanos = Nanos::from_millis(300);
+pub(super) const WINDOW_MIN: Nanos = Nanos::from_millis(300);
 
 /// What is captured is captured for whole seconds.
 const OBSERVED_MIN: Nanos = Nanos::from_millis(1300);
@@ -86,13 +86,16 @@ pub(super) fn compare(
     let mut plan = load::plan("ab", &flags.target, &url_a, &steps, &base.placement);
     plan.seed = flags.target.seed;
     let output = &flags.target.output;
-    let mut session = Session::begin_on(base, plan, output, interrupts)?;
-    session.record.ab = Some(Ab {
-        a: a.what.clone(),
-        b: b.what.clone(),
-        order: rounds.clone(),
-        ratios: Vec::new(),
-    });
+    let beside = Beside {
+        ab: Some(Ab {
+            a: a.what.clone(),
+            b: b.what.clone(),
+            order: rounds.clone(),
+            ratios: Vec::new(),
+        }),
+        ..Beside::default()
+    };
+    let mut session = Session::begin_on(base, plan, beside, output, interrupts)?;
     let facts = session.record.environment.interface.as_ref();
     let interface = facts.map(|facts| facts.name.clone());
     let mut result = Ok(());
@@ -117,10 +120,7 @@ pub(super) fn compare(
     }
     drop((a, b));
     judge_steps(&mut session.record);
-    let found = ratios(&session.record.steps, &rounds);
-    if let Some(ab) = &mut session.record.ab {
-        ab.ratios = found;
-    }
+    set_beside(&mut session.record);
     Ok((session, result))
 }
 
@@ -260,7 +260,7 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
 }
 
 /// The URL with another path.
-fn with_path(url: &str, path: &str) -> String {
+pub(super) fn with_path(url: &str, path: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let place = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     format!("{scheme}://{place}/{}", path.trim_start_matches('/'))

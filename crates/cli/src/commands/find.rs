@@ -11,7 +11,7 @@ use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
 use wallfinder_probe::{Family, stacks};
 use wallfinder_stage::child::Shim;
-use wallfinder_stage::lab::{self, Shaper};
+use wallfinder_stage::lab::{self, BadLink, LinkSpec, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
 
 use crate::commands::lift::lift;
@@ -23,7 +23,7 @@ use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::output;
 use crate::placement::Placement;
-use crate::session::{Proof, Session};
+use crate::session::{Beside, Proof, Session};
 use crate::stand::{Home, Stand};
 use crate::target::Url;
 
@@ -47,7 +47,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let url = Url::parse(&target.url)?;
     let asked = load::ask(target, &url)?;
     check_conditions(&target.require, &target.threshold)?;
-    let questions = questions(&flags.what_if)?;
+    let questions = questions(&flags.what_if, target.link.as_deref())?;
     let effort = effort(flags.effort);
     let home = Home::here()?;
     let mut stand = Stand::raise(target, &url)?;
@@ -75,7 +75,13 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     precheck::check(&first.load, &first.address).map_err(Failed::run)?;
     let mut plan = load::plan("find", target, &url, &[first], &stand.placement);
     plan.effort = Some(effort);
-    let mut session = Session::begin_on(&stand, plan, &target.output, interrupts.clone())?;
+    let mut session = Session::begin_on(
+        &stand,
+        plan,
+        Beside::default(),
+        &target.output,
+        interrupts.clone(),
+    )?;
     let prepare = || -> Result<Option<(StepOrder, Proof)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &order)?;
@@ -375,32 +381,58 @@ impl Ground<'_> {
 /// A question as it was asked, and the resources that it changes.
 pub(super) type Question = (String, Vec<(Squeeze, f64)>);
 
-/// `RESOURCE=FACTOR` as the judge takes it; `bytes=0.5` is a link twice as fast.
-fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
+/// `RESOURCE=FACTOR` as the judge takes it; `bytes=0.5` is a link twice as fast, and `link=10gbit` is
+/// as many times the link that was laid.
+fn questions(texts: &[String], link: Option<&str>) -> Result<Vec<Question>, Failed> {
     let parse = |text: &String| {
         let bad = |why: &str| Failed::usage(format!("--what-if {text}: {why}"));
-        let (name, factor) = text
+        let (name, value) = text
             .split_once('=')
             .ok_or_else(|| bad("write it as RESOURCE=FACTOR, such as downlink=2"))?;
-        let factor: f64 = factor
+        if name == "link" {
+            let laid: LinkSpec = link
+                .ok_or_else(|| {
+                    bad("there is no --link; write downlink=FACTOR for one that stands")
+                })?
+                .parse()
+                .map_err(Failed::usage)?;
+            let asked: LinkSpec = value
+                .parse()
+                .map_err(|why: BadLink| bad(&why.to_string()))?;
+            let times = |asked: u64, laid: u64| asked as f64 / laid as f64;
+            let both = vec![
+                (Squeeze::Downlink, times(asked.down_bits, laid.down_bits)),
+                (Squeeze::Uplink, times(asked.up_bits, laid.up_bits)),
+            ];
+            return Ok((text.clone(), both));
+        }
+        let factor: f64 = value
+            .trim_end_matches(['x', '×'])
             .parse()
             .ok()
             .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
             .ok_or_else(|| bad("the factor must be a number above 0"))?;
-        if name == "bytes" {
-            let faster = 1.0 / factor;
-            let both = vec![(Squeeze::Downlink, faster), (Squeeze::Uplink, faster)];
-            return Ok((text.clone(), both));
-        }
         let resources = || {
             let all = Squeeze::ALL.into_iter();
             all.filter(|squeeze| *squeeze != Squeeze::MoreInFlight)
         };
-        let squeeze = resources().find(|s| s.label() == name).ok_or_else(|| {
-            let names: Vec<&str> = resources().map(|s| s.label()).collect();
-            bad(&format!("it is one of bytes, {}", names.join(", ")))
-        })?;
-        Ok((text.clone(), vec![(squeeze, factor)]))
+        let changes = match name {
+            "bytes" => {
+                let faster = 1.0 / factor;
+                vec![(Squeeze::Downlink, faster), (Squeeze::Uplink, faster)]
+            }
+            "cpu" | "server" => vec![(Squeeze::ServerSpeed, factor)],
+            "client" => vec![(Squeeze::ClientSpeed, factor)],
+            _ => {
+                let squeeze = resources().find(|s| s.label() == name).ok_or_else(|| {
+                    let names: Vec<&str> = resources().map(|s| s.label()).collect();
+                    let names = names.join(", ");
+                    bad(&format!("it is one of bytes, link, cpu, client, {names}"))
+                })?;
+                vec![(squeeze, factor)]
+            }
+        };
+        Ok((text.clone(), changes))
     };
     texts.iter().map(parse).collect()
 }
@@ -408,10 +440,31 @@ fn questions(texts: &[String]) -> Result<Vec<Question>, Failed> {
 /// A question as it was asked, and what is predicted.
 pub(super) type Answered<'q> = (&'q str, Option<Prediction>);
 
+/// Fewer bytes cost processors less as well, and one size of answers does not say how much less. Only
+/// where the link alone holds it back, before and after, is that of no matter.
+fn note_unknown_bytes(found: &mut Prediction, changes: &[(Squeeze, f64)], step: &Step) {
+    let in_proportion = changes.iter().any(|(_, factor)| {
+        let gained = found.throughput / step.throughput;
+        (gained / factor - 1.0).abs() < 0.02
+    });
+    if !in_proportion {
+        found.because.push_str(
+            " What a byte costs the processors is not known from answers of one size, and is left out: \
+             `wallfinder bytes` measures it.",
+        );
+    }
+}
+
 fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
     questions
         .iter()
-        .map(|(text, changes)| (text.as_str(), proof::what_if(step, changes)))
+        .map(|(text, changes)| {
+            let mut found = proof::what_if(step, changes);
+            if let Some(found) = found.as_mut().filter(|_| text.starts_with("bytes=")) {
+                note_unknown_bytes(found, changes, step);
+            }
+            (text.as_str(), found)
+        })
         .collect()
 }
 
@@ -436,10 +489,26 @@ mod tests {
 
     #[test]
     fn fewer_bytes_are_a_faster_link() {
-        let asked = questions(&["bytes=0.5".into()]).unwrap();
-        assert_eq!(asked[0].1[0], (Squeeze::Downlink, 2.0));
-        assert!(questions(&["bytes".into()]).is_err());
-        assert!(questions(&["memory=2".into()]).is_err());
-        assert!(questions(&["downlink=0".into()]).is_err());
+        let asked =
+            |text: &str, link| questions(&[text.to_owned()], link).map(|mut all| all.remove(0).1);
+        assert_eq!(
+            asked("bytes=0.5", None).unwrap()[0],
+            (Squeeze::Downlink, 2.0)
+        );
+        for bad in ["bytes", "memory=2", "downlink=0", "cpu=fast", "link=10gbit"] {
+            assert!(asked(bad, None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_asked_for_by_its_rate_and_processors_by_times() {
+        let asked = |text: &str| {
+            questions(&[text.to_owned()], Some("1gbit,up=100mbit")).map(|mut all| all.remove(0).1)
+        };
+        let both = vec![(Squeeze::Downlink, 10.0), (Squeeze::Uplink, 100.0)];
+        assert_eq!(asked("link=10gbit").unwrap(), both);
+        assert_eq!(asked("cpu=2x").unwrap(), [(Squeeze::ServerSpeed, 2.0)]);
+        assert_eq!(asked("client=1.5").unwrap(), [(Squeeze::ClientSpeed, 1.5)]);
+        assert!(asked("link=fast").is_err());
     }
 }

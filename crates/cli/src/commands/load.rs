@@ -18,7 +18,7 @@ use crate::flags::{IoFlag, RampFlags, RunFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::messages::{self, Source};
 use crate::placement::Placement;
-use crate::session::Session;
+use crate::session::{Beside, Session};
 use crate::stand::{Server, Stand};
 use crate::target::Url;
 use crate::tls::{self, Secured};
@@ -151,7 +151,8 @@ pub(crate) fn load(
     let profiles = extras.profiles.map(|asked| asked(&stand.server));
     let profiles = profiles.transpose()?;
     let plan = plan(command, flags, &url, &orders, &stand.placement);
-    let mut session = Session::begin_on(&stand, plan, &flags.output, interrupts)?;
+    let mut session =
+        Session::begin_on(&stand, plan, Beside::default(), &flags.output, interrupts)?;
     let mut result = Ok(());
     for order in &mut orders {
         order.samples = samples.then(|| session.samples_of(order.index));

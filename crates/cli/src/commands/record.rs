@@ -19,6 +19,7 @@ pub(crate) fn judge(flags: &RecordFlags) -> Result<(), Failed> {
     conditions(&flags.require, &flags.threshold)?;
     let mut record = open(&flags.run)?;
     judge_steps(&mut record);
+    set_beside(&mut record);
     print(&record, flags, &Paths::default())?;
     hold(&record, &flags.require, &flags.threshold)
 }
@@ -60,8 +61,23 @@ pub(crate) fn judge_steps(record: &mut Record) {
     }
 }
 
-/// An experiment that was cut off before it was judged is judged now.
+/// What steps that were measured in turn come to beside each other: two settings, or several sizes.
+pub(crate) fn set_beside(record: &mut Record) {
+    if let Some(ab) = &mut record.ab {
+        ab.ratios = proof::ab::ratios(&record.steps, &ab.order);
+    }
+    if let Some(sizes) = &mut record.sizes {
+        proof::sizes::weigh(&record.steps, sizes);
+    }
+}
+
+/// What was cut off before it was judged is judged now.
 fn judge_recovered(record: &mut Record) {
+    let ratios = record.ab.iter().any(|ab| ab.ratios.is_empty());
+    let points = record.sizes.iter().any(|sizes| sizes.points.is_empty());
+    if ratios || points {
+        set_beside(record);
+    }
     for step in &mut record.steps {
         let windows = step.experiment.iter().flat_map(|e| &e.windows);
         let judged = step.verdict.iter().any(|v| !v.elasticities.is_empty());

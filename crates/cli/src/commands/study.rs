@@ -31,7 +31,7 @@ use crate::interrupt::Interrupts;
 use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
-use crate::session::Session;
+use crate::session::{Beside, Session};
 use crate::stand::{self, Home, start_subject};
 
 /// `wallfinder study …`.
@@ -178,7 +178,14 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         steps.len(),
         number::length(study.duration(size).0)
     ));
-    let session = Session::begin(plan, environment, output, interrupts, presenter)?;
+    let session = Session::begin(
+        plan,
+        Beside::default(),
+        environment,
+        output,
+        interrupts,
+        presenter,
+    )?;
     let mut bench = Bench {
         session,
         placement,
@@ -190,6 +197,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
     let mut session = bench.session;
     session.record.steps = ran.steps;
     session.record.claims = ran.claims;
+    session.record.charts = ran.charts;
     for skipped in &ran.skipped {
         session.record.caveats.push(Caveat::Note {
             text: format!("left out {}: {}", skipped.label, skipped.why),

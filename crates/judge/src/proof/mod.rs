@@ -43,6 +43,7 @@ mod random;
 mod readings;
 mod say;
 mod shares;
+pub mod sizes;
 #[cfg(test)]
 mod synthetic;
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 mod ab;
 mod cells;
+mod charts;
 mod environment;
 mod hero;
 mod profiles;
 mod proof;
 mod ramp;
+mod sizes;
 mod step;
 
 use serde::Serialize;
@@ -66,6 +68,8 @@ pub(super) struct Page {
     partial: Option<String>,
     hero: Option<hero::Hero>,
     ab: Option<ab::AbView>,
+    sizes: Option<sizes::SizesView>,
+    charts: Vec<charts::ChartView>,
     proof: Option<proof::Proof>,
     profiles: Option<profiles::ProfilesView>,
     doubts: Vec<Doubt>,
@@ -117,6 +121,12 @@ impl Page {
             partial: partial(record),
             hero: judged.map(|step| hero::Hero::of(record, step)),
             ab: ab::AbView::of(record),
+            sizes: sizes::SizesView::of(record),
+            charts: record
+                .charts
+                .iter()
+                .filter_map(charts::ChartView::of)
+                .collect(),
             proof: judged.and_then(proof::Proof::of),
             profiles: profiles::ProfilesView::of(record, judged, chosen),
             doubts: squeezed::careful(record, &record.steps)
@@ -124,8 +134,9 @@ impl Page {
                 .map(Doubt::from)
                 .collect(),
             cells,
-            // Windows of two settings are rounds, and no ramp.
-            ramp: (steps.len() > 1 && record.ab.is_none()).then(|| ramp::Ramp::of(record, chosen)),
+            // Windows of two settings, or of several sizes, are rounds, and no ramp.
+            ramp: (steps.len() > 1 && record.ab.is_none() && record.sizes.is_none())
+                .then(|| ramp::Ramp::of(record, chosen)),
             claims: claims(record),
             claims_headline: claims_headline(record),
             steps: steps

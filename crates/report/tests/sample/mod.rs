@@ -647,6 +647,8 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
         complete: true,
         interrupted: None,
         ab: None,
+        sizes: None,
+        charts: Vec::new(),
         claims: vec![],
     }
 }

@@ -199,6 +199,22 @@ impl Shaper {
         iproute::change(self.netns.as_deref(), &words, &self.journal.held()?)
     }
 
+    /// Gives a link of our own another full rate, with the bucket that belongs to it: a bucket of a much
+    /// faster link would let a whole window through.
+    pub fn set_full(&mut self, rate_bits: u64, mtu: u32) -> Result<(), StageError> {
+        match &mut self.holder {
+            Holder::Tbf { tbf, .. } if self.changes.is_empty() => {
+                *tbf = Tbf::of(rate_bits, mtu);
+                self.full_bits = rate_bits;
+            }
+            _ => {
+                let what = format!("setting the rate of {}", self.interface);
+                return Err(StageError::refused(what, "it is not a link of ours"));
+            }
+        }
+        self.set_share(1.0)
+    }
+
     /// The rate in force now, bits per second, as the kernel has it.
     pub fn bits(&self) -> Result<u64, StageError> {
         let gone = || StageError::failed(format!("read the rate of {}", self.interface), "none");

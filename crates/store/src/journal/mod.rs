@@ -315,6 +315,8 @@ fn without_steps(record: &Record) -> Record {
         complete: record.complete,
         interrupted: record.interrupted.clone(),
         ab: record.ab.clone(),
+        sizes: record.sizes.clone(),
+        charts: record.charts.clone(),
         claims: record.claims.clone(),
     }
 }

@@ -97,6 +97,8 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
         complete: true,
         interrupted: None,
         ab: None,
+        sizes: None,
+        charts: Vec::new(),
         claims: vec![],
     }
 }

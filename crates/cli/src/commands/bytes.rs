@@ -1,0 +1,272 @@
+//! `bytes`: answers of several sizes and codings in turn, behind a link and without it.
+
+use wallfinder_conduct::StepOrder;
+use wallfinder_engine::precheck;
+use wallfinder_judge::proof::sizes::{IDENTITY, order_of_rounds};
+use wallfinder_model::Nanos;
+use wallfinder_model::sizes::{Answer, Sizes, Turn};
+use wallfinder_stage::lab::{Direction, LinkSpec, Shaper};
+
+use crate::commands::ab::{WINDOW_MIN, with_path};
+use crate::commands::load::{self, Shape};
+use crate::commands::record::{check_conditions, hold, judge_steps, set_beside};
+use crate::exit::Failed;
+use crate::flags::{BytesFlags, TargetFlags};
+use crate::interrupt::Interrupts;
+use crate::session::{Beside, Session};
+use crate::stand::Stand;
+use crate::target::{Url, redact};
+
+/// Answers at the most: each is measured in every round.
+const ANSWERS_MAX: usize = 64;
+
+/// The link's rate where it is not to be in the way: so many times the one asked for, and at least
+/// what no two processors fill.
+const OPEN_TIMES: u64 = 10;
+const OPEN_BITS_MIN: u64 = 100_000_000_000;
+const OPEN_BITS_MAX: u64 = 400_000_000_000;
+
+/// A link whose rate is in force or not.
+struct Narrow {
+    shaper: Shaper,
+    asked: LinkSpec,
+}
+
+impl Narrow {
+    fn set(&mut self, in_force: bool) -> Result<(), Failed> {
+        let asked = self.asked;
+        let bits = if in_force {
+            asked.down_bits
+        } else {
+            open(asked).down_bits
+        };
+        self.shaper.set_full(bits, asked.mtu).map_err(Failed::run)
+    }
+}
+
+/// `wallfinder bytes`.
+pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
+    check_conditions(&flags.target.require, &flags.target.threshold)?;
+    let target = &flags.target;
+    let paths = paths(&target.url)?;
+    let answers = answers(&paths, &codings(flags)?)?;
+    let link: Option<LinkSpec> = match &target.link {
+        Some(link) => Some(link.parse().map_err(Failed::usage)?),
+        None => None,
+    };
+    let mut laid = target.clone();
+    laid.link = link.map(|link| open(link).to_string());
+    let url = Url::parse(&with_path(&target.url, &paths[0]))?;
+    laid.url = with_path(&target.url, &paths[0]);
+    let mut stand = Stand::raise(&laid, &url)?;
+    let mut narrow = link.and_then(|asked| {
+        let shaper = stand.lab.as_mut()?.take_shaper(Direction::Down)?;
+        Some(Narrow { shaper, asked })
+    });
+    let interrupts = Interrupts::catch();
+    let turns = order_of_rounds(
+        target.seed,
+        flags.rounds,
+        answers.len() as u32,
+        link.is_some(),
+    );
+    let orders = answers
+        .iter()
+        .map(|answer| order(flags, answer, &stand))
+        .collect::<Result<Vec<StepOrder>, Failed>>()?;
+    for order in &orders {
+        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+    }
+    let steps: Vec<StepOrder> = turns
+        .iter()
+        .enumerate()
+        .map(|(index, turn)| {
+            let mut step = orders[turn.answer as usize].clone();
+            step.index = index as u32;
+            step.name = name(&answers[turn.answer as usize], turn, target);
+            step
+        })
+        .collect();
+    let mut plan = load::plan("bytes", target, &url, &steps, &stand.placement);
+    plan.seed = target.seed;
+    // All of them, as they were asked for.
+    plan.target.url = redact(&target.url);
+    let beside = Beside {
+        sizes: Some(Sizes {
+            answers,
+            order: turns.clone(),
+            link: target.link.clone(),
+            link_bits: link.map(|link| link.down_bits),
+            ..Sizes::default()
+        }),
+        ..Beside::default()
+    };
+    let mut session = Session::begin_on(&stand, plan, beside, &target.output, interrupts)?;
+    let mut result = Ok(());
+    for (step, turn) in steps.iter().zip(&turns) {
+        if session.interrupted() {
+            break;
+        }
+        let mut take = || {
+            if let Some(narrow) = &mut narrow {
+                narrow.set(turn.behind_link)?;
+            }
+            session.step(step).map(|_| ())
+        };
+        if let Err(failed) = take() {
+            result = Err(failed);
+            break;
+        }
+    }
+    drop(stand);
+    judge_steps(&mut session.record);
+    set_beside(&mut session.record);
+    let record = session.finish(result, &target.output)?;
+    hold(&record, &target.require, &target.threshold)
+}
+
+/// The same link with a rate that is not in the way.
+fn open(link: LinkSpec) -> LinkSpec {
+    let times = link.down_bits.saturating_mul(OPEN_TIMES);
+    LinkSpec {
+        down_bits: times
+            .clamp(OPEN_BITS_MIN, OPEN_BITS_MAX)
+            .max(link.down_bits),
+        ..link
+    }
+}
+
+fn name(answer: &Answer, turn: &Turn, target: &TargetFlags) -> String {
+    let place = match (&target.link, turn.behind_link) {
+        (Some(link), true) => format!(" behind {link}"),
+        _ => String::new(),
+    };
+    format!("{} {}{place}", answer.path, answer.coding)
+}
+
+/// The paths of a URL, one for each thing in its braces.
+fn paths(url: &str) -> Result<Vec<String>, Failed> {
+    let bad = |why: &str| Failed::usage(format!("the URL's braces: {why}"));
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = rest.find(['/', '?', '#']);
+    let path = place.map_or("/", |at| &rest[at..]);
+    if rest[..place.unwrap_or(rest.len())].contains(['{', '}']) {
+        return Err(bad("they belong to the path, not to the host"));
+    }
+    let Some((before, after)) = path.split_once('{') else {
+        return match path.contains('}') {
+            true => Err(bad("`}` has no `{`")),
+            false => Ok(vec![path.to_owned()]),
+        };
+    };
+    let (inside, after) = after.split_once('}').ok_or_else(|| bad("`{` has no `}`"))?;
+    if after.contains(['{', '}']) || inside.contains('{') {
+        return Err(bad("one pair, such as /files/{1k,8k,64k}.txt"));
+    }
+    let mut paths: Vec<String> = Vec::new();
+    for part in inside.split(',') {
+        let path = format!("{before}{}{after}", part.trim());
+        if paths.contains(&path) {
+            return Err(bad(&format!("`{}` stands twice", part.trim())));
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Codings as they are asked for, answers as they are among them.
+fn codings(flags: &BytesFlags) -> Result<Vec<String>, Failed> {
+    let mut codings = vec![IDENTITY.to_owned()];
+    for coding in &flags.codings {
+        let coding = coding.trim().to_ascii_lowercase();
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if coding.is_empty() || coding == "*" || !coding.chars().all(is_token) {
+            return Err(Failed::usage(format!(
+                "--codings: `{coding}` is no coding; write names such as identity,gzip,br,zstd"
+            )));
+        }
+        if !codings.contains(&coding) {
+            codings.push(coding);
+        }
+    }
+    let negotiates = |header: &String| {
+        let name = header.split(':').next().unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("accept-encoding")
+    };
+    if flags.target.headers.iter().any(negotiates) {
+        return Err(Failed::usage(
+            "Accept-Encoding is what --codings asks for one at a time; leave -H out",
+        ));
+    }
+    Ok(codings)
+}
+
+fn answers(paths: &[String], codings: &[String]) -> Result<Vec<Answer>, Failed> {
+    let count = paths.len() * codings.len();
+    if count > ANSWERS_MAX {
+        return Err(Failed::usage(format!(
+            "{} paths in {} codings are {count} answers; at most {ANSWERS_MAX} are measured in turn",
+            paths.len(),
+            codings.len()
+        )));
+    }
+    let of_path = |path: &String| {
+        let path = path.clone();
+        codings.iter().map(move |coding| Answer {
+            path: path.clone(),
+            coding: coding.clone(),
+        })
+    };
+    Ok(paths.iter().flat_map(of_path).collect())
+}
+
+fn order(flags: &BytesFlags, answer: &Answer, stand: &Stand) -> Result<StepOrder, Failed> {
+    let mut target = flags.target.clone();
+    target.url = with_path(&target.url, &answer.path);
+    target
+        .headers
+        .push(format!("Accept-Encoding: {}", answer.coding));
+    let each = Nanos(target.duration.0 / u64::from(flags.rounds));
+    target.duration = Nanos(each.0.max(WINDOW_MIN.0));
+    target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
+    target.no_calibrate = true;
+    let url = Url::parse(&target.url)?;
+    let shape = Shape::held(flags.connections, None, target.think);
+    let question = load::ask(&target, &url)?.at(&target, &url, stand)?;
+    load::order(&target, &shape, &url, &question, stand, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_one_path_for_each_size() {
+        let of = |url| paths(url).map_err(|failed| failed.message);
+        assert_eq!(of("h:1").unwrap(), ["/"]);
+        assert_eq!(of("http://h:1/a?b=c").unwrap(), ["/a?b=c"]);
+        assert_eq!(
+            of("http://h:1/a/{1k, 2k}.txt").unwrap(),
+            ["/a/1k.txt", "/a/2k.txt"]
+        );
+        for bad in [
+            "http://h/{a",
+            "http://h/a}",
+            "http://h/{a}{b}",
+            "http://h/{a,a}",
+            "http://{h}/",
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_open_link_keeps_all_but_its_rate() {
+        let link: LinkSpec = "1gbit,mtu=9001,up=10mbit".parse().unwrap();
+        let open = open(link);
+        assert_eq!((open.mtu, open.up_bits), (9001, 10_000_000));
+        assert_eq!(open.down_bits, OPEN_BITS_MIN);
+        let fast: LinkSpec = "300gbit".parse().unwrap();
+        assert_eq!(super::open(fast).down_bits, OPEN_BITS_MAX);
+    }
+}

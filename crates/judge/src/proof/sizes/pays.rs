@@ -1,0 +1,189 @@
+//! From which size on a coding pays: answers with it over answers without, size by size, and where
+//! that passes the bar for good.
+
+use wallfinder_model::sizes::{Known, Pays, Sizes};
+
+use super::network::Behind;
+use super::rounds::Rounds;
+use super::{DRAWS, IDENTITY, codings, of_draws};
+use crate::proof::random::Random;
+
+/// A coding pays where it brings so many times the answers: less is within what runs differ by.
+pub(super) const BAR: f64 = 1.05;
+
+/// Links that predictions are made for, beside the one that was there.
+const LINKS: [(&str, u64); 3] = [
+    ("100mbit", 100_000_000),
+    ("1gbit", 1_000_000_000),
+    ("10gbit", 10_000_000_000),
+];
+
+/// What a coding is held against, and where.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Measured without the link's rate, or behind it.
+    Measured { behind_link: bool },
+    /// Behind a link of so many bits per second that was not there.
+    Predicted(u64),
+}
+
+/// A path in a coding and without: its size and both answers.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    raw_bytes: f64,
+    coded: u32,
+    plain: u32,
+}
+
+pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Random) -> Vec<Pays> {
+    let mut places = vec![(None, Place::Measured { behind_link: false })];
+    if let Some(link) = &sizes.link {
+        places.push((Some(link.clone()), Place::Measured { behind_link: true }));
+    }
+    let others = LINKS
+        .iter()
+        .filter(|(_, bits)| sizes.link_bits != Some(*bits));
+    places.extend(others.map(|(name, bits)| (Some((*name).to_owned()), Place::Predicted(*bits))));
+    let mut found = Vec::new();
+    for coding in codings(sizes) {
+        let pairs = pairs(sizes, coding);
+        if coding == IDENTITY || pairs.is_empty() {
+            continue;
+        }
+        for (link, place) in &places {
+            if let Some(pays) = pays(rounds, &pairs, *place, draw) {
+                found.push(Pays {
+                    coding: coding.to_owned(),
+                    link: link.clone(),
+                    ..pays
+                });
+            }
+        }
+    }
+    found
+}
+
+/// By size.
+fn pairs(sizes: &Sizes, coding: &str) -> Vec<Pair> {
+    let with = |coding: &str, path: &str| {
+        sizes.points.iter().find(|point| {
+            let answer = &sizes.answers[point.answer as usize];
+            answer.coding == coding && answer.path == path
+        })
+    };
+    let mut paths: Vec<&str> = sizes
+        .answers
+        .iter()
+        .map(|answer| answer.path.as_str())
+        .collect();
+    paths.dedup();
+    let mut pairs: Vec<Pair> = paths
+        .into_iter()
+        .filter_map(|path| {
+            let (coded, plain) = (with(coding, path)?, with(IDENTITY, path)?);
+            Some(Pair {
+                raw_bytes: plain.raw_bytes,
+                coded: coded.answer,
+                plain: plain.answer,
+            })
+        })
+        .collect();
+    pairs.sort_by(|a, b| a.raw_bytes.total_cmp(&b.raw_bytes));
+    pairs.dedup_by_key(|pair| pair.plain);
+    pairs
+}
+
+fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place, draw: &mut Random) -> Option<Pays> {
+    let all: Vec<usize> = (0..rounds.count()).collect();
+    let ratios = ratios(rounds, pairs, place, &all)?;
+    let drawn: Vec<Vec<(f64, f64)>> = (0..DRAWS)
+        .filter_map(|_| self::ratios(rounds, pairs, place, &rounds.draw(draw)))
+        .collect();
+    let at = |of: fn(&[(f64, f64)]) -> Option<&(f64, f64)>| {
+        let value = of(&ratios)?.1;
+        let drawn = drawn.iter().filter_map(|ratios| Some(of(ratios)?.1));
+        Some(of_draws(value, drawn.collect()))
+    };
+    Some(Pays {
+        coding: String::new(),
+        link: None,
+        predicted: matches!(place, Place::Predicted(_)),
+        from_bytes: crossing(&ratios).map(|value| bounds(value, &ratios, &drawn)),
+        smallest: at(|ratios| ratios.first())?,
+        largest: at(|ratios| ratios.last())?,
+    })
+}
+
+/// A draw in which it nowhere pays says that it may only do so beyond the largest size.
+fn bounds(value: f64, ratios: &[(f64, f64)], drawn: &[Vec<(f64, f64)>]) -> Known {
+    let largest = ratios.last().map_or(value, |(bytes, _)| *bytes);
+    let drawn = drawn
+        .iter()
+        .map(|ratios| crossing(ratios).unwrap_or(largest));
+    of_draws(value, drawn.collect())
+}
+
+/// Bytes, and answers with the coding over answers without; `None` where one is missing.
+fn ratios(
+    rounds: &Rounds<'_>,
+    pairs: &[Pair],
+    place: Place,
+    drawn: &[usize],
+) -> Option<Vec<(f64, f64)>> {
+    let throughput = |answer: u32| match place {
+        Place::Measured { behind_link } => rounds.drawn_throughput(answer, behind_link, drawn),
+        Place::Predicted(rate) => {
+            let behind = Behind {
+                link_seconds: rounds.downlink_bits(answer)? / rate as f64,
+                in_flight: rounds.in_flight(answer)?,
+            };
+            Some(behind.between(rounds.drawn_throughput(answer, false, drawn)?))
+        }
+    };
+    let ratio = |pair: &Pair| {
+        Some((
+            pair.raw_bytes,
+            throughput(pair.coded)? / throughput(pair.plain)?,
+        ))
+    };
+    pairs.iter().map(ratio).collect()
+}
+
+/// The size from which on every ratio is above the bar, between measured sizes by a straight line of
+/// logarithms. The smallest size, where it is there already.
+fn crossing(ratios: &[(f64, f64)]) -> Option<f64> {
+    let above = ratios
+        .iter()
+        .rev()
+        .take_while(|(_, ratio)| *ratio >= BAR)
+        .count();
+    let first = ratios.len() - above;
+    let (bytes, ratio) = *ratios.get(first)?;
+    let Some((below_bytes, below_ratio)) = first.checked_sub(1).map(|at| ratios[at]) else {
+        return Some(bytes);
+    };
+    let share = (BAR.ln() - below_ratio.ln()) / (ratio.ln() - below_ratio.ln());
+    Some((below_bytes.ln() + share * (bytes.ln() - below_bytes.ln())).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_pays_from_where_it_never_falls_back() {
+        assert_eq!(crossing(&[]), None);
+        assert_eq!(crossing(&[(1e3, 1.0), (4e3, 1.01)]), None);
+        assert_eq!(crossing(&[(1e3, 1.1), (4e3, 2.0)]), Some(1e3));
+        // It pays at 1 KB by chance, and not at 2 KB.
+        let from = crossing(&[(1e3, 1.2), (2e3, 0.9), (8e3, 2.0)]).unwrap();
+        assert!((2e3..8e3).contains(&from), "{from}");
+    }
+
+    #[test]
+    fn the_bar_is_met_between_two_sizes() {
+        let half_way = BAR * BAR;
+        let from = crossing(&[(1e3, 1.0), (1e5, half_way)]).unwrap();
+        assert!((from / 1e4 - 1.0).abs() < 1e-9, "{from}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The steps by answer, side of the link and round, and what is read from them.
+
+use wallfinder_model::Step;
+use wallfinder_model::sizes::{Answer, Sizes};
+
+use super::IDENTITY;
+use crate::cost;
+use crate::finite::{mean, positive, ratio};
+use crate::proof::random::Random;
+
+/// Ethernet's, IPv4's and TCP's header with its timestamps: what each segment has beside its data,
+/// and what a packet that is cut up later has once.
+const HEADER_BYTES: f64 = 66.0;
+
+/// A record's steps in their places.
+pub(super) struct Rounds<'s> {
+    /// Answer, behind the link, round, the step.
+    placed: Vec<(u32, bool, usize, &'s Step)>,
+    count: usize,
+}
+
+impl<'s> Rounds<'s> {
+    pub(super) fn of(steps: &'s [Step], sizes: &Sizes) -> Rounds<'s> {
+        let turns = sizes.order.iter().zip(steps);
+        let placed = turns.map(|(turn, step)| {
+            let round = turn.round as usize;
+            (turn.answer, turn.behind_link, round, step)
+        });
+        let placed: Vec<_> = placed
+            .filter(|(_, _, _, step)| positive(step.throughput).is_some())
+            .collect();
+        let last = placed.iter().map(|(_, _, round, _)| round + 1).max();
+        Rounds {
+            placed,
+            count: last.unwrap_or(0),
+        }
+    }
+
+    /// Rounds that there were.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// As many rounds, drawn with replacement.
+    pub(super) fn draw(&self, random: &mut Random) -> Vec<usize> {
+        (0..self.count).map(|_| random.below(self.count)).collect()
+    }
+
+    /// In order of rounds.
+    pub(super) fn steps(&self, answer: u32, behind_link: bool) -> Vec<&'s Step> {
+        let place =
+            |(of, side, _, _): &&(u32, bool, usize, &Step)| (*of, *side) == (answer, behind_link);
+        self.placed
+            .iter()
+            .filter(place)
+            .map(|(_, _, _, step)| *step)
+            .collect()
+    }
+
+    fn step(&self, answer: u32, behind_link: bool, round: usize) -> Option<&'s Step> {
+        let place = (answer, behind_link, round);
+        let found = self
+            .placed
+            .iter()
+            .find(|(of, side, at, _)| (*of, *side, *at) == place);
+        found.map(|(_, _, _, step)| *step)
+    }
+
+    pub(super) fn throughputs(&self, answer: u32, behind_link: bool) -> Vec<f64> {
+        let steps = self.steps(answer, behind_link);
+        steps.iter().map(|step| step.throughput).collect()
+    }
+
+    /// The mean of those rounds, by logarithms.
+    pub(super) fn drawn_throughput(
+        &self,
+        answer: u32,
+        behind_link: bool,
+        drawn: &[usize],
+    ) -> Option<f64> {
+        self.over(drawn, |round| {
+            Some(self.step(answer, behind_link, round)?.throughput)
+        })
+    }
+
+    /// Of the rounds without the link's rate.
+    pub(super) fn drawn_server_cpu_ns(&self, answer: u32, drawn: &[usize]) -> Option<f64> {
+        self.over(drawn, |round| {
+            cost::per_answer(self.step(answer, false, round)?).server_cpu_ns
+        })
+    }
+
+    pub(super) fn drawn_client_cpu_ns(&self, answer: u32, drawn: &[usize]) -> Option<f64> {
+        self.over(drawn, |round| {
+            cost::per_answer(self.step(answer, false, round)?).client_cpu_ns
+        })
+    }
+
+    pub(super) fn server_cpu_ns(&self, answer: u32) -> Option<f64> {
+        self.drawn_server_cpu_ns(answer, &self.all())
+    }
+
+    pub(super) fn client_cpu_ns(&self, answer: u32) -> Option<f64> {
+        self.drawn_client_cpu_ns(answer, &self.all())
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.count).collect()
+    }
+
+    fn over(&self, rounds: &[usize], of: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+        let logs: Vec<f64> = rounds
+            .iter()
+            .filter_map(|round| of(*round).and_then(positive).map(f64::ln))
+            .collect();
+        mean(&logs).map(f64::exp)
+    }
+
+    /// Bytes of a body on the wire.
+    pub(super) fn body_bytes(&self, answer: u32) -> Option<f64> {
+        self.mean_of(answer, |step| {
+            ratio(step.counts.body_bytes as f64, step.counts.answered as f64)
+        })
+    }
+
+    /// Bytes of the same path's body uncoded.
+    pub(super) fn raw_bytes(&self, answers: &[Answer], answer: u32) -> Option<f64> {
+        let path = &answers.get(answer as usize)?.path;
+        let plain = answers
+            .iter()
+            .position(|other| other.path == *path && other.coding == IDENTITY);
+        let plain = plain.and_then(|plain| self.body_bytes(plain as u32));
+        plain.or_else(|| self.body_bytes(answer))
+    }
+
+    /// What a shaper counts for an answer: bytes as the interface has them, and the headers of the
+    /// segments that a packet is cut into later.
+    pub(super) fn downlink_bits(&self, answer: u32) -> Option<f64> {
+        self.mean_of(answer, |step| {
+            let cost = cost::per_answer(step);
+            let later = segments(step)? - cost.downlink_packets?;
+            Some(8.0 * (cost.downlink_bytes? + later.max(0.0) * HEADER_BYTES))
+        })
+    }
+
+    /// Segments that the server's host sent.
+    pub(super) fn segments(&self, answer: u32) -> Option<f64> {
+        self.mean_of(answer, segments)
+    }
+
+    /// Requests in flight at the most.
+    pub(super) fn in_flight(&self, answer: u32) -> Option<u32> {
+        let step = *self.steps(answer, false).first()?;
+        Some(u32::try_from(step.load.in_flight_max()).unwrap_or(u32::MAX))
+    }
+
+    fn mean_of(&self, answer: u32, of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
+        let both = [false, true]
+            .into_iter()
+            .flat_map(|side| self.steps(answer, side));
+        let values: Vec<f64> = both.filter_map(of).collect();
+        mean(&values)
+    }
+}
+
+fn segments(step: &Step) -> Option<f64> {
+    let sent = step.telemetry.tcp?.segments_out as f64;
+    // The samples' window is not quite the load's.
+    let share = ratio(step.window_ns as f64, step.telemetry.window_ns as f64)?;
+    ratio(sent * share, step.counts.answered as f64)
+}
