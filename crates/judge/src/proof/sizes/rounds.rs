@@ -133,19 +133,22 @@ impl<'s> Rounds<'s> {
         plain.or_else(|| self.body_bytes(answer))
     }
 
-    /// What a shaper counts for an answer: bytes as the interface has them, and the headers of the
-    /// segments that a packet is cut into later.
+    /// What a shaper counts for an answer: its bytes, and the headers of the segments that they go in,
+    /// of which a packet that is cut up later has one only.
     pub(super) fn downlink_bits(&self, answer: u32) -> Option<f64> {
         self.mean_of(answer, |step| {
-            let cost = cost::per_answer(step);
-            let later = segments(step)? - cost.downlink_packets?;
-            Some(8.0 * (cost.downlink_bytes? + later.max(0.0) * HEADER_BYTES))
+            let sent = Sent::of(step)?;
+            let wire = sent.data_bytes + sent.segments * HEADER_BYTES;
+            Some(8.0 * bytes_in(step)? * wire / sent.data_bytes)
         })
     }
 
     /// Segments that the server's host sent.
     pub(super) fn segments(&self, answer: u32) -> Option<f64> {
-        self.mean_of(answer, segments)
+        self.mean_of(answer, |step| {
+            let sent = Sent::of(step)?;
+            Some(bytes_in(step)? * sent.segments / sent.data_bytes)
+        })
     }
 
     /// Requests in flight at the most.
@@ -154,18 +157,34 @@ impl<'s> Rounds<'s> {
         Some(u32::try_from(step.load.in_flight_max()).unwrap_or(u32::MAX))
     }
 
+    /// Of the windows without the link's rate, which have the most answers; and what is predicted
+    /// behind it must owe nothing to what was measured there.
     fn mean_of(&self, answer: u32, of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
-        let both = [false, true]
-            .into_iter()
-            .flat_map(|side| self.steps(answer, side));
-        let values: Vec<f64> = both.filter_map(of).collect();
+        let open = self.steps(answer, false).into_iter();
+        let values: Vec<f64> = open.filter_map(of).collect();
         mean(&values)
     }
 }
 
-fn segments(step: &Step) -> Option<f64> {
-    let sent = step.telemetry.tcp?.segments_out as f64;
-    // The samples' window is not quite the load's.
-    let share = ratio(step.window_ns as f64, step.telemetry.window_ns as f64)?;
-    ratio(sent * share, step.counts.answered as f64)
+/// Bytes of an answer as the client's socket has them.
+fn bytes_in(step: &Step) -> Option<f64> {
+    ratio(step.counts.bytes_in as f64, step.counts.answered as f64)
+}
+
+/// What the server's host sent while it was watched. How many answers that were is not asked: the
+/// samples' window is not quite the load's, and bytes and segments of one window are of each other.
+struct Sent {
+    data_bytes: f64,
+    segments: f64,
+}
+
+impl Sent {
+    fn of(step: &Step) -> Option<Sent> {
+        let totals = step.telemetry.link.as_ref()?.totals;
+        let data_bytes = totals.tx_bytes as f64 - totals.tx_packets as f64 * HEADER_BYTES;
+        Some(Sent {
+            data_bytes: positive(data_bytes)?,
+            segments: positive(step.telemetry.tcp?.segments_out as f64)?,
+        })
+    }
 }

@@ -15,8 +15,16 @@ const IN_FLIGHT: u32 = 20;
 const REQUEST_NS: f64 = 25_000.0;
 const BYTE_NS: f64 = 0.35;
 
+/// Of an answer, before its body.
+const HEAD: f64 = 184.0;
+
+/// And an acknowledgement of the request.
+fn segments(body: f64) -> f64 {
+    ((body + HEAD) / 1448.0).ceil() + 1.0
+}
+
 fn wire_bytes(body: f64) -> f64 {
-    body + 250.0 + (body / 1448.0).ceil() * 66.0
+    body + HEAD + segments(body) * 66.0
 }
 
 /// A server of one processor, its link of 1 Gbit/s or none, with so much noise.
@@ -26,7 +34,7 @@ fn step(body: f64, behind_link: bool, noise: &mut Noise, deviation: f64) -> Step
     let most = if behind_link { host.min(link) } else { host };
     let throughput = most * (deviation * noise.gauss()).exp();
     let share = throughput / host * (deviation * noise.gauss()).exp();
-    let segments = (body / 1448.0).ceil() + 1.0;
+    let segments = segments(body);
     let mut step = a_step()
         .in_flight(f64::from(IN_FLIGHT))
         .throughput(throughput)
@@ -36,6 +44,7 @@ fn step(body: f64, behind_link: bool, noise: &mut Noise, deviation: f64) -> Step
         .build();
     let answered = step.counts.answered as f64;
     step.counts.body_bytes = (answered * body) as u64;
+    step.counts.bytes_in = (answered * (body + HEAD)) as u64;
     let totals = &mut step.telemetry.link.as_mut().unwrap().totals;
     totals.tx_bytes = (answered * (wire_bytes(body) - (segments - 1.0) * 66.0)) as u64;
     totals.tx_packets = answered as u64;
