@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, precheck, run};
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop, record};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
 use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
 
@@ -119,7 +119,7 @@ fn step(spec: &Spec) -> StepSpec {
             method: "GET".into(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         },
         address: spec.address,
         request: exchange(spec),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   byte   0        1      2      3      4       5        6…11            12…
-//!          options  depth  issue  caps   caps    inflate  3 cuts (u16)    what the peer says
+//!          options  depth  issue  caps   caps    decoded  3 cuts (u16)    what the peer says
 //! ```
 //!
 //! The fixed start lets a seed be a readable script behind twelve bytes.
@@ -11,6 +11,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wallfinder_wire::Decode;
 use wallfinder_wire::http1::Options;
 
 #[path = "../../crates/wire/tests/http1/peer.rs"]
@@ -66,7 +67,12 @@ fn case_of(start: &[u8; 12]) -> (Case, bool) {
             0 => defaults.trailer_bytes_max,
             n => 2 * n,
         },
-        inflate: flag(3).then(|| u64::from(start[5]) * 16),
+        decode: match (flag(3), flag(4)) {
+            (false, _) => Decode::None,
+            (true, false) => Decode::Inflate,
+            (true, true) => Decode::Check,
+        },
+        decoded_bytes_max: u64::from(start[5]) * 16,
         paddings: Vec::new(),
     };
     let case = Case {

@@ -9,6 +9,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wallfinder_wire::Decode;
 use wallfinder_wire::http2::Options;
 
 #[allow(dead_code)]
@@ -52,6 +53,12 @@ fn case_of(start: &[u8; 8]) -> (Case, bool) {
         interim_max: 3,
         idle_frames_max: 1 + u32::from(start[3] >> 4),
         is_https: flag(4),
+        decode: match (flag(6), flag(7)) {
+            (false, _) => Decode::None,
+            (true, false) => Decode::Inflate,
+            (true, true) => Decode::Check,
+        },
+        decoded_bytes_max: if few { 100 } else { 1 << 20 },
     };
     let case = Case {
         method: if flag(1) { "HEAD" } else { "POST" },

@@ -191,8 +191,13 @@ pub(crate) struct TargetFlags {
     #[arg(long)]
     pub(crate) no_keepalive: bool,
 
-    /// Decode gzip and deflate bodies, as a client that reads them would.
-    #[arg(long)]
+    /// Which coded bodies (gzip, deflate, br, zstd) are decoded and verified. Ask for a coding
+    /// with -H "Accept-Encoding: br".
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "none")]
+    pub(crate) decode: DecodeFlag,
+
+    /// Short for --decode inflate.
+    #[arg(long, conflicts_with = "decode")]
     pub(crate) inflate: bool,
 
     /// How sockets are waited for.
@@ -773,6 +778,16 @@ pub(crate) enum Format {
     Text,
     Json,
     Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DecodeFlag {
+    /// None: bodies are not looked at.
+    None,
+    /// The first of each connection: a wrong coding is found at next to no cost.
+    Check,
+    /// All of them, as a client does that uses what it is sent.
+    Inflate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

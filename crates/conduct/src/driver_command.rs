@@ -94,7 +94,7 @@ pub fn driver_command(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{Nanos, Rate, Stop};
+    use wallfinder_model::{Decode, Nanos, Rate, Stop};
 
     fn load(depth: u32) -> Load {
         Load {
@@ -112,7 +112,7 @@ mod tests {
             method: "GET".into(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         }
     }
 

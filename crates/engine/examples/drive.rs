@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::http1::Request;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             method: "GET".into(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         },
         address: address.parse()?,
         request: Request::get(address, path).into(),

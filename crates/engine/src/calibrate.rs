@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wallfinder_model::record::Ceiling;
-use wallfinder_model::{Arrival, Nanos, Stop};
+use wallfinder_model::{Arrival, Decode, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::lane::Signals;
@@ -32,7 +32,7 @@ pub fn calibrate(
     spec.samples = None;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
     spec.load.connection_per_request = false;
-    spec.load.inflate = false;
+    spec.load.decode = Decode::None;
     spec.load.warmup = Nanos(measure.0 / 3);
     spec.load.stop = Stop {
         after: measure,

@@ -59,6 +59,8 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Body bytes of good answers.
     pub body_bytes: u64,
+    /// What those came to that were decoded.
+    pub decoded_bytes: u64,
     /// Messages of good answers, where the protocol has several in one.
     pub messages: u64,
     /// Requests in flight now.
@@ -88,6 +90,7 @@ impl Default for Counters {
             bytes_in: 0,
             bytes_out: 0,
             body_bytes: 0,
+            decoded_bytes: 0,
             messages: 0,
             in_flight: 0,
             in_flight_area: 0,
@@ -134,6 +137,7 @@ impl Counters {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.body_bytes += other.body_bytes;
+        self.decoded_bytes += other.decoded_bytes;
         self.messages += other.messages;
         self.in_flight += other.in_flight;
         self.in_flight_area += other.in_flight_area;
@@ -156,6 +160,7 @@ impl Counters {
         change.bytes_in -= earlier.bytes_in;
         change.bytes_out -= earlier.bytes_out;
         change.body_bytes -= earlier.body_bytes;
+        change.decoded_bytes -= earlier.decoded_bytes;
         change.messages -= earlier.messages;
         change.in_flight_area -= earlier.in_flight_area;
         change.waits -= earlier.waits;

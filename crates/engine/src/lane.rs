@@ -1373,6 +1373,7 @@ fn count_answer(
         None => {
             counters.answered += 1;
             counters.body_bytes += answer.body_bytes;
+            counters.decoded_bytes += answer.decoded_bytes;
             counters.messages += answer.call.map_or(0, |call| u64::from(call.messages));
             let first_byte_ns = if slot.first_byte_ns == 0 {
                 now

@@ -57,7 +57,7 @@ fn check_ports(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{Arrival, Nanos, Stop};
+    use wallfinder_model::{Arrival, Decode, Nanos, Stop};
 
     fn load(connections: u32) -> Load {
         Load {
@@ -75,7 +75,7 @@ mod tests {
             method: "GET".into(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         }
     }
 

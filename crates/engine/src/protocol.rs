@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use wallfinder_model::Load;
-use wallfinder_wire::{Exchange, framed, http1, http2, tls};
+use wallfinder_model::{self as model, Load};
+use wallfinder_wire::{Decode, Exchange, framed, http1, http2, tls};
 
 use crate::run::StepSpec;
 
-/// Most bytes that one inflated body may have.
-const INFLATED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Most bytes that one body may decode to.
+const DECODED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Room of a connection that makes what it sends itself, in bytes: some full frames of
 /// HTTP/2.
@@ -117,7 +117,8 @@ pub(crate) fn http1_options(spec: &StepSpec) -> http1::Options {
     http1::Options {
         in_flight_max: load.in_flight_per_connection,
         connection_per_request: load.connection_per_request,
-        inflate: load.inflate.then_some(INFLATED_BYTES_MAX),
+        decode: decode(load),
+        decoded_bytes_max: DECODED_BYTES_MAX,
         paddings: spec.paddings.clone(),
         ..http1::Options::default()
     }
@@ -133,7 +134,17 @@ pub(crate) fn http2_options(spec: &StepSpec) -> http2::Options {
         in_flight_max: load.in_flight_per_connection,
         requests_max,
         is_https: spec.tls.is_some(),
+        decode: decode(load),
+        decoded_bytes_max: DECODED_BYTES_MAX,
         ..http2::Options::default()
+    }
+}
+
+fn decode(load: &Load) -> Decode {
+    match load.decode {
+        model::Decode::None => Decode::None,
+        model::Decode::Check => Decode::Check,
+        model::Decode::Inflate => Decode::Inflate,
     }
 }
 

@@ -895,6 +895,7 @@ fn measured<I: Io>(
         bytes_in: change.bytes_in,
         bytes_out: change.bytes_out,
         body_bytes: change.body_bytes,
+        decoded_bytes: change.decoded_bytes,
         messages: change.messages,
         connects: change.connects,
         connect_failures: Counters::named(&change.connect_failed),

@@ -9,7 +9,7 @@ use std::thread;
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::Outlet;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
 use wallfinder_wire::{Exchange, framed};
@@ -93,7 +93,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                         method: "GET".into(),
                         header_names: Vec::new(),
                         body_bytes: 0,
-                        inflate: false,
+                        decode: Decode::None,
                     },
                     address,
                     request: request.clone(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wallfinder_engine::levers::spare_connections;
 use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run};
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
 
@@ -56,7 +56,7 @@ fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
         method: "GET".into(),
         header_names: Vec::new(),
         body_bytes: 0,
-        inflate: false,
+        decode: Decode::None,
     }
 }
 

@@ -113,7 +113,7 @@ fn alike(one: &Step, other: &Step) -> bool {
         && a.connection_per_request == b.connection_per_request
         && a.method == b.method
         && a.body_bytes == b.body_bytes
-        && a.inflate == b.inflate
+        && a.decode == b.decode
 }
 
 fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {

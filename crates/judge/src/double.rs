@@ -8,7 +8,7 @@ use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Lan
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
-use wallfinder_model::{Environment, Nanos, Plan, Rate, Record};
+use wallfinder_model::{Decode, Environment, Nanos, Plan, Rate, Record};
 
 /// Length of the window.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
@@ -78,7 +78,7 @@ pub(crate) fn a_step() -> DoubleStep {
             method: "GET".to_owned(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         },
         driver: Driver {
             name: "wallfinder".to_owned(),

@@ -124,7 +124,7 @@ fn same_ramp(one: &Step, other: &Step) -> bool {
         && one.load.body_bytes == other.load.body_bytes
         && one.load.connection_per_request == other.load.connection_per_request
         && one.load.arrival == other.load.arrival
-        && one.load.inflate == other.load.inflate
+        && one.load.decode == other.load.decode
 }
 
 /// What was in flight, or the rate asked for.

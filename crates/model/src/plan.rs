@@ -1,7 +1,7 @@
 //! What is asked for: a target, a load, and the steps that vary it.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::experiment::Effort;
 use crate::units::{Nanos, Rate};
@@ -111,8 +111,52 @@ pub struct Load {
     pub header_names: Vec<String>,
     /// Bytes of the request's body, or of its messages.
     pub body_bytes: u64,
-    /// Whether content-coded bodies are decoded.
-    pub inflate: bool,
+    /// Which content-coded bodies are decoded. In records of earlier versions `inflate`, true
+    /// or false.
+    #[serde(default, alias = "inflate", deserialize_with = "decode_of")]
+    pub decode: Decode,
+}
+
+/// Which content-coded bodies the engine decodes and verifies: gzip, deflate, br, zstd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decode {
+    /// None: what stands in a body is not looked at.
+    #[default]
+    None,
+    /// The first coded body of each connection, until one is sound.
+    Check,
+    /// All of them, as a client does that uses what it is sent.
+    Inflate,
+}
+
+impl Decode {
+    /// Every choice.
+    pub const ALL: [Decode; 3] = [Decode::None, Decode::Check, Decode::Inflate];
+
+    /// As it is asked for: `none`, `check`, `inflate`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Decode::None => "none",
+            Decode::Check => "check",
+            Decode::Inflate => "inflate",
+        }
+    }
+}
+
+/// Reads what is decoded, or whether anything is, as records said it once.
+fn decode_of<'de, D: Deserializer<'de>>(source: D) -> Result<Decode, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        Which(Decode),
+        Whether(bool),
+    }
+    Ok(match Said::deserialize(source)? {
+        Said::Which(decode) => decode,
+        Said::Whether(true) => Decode::Inflate,
+        Said::Whether(false) => Decode::None,
+    })
 }
 
 impl Load {
@@ -166,4 +210,54 @@ pub struct Stop {
     pub after: Nanos,
     /// Requests to be made in all lanes: after the warm-up, if there is one.
     pub requests: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_decoded_is_read_from_records_of_any_age() {
+        let load = Load {
+            connections: 1,
+            in_flight_per_connection: 1,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: Nanos::SECOND,
+                requests: None,
+            },
+            timeout: Nanos::SECOND,
+            connection_per_request: false,
+            method: "GET".into(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            decode: Decode::Check,
+        };
+        let text = serde_json::to_string(&load).unwrap();
+        let said = r#""decode":"check""#;
+        assert!(text.contains(said), "{text}");
+        for (said_once, decode) in [
+            (said, Decode::Check),
+            (r#""decode":"none""#, Decode::None),
+            (r#""decode":"inflate""#, Decode::Inflate),
+            (r#""inflate":true"#, Decode::Inflate),
+            (r#""inflate":false"#, Decode::None),
+        ] {
+            let read: Load = serde_json::from_str(&text.replace(said, said_once)).unwrap();
+            assert_eq!(
+                read,
+                Load {
+                    decode,
+                    ..load.clone()
+                },
+                "{said_once}"
+            );
+        }
+        let unsaid = text.replace(&format!(",{said}"), "");
+        let read: Load = serde_json::from_str(&unsaid).unwrap();
+        assert_eq!(read.decode, Decode::None);
+        assert!(serde_json::from_str::<Load>(&text.replace("check", "all")).is_err());
+    }
 }

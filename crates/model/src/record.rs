@@ -214,6 +214,9 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Bytes of bodies of good answers, as framed on the wire.
     pub body_bytes: u64,
+    /// What those bodies came to that were decoded. Where all are, the others count as they are.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub decoded_bytes: u64,
     /// Messages of good answers, in gRPC; elsewhere an answer is one, and this 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub messages: u64,

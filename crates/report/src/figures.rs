@@ -4,9 +4,9 @@
 //! `None` is not known, and never 0.
 
 use wallfinder_judge::{cost, little, steady};
-use wallfinder_model::Step;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::{Decode, Step};
 
 pub use wallfinder_judge::histogram::NAMED as QUANTILES;
 
@@ -41,6 +41,8 @@ pub struct Figures {
     pub bytes_out: Option<f64>,
     /// Bytes of body per good answer.
     pub body_bytes: Option<f64>,
+    /// What the body of a good answer came to, where all are decoded.
+    pub decoded_bytes: Option<f64>,
     /// Messages per good answer, where an answer may have another number than one.
     pub messages: Option<f64>,
     /// Packets from server to client per good answer.
@@ -100,6 +102,9 @@ impl Figures {
             bytes_in: cost.bytes_in,
             bytes_out: cost.bytes_out,
             body_bytes: known(counts.body_bytes).and_then(|bytes| per(bytes, answered)),
+            decoded_bytes: known(counts.decoded_bytes)
+                .filter(|_| step.load.decode == Decode::Inflate)
+                .and_then(|bytes| per(bytes, answered)),
             messages: known(counts.messages)
                 .filter(|_| counts.messages != counts.answered)
                 .and_then(|messages| per(messages, answered)),

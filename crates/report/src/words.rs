@@ -6,7 +6,7 @@
 use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::plan::{Arrival, Load, Tls};
+use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
 use wallfinder_model::record::{Driver, Outcome, Ratio};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
@@ -587,6 +587,7 @@ pub fn load(load: &Load) -> String {
     if load.connection_per_request {
         parts.push("a new connection for each request".to_owned());
     }
+    parts.extend(decode(load.decode).map(str::to_owned));
     parts.push(arrival(&load.arrival));
     parts.push(match load.stop.requests {
         Some(requests) => format!(
@@ -600,6 +601,15 @@ pub fn load(load: &Load) -> String {
         parts.push(format!("{} warm-up", number::length(load.warmup.0)));
     }
     parts.join(" · ")
+}
+
+/// What the client decodes, if anything.
+pub fn decode(decode: Decode) -> Option<&'static str> {
+    match decode {
+        Decode::None => None,
+        Decode::Check => Some("the first coded body of each connection decoded"),
+        Decode::Inflate => Some("every body decoded"),
+    }
 }
 
 /// Who drove the load: `3 lanes on io_uring`, `autocannon`.

@@ -148,14 +148,15 @@ mod any {
 
     prop_compose! {
         fn counts()(
-            n in any::<[u64; 9]>(), not_sent: i64, failed in counts_by_class(),
+            n in any::<[u64; 10]>(), not_sent: i64, failed in counts_by_class(),
             statuses in prop::collection::btree_map(any::<u16>(), any::<u64>(), 0..3),
             connect_failures in counts_by_class(), anomalies in counts_by_class(),
         ) -> Counts {
             Counts {
                 scheduled: n[0], answered: n[1], failed, not_sent, in_flight_start: n[2],
                 in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
-                body_bytes: n[6], messages: n[8], connects: n[7], connect_failures, anomalies,
+                body_bytes: n[6], decoded_bytes: n[9], messages: n[8], connects: n[7],
+                connect_failures, anomalies,
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use toml::Spanned;
-use wallfinder_model::{Effort, Nanos, Rate};
+use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
 use crate::claims::Claim;
 use crate::error::StudyError;
@@ -198,6 +198,7 @@ impl Place<'_> {
         let subject = self.refer(&raw.subject, &names, "subject")?;
         let speaks = self.speaks(raw)?;
         let headers = self.headers(raw, speaks)?;
+        let decode = self.decode(raw, speaks)?;
         let path = self.path(raw, speaks)?;
         let sharing = self.sharing(raw, speaks)?;
         let runs = raw
@@ -224,7 +225,7 @@ impl Place<'_> {
             subject,
             part: raw.part.clone(),
             headers,
-            inflate: raw.inflate,
+            decode,
             speaks,
             path,
             rival: false,
@@ -250,6 +251,28 @@ impl Place<'_> {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
         raw.headers.iter().map(parse).collect()
+    }
+
+    fn decode(&self, raw: &GroupFile, speaks: Speaks) -> Result<Decode, StudyError> {
+        let inflates = raw.inflate.as_ref().filter(|inflate| *inflate.get_ref());
+        let (span, decode) = match (&raw.decode, inflates) {
+            (None, None) => return Ok(Decode::None),
+            (Some(_), Some(inflate)) => {
+                let message = "`inflate` is short for `decode = \"inflate\"`: one of the two is \
+                               enough";
+                return Err(self.error(inflate.span(), message.to_owned()));
+            }
+            (None, Some(inflate)) => (inflate.span(), Decode::Inflate),
+            (Some(wanted), None) => {
+                let index = self.refer(wanted, &Decode::ALL.map(Decode::label), "way to decode")?;
+                (wanted.span(), Decode::ALL[index])
+            }
+        };
+        let is_http = matches!(speaks, Speaks::Http1 | Speaks::Http2);
+        if decode != Decode::None && !is_http {
+            return Err(self.error(span, "bodies are coded in HTTP alone".to_owned()));
+        }
+        Ok(decode)
     }
 
     fn client_quota(&self, raw: &RunFile) -> Result<Option<f64>, StudyError> {

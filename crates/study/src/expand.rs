@@ -1,7 +1,7 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
-use wallfinder_model::{Arrival, Effort, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Stop};
 
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
@@ -115,7 +115,10 @@ impl Study {
                 for concurrency in &run.concurrency {
                     for rate in &rates {
                         let load = Load {
-                            inflate: group.inflate,
+                            decode: match driver.is_engine() {
+                                true => group.decode,
+                                false => Decode::None,
+                            },
                             ..self.load(run, *concurrency, *rate)
                         };
                         let cell = cell(*payload, concurrency.given, *rate);
@@ -170,7 +173,7 @@ impl Study {
             method: "GET".to_owned(),
             header_names: Vec::new(),
             body_bytes: 0,
-            inflate: false,
+            decode: Decode::None,
         }
     }
 }

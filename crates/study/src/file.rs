@@ -166,9 +166,15 @@ pub(crate) struct GroupFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub(crate) headers: Vec<Spanned<String>>,
-    /// Whether the engine decodes compressed bodies, as a client that reads them would.
+    /// Which compressed bodies the engine decodes: `none`, `check` (the first of each
+    /// connection) or `inflate` (all). `none` where left out.
     #[serde(default)]
-    pub(crate) inflate: bool,
+    #[schemars(with = "Option<String>")]
+    pub(crate) decode: Option<Spanned<String>>,
+    /// Short for `decode = "inflate"`.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    pub(crate) inflate: Option<Spanned<bool>>,
     /// Requests in flight on each connection.
     #[serde(default)]
     #[schemars(with = "Option<u32>")]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wallfinder_model::{Effort, Nanos, Rate};
+use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
 use crate::Size;
 use crate::charts::ChartPlan;
@@ -135,7 +135,7 @@ pub(crate) struct Group {
     /// Empty for framed messages.
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) inflate: bool,
+    pub(crate) decode: Decode,
     /// Whether the study asks if it is better than others.
     pub(crate) rival: bool,
     pub(crate) runs: Vec<Ramp>,

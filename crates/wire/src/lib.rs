@@ -24,15 +24,18 @@
 
 #![forbid(unsafe_code)]
 
+mod content;
 mod exchange;
 pub mod framed;
 pub mod grpc;
 pub mod http1;
 pub mod http2;
+mod list;
 mod request;
 mod sending;
 pub mod tls;
 
+pub use content::Decode;
 pub use exchange::Exchange;
 use http2::ErrorCode;
 pub use request::{BadRequest, Request};
@@ -399,6 +402,9 @@ pub struct Answer {
     /// Bytes of the body after framing is taken off, that of its messages too, before any
     /// content coding is.
     pub body_bytes: u64,
+    /// What a body came to that was decoded; with [`Decode::Inflate`] the bytes of one that is
+    /// not coded too; else 0.
+    pub decoded_bytes: u64,
     /// Whether the connection may carry another request.
     pub reusable: bool,
     /// What it says as a call, in gRPC.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wallfinder_engine::StepSpec;
 use wallfinder_engine::calibrate::calibrate as measure;
 use wallfinder_engine::precheck;
-use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_report::number;
 use wallfinder_wire::Request;
 
@@ -34,7 +34,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         method: "GET".into(),
         header_names: Vec::new(),
         body_bytes: 0,
-        inflate: false,
+        decode: Decode::None,
     };
     let spec = StepSpec {
         load,

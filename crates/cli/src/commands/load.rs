@@ -7,14 +7,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use wallfinder_conduct::{Producer, ProfileOrder, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::{Arrival, Load, Nanos, Plan, Rate, Stop, Target};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Plan, Rate, Stop, Target};
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
-use crate::flags::{IoFlag, RampFlags, RunFlags, TargetFlags};
+use crate::flags::{DecodeFlag, IoFlag, RampFlags, RunFlags, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::messages::{self, Source};
 use crate::placement::Placement;
@@ -282,7 +282,16 @@ pub(crate) fn step_load(
         method: request.method(),
         header_names: request.header_names(),
         body_bytes: request.body_bytes(),
-        inflate: flags.inflate,
+        decode: decode(flags),
+    }
+}
+
+fn decode(flags: &TargetFlags) -> Decode {
+    match flags.decode {
+        _ if flags.inflate => Decode::Inflate,
+        DecodeFlag::None => Decode::None,
+        DecodeFlag::Check => Decode::Check,
+        DecodeFlag::Inflate => Decode::Inflate,
     }
 }
 
@@ -432,6 +441,7 @@ fn flag_of_grpc(flags: &TargetFlags) -> Option<&'static str> {
 fn grpc_source(flags: &TargetFlags) -> Result<Option<Source>, Failed> {
     let refused = [
         ("--inflate", flags.inflate),
+        ("--decode", flags.decode != DecodeFlag::None),
         ("-m", flags.method != "GET"),
         ("--http2", flags.http2),
         ("--frame", flags.frame.is_some()),
@@ -477,6 +487,7 @@ fn framed_request(flags: &TargetFlags) -> Result<framed::Request, Failed> {
     let refused = [
         ("-H", !flags.headers.is_empty()),
         ("--inflate", flags.inflate),
+        ("--decode", flags.decode != DecodeFlag::None),
         ("-m", flags.method != "GET"),
         ("--http2", flags.http2),
     ];
@@ -492,11 +503,6 @@ fn framed_request(flags: &TargetFlags) -> Result<framed::Request, Failed> {
 }
 
 fn http_request(flags: &TargetFlags, url: &Url) -> Result<Request, Failed> {
-    if flags.http2 && flags.inflate {
-        return Err(Failed::usage(
-            "--inflate reads bodies of HTTP/1.1 only; leave it or --http2 out",
-        ));
-    }
     if let Some(format) = &flags.frame {
         return Err(Failed::usage(format!(
             "--frame {format} is for tcp://, and the target is {}://",

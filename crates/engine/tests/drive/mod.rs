@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
 
@@ -31,7 +31,7 @@ pub(crate) fn spec(
             method: request.method(),
             header_names: request.header_names(),
             body_bytes: request.body_bytes(),
-            inflate: false,
+            decode: Decode::None,
         },
         address,
         request,

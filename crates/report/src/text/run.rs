@@ -202,7 +202,11 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
             .body_bytes
             .map(|body| format!(", {} of it body", number::bytes(body)))
             .unwrap_or_default();
-        parts.push(format!("{} in{body}", number::bytes(bytes)));
+        let decoded = figures
+            .decoded_bytes
+            .map(|decoded| format!(", decoded to {}", number::bytes(decoded)))
+            .unwrap_or_default();
+        parts.push(format!("{} in{body}{decoded}", number::bytes(bytes)));
     }
     if let Some(messages) = figures.messages {
         parts.push(format!("{} messages", number::amount(messages)));

@@ -24,7 +24,7 @@ use wallfinder_model::telemetry::{
     TcpSample, Telemetry, ThreadShare,
 };
 use wallfinder_model::verdict::{Elasticity, Evidence, How, NextWall, ResourceView, Verdict};
-use wallfinder_model::{Caveat, Nanos, Rate, Wall};
+use wallfinder_model::{Caveat, Decode, Nanos, Rate, Wall};
 
 /// SplitMix64: enough for noise, and the same on every machine.
 pub struct Noise(u64);
@@ -158,7 +158,7 @@ pub fn load(connections: u32, depth: u32) -> Load {
         method: "GET".into(),
         header_names: vec![],
         body_bytes: 0,
-        inflate: false,
+        decode: Decode::None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! file, stages) is not seen here.
 
 use wallfinder_model::plan::{Arrival, Load, Stop};
-use wallfinder_model::{Nanos, Rate};
+use wallfinder_model::{Decode, Nanos, Rate};
 
 use super::DriverKind;
 use super::flags::{self, Flag, Means, Style};
@@ -62,7 +62,7 @@ impl Shape {
             method: self.method.clone(),
             header_names: self.header_names.clone(),
             body_bytes: self.body_bytes.unwrap_or(0),
-            inflate: false,
+            decode: Decode::None,
         }
     }
 }

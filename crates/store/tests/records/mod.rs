@@ -10,7 +10,7 @@ use wallfinder_model::record::{Counts, Driver, Histogram, Interval, Record, SCHE
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, TcpSample, Telemetry,
 };
-use wallfinder_model::{Environment, Nanos};
+use wallfinder_model::{Decode, Environment, Nanos};
 
 /// A fresh folder, removed when dropped.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -59,7 +59,7 @@ pub(crate) fn load() -> Load {
         method: "GET".into(),
         header_names: vec![],
         body_bytes: 0,
-        inflate: false,
+        decode: Decode::None,
     }
 }
 

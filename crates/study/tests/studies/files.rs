@@ -1,6 +1,7 @@
 //! What is wrong with a study file is told with line and column, before anything runs.
 
 use proptest::prelude::*;
+use wallfinder_model::Decode;
 use wallfinder_study::{Study, StudyError, builtin, schema};
 
 /// A small study that is right.
@@ -177,6 +178,22 @@ pipeline = 10"#,
         "speaks = \"framed\"\nheaders = [\"A: b\"]",
         "fields are of HTTP",
     );
+    broken(
+        pipeline,
+        &group(r#"decode = "gzip""#),
+        "no way to decode `gzip`",
+    );
+    broken(
+        pipeline,
+        &group("decode = \"check\"\ninflate = true"),
+        "one of the two is enough",
+    );
+    broken(
+        r#"path = "/simple"
+pipeline = 10"#,
+        "speaks = \"framed\"\ninflate = true",
+        "coded in HTTP alone",
+    );
     for quota in ["0", "nan", "65"] {
         let line = format!("client_quota = {quota}");
         broken(
@@ -191,6 +208,29 @@ pipeline = 10"#,
         "name = \"engine\"\neverywhere = true",
         "has a lane for each",
     );
+}
+
+#[test]
+fn the_engine_decodes_what_a_group_says_and_foreign_drivers_as_they_do() {
+    for (line, expected) in [
+        ("", Decode::None),
+        (r#"decode = "none""#, Decode::None),
+        (r#"decode = "check""#, Decode::Check),
+        (r#"decode = "inflate""#, Decode::Inflate),
+        ("inflate = true", Decode::Inflate),
+        ("inflate = false", Decode::None),
+        ("decode = \"check\"\ninflate = false", Decode::Check),
+    ] {
+        let text = SMALL.replace("pipeline = 10", &format!("pipeline = 10\n{line}"));
+        let study = Study::parse("my.toml", &text).unwrap();
+        for step in study.expand(wallfinder_study::Size::Smoke) {
+            let decodes = match step.driver.is_engine() {
+                true => expected,
+                false => Decode::None,
+            };
+            assert_eq!(step.load.decode, decodes, "{line}: {}", step.label);
+        }
+    }
 }
 
 #[test]

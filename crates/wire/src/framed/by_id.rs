@@ -137,6 +137,7 @@ impl Wire for ById {
                         status: Answer::NO_STATUS,
                         wire_bytes: shared.format.length.width as u64 + frame.message_bytes,
                         body_bytes: frame.message_bytes,
+                        decoded_bytes: 0,
                         reusable: !shared.options.connection_per_request,
                         call: None,
                     }));

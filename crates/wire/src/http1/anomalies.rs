@@ -21,8 +21,8 @@ pub struct Anomalies {
     pub framing_without_body: u64,
     /// A status of 600 to 999 (RFC 9110, 15).
     pub status_out_of_class: u64,
-    /// A content coding that cannot be undone here, though inflation was asked for.
-    pub content_not_inflated: u64,
+    /// Coded bodies that were to be decoded and were not, since too many were under way.
+    pub content_not_decoded: u64,
 }
 
 impl Anomalies {
@@ -36,7 +36,7 @@ impl Anomalies {
             ("coding_in_http10", self.coding_in_http10),
             ("framing_without_body", self.framing_without_body),
             ("status_out_of_class", self.status_out_of_class),
-            ("content_not_inflated", self.content_not_inflated),
+            ("content_not_decoded", self.content_not_decoded),
         ]
     }
 
@@ -49,7 +49,7 @@ impl Anomalies {
         self.coding_in_http10 += other.coding_in_http10;
         self.framing_without_body += other.framing_without_body;
         self.status_out_of_class += other.status_out_of_class;
-        self.content_not_inflated += other.content_not_inflated;
+        self.content_not_decoded += other.content_not_decoded;
     }
 
     #[cold]
@@ -62,7 +62,6 @@ impl Anomalies {
         self.coding_in_http10 += one_if(Seen::CODING_IN_HTTP10);
         self.framing_without_body += one_if(Seen::FRAMING_WITHOUT_BODY);
         self.status_out_of_class += one_if(Seen::STATUS_OUT_OF_CLASS);
-        self.content_not_inflated += one_if(Seen::CONTENT_NOT_INFLATED);
     }
 }
 
@@ -78,7 +77,6 @@ impl Seen {
     pub(super) const CODING_IN_HTTP10: Seen = Seen(16);
     pub(super) const FRAMING_WITHOUT_BODY: Seen = Seen(32);
     pub(super) const STATUS_OUT_OF_CLASS: Seen = Seen(64);
-    pub(super) const CONTENT_NOT_INFLATED: Seen = Seen(128);
 
     #[inline]
     pub(super) fn any(self) -> bool {

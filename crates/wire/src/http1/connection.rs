@@ -2,8 +2,8 @@
 
 use super::chunked::{Chunked, Piece};
 use super::head::{self, Found, Framing, Head, Scan};
-use super::inflate::{Coding, Inflate};
 use super::shared::Shared;
+use crate::content::{Coding, Decode, Decoder};
 use crate::sending::Sending;
 use crate::{Answer, Outcome, Transmit, Wire, WireError};
 
@@ -22,8 +22,10 @@ pub struct Http1 {
     scan: Scan,
     /// The beginning of a head whose end has not come; empty between heads.
     partial: Vec<u8>,
-    /// There where bodies are decoded.
-    inflate: Option<Box<Inflate>>,
+    /// Of the coded body that arrives, or of one that was given up with its connection.
+    decoder: Option<Decoder>,
+    /// A coded body was decoded, and was sound.
+    is_checked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,10 +44,11 @@ enum State {
 struct Unfinished {
     wire_bytes: u64,
     body_bytes: u64,
+    decoded_bytes: u64,
     status: u16,
     closes: bool,
     interims: u32,
-    coding: Coding,
+    is_decoded: bool,
     /// The lane knows that it has begun.
     is_told: bool,
 }
@@ -59,9 +62,8 @@ const PARTIAL_BYTES_KEPT: usize = 16 * 1024;
 impl Wire for Http1 {
     type Shared = Shared;
 
-    fn open(shared: &Shared) -> Http1 {
-        let inflate = shared.options.inflate.map(Inflate::new).map(Box::new);
-        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), inflate)
+    fn open(_shared: &Shared) -> Http1 {
+        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), None)
     }
 
     fn block(shared: &Shared) -> &[u8] {
@@ -71,7 +73,7 @@ impl Wire for Http1 {
     fn reset(&mut self, _shared: &Shared) {
         let mut partial = std::mem::take(&mut self.partial);
         empty(&mut partial);
-        *self = Http1::fresh(partial, self.inflate.take());
+        *self = Http1::fresh(partial, self.decoder.take());
     }
 
     fn take_form(shared: &mut Shared, form: usize) {
@@ -137,11 +139,12 @@ impl Wire for Http1 {
             && let Framing::Length(length) = head.framing
             && length <= (bytes.len() - head.len as usize) as u64
             && !head.is_interim()
-            && head.coding == Coding::Plain
+            && (head.coding == Coding::Plain || !self.decodes(shared))
         {
             let total = head.len as u64 + length;
             self.answer.wire_bytes = total;
             self.answer.body_bytes = length;
+            self.answer.decoded_bytes = shared.decoded_plain(length);
             self.answer.status = head.status;
             self.answer.closes = head.closes;
             shared.count(&head);
@@ -156,7 +159,7 @@ impl Wire for Http1 {
         match self.state {
             State::Over | State::Broken => {}
             State::ToClose => self.end_body(shared),
-            _ if self.answer.wire_bytes > 0 => self.break_off(WireError::H1Truncated),
+            _ if self.answer.wire_bytes > 0 => self.break_off(shared, WireError::H1Truncated),
             _ => self.state = State::Over,
         }
     }
@@ -189,7 +192,7 @@ impl Wire for Http1 {
 
 impl Http1 {
     /// A new connection, with the buffers of an old one.
-    fn fresh(partial: Vec<u8>, inflate: Option<Box<Inflate>>) -> Http1 {
+    fn fresh(partial: Vec<u8>, decoder: Option<Decoder>) -> Http1 {
         Http1 {
             state: State::Head,
             oldest: 0,
@@ -200,7 +203,8 @@ impl Http1 {
             outcome: None,
             scan: Scan::default(),
             partial,
-            inflate,
+            decoder,
+            is_checked: false,
         }
     }
 
@@ -237,7 +241,7 @@ impl Http1 {
                 State::Chunked(_) => self.take_chunked(shared, rest),
                 State::ToClose => self.take_body(shared, rest),
                 State::Over => {
-                    self.break_off(WireError::H1Unsolicited);
+                    self.break_off(shared, WireError::H1Unsolicited);
                     rest.len()
                 }
                 State::Broken => rest.len(),
@@ -248,12 +252,12 @@ impl Http1 {
 
     fn take_head(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {
         if self.answer.wire_bytes == 0 && !self.is_solicited() {
-            self.break_off(WireError::H1Unsolicited);
+            self.break_off(shared, WireError::H1Unsolicited);
             return bytes.len();
         }
         if self.scan.len < head::STATUS_PREFIX && !self.may_start_with(bytes) {
             self.answer.wire_bytes += bytes.len() as u64;
-            self.break_off(WireError::H1Status);
+            self.break_off(shared, WireError::H1Status);
             return bytes.len();
         }
         let options = &shared.options;
@@ -272,7 +276,7 @@ impl Http1 {
                 empty(&mut self.partial);
                 match judged {
                     Ok(head) => self.begin_body(shared, head),
-                    Err(error) => self.break_off(error),
+                    Err(error) => self.break_off(shared, error),
                 }
                 count
             }
@@ -282,7 +286,7 @@ impl Http1 {
                 bytes.len()
             }
             Found::TooLong => {
-                self.break_off(WireError::H1HeadLimit);
+                self.break_off(shared, WireError::H1HeadLimit);
                 bytes.len()
             }
         }
@@ -303,17 +307,17 @@ impl Http1 {
             self.answer.interims += 1;
             let is_switch = head.status == 101;
             if is_switch || self.answer.interims > shared.options.interim_max {
-                self.break_off(WireError::H1Interim);
+                self.break_off(shared, WireError::H1Interim);
             }
             return;
         }
         self.answer.status = head.status;
         self.answer.closes = head.closes;
-        self.answer.coding = head.coding;
-        if head.coding != Coding::Plain
-            && let Some(inflate) = &mut self.inflate
-        {
-            inflate.start(head.coding);
+        if head.coding != Coding::Plain && self.decodes(shared) {
+            let left_behind = self.decoder.take();
+            self.decoder = shared.decoders.open(head.coding, left_behind);
+            self.answer.is_decoded = self.decoder.is_some();
+            shared.anomalies.content_not_decoded += u64::from(self.decoder.is_none());
         }
         match head.framing {
             Framing::Length(0) => self.finish(shared),
@@ -359,7 +363,7 @@ impl Http1 {
                 count
             }
             Err(error) => {
-                self.break_off(error);
+                self.break_off(shared, error);
                 bytes.len()
             }
         }
@@ -368,29 +372,40 @@ impl Http1 {
     fn take_body(&mut self, shared: &mut Shared, data: &[u8]) -> usize {
         self.answer.wire_bytes += data.len() as u64;
         self.answer.body_bytes += data.len() as u64;
-        if let Some(inflate) = self.decoder()
-            && let Err(error) = inflate.take(data, &mut shared.scratch)
+        if self.answer.is_decoded
+            && let Some(decoder) = &mut self.decoder
+            && let Err(error) = shared.decoders.take(decoder, data)
         {
-            self.break_off(error);
+            self.break_off(shared, error);
         }
         data.len()
     }
 
-    fn end_body(&mut self, shared: &Shared) {
+    fn end_body(&mut self, shared: &mut Shared) {
         if self.outcome.is_some() {
             return;
         }
-        match self.decoder().map_or(Ok(()), |inflate| inflate.end()) {
-            Ok(()) => self.finish(shared),
-            Err(error) => self.break_off(error),
+        if !self.answer.is_decoded {
+            self.answer.decoded_bytes = shared.decoded_plain(self.answer.body_bytes);
+        } else if let Some(decoder) = self.decoder.take() {
+            let ended = decoder.end();
+            shared.decoders.close(decoder);
+            match ended {
+                Ok(bytes) => self.answer.decoded_bytes = bytes,
+                Err(error) => return self.break_off(shared, error),
+            }
+            self.is_checked = self.answer.body_bytes > 0;
         }
+        self.finish(shared);
     }
 
-    /// The decoder of the body that arrives, if it is coded.
-    fn decoder(&mut self) -> Option<&mut Inflate> {
-        match self.answer.coding {
-            Coding::Plain => None,
-            Coding::Gzip | Coding::Deflate => self.inflate.as_deref_mut(),
+    /// Whether the next coded body is to be decoded.
+    #[inline]
+    fn decodes(&self, shared: &Shared) -> bool {
+        match shared.options.decode {
+            Decode::None => false,
+            Decode::Check => !self.is_checked,
+            Decode::Inflate => true,
         }
     }
 
@@ -403,6 +418,7 @@ impl Http1 {
             status: answer.status,
             wire_bytes: answer.wire_bytes,
             body_bytes: answer.body_bytes,
+            decoded_bytes: answer.decoded_bytes,
             reusable: !answer.closes,
             call: None,
         }));
@@ -425,13 +441,16 @@ impl Http1 {
 
     /// The peer broke the protocol: the request being answered fails, if there is one.
     #[cold]
-    fn break_off(&mut self, error: WireError) {
+    fn break_off(&mut self, shared: &mut Shared, error: WireError) {
         let nobody_asked = error == WireError::H1Unsolicited;
         let slot = (!nobody_asked).then_some(self.oldest);
         self.outcome = Some(Outcome::Broken { slot, error });
         self.in_flight -= u32::from(slot.is_some());
         self.state = State::Broken;
         self.answer = Unfinished::default();
+        if let Some(decoder) = self.decoder.take() {
+            shared.decoders.close(decoder);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! The fields that matter to a client that measures: `Content-Length`,
-//! `Transfer-Encoding`, `Connection` and `Content-Encoding`. Each is gathered over all its lines, in order, as one list (RFC 9110, 5.3).
+//! The fields that frame an answer: `Content-Length`, `Transfer-Encoding` and `Connection`.
+//! Each is gathered over all its lines, in order, as one list (RFC 9110, 5.3).
 
 use super::head::Framing;
-use super::inflate::Coding;
 use crate::WireError;
+use crate::list::{elements, is};
 
 /// All lengths given (RFC 9110, 8.6). They must agree.
 #[derive(Debug, Default)]
@@ -94,47 +94,6 @@ impl Connection {
     }
 }
 
-/// The content codings, in the order of their application (RFC 9110, 8.4).
-#[derive(Debug, Default)]
-pub(super) struct ContentCoding {
-    only: Coding,
-    count: u32,
-}
-
-impl ContentCoding {
-    pub(super) fn add(&mut self, value: &[u8]) {
-        let is_coding = |element: &&[u8]| !element.is_empty() && !is(element, "identity");
-        for element in elements(value).filter(is_coding) {
-            self.count += 1;
-            self.only = if is(element, "gzip") || is(element, "x-gzip") {
-                Coding::Gzip
-            } else if is(element, "deflate") {
-                Coding::Deflate
-            } else {
-                Coding::Plain
-            };
-        }
-    }
-
-    /// The one coding there is; nothing if there are several, or it is not known.
-    pub(super) fn known(&self) -> Option<Coding> {
-        match (self.count, self.only) {
-            (0, _) => Some(Coding::Plain),
-            (1, Coding::Gzip | Coding::Deflate) => Some(self.only),
-            _ => None,
-        }
-    }
-}
-
-/// The elements of a list, empty ones included (RFC 9110, 5.6.1).
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(trim)
-}
-
-fn is(element: &[u8], name: &str) -> bool {
-    element.eq_ignore_ascii_case(name.as_bytes())
-}
-
 /// `1*DIGIT` that fits 64 bits; no sign, no space.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -144,12 +103,4 @@ fn decimal(digits: &[u8]) -> Option<u64> {
         let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         sum.checked_mul(10)?.checked_add(value)
     })
-}
-
-/// Without optional white space around it: SP and HTAB only.
-fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
-        bytes = rest;
-    }
-    bytes
 }

@@ -12,9 +12,9 @@
 use std::mem::MaybeUninit;
 
 use super::anomalies::Seen;
-use super::fields::{Connection, ContentCoding, Lengths, TransferCoding};
-use super::inflate::Coding;
+use super::fields::{Connection, Lengths, TransferCoding};
 use crate::WireError;
+use crate::content::{Coding, Codings};
 
 /// What a complete head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Head {
     pub(super) closes: bool,
     pub(super) seen: Seen,
     pub(super) framing: Framing,
-    /// What is to be undone; plain unless inflation is asked for.
+    /// What is to be undone; plain where there is no body, or no decoding is asked for.
     pub(super) coding: Coding,
 }
 
@@ -59,8 +59,8 @@ pub(super) struct Context {
     pub(super) is_head: bool,
     /// The request asked for `Connection: close`.
     pub(super) always_closes: bool,
-    /// Bodies are decoded.
-    pub(super) inflates: bool,
+    /// Some bodies are decoded.
+    pub(super) decodes: bool,
 }
 
 /// The search for a head's end, resumable at any byte.
@@ -228,12 +228,14 @@ fn conclude(
     let mut lengths = Lengths::default();
     let mut coding = TransferCoding::default();
     let mut connection = Connection::default();
-    let mut content = ContentCoding::default();
+    let mut content = Codings::default();
     for field in answer.headers.iter() {
         match field.name.len() {
             10 if field.name.eq_ignore_ascii_case("connection") => connection.add(field.value),
             14 if field.name.eq_ignore_ascii_case("content-length") => lengths.add(field.value),
-            16 if field.name.eq_ignore_ascii_case("content-encoding") => content.add(field.value),
+            16 if field.name.eq_ignore_ascii_case("content-encoding") => {
+                content = content.and(Codings::parse(field.value));
+            }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => coding.add(field.value),
             _ => {}
         }
@@ -265,11 +267,7 @@ fn conclude(
     let framed = coding.is_some() || length.is_some();
     seen.add_if(never_has_body && framed, Seen::FRAMING_WITHOUT_BODY);
     seen.add_if(status >= 600, Seen::STATUS_OUT_OF_CLASS);
-    let is_inflated = context.inflates && framing != Framing::Length(0);
-    seen.add_if(
-        is_inflated && content.known().is_none(),
-        Seen::CONTENT_NOT_INFLATED,
-    );
+    let may_be_decoded = context.decodes && framing != Framing::Length(0);
 
     Ok(Head {
         len: bytes.len() as u32,
@@ -281,7 +279,11 @@ fn conclude(
             || framing == Framing::ToClose,
         seen,
         framing,
-        coding: content.known().filter(|_| is_inflated).unwrap_or_default(),
+        coding: if may_be_decoded {
+            content.coding()
+        } else {
+            Coding::Plain
+        },
     })
 }
 

@@ -45,14 +45,14 @@
 //! | `Transfer-Encoding` in a 1.0 answer | obeyed, counted, not reusable |
 //! | `chunked` with parameters or twice, `identity`, unknown codings | `h1.framing` |
 //! | `gzip`, `deflate` or `compress` as the last transfer coding | read to close, counted |
-//! | content other than one gzip or deflate, where inflation is asked | not inflated, counted |
+//! | content coded in a way that is not known or twice, where decoding is asked | `body.decode` |
+//! | more coded bodies under way than a lane has decoders for | not decoded, counted |
 
 mod anomalies;
 mod chunked;
 mod connection;
 mod fields;
 mod head;
-mod inflate;
 mod memo;
 mod request;
 mod shared;

@@ -6,6 +6,7 @@ use super::anomalies::Anomalies;
 use super::head::{self, Head};
 use super::memo::Memo;
 use crate::WireError;
+use crate::content::{Decode, Decoders};
 use crate::request::{BadRequest, Request};
 use crate::sending::Form;
 
@@ -28,9 +29,10 @@ pub struct Options {
     pub chunk_extension_bytes_max: u32,
     /// The most bytes of trailers in one body.
     pub trailer_bytes_max: u32,
-    /// Whether gzip and deflate bodies are decoded and checked, and to how many bytes
-    /// at most. None: a body's content is not looked at.
-    pub inflate: Option<u64>,
+    /// Which coded bodies are decoded and checked.
+    pub decode: Decode,
+    /// The most bytes that one of them may decode to.
+    pub decoded_bytes_max: u64,
     /// Longer forms of the request, by how many bytes each is longer: at least 14. See
     /// [`Wire::take_form`](crate::Wire::take_form).
     pub paddings: Vec<usize>,
@@ -46,7 +48,8 @@ impl Default for Options {
             interim_max: 32,
             chunk_extension_bytes_max: 64 * 1024,
             trailer_bytes_max: 64 * 1024,
-            inflate: None,
+            decode: Decode::None,
+            decoded_bytes_max: 256 << 20,
             paddings: Vec::new(),
         }
     }
@@ -65,15 +68,12 @@ pub struct Shared {
     form: usize,
     is_head: bool,
     memo: Memo,
-    anomalies: Anomalies,
-    /// Where inflated bytes go, to be dropped; empty where none are.
-    pub(super) scratch: Box<[u8]>,
+    pub(super) anomalies: Anomalies,
+    pub(super) decoders: Decoders,
 }
 
 /// Copies of the request in the block fill at most this many bytes, or are one.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
-
-const SCRATCH_BYTES: usize = 16 * 1024;
 
 impl Shared {
     /// Checks and encodes `request`.
@@ -97,8 +97,8 @@ impl Shared {
                 request_len,
             });
         }
-        let scratch_bytes = options.inflate.map_or(0, |_| SCRATCH_BYTES);
         Ok(Shared {
+            decoders: Decoders::new(options.decode, options.decoded_bytes_max),
             options,
             request_len: forms[0].request_len,
             block: block.into(),
@@ -107,7 +107,6 @@ impl Shared {
             is_head: encoded.is_head,
             memo: Memo::new(),
             anomalies: Anomalies::default(),
-            scratch: vec![0; scratch_bytes].into(),
         })
     }
 
@@ -152,11 +151,20 @@ impl Shared {
         let context = head::Context {
             is_head: self.is_head,
             always_closes: self.options.connection_per_request,
-            inflates: self.options.inflate.is_some(),
+            decodes: self.options.decode != Decode::None,
         };
         let judged = head::judge(head, fields, context)?;
         self.memo.remember(head, judged);
         Ok(judged)
+    }
+
+    /// What a body that is not coded counts as, decoded.
+    #[inline]
+    pub(super) fn decoded_plain(&self, bytes: u64) -> u64 {
+        match self.options.decode {
+            Decode::None | Decode::Check => 0,
+            Decode::Inflate => bytes,
+        }
     }
 
     #[inline]

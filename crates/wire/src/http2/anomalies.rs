@@ -15,11 +15,13 @@ pub struct Anomalies {
     pub goaways: u64,
     /// Those of them that name an error.
     pub goaways_with_error: u64,
+    /// Coded bodies that were to be decoded and were not, since too many were under way.
+    pub content_not_decoded: u64,
 }
 
 impl Anomalies {
     /// Name and count of each, in a fixed order.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("value_padded", self.value_padded),
             ("length_repeated", self.length_repeated),
@@ -27,6 +29,7 @@ impl Anomalies {
             ("answered_early", self.answered_early),
             ("goaways", self.goaways),
             ("goaways_with_error", self.goaways_with_error),
+            ("content_not_decoded", self.content_not_decoded),
         ]
     }
 
@@ -38,6 +41,7 @@ impl Anomalies {
         self.answered_early += other.answered_early;
         self.goaways += other.goaways;
         self.goaways_with_error += other.goaways_with_error;
+        self.content_not_decoded += other.content_not_decoded;
     }
 
     #[cold]

@@ -13,6 +13,7 @@ use super::frame::{FrameHeader, FrameKind, HEADER_BYTES, flag};
 use super::frames::Payload;
 use super::shared::Shared;
 use crate::WireError;
+use crate::content::Coding;
 
 /// A header block that began and has not ended (RFC 9113, 4.3).
 #[derive(Debug)]
@@ -144,10 +145,21 @@ impl Http2 {
         Ok(true)
     }
 
-    /// Reads a piece of a body as messages, where requests are calls; `false` when it is
-    /// none, and its request has failed.
+    /// Reads a piece of a body, where it is coded or requests are calls; `false` when it is
+    /// not what it says, and its request has failed.
     #[inline]
-    pub(super) fn take_messages(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
+    pub(super) fn take_piece(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
+        if shared.calls.is_some() {
+            self.take_messages(shared, slot, piece)
+        } else if self.streams.at(slot).is_decoded {
+            self.take_content(shared, slot, piece)
+        } else {
+            true
+        }
+    }
+
+    #[inline]
+    fn take_messages(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
         let Some(calls) = &mut shared.calls else {
             return true;
         };
@@ -310,6 +322,8 @@ impl Http2 {
                 stream.status = status;
                 let is_bodiless = shared.is_head || matches!(status, 204 | 304);
                 stream.length = if is_bodiless { Some(0) } else { section.length };
+                let coding = section.codings.coding();
+                let has_body = !ends_stream && stream.length != Some(0);
                 if ends_stream {
                     stream.call = section.call;
                 }
@@ -319,6 +333,9 @@ impl Http2 {
                 }
                 shared.anomalies.status_out_of_class += u64::from(status >= 600);
                 self.idle_frames = 0;
+                if coding != Coding::Plain && has_body {
+                    self.begin_content(shared, slot, coding);
+                }
             }
         }
         if ends_stream {

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use super::answers::Block;
+use super::contents::Contents;
 use super::fault::{Breach, Fault};
 use super::fields::Meaning;
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
@@ -57,6 +58,7 @@ pub struct Http2 {
     pub(super) answerable_max: u32,
     /// Requests without hope are to be told, one by one.
     pub(super) is_sweeping: bool,
+    pub(super) contents: Contents,
     outcome: Option<Outcome>,
 }
 
@@ -106,6 +108,7 @@ impl Wire for Http2 {
             idle_frames: 0,
             answerable_max: u32::MAX,
             is_sweeping: false,
+            contents: Contents::new(options),
             outcome: None,
         }
     }
@@ -138,6 +141,7 @@ impl Wire for Http2 {
         self.idle_frames = 0;
         self.answerable_max = u32::MAX;
         self.is_sweeping = false;
+        self.contents.reset();
         self.outcome = None;
     }
 
@@ -324,6 +328,11 @@ impl Http2 {
             self.fail_stream(shared, header, slot, breach);
             return;
         }
+        let Ok(decoded_bytes) = self.end_content(shared, slot) else {
+            self.fail_stream(shared, header, slot, Breach::content());
+            return;
+        };
+        let stream = self.streams.at(slot);
         let call = match &shared.calls {
             None => None,
             Some(calls) => match calls.judge(stream.status, stream.call, &stream.messages) {
@@ -339,6 +348,7 @@ impl Http2 {
             status: stream.status,
             wire_bytes: stream.wire_bytes,
             body_bytes: stream.body_bytes - stream.messages.prefix_bytes(),
+            decoded_bytes,
             reusable: true,
             call,
         };

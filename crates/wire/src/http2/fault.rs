@@ -73,6 +73,15 @@ impl Breach {
         }
     }
 
+    /// A body that cannot be decoded, on a stream that is sound: the request is given up.
+    pub(super) const fn content() -> Breach {
+        Breach {
+            error: WireError::BodyDecode,
+            code: ErrorCode::Cancel,
+            why: "a body that does not decode as it says (RFC 9110, 8.4)",
+        }
+    }
+
     /// An answer that breaks gRPC, on a stream that is sound: the call is given up.
     pub(super) const fn call(error: WireError, why: &'static str) -> Breach {
         Breach {

@@ -7,6 +7,7 @@ use super::anomalies::Seen;
 use super::fault::Breach;
 use super::hpack::Interpret;
 use crate::WireError;
+use crate::content::Codings;
 use crate::grpc::{Status, is_grpc};
 
 /// Meanings instead of text.
@@ -19,6 +20,7 @@ pub(super) enum Name {
     Status,
     ContentLength,
     ContentType,
+    ContentEncoding,
     /// `grpc-status`.
     CallStatus,
     /// Of no interest.
@@ -38,6 +40,7 @@ pub(super) enum Value {
     Length(u64),
     /// A content type of gRPC's.
     Grpc,
+    Codings(Codings),
     Call(Status),
     Plain,
     /// White space at an end.
@@ -55,6 +58,7 @@ impl Interpret for Meaning {
             b":status" => Name::Status,
             b"content-length" => Name::ContentLength,
             b"content-type" => Name::ContentType,
+            b"content-encoding" => Name::ContentEncoding,
             b"grpc-status" => Name::CallStatus,
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
             | b"upgrade" => Name::OfConnections,
@@ -78,6 +82,7 @@ impl Interpret for Meaning {
             _ if is_space(bytes.first()) || is_space(bytes.last()) => Value::Padded,
             Name::CallStatus => Value::Call(Status::parse(bytes)),
             Name::ContentType if is_grpc(bytes) => Value::Grpc,
+            Name::ContentEncoding => Value::Codings(Codings::parse(bytes)),
             _ => Value::Plain,
         }
     }
@@ -113,6 +118,7 @@ pub(super) struct Section {
     pub(super) has_fields: bool,
     /// Its content type is one of gRPC's.
     pub(super) is_grpc: bool,
+    pub(super) codings: Codings,
     pub(super) call: Status,
 }
 
@@ -128,6 +134,9 @@ impl Section {
             }
             (Name::ContentLength, Value::Length(length)) => self.take_length(length),
             (Name::ContentType, Value::Grpc) => self.is_grpc = true,
+            (Name::ContentEncoding, Value::Codings(codings)) => {
+                self.codings = self.codings.and(codings);
+            }
             (Name::CallStatus, Value::Call(status)) => self.call = self.call.and(status),
             _ => self.take_oddity(name, value),
         }
@@ -145,10 +154,15 @@ impl Section {
     #[cold]
     fn take_oddity(&mut self, name: Name, value: Value) {
         let why = match (name, value) {
-            (Name::Plain | Name::ContentType | Name::CallStatus, Value::Padded) => {
+            (
+                Name::Plain | Name::ContentType | Name::ContentEncoding | Name::CallStatus,
+                Value::Padded,
+            ) => {
                 self.seen.add(Seen::VALUE_PADDED);
-                if name == Name::CallStatus {
-                    self.call = Status::Bad;
+                match name {
+                    Name::CallStatus => self.call = Status::Bad,
+                    Name::ContentEncoding => self.codings = Codings::unknown(),
+                    _ => {}
                 }
                 return;
             }

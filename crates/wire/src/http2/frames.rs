@@ -158,7 +158,7 @@ impl Http2 {
                 let piece = left.min(bytes.len());
                 let dropped = padding.min(bytes.len() - piece);
                 let (left, padding) = (left - piece, padding - dropped);
-                if !self.take_messages(shared, slot, &bytes[..piece]) {
+                if !self.take_piece(shared, slot, &bytes[..piece]) {
                     self.skip(left + padding);
                 } else if left + padding > 0 {
                     self.frames.at = At::Data {

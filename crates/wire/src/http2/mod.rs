@@ -65,10 +65,13 @@
 //! | a table size of the peer below what the request needs | literals, no table |
 //! | MAX_HEADER_LIST_SIZE of the peer | not heeded: the request is what was asked for |
 //! | a padded or prioritised frame | accepted; padding counts against windows only |
+//! | content coded in a way that is not known or twice, where decoding is asked | `body.decode`, the stream is reset |
+//! | more coded bodies under way than a lane has decoders for | not decoded, counted |
 
 mod anomalies;
 mod answers;
 mod connection;
+mod contents;
 mod fault;
 mod fields;
 mod flow;

@@ -8,6 +8,7 @@ use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use super::hpack::{Field, Known, Limits, RequestBlocks};
 use super::request;
 use super::transmit;
+use crate::content::{Decode, Decoders};
 use crate::grpc::Calls;
 use crate::request::{BadRequest, Request};
 
@@ -38,6 +39,10 @@ pub struct Options {
     /// PRIORITY, empty DATA, frames of closed streams and of unknown type) in a row; at
     /// least 1.
     pub idle_frames_max: u32,
+    /// Which coded bodies are decoded and checked; those of calls are not.
+    pub decode: Decode,
+    /// The most bytes that one of them may decode to.
+    pub decoded_bytes_max: u64,
 }
 
 /// The requests of a connection whose stream ids are used up: each odd id once.
@@ -56,6 +61,8 @@ impl Default for Options {
             continuations_max: 32,
             interim_max: 32,
             idle_frames_max: 512,
+            decode: Decode::None,
+            decoded_bytes_max: 256 << 20,
         }
     }
 }
@@ -69,6 +76,7 @@ pub struct Shared {
     pub(super) is_head: bool,
     /// What answers must be as calls, where requests are calls.
     pub(super) calls: Option<Calls>,
+    pub(super) decoders: Decoders,
     pub(super) known: Known<Meaning>,
     pub(super) limits: Limits,
     /// Where coded strings are spelled out, to be judged and dropped.
@@ -99,6 +107,10 @@ impl Shared {
         calls: Calls,
         options: Options,
     ) -> Result<Shared, BadRequest> {
+        let options = Options {
+            decode: Decode::None,
+            ..options
+        };
         let mut shared = Shared::of_fields(fields, body, options)?;
         shared.calls = Some(calls);
         Ok(shared)
@@ -115,6 +127,7 @@ impl Shared {
             body: body.into(),
             is_head: false,
             calls: None,
+            decoders: Decoders::new(options.decode, options.decoded_bytes_max),
             known: Known::new(),
             limits: Limits {
                 list_bytes_max: options.head_bytes_max,

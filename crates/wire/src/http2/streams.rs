@@ -26,6 +26,8 @@ pub(super) struct Stream {
     pub(super) length: Option<u64>,
     pub(super) body_bytes: u64,
     pub(super) wire_bytes: u64,
+    /// Its body is coded, and decoded.
+    pub(super) is_decoded: bool,
     /// The messages of its body, where it is a call.
     pub(super) messages: Messages,
     /// What the block that ended it said of the call.

@@ -40,6 +40,7 @@ fn answered(slot: u32, wire_bytes: u64, body_bytes: u64) -> Outcome {
         status: Answer::NO_STATUS,
         wire_bytes,
         body_bytes,
+        decoded_bytes: 0,
         reusable: true,
         call: None,
     })

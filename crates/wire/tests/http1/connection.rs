@@ -67,6 +67,7 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
                 status: 200,
                 wire_bytes: ANSWER.len() as u64,
                 body_bytes: 5,
+                decoded_bytes: 0,
                 reusable: true,
                 call: None,
             };

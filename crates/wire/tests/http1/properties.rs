@@ -3,16 +3,13 @@
 //!
 //! A failure prints its seed and the smallest script that shows it.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::{GzEncoder, ZlibEncoder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use wallfinder_wire::http1::Options;
-use wallfinder_wire::{Outcome, WireError};
+use wallfinder_wire::{Decode, Outcome, WireError};
 
+use crate::coded::encode;
 use crate::peer::{self, Case};
 use crate::reference;
 
@@ -101,22 +98,23 @@ fn case() -> impl Strategy<Value = Case> {
         prop_oneof![3 => Just(5000), 1 => 1..5u32],
         prop_oneof![3 => Just(32), 1 => 0..3u32],
         prop_oneof![3 => Just(65536), 1 => 0..20u32],
-        prop_oneof![2 => Just(None), 1 => (0..100u64).prop_map(Some), 1 => Just(Some(1 << 16))],
+        select(vec![Decode::None, Decode::Check, Decode::Inflate]),
+        prop_oneof![1 => 0..100u64, 2 => Just(1 << 16)],
     );
-    let options =
-        options.prop_map(
-            |(depth, single, bytes, fields, interims, extra, inflate)| Options {
-                in_flight_max: depth,
-                connection_per_request: single,
-                head_bytes_max: bytes,
-                head_fields_max: fields,
-                interim_max: interims,
-                chunk_extension_bytes_max: extra,
-                trailer_bytes_max: extra,
-                inflate,
-                paddings: Vec::new(),
-            },
-        );
+    let options = options.prop_map(
+        |(depth, single, bytes, fields, interims, extra, decode, decoded)| Options {
+            in_flight_max: depth,
+            connection_per_request: single,
+            head_bytes_max: bytes,
+            head_fields_max: fields,
+            interim_max: interims,
+            chunk_extension_bytes_max: extra,
+            trailer_bytes_max: extra,
+            decode,
+            decoded_bytes_max: decoded,
+            paddings: Vec::new(),
+        },
+    );
     let method = select(vec!["GET", "GET", "GET", "HEAD", "POST"]);
     (method, options, 0..7u32).prop_map(|(method, options, requests)| Case {
         method,
@@ -212,9 +210,9 @@ fn body() -> impl Strategy<Value = (String, Vec<u8>)> {
         }),
         1 => plain().prop_map(|body| (length(&body).repeat(2), body)),
         1 => strange_field().prop_map(|line| (line, b"x".to_vec())),
-        3 => (plain(), select(vec!["gzip", "deflate", "br", "gzip, gzip"]), any::<bool>())
+        5 => (plain(), select(CODINGS.to_vec()), any::<bool>())
             .prop_map(|(plain, coding, in_chunks)| {
-                let coded = if coding == "deflate" { zlib(&plain) } else { gzip(&plain) };
+                let coded = encode(coding, &plain);
                 let (framing, body) = if in_chunks {
                     ("Transfer-Encoding: chunked\r\n".to_owned(), chunks_of(&coded, 7))
                 } else {
@@ -263,17 +261,8 @@ fn chunks_of(body: &[u8], size: usize) -> Vec<u8> {
     coded
 }
 
-fn gzip(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(plain).expect("memory does not fail");
-    encoder.finish().expect("memory does not fail")
-}
-
-fn zlib(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(plain).expect("memory does not fail");
-    encoder.finish().expect("memory does not fail")
-}
+/// What `Content-Encoding` says; the last is two codings, and coded by one.
+const CODINGS: [&str; 5] = ["gzip", "deflate", "br", "zstd", "gzip, gzip"];
 
 /// A change of a few bytes at a place that is taken modulo the script's length.
 #[derive(Debug, Clone)]

@@ -2,11 +2,14 @@
 //!
 //! It sees all bytes at once, keeps no state between them, parses heads with string
 //! searches, and copies every body. It shares no code with the one under test but
-//! `flate2`'s raw inflater and checksum.
+//! `flate2`'s raw inflater and checksum, and the decoders of br and zstd, which it makes anew
+//! for each body.
 
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use wallfinder_wire::http1::{Anomalies, Options};
-use wallfinder_wire::{Answer, Outcome, WireError};
+use wallfinder_wire::{Answer, Decode, Outcome, WireError};
+use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 use super::peer::{Case, Seen};
 
@@ -15,6 +18,7 @@ pub(crate) fn decode(case: &Case, bytes: &[u8], eof: bool) -> Seen {
     let mut anomalies = Anomalies::default();
     let mut outcomes = Vec::new();
     let mut rest = bytes;
+    let mut decodes = case.options.decode != Decode::None;
     let requests = match case.options.connection_per_request {
         true => case.requests.min(1),
         false => case.requests,
@@ -24,7 +28,7 @@ pub(crate) fn decode(case: &Case, bytes: &[u8], eof: bool) -> Seen {
             break;
         }
         let slot = n % case.options.in_flight_max;
-        match answer(case, rest, eof, &mut anomalies) {
+        match answer(case, rest, eof, &mut decodes, &mut anomalies) {
             Ok(None) => return Seen::new(outcomes, &anomalies),
             Ok(Some(whole)) => {
                 outcomes.push(Outcome::Answered(Answer { slot, ..whole }));
@@ -54,6 +58,7 @@ fn answer(
     case: &Case,
     bytes: &[u8],
     eof: bool,
+    decodes: &mut bool,
     anomalies: &mut Anomalies,
 ) -> Result<Option<Answer>, WireError> {
     let unfinished = || match eof {
@@ -87,17 +92,24 @@ fn answer(
             end: if eof { End::Whole } else { End::Unfinished },
         },
     };
-    if let Some(cap) = case.options.inflate
+    let mut decoded_bytes = match case.options.decode {
+        Decode::None | Decode::Check => 0,
+        Decode::Inflate => body.data.len() as u64,
+    };
+    if *decodes
         && !body.data.is_empty()
         && let Some(coding) = head.content_coding()
     {
-        let content = match coding.as_str() {
-            "deflate" => inflate_deflate(&body.data, cap),
-            _ => inflate_gzip(&body.data, cap),
-        };
-        match (content, &body.end) {
+        match (
+            content(&coding, &body.data, case.options.decoded_bytes_max),
+            &body.end,
+        ) {
             (Content::Bad, _) | (Content::Unfinished, End::Whole) => {
                 return Err(WireError::BodyDecode);
+            }
+            (Content::Good(bytes), End::Whole) => {
+                decoded_bytes = bytes;
+                *decodes = case.options.decode == Decode::Inflate;
             }
             _ => {}
         }
@@ -110,6 +122,7 @@ fn answer(
             status: head.status,
             wire_bytes: (from + body.wire_bytes) as u64,
             body_bytes: body.data.len() as u64,
+            decoded_bytes,
             reusable: head.persists(case)?,
             call: None,
         })),
@@ -293,10 +306,8 @@ impl Head {
     fn count(&self, case: &Case, anomalies: &mut Anomalies) -> Result<(), WireError> {
         let length = self.length()?;
         let coding = self.chunked_last()?;
-        let framing = self.framing(case)?;
+        self.framing(case)?;
         let framed = length.is_some() || coding.is_some();
-        let may_have_content = !matches!(framing, Framing::Length(0));
-        let codings = self.content_codings();
         let repeated = self
             .list("content-length")
             .is_some_and(|list| list.len() > 1);
@@ -309,12 +320,6 @@ impl Head {
         anomalies.framing_without_body +=
             u64::from(framed && (self.status < 200 || self.status == 204));
         anomalies.status_out_of_class += u64::from(self.status >= 600);
-        anomalies.content_not_inflated += u64::from(
-            case.options.inflate.is_some()
-                && may_have_content
-                && !codings.is_empty()
-                && self.content_coding().is_none(),
-        );
         Ok(())
     }
 
@@ -328,11 +333,10 @@ impl Head {
             .collect()
     }
 
+    /// The one coding there is, or a list of them; nothing where there is none.
     fn content_coding(&self) -> Option<String> {
-        match self.content_codings().as_slice() {
-            [one] if ["gzip", "x-gzip", "deflate"].contains(&one.as_str()) => Some(one.clone()),
-            _ => None,
-        }
+        let codings = self.content_codings();
+        (!codings.is_empty()).then(|| codings.join(","))
     }
 }
 
@@ -514,9 +518,69 @@ fn chunk_size(line: &[u8], is_whole: bool) -> Option<(u64, usize)> {
 }
 
 enum Content {
-    Good,
+    /// It came to so many bytes.
+    Good(u64),
     Unfinished,
     Bad,
+}
+
+fn content(coding: &str, data: &[u8], cap: u64) -> Content {
+    match coding {
+        "gzip" | "x-gzip" => inflate_gzip(data, cap),
+        "deflate" => inflate_deflate(data, cap),
+        "br" => brotli(data, cap),
+        "zstd" => zstd(data, cap),
+        _ => Content::Bad,
+    }
+}
+
+fn brotli(data: &[u8], cap: u64) -> Content {
+    let alloc = StandardAlloc::default;
+    let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
+    let mut output = vec![0; cap as usize + 1];
+    let (mut left, mut taken, mut room, mut written, mut total) =
+        (data.len(), 0, output.len(), 0, 0);
+    let result = BrotliDecompressStream(
+        &mut left,
+        &mut taken,
+        data,
+        &mut room,
+        &mut written,
+        &mut output,
+        &mut total,
+        &mut state,
+    );
+    match result {
+        _ if written as u64 > cap => Content::Bad,
+        BrotliResult::ResultSuccess if left == 0 => Content::Good(written as u64),
+        BrotliResult::NeedsMoreInput => Content::Unfinished,
+        _ => Content::Bad,
+    }
+}
+
+/// Byte by byte: what is whole at once is held to no window.
+fn zstd(data: &[u8], cap: u64) -> Content {
+    let mut stream = DCtx::create();
+    let limited = stream.set_parameter(DParameter::WindowLogMax(23));
+    limited.expect("a limit that the format has");
+    let mut output = vec![0; 1 << 18];
+    let (mut produced, mut is_between) = (0, true);
+    for byte in data.chunks(1) {
+        let mut input = InBuffer::around(byte);
+        while input.pos() < 1 {
+            let mut output = OutBuffer::around(&mut output[..]);
+            let Ok(wanted) = stream.decompress_stream(&mut output, &mut input) else {
+                return Content::Bad;
+            };
+            produced += output.pos() as u64;
+            is_between = wanted == 0;
+        }
+    }
+    match is_between {
+        _ if produced > cap => Content::Bad,
+        true => Content::Good(produced),
+        false => Content::Unfinished,
+    }
 }
 
 /// RFC 1952: any number of members, end to end.
@@ -547,7 +611,7 @@ fn inflate_gzip(mut data: &[u8], cap: u64) -> Content {
             }
         }
     }
-    Content::Good
+    Content::Good(produced)
 }
 
 fn gzip_header(data: &[u8]) -> Result<Option<usize>, ()> {
@@ -597,7 +661,7 @@ fn inflate_deflate(data: &[u8], cap: u64) -> Content {
     match inflate(data, is_zlib, cap) {
         None => Content::Bad,
         Some((_, _, false)) => Content::Unfinished,
-        Some((_, taken, true)) if taken == data.len() => Content::Good,
+        Some((output, taken, true)) if taken == data.len() => Content::Good(output.len() as u64),
         Some(_) => Content::Bad,
     }
 }

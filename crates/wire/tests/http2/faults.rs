@@ -15,6 +15,7 @@ const ANSWERED: Outcome = Outcome::Answered(Answer {
     status: 200,
     wire_bytes: 10,
     body_bytes: 0,
+    decoded_bytes: 0,
     reusable: true,
     call: None,
 });
@@ -228,6 +229,7 @@ fn what_a_goaway_did_not_take_up_is_unprocessed_and_the_rest_is_answered() {
         status: 200,
         wire_bytes: 23,
         body_bytes: 4,
+        decoded_bytes: 0,
         reusable: false,
         call: None,
     });

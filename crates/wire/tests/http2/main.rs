@@ -1,7 +1,10 @@
 //! HTTP/2 from outside: scripted peers, the cases of h2spec, header blocks of other
 //! encoders, properties, and real servers on loopback.
 
+#[path = "../coded/mod.rs"]
+mod coded;
 mod connection;
+mod content;
 mod faults;
 mod h2spec;
 mod mirror;

@@ -232,6 +232,9 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         if let Some(body) = figures.body_bytes {
             text.push_str(&format!(", {} of it body", number::bytes(body)));
         }
+        if let Some(decoded) = figures.decoded_bytes {
+            text.push_str(&format!(", decoded to {}", number::bytes(decoded)));
+        }
         if let Some(messages) = figures.messages {
             text.push_str(&format!(" in {} messages", number::amount(messages)));
         }

@@ -1,32 +1,18 @@
-//! Content codings, undone only to be checked: gzip (RFC 1952) and deflate (RFC 1950).
-//!
-//! Used where the user asks for it; else a body's content is not looked at, and a bomb is
-//! so many bytes. The output is counted, checked against its checksum and dropped, and a
-//! body that decodes to more than its cap is refused.
+//! gzip (RFC 1952) and deflate (RFC 1950), by one decoder.
 //!
 //! ```text
 //!   gzip      ┌► header ─► deflate data ─► checksum, length ─┐      members, end to end
 //!             └──────────────────────────────────────────────┘
 //!   deflate      zlib stream, or raw deflate data as some servers send it
 //! ```
-//!
-//! An empty body stands for no content, coded or not.
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
+use super::Sink;
+use super::coding::Coding;
 use crate::WireError;
 
-/// A content coding that can be undone (RFC 9110, 8.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Coding {
-    /// Nothing to undo, or nothing asked.
-    #[default]
-    Plain,
-    Gzip,
-    Deflate,
-}
-
-/// The decoder of one connection, used for one body after another.
+/// The decoder of one body after another.
 #[derive(Debug)]
 pub(super) struct Inflate {
     at: At,
@@ -37,8 +23,6 @@ pub(super) struct Inflate {
     field: [u8; 10],
     field_len: usize,
     flags: u8,
-    output_bytes: u64,
-    output_bytes_max: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +52,8 @@ const FLAG_COMMENT: u8 = 16;
 const FLAGS_RESERVED: u8 = 0xe0;
 
 impl Inflate {
-    /// A decoder with all its state reserved, and a cap on each body's output.
-    pub(super) fn new(output_bytes_max: u64) -> Inflate {
+    /// A decoder with all its state reserved.
+    pub(super) fn new() -> Inflate {
         Inflate {
             at: At::Start,
             stream: Decompress::new(false),
@@ -77,14 +61,11 @@ impl Inflate {
             field: [0; 10],
             field_len: 0,
             flags: 0,
-            output_bytes: 0,
-            output_bytes_max,
         }
     }
 
     /// Makes ready for the next body.
     pub(super) fn start(&mut self, coding: Coding) {
-        self.output_bytes = 0;
         self.field_len = 0;
         self.at = if coding == Coding::Deflate {
             At::ZlibStart
@@ -93,16 +74,16 @@ impl Inflate {
         };
     }
 
-    /// Decodes the next bytes of the body; `scratch` receives output, to be dropped.
-    pub(super) fn take(&mut self, mut bytes: &[u8], scratch: &mut [u8]) -> Result<(), WireError> {
+    /// Decodes the next bytes of the body.
+    pub(super) fn take(&mut self, mut bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), WireError> {
         while let Some(&byte) = bytes.first() {
             match self.at {
                 At::GzipData | At::DeflateData => {
-                    let taken = self.inflate(bytes, scratch)?;
+                    let taken = self.inflate(bytes, sink)?;
                     bytes = &bytes[taken..];
                 }
                 _ => {
-                    let next = self.after(byte, scratch)?;
+                    let next = self.after(byte, sink)?;
                     if next != self.at {
                         self.field_len = 0;
                         self.at = next;
@@ -115,17 +96,13 @@ impl Inflate {
     }
 
     /// Whether the body may end here.
-    pub(super) fn end(&self) -> Result<(), WireError> {
+    pub(super) fn may_end(&self) -> bool {
         let nothing_yet = self.at == At::ZlibStart && self.field_len == 0;
-        if matches!(self.at, At::Start | At::DeflateEnd) || nothing_yet {
-            Ok(())
-        } else {
-            Err(WireError::BodyDecode)
-        }
+        matches!(self.at, At::Start | At::DeflateEnd) || nothing_yet
     }
 
     /// The place after a byte outside of compressed data.
-    fn after(&mut self, byte: u8, scratch: &mut [u8]) -> Result<At, WireError> {
+    fn after(&mut self, byte: u8, sink: &mut Sink<'_>) -> Result<At, WireError> {
         let in_header = !matches!(self.at, At::Trailer | At::ZlibStart | At::HeaderChecksum);
         if self.at == At::Start {
             self.checksum.reset();
@@ -181,7 +158,7 @@ impl Inflate {
                     let is_zlib = first & 0x0f == 8 && first >> 4 <= 7 && check % 31 == 0;
                     self.stream.reset(is_zlib);
                     self.at = At::DeflateData;
-                    self.replay([first, second], scratch)?;
+                    self.replay([first, second], sink)?;
                     Ok(self.at)
                 }
             },
@@ -190,8 +167,8 @@ impl Inflate {
     }
 
     /// Decodes the two bytes that were held back.
-    fn replay(&mut self, held: [u8; 2], scratch: &mut [u8]) -> Result<(), WireError> {
-        let taken = self.inflate(&held, scratch)?;
+    fn replay(&mut self, held: [u8; 2], sink: &mut Sink<'_>) -> Result<(), WireError> {
+        let taken = self.inflate(&held, sink)?;
         if taken < held.len() {
             return Err(WireError::BodyDecode);
         }
@@ -224,22 +201,19 @@ impl Inflate {
     }
 
     /// Decodes compressed data, to its end or to the end of `bytes`.
-    fn inflate(&mut self, bytes: &[u8], scratch: &mut [u8]) -> Result<usize, WireError> {
+    fn inflate(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<usize, WireError> {
         let mut taken = 0;
         loop {
             let (read, written) = (self.stream.total_in(), self.stream.total_out());
             let status = self
                 .stream
-                .decompress(&bytes[taken..], scratch, FlushDecompress::None)
+                .decompress(&bytes[taken..], sink.room, FlushDecompress::None)
                 .map_err(|_| WireError::BodyDecode)?;
             let read = (self.stream.total_in() - read) as usize;
             let written = (self.stream.total_out() - written) as usize;
             taken += read;
-            self.output_bytes += written as u64;
-            if self.output_bytes > self.output_bytes_max {
-                return Err(WireError::BodyDecode);
-            }
-            self.checksum.update(&scratch[..written]);
+            sink.count(written)?;
+            self.checksum.update(&sink.room[..written]);
             if status == Status::StreamEnd {
                 self.at = match self.at {
                     At::GzipData => At::Trailer,
@@ -251,7 +225,7 @@ impl Inflate {
             if read == 0 && written == 0 && taken < bytes.len() {
                 return Err(WireError::BodyDecode);
             }
-            if taken == bytes.len() && written < scratch.len() {
+            if taken == bytes.len() && written < sink.room.len() {
                 return Ok(taken);
             }
         }
