@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Servers that everybody has, for the second section of the labelled suite and one test.
+# Servers that everybody has, for the second section of the labelled suite and one test; and a browser,
+# for the test of the subject content.
 # None is vital: what is not there is said and left out.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -7,4 +8,5 @@ cd "$(dirname "$0")/.."
 
 install_or_say servers "scenarios that need them are left out" \
 	nginx:nginx-light haproxy:haproxy node:nodejs
+install_or_say browser "the test that reads compressed pages by it is left out" chromium:chromium
 exit 0
