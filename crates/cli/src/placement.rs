@@ -40,6 +40,18 @@ impl Placement {
         asked.unwrap_or(by_place).clamp(1, connections.max(1))
     }
 
+    /// Where a link's relay runs: on what neither side has of all that is there, else with the
+    /// client, never with the server; empty: anywhere.
+    pub(crate) fn relay(&self, there: &[u32]) -> Vec<u32> {
+        let sides = [&self.client[..], &self.server].concat();
+        let spare = there.iter().copied().filter(|cpu| !sides.contains(cpu));
+        let spare: Vec<u32> = spare.collect();
+        match sides.is_empty() || spare.is_empty() {
+            true => self.client.clone(),
+            false => spare,
+        }
+    }
+
     /// A processor for a null server: one of the server's, else any that no lane has.
     pub(crate) fn null_server_cpu(&self) -> Option<u32> {
         let elsewhere = || {
@@ -123,6 +135,13 @@ mod tests {
             placed(&[0, 1], &[2])
         );
         assert_eq!(place(&[0], None, None, true, None), placed(&[], &[]));
+    }
+
+    #[test]
+    fn a_relay_keeps_off_the_server() {
+        assert_eq!(placed(&[1], &[0]).relay(&[0, 1]), [1]);
+        assert_eq!(placed(&[1], &[0]).relay(&[0, 1, 2]), [2]);
+        assert_eq!(placed(&[], &[]).relay(&[0]), Vec::<u32>::new());
     }
 
     #[test]

@@ -163,6 +163,10 @@ impl Stand {
             start,
             _quotas: quotas,
         };
+        if let Some(lab) = &stand.lab {
+            let cpus = stand.placement.relay(&process::allowed_cpus());
+            lab.relay_on(&cpus).map_err(Failed::run)?;
+        }
         if !stand.placement.client.is_empty() {
             process::pin_to(&stand.placement.client).map_err(Failed::run)?;
         }

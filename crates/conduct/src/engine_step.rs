@@ -7,14 +7,14 @@ use wallfinder_engine::{
     Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
 };
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
-use wallfinder_model::telemetry::Telemetry;
+use wallfinder_model::telemetry::{RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::{Sampler, Series};
 
 use crate::profiles::Capture;
 use crate::samples::Keeping;
-use crate::{Audience, ConductError, StepOrder, quota_of_lanes, start_sampler, utc_of};
+use crate::{Audience, ConductError, StepOrder, quota_of_lanes, relayed, start_sampler, utc_of};
 
 /// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
 struct Watch<'w> {
@@ -29,6 +29,7 @@ struct Watch<'w> {
     opened_ns: Option<i64>,
     closed_ns: Option<i64>,
     capture: Option<Capture<'w>>,
+    relayed: Option<RelaySummary>,
 }
 
 impl Watcher for Watch<'_> {
@@ -48,6 +49,8 @@ impl Watcher for Watch<'_> {
     }
 
     fn edge(&mut self, edge: Edge) {
+        // What it says of the time before the window is let go.
+        self.relayed = relayed(self.order);
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
             let client = family_of_self();
@@ -96,6 +99,7 @@ pub(crate) fn run(
         opened_ns: None,
         closed_ns: None,
         capture: None,
+        relayed: None,
     };
     let measured = drive(&spec, signals, &mut watch)?;
     let Watch {
@@ -107,16 +111,18 @@ pub(crate) fn run(
         audience,
         capture,
         zero_ns,
+        relayed,
         ..
     } = watch;
     if let Some(error) = failed {
         return Err(error);
     }
     let series = sampler.map(Sampler::stop);
-    let telemetry = match (&series, opened_ns, closed_ns) {
+    let mut telemetry = match (&series, opened_ns, closed_ns) {
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),
         _ => Telemetry::default(),
     };
+    telemetry.relay = relayed.filter(|_| closed_ns.is_some());
     if let Some(keeping) = keeping {
         let kept = keeping.finish()?;
         if kept.dropped > 0 {

@@ -24,7 +24,7 @@ use wallfinder_sys::clock;
 
 use crate::engine_step::blank;
 use crate::profiles::Capture;
-use crate::{Audience, ConductError, StepOrder, start_sampler, utc_of};
+use crate::{Audience, ConductError, StepOrder, relayed, start_sampler, utc_of};
 
 /// How often a driver is looked at, and a slice is shown.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -97,6 +97,7 @@ pub(crate) fn run(
     step.started_utc = utc_of(zero_ns);
     let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;
     audience.begins(&step);
+    relayed(order);
     let mut inside = Inside::new(order, step.load.stop.after);
     let overhear_at = Instant::now() + OVERHEAR_AFTER;
     let mut may_overhear = spec.kind() == DriverKind::Other;
@@ -130,6 +131,7 @@ pub(crate) fn run(
         }
     };
     fill(&mut step, order, series, exchange);
+    step.telemetry.relay = relayed(order);
     let in_flight = report.as_ref().and_then(|report| report.in_flight);
     match report {
         Some(report) => take_word(&mut step, &report, exchange),

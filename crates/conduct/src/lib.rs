@@ -31,11 +31,12 @@ use std::time::{Duration, SystemTime};
 
 use wallfinder_engine::{EngineError, IoChoice, Signals};
 use wallfinder_model::record::Interval;
-use wallfinder_model::telemetry::Sample;
+use wallfinder_model::telemetry::{RelaySummary, Sample};
 use wallfinder_model::{Caveat, Environment, Load, Nanos, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
+use wallfinder_stage::lab::RelayWatch;
 use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
@@ -76,6 +77,8 @@ pub struct StepOrder {
     pub samples: Option<PathBuf>,
     /// What is to be profiled within the window, if anything.
     pub profiles: Option<ProfileOrder>,
+    /// Who delays packets between client and server, if anybody does.
+    pub relay: Option<RelayWatch>,
 }
 
 /// What produces the load.
@@ -205,6 +208,12 @@ fn quota_of_lanes(order: &StepOrder, environment: &Environment) -> Option<f64> {
     let lanes = f64::from(order.load.lanes.max(1));
     let share = environment.cgroup_quota_cores? / lanes;
     (share < 1.0).then_some(share)
+}
+
+/// What the link's relay did since it was asked last.
+pub(crate) fn relayed(order: &StepOrder) -> Option<RelaySummary> {
+    // One that does not answer delays nothing either: the load shows it.
+    order.relay.as_ref()?.read().ok()
 }
 
 fn start_sampler(

@@ -6,7 +6,7 @@
 
 use std::mem::discriminant;
 
-use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::telemetry::{FamilySummary, RelaySummary};
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
 use crate::finite::{known, positive, share};
@@ -27,6 +27,11 @@ pub const NEIGHBOUR_MAX: f64 = 0.05;
 pub const SOFTIRQ_MAX: f64 = 0.10;
 /// Share of throttled quota periods that is worth a word.
 pub const THROTTLED_MAX: f64 = 0.01;
+/// How late a link's relay may be with a hundredth of its packets, at the most; below it, a
+/// tenth of the delay is allowed.
+pub const RELAY_LATE_NS_MAX: u64 = 1_000_000;
+/// Share of a processor above which a link's relay may be the limit.
+pub const RELAY_BUSY_MAX: f64 = 0.70;
 /// Share of the asked rate below which it was missed.
 pub const RATE_MIN: f64 = 0.98;
 /// A window this much shorter than planned was cut.
@@ -45,12 +50,28 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats.extend(samples(step));
     caveats.extend(machine(step, environment));
     caveats.extend(odd(step));
+    caveats.extend(step.telemetry.relay.as_ref().and_then(of_relay));
     let kinds: Vec<_> = step.caveats.iter().map(discriminant).collect();
     caveats.retain(|caveat| {
         matches!(caveat, Caveat::Anomaly { .. } | Caveat::Note { .. })
             || !kinds.contains(&discriminant(caveat))
     });
     caveats
+}
+
+/// Whether the relay of a link kept to its delay, with room to spare.
+pub fn of_relay(relay: &RelaySummary) -> Option<Caveat> {
+    let busy_share = relay.busy_share();
+    let late_ns_max = RELAY_LATE_NS_MAX.min(relay.delay_ns / 10);
+    let kept = relay.dropped == 0
+        && relay.late_p99_ns <= late_ns_max
+        && busy_share <= RELAY_BUSY_MAX;
+    (!kept).then_some(Caveat::RelayBehind {
+        delay_ns: relay.delay_ns,
+        dropped: relay.dropped,
+        late_p99_ns: relay.late_p99_ns,
+        busy_share,
+    })
 }
 
 /// Mean stolen share of the processors that a side may use; of all, where that is unknown.

@@ -134,6 +134,18 @@ pub enum Caveat {
         /// How many.
         requests: u64,
     },
+    /// The relay that delays a link's packets lost some, was late, or was busy: it may be the
+    /// limit, and not the link.
+    RelayBehind {
+        /// The delay that it is to add, in each direction.
+        delay_ns: u64,
+        /// Packets that it lost.
+        dropped: u64,
+        /// 99th percentile of how late packets left.
+        late_p99_ns: u64,
+        /// Share of a processor that it was busy for, 0..1.
+        busy_share: f64,
+    },
     /// Something else, in words.
     Note {
         /// The words.

@@ -136,6 +136,9 @@ pub struct Telemetry {
     pub server: Option<FamilySummary>,
     /// The link.
     pub link: Option<LinkSummary>,
+    /// What the link's relay did, where the link has a delay of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelaySummary>,
     /// The TCP stack.
     pub tcp: Option<TcpSample>,
     /// The server's sockets at the end of the window.
@@ -219,6 +222,39 @@ pub struct LinkSummary {
     pub uplink_share: Option<f64>,
     /// Largest packet in bytes.
     pub mtu: Option<u32>,
+}
+
+/// What the relay of a link with a delay did, over a window.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RelaySummary {
+    /// The delay that it adds, in each direction.
+    pub delay_ns: u64,
+    /// Length of the window.
+    pub span_ns: u64,
+    /// Packets that it passed on, both ways; one may be as large as 64 KB with segmentation
+    /// offload.
+    pub packets: u64,
+    /// Their bytes, Ethernet headers included.
+    pub bytes: u64,
+    /// Packets that were lost for want of room, or could not be sent.
+    pub dropped: u64,
+    /// 99th percentile of how late packets left, beyond the delay; to within an eighth.
+    pub late_p99_ns: u64,
+    /// The latest.
+    pub late_max_ns: u64,
+    /// Time in which it was awake: more than its CPU time where others took its processor.
+    pub busy_ns: u64,
+    /// Its CPU time.
+    pub cpu_ns: u64,
+    /// The most that it held at once, in one direction.
+    pub queue_bytes_max: u64,
+}
+
+impl RelaySummary {
+    /// The share of a processor's time for which it was awake, 0..1.
+    pub fn busy_share(&self) -> f64 {
+        self.busy_ns as f64 / self.span_ns.max(1) as f64
+    }
 }
 
 /// What the kernel's socket chronographs say: where time with data to send went.

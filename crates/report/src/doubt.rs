@@ -151,6 +151,23 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "Latencies around it are not the server's.",
         ),
+        Caveat::RelayBehind {
+            delay_ns,
+            dropped,
+            late_p99_ns,
+            busy_share,
+        } => (
+            format!(
+                "The relay that delays the link's packets by {} lost {} of them, was {} late \
+                 with one in a hundred, and was busy for {} of a processor.",
+                number::span(*delay_ns as f64),
+                number::whole(*dropped),
+                number::span(*late_p99_ns as f64),
+                number::share(*busy_share)
+            ),
+            "It may be the limit, and not the link: ask for less at a time, larger packets, or a \
+             processor that nobody else has.",
+        ),
         Caveat::ClockStepped { by_ns } => (
             format!(
                 "The wall clock was stepped {} by {} during the run.",
@@ -315,6 +332,7 @@ fn severity(caveat: &Caveat) -> f64 {
             actual_ns,
         } => *planned_ns as f64 - *actual_ns as f64,
         Caveat::Gap { gap_ns, .. } => *gap_ns as f64,
+        Caveat::RelayBehind { busy_share, .. } => *busy_share,
         Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
         Caveat::BeyondHistogram { count }
         | Caveat::SamplesDropped { count }

@@ -13,6 +13,7 @@ pub mod io;
 pub mod limits;
 pub mod namespace;
 pub mod net;
+pub mod packet;
 pub mod perf;
 pub mod process;
 pub mod signal;

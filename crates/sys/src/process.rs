@@ -89,10 +89,12 @@ pub fn give_way() {
 }
 
 /// Puts the calling thread before every thread of the ordinary classes (`SCHED_FIFO`,
-/// sched(7)), at the lowest of the real-time priorities. Needs `CAP_SYS_NICE`, and a control
+/// sched(7)), at a real-time priority: 1 is the lowest. Needs `CAP_SYS_NICE`, and a control
 /// group with real-time bandwidth where the kernel hands that out by groups.
-pub fn before_all_others() -> Result<(), Errno> {
-    let param = libc::sched_param { sched_priority: 1 };
+pub fn before_all_others(priority: i32) -> Result<(), Errno> {
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
     // SAFETY: `param` lives through the call, which only reads it; 0 is the calling thread.
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
     if result == 0 {

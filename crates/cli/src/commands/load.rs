@@ -9,6 +9,7 @@ use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Plan, Rate, Stop, Target};
 use wallfinder_stage::driver::DriverSpec;
+use wallfinder_stage::lab::Lab;
 use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -248,6 +249,7 @@ pub(crate) fn order(
         calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
         samples: None,
         profiles: None,
+        relay: stand.lab.as_ref().and_then(Lab::relay_watch),
     })
 }
 

@@ -433,6 +433,8 @@ impl Bench {
         };
         let target = target(address, step);
         let index = self.session.record.steps.len() as u32;
+        let running = self.subject.as_ref();
+        let lab = running.and_then(|running| running.lab.as_ref());
         Ok(StepOrder {
             index,
             name: step.label.clone(),
@@ -453,6 +455,7 @@ impl Bench {
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
             samples: step.samples.then(|| self.session.samples_of(index)),
             profiles: self.profiles(step, address)?,
+            relay: lab.and_then(Lab::relay_watch),
         })
     }
 
@@ -572,6 +575,9 @@ impl Apparatus for Bench {
         let started = start_subject(&command, cpus, port, ip, laid.place);
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         if let Some(lab) = &laid.lab {
+            let relay_cpus = self.placement.relay(&self.everywhere);
+            lab.relay_on(&relay_cpus)
+                .map_err(|why| self.interrupted_or(why))?;
             namespace::enter_netns(lab.client_netns()).map_err(|why| self.interrupted_or(why))?;
         }
         let environment = &mut self.session.record.environment;

@@ -25,6 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
+use wallfinder_judge::caveats::of_relay;
 use wallfinder_judge::proof::design;
 use wallfinder_judge::proof::looks::{self, Next};
 use wallfinder_model::experiment::{
@@ -37,7 +38,7 @@ use wallfinder_probe::discover::Family;
 use wallfinder_stage::squeeze::Lever;
 use wallfinder_sys::clock;
 
-use crate::{ConductError, Producer, StepOrder};
+use crate::{ConductError, Producer, StepOrder, relayed};
 use hands::Hands;
 
 /// What is squeezed, and with what.
@@ -197,7 +198,9 @@ pub fn experiment(
         gaps: Vec::new(),
         open: Vec::new(),
     };
+    relayed(order.step);
     let ended = conducting.all(&mut experiment);
+    let relayed = relayed(order.step);
     conducting.hands.release();
     let closed = conducting.end_load(&mut experiment);
     match ended.and(closed) {
@@ -206,7 +209,9 @@ pub fn experiment(
         Ok(()) => {}
     }
     experiment.setting.connections = conducting.connections();
-    Ok((experiment, conducting.gaps))
+    let mut doubts = conducting.gaps;
+    doubts.extend(relayed.as_ref().and_then(of_relay));
+    Ok((experiment, doubts))
 }
 
 /// What a load is begun from, at every start of the server.

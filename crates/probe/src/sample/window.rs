@@ -66,6 +66,7 @@ impl<'a> Window<'a> {
             client: self.family(Side::Client),
             server: self.family(Side::Server),
             link: self.link(),
+            relay: None,
             tcp: tcp_difference(self.before.tcp, self.after.tcp),
             server_sockets: self.sockets(Side::Server),
             client_sockets: self.sockets(Side::Client),

@@ -4,15 +4,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use wallfinder_sys::namespace::enter_netns;
 
 use super::{BETWEEN_VARIABLE, keeper};
-use crate::thief;
+use crate::{lab, thief};
 
 /// Why the child did not become the program.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl fmt::Display for EnterError {
 impl std::error::Error for EnterError {}
 
 /// Arranges the child's end and place, and becomes the program: on success this does not
-/// return, except for the keeper and the thief, whose work is done when it does. `args` are those after
+/// return, except for the keeper, the thief and the relay, whose work is done when it does. `args` are those after
 /// [`SUBCOMMAND`](super::SUBCOMMAND).
 pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError> {
     let args = Args::parse(args)?;
@@ -80,6 +81,11 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
         thief::steal(&cpus, args.seed);
         return Ok(());
     }
+    if let (true, Some(netns)) = (args.relay, &args.netns) {
+        into_netns(netns)?;
+        lab::relay(Duration::from_nanos(args.delay_ns), args.room);
+        return Ok(());
+    }
     for cgroup in &args.cgroups {
         // 0: the process that writes.
         std::fs::write(cgroup.join("cgroup.procs"), "0").map_err(|error| EnterError::At {
@@ -89,11 +95,7 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
         })?;
     }
     if let Some(netns) = &args.netns {
-        enter_netns(netns).map_err(|error| EnterError::At {
-            doing: "enter the network namespace",
-            path: netns.clone(),
-            error,
-        })?;
+        into_netns(netns)?;
     }
     if !args.cpus.is_empty() {
         let mut set = CpuSet::new();
@@ -119,11 +121,22 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
     })
 }
 
+fn into_netns(netns: &Path) -> Result<(), EnterError> {
+    enter_netns(netns).map_err(|error| EnterError::At {
+        doing: "enter the network namespace",
+        path: netns.to_owned(),
+        error,
+    })
+}
+
 #[derive(Debug, Default)]
 struct Args {
     keep: bool,
     thief: bool,
     seed: u64,
+    relay: bool,
+    delay_ns: u64,
+    room: [usize; 2],
     parent: Option<i32>,
     cpus: Vec<usize>,
     netns: Option<PathBuf>,
@@ -144,6 +157,17 @@ impl Args {
             match arg.to_str() {
                 Some("--keep") => parsed.keep = true,
                 Some("--thief") => parsed.thief = true,
+                Some("--relay") => parsed.relay = true,
+                Some("--delay-ns") => {
+                    let delay_ns = value()?.parse();
+                    parsed.delay_ns = delay_ns.map_err(|_| bad("--delay-ns takes a number"))?;
+                }
+                Some("--room") => {
+                    let room = value()?;
+                    let room: Result<Vec<usize>, _> = room.split(',').map(str::parse).collect();
+                    let room = room.ok().and_then(|room| room.try_into().ok());
+                    parsed.room = room.ok_or_else(|| bad("--room takes two numbers"))?;
+                }
                 Some("--seed") => {
                     let seed = value()?.parse();
                     parsed.seed = seed.map_err(|_| bad("--seed takes a number"))?;
@@ -172,7 +196,7 @@ impl Args {
                 _ => return Err(bad("an unknown argument")),
             }
         }
-        if parsed.keep || parsed.thief {
+        if parsed.keep || parsed.thief || (parsed.relay && parsed.netns.is_some()) {
             Ok(parsed)
         } else {
             Err(bad("no `--` before the program"))
@@ -202,6 +226,8 @@ mod tests {
             &["--cpus", "x", "--", "a"],
             &["--cpus"],
             &["--parent", "-", "--", "a"],
+            &["--relay"],
+            &["--relay", "--netns", "/x", "--room", "1"],
             &[],
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");

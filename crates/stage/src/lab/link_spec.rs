@@ -1,4 +1,4 @@
-//! What a link is asked to be: `1gbit,mtu=1500,up=100mbit`.
+//! What a link is asked to be: `1gbit,mtu=1500,up=100mbit,delay=10ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +7,8 @@ use std::str::FromStr;
 const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;
 /// Sizes of packets that a link can carry and IPv4 can live with.
 const MTU: std::ops::RangeInclusive<u32> = 576..=65_535;
+/// Delays that can be kept: below them a relay is as slow itself.
+const DELAY_NS: std::ops::RangeInclusive<u64> = 10_000..=5_000_000_000;
 /// Ethernet's.
 const MTU_DEFAULT: u32 = 1_500;
 
@@ -19,6 +21,8 @@ pub struct LinkSpec {
     pub up_bits: u64,
     /// The largest packet in bytes, without its Ethernet header.
     pub mtu: u32,
+    /// Added to each packet's way, in each direction; 0: nothing is.
+    pub delay_ns: u64,
 }
 
 /// A text that is no link, and why.
@@ -32,7 +36,7 @@ impl fmt::Display for BadLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE], such as `1gbit,mtu=1500`)",
+            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE][,delay=TIME], such as `1gbit,mtu=1500`)",
             self.text, self.why
         )
     }
@@ -50,7 +54,7 @@ impl FromStr for LinkSpec {
         };
         let mut parts = text.split(',');
         let down_bits = bits(parts.next().unwrap_or_default()).map_err(&bad)?;
-        let (mut up_bits, mut mtu) = (None, None);
+        let (mut up_bits, mut mtu, mut delay_ns) = (None, None, None);
         for part in parts {
             let (key, value) = part
                 .split_once('=')
@@ -58,7 +62,13 @@ impl FromStr for LinkSpec {
             let twice = match key.trim() {
                 "up" => up_bits.replace(bits(value).map_err(&bad)?).is_some(),
                 "mtu" => mtu.replace(mtu_bytes(value).map_err(&bad)?).is_some(),
-                other => return Err(bad(format!("there is no `{other}`: `mtu` and `up` are"))),
+                "delay" => delay_ns
+                    .replace(delay(value).map_err(&bad)?)
+                    .is_some(),
+                other => {
+                    let why = format!("there is no `{other}`: `mtu`, `up` and `delay` are");
+                    return Err(bad(why));
+                }
             };
             if twice {
                 return Err(bad(format!("`{}` stands twice", key.trim())));
@@ -68,6 +78,7 @@ impl FromStr for LinkSpec {
             down_bits,
             up_bits: up_bits.unwrap_or(down_bits),
             mtu: mtu.unwrap_or(MTU_DEFAULT),
+            delay_ns: delay_ns.unwrap_or(0),
         })
     }
 }
@@ -78,6 +89,9 @@ impl fmt::Display for LinkSpec {
         write!(f, "{},mtu={}", shown_bits(self.down_bits), self.mtu)?;
         if self.up_bits != self.down_bits {
             write!(f, ",up={}", shown_bits(self.up_bits))?;
+        }
+        if self.delay_ns != 0 {
+            write!(f, ",delay={}", shown_ns(self.delay_ns))?;
         }
         Ok(())
     }
@@ -124,6 +138,33 @@ fn bits(text: &str) -> Result<u64, String> {
     ))
 }
 
+/// `10ms`, `1.5ms`, `250us`, `1s`: in nanoseconds.
+fn delay(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number_end = lower.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (number, unit) = lower.split_at(number_end.unwrap_or(lower.len()));
+    let scale = match unit {
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(format!("`{}` is no delay in us, ms or s", text.trim())),
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("`{}` does not begin with a number", text.trim()))?;
+    // A cast of what is too large saturates, and is out of range all the same.
+    let delay_ns = (number * scale).round() as u64;
+    if DELAY_NS.contains(&delay_ns) {
+        return Ok(delay_ns);
+    }
+    Err(format!(
+        "`{}` is not between {} and {}",
+        text.trim(),
+        shown_ns(*DELAY_NS.start()),
+        shown_ns(*DELAY_NS.end())
+    ))
+}
+
 fn mtu_bytes(text: &str) -> Result<u32, String> {
     let mtu = text.trim().parse().ok().filter(|mtu| MTU.contains(mtu));
     mtu.ok_or_else(|| {
@@ -147,6 +188,17 @@ pub(crate) fn shown_bits(bits: u64) -> String {
     format!("{bits}bit")
 }
 
+/// A delay as people write it: `10ms`, `1.5ms`.
+pub(crate) fn shown_ns(ns: u64) -> String {
+    for (scale, unit) in [(1_000_000_000, "s"), (1_000_000, "ms")] {
+        // Three digits behind the point are exact down to the next unit.
+        if ns >= scale && ns.is_multiple_of(scale / 1_000) {
+            return format!("{}{unit}", ns as f64 / scale as f64);
+        }
+    }
+    format!("{}us", ns as f64 / 1e3)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,8 +210,11 @@ mod tests {
             down_bits: 1_000_000_000,
             up_bits: 1_000_000_000,
             mtu: 1_500,
+            delay_ns: 0,
         };
         assert_eq!(link("1gbit"), Ok(plain));
+        let far = link("1gbit, delay = 10ms").expect("a link");
+        assert_eq!(far.delay_ns, 10_000_000);
         assert_eq!(link(" 1Gbit , mtu = 1500"), Ok(plain));
         let odd = link("20mbit,up=100kbit,mtu=9001").expect("a link");
         assert_eq!(
@@ -171,6 +226,10 @@ mod tests {
             "20mbit,mtu=9001,up=100kbit",
             "1.5gbit,mtu=576",
             "8.001kbit,mtu=1500",
+            "1gbit,mtu=1500,delay=10ms",
+            "1gbit,mtu=1500,up=1mbit,delay=1.5ms",
+            "1gbit,mtu=1500,delay=12.345us",
+            "1gbit,mtu=1500,delay=5s",
         ] {
             assert_eq!(link(text).expect(text).to_string(), text);
         }
@@ -192,7 +251,18 @@ mod tests {
             ("1gbit,mtu=x", "no MTU"),
             ("1gbit,mtu=100", "no MTU"),
             ("1gbit,mtu=99999999999", "no MTU"),
-            ("1gbit,delay=3ms", "no `delay`"),
+            ("1gbit,loss=3", "no `loss`"),
+            ("1gbit,delay", "no `=`"),
+            ("1gbit,delay=3", "no delay"),
+            ("1gbit,delay=-1", "no delay"),
+            ("1gbit,delay=-1ms", "no delay"),
+            ("1gbit,delay=2h", "no delay"),
+            ("1gbit,delay=ms", "begin with a number"),
+            ("1gbit,delay=1.2.3ms", "begin with a number"),
+            ("1gbit,delay=0ms", "between"),
+            ("1gbit,delay=9us", "between 10us and 5s"),
+            ("1gbit,delay=99999999999999999999s", "between"),
+            ("1gbit,delay=1ms,delay=1ms", "twice"),
             ("1gbit,up=1mbit,up=2mbit", "twice"),
             ("1gbit,", "no `=`"),
         ] {

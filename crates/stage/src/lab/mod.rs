@@ -8,8 +8,11 @@
 //!  └──────────────────────────────┘           └──────────────────────────────┘
 //! ```
 //!
-//! What it is not: a network. There is no delay beyond the queues, and no loss but a full
-//! queue's. With segmentation offload packets of up to 64 KB cross it as one, unless they are
+//! With a delay the two are joined by two veth pairs instead, whose inner ends are in a
+//! namespace of a [`relay`].
+//!
+//! What it is not: a network. There is no delay beyond the queues and the one that was asked
+//! for, and no loss but a full queue's. With segmentation offload packets of up to 64 KB cross it as one, unless they are
 //! larger than the bucket; and the sender's processor does most of the receiver's softirq
 //! work, as with every veth.
 //!
@@ -17,6 +20,7 @@
 //! one /30 for each lab, and only inside its namespaces.
 
 mod link_spec;
+mod relay;
 mod shaper;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,8 +30,11 @@ use crate::child::Shim;
 use crate::error::StageError;
 use crate::iproute;
 use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Undo};
+use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
 pub use link_spec::{BadLink, LinkSpec, parse_bits};
+pub(crate) use relay::relay;
+pub use relay::RelayWatch;
 pub use shaper::{Shaper, ShaperStats};
 
 /// Names tried for one thing, at the most.
@@ -53,6 +60,8 @@ pub struct Lab {
     network: u8,
     down: Option<Shaper>,
     up: Option<Shaper>,
+    /// Ends before its namespace goes.
+    relay: Option<Relay>,
     changes: Vec<Change>,
 }
 
@@ -80,10 +89,22 @@ impl Lab {
             network,
             down: None,
             up: None,
+            relay: None,
             changes,
         };
         // From here on dropping it removes what is there.
-        lab.join(&client_link, client.is_none(), journal)?;
+        let between = match spec.delay_ns {
+            0 => None,
+            _ => {
+                let (path, change) = add_netns(journal, "r")?;
+                lab.changes.push(change);
+                Some(path)
+            }
+        };
+        lab.join(&client_link, client.is_none(), between.as_deref(), journal)?;
+        if let Some(netns) = &between {
+            lab.relay = Some(Relay::start(spec, netns, shim)?);
+        }
         let (server, client) = (&lab.server, &lab.client);
         let down = Shaper::on_own(server, LINK, spec.down_bits, spec.mtu, journal)?;
         let up = Shaper::on_own(client, &client_link, spec.up_bits, spec.mtu, journal)?;
@@ -91,56 +112,69 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The veth pair, its addresses, and the loopbacks of hosts that are ours.
+    /// The veth pair or pairs, their addresses, and the loopbacks of hosts that are ours.
     fn join(
         &self,
         client_link: &str,
         client_is_ours: bool,
+        between: Option<&Path>,
         journal: &'static Journal,
     ) -> Result<(), StageError> {
         let lock = journal.held()?;
-        let mtu = self.spec.mtu.to_string();
-        let client_path = self.client.display().to_string();
-        let add = [
-            "ip",
-            "link",
-            "add",
-            LINK,
-            "mtu",
-            &mtu,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            client_link,
-            "mtu",
-            &mtu,
-            "netns",
-            &client_path,
-        ];
-        iproute::change(Some(&self.server), &add, &lock)?;
-        let lo: &[&str] = &["ip", "link", "set", "dev", "lo", "up"];
-        let ends = [
-            (&self.server, LINK, self.server_address(), true),
-            (
-                &self.client,
-                client_link,
-                self.client_address(),
-                client_is_ours,
-            ),
-        ];
-        for (netns, link, address, is_ours) in ends {
-            let address = format!("{address}/30");
-            let quiet = ["ip", "link", "set", "dev", link, "addrgenmode", "none"];
-            let named = ["ip", "address", "add", &address, "dev", link];
-            let up = ["ip", "link", "set", "dev", link, "up"];
-            let mut commands: Vec<&[&str]> = vec![&quiet, &named, &up];
-            if is_ours {
-                commands.push(lo);
+        let server = End {
+            netns: &self.server,
+            link: LINK,
+            address: self.server_address(),
+            hardware: self.hardware(1),
+            is_ours: true,
+        };
+        let client = End {
+            netns: &self.client,
+            link: client_link,
+            address: self.client_address(),
+            hardware: self.hardware(2),
+            is_ours: client_is_ours,
+        };
+        match between {
+            None => self.pair(&server, (client.netns, client.link), &lock)?,
+            Some(between) => {
+                let inner = [(&server, SERVER_SIDE), (&client, CLIENT_SIDE)];
+                for (end, inner) in inner {
+                    self.pair(end, (between, inner), &lock)?;
+                    let quiet = ["ip", "link", "set", "dev", inner, "addrgenmode", "none"];
+                    let up = ["ip", "link", "set", "dev", inner, "up"];
+                    iproute::change_all(Some(between), &[&quiet, &up], &lock)?;
+                }
             }
-            iproute::change_all(Some(netns), &commands, &lock)?;
+        }
+        for (end, other) in [(&server, &client), (&client, &server)] {
+            end.put_up(&lock)?;
+            if between.is_some() {
+                end.make_known(other, &lock)?;
+            }
         }
         Ok(())
+    }
+
+    /// A veth pair from a host to an interface in another namespace.
+    fn pair(
+        &self,
+        end: &End<'_>,
+        (far, far_link): (&Path, &str),
+        lock: &std::fs::File,
+    ) -> Result<(), StageError> {
+        let mtu = self.spec.mtu.to_string();
+        let far = far.display().to_string();
+        let add = [
+            "ip", "link", "add", end.link, "address", &end.hardware, "mtu", &mtu, "type", "veth",
+            "peer", "name", far_link, "mtu", &mtu, "netns", &far,
+        ];
+        iproute::change(Some(end.netns), &add, lock)
+    }
+
+    /// A hardware address of ours, locally administered: "WF", and which host.
+    fn hardware(&self, host: u8) -> String {
+        format!("02:57:46:{:02x}:00:{host:02x}", self.network)
     }
 
     /// The server's network namespace, a path to enter.
@@ -182,10 +216,24 @@ impl Lab {
         (self.down.take(), self.up.take())
     }
 
+    /// Keeps the relay on these processors, where the link has a delay.
+    pub fn relay_on(&self, cpus: &[u32]) -> Result<(), StageError> {
+        match &self.relay {
+            Some(relay) if !cpus.is_empty() => relay.run_on(cpus),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what the relay did, where the link has a delay.
+    pub fn relay_watch(&self) -> Option<RelayWatch> {
+        self.relay.as_ref().map(Relay::watch)
+    }
+
     /// What the record should say of it.
     pub fn how(&self) -> String {
+        let by = self.relay.as_ref().map_or("", |_| ", delayed by a relay");
         format!(
-            "veth {} between {} and {}, tbf at both ends, segmentation offload on",
+            "veth {} between {} and {}, tbf at both ends, segmentation offload on{by}",
             self.spec,
             self.server_address(),
             self.client_address()
@@ -194,6 +242,7 @@ impl Lab {
 
     /// Removes it, and says if that could not be done.
     pub fn remove(mut self) -> Result<(), StageError> {
+        self.relay = None;
         while let Some(change) = self.changes.pop() {
             change.undo()?;
         }
@@ -203,7 +252,46 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        self.relay = None;
         while self.changes.pop().is_some() {}
+    }
+}
+
+/// A host's end of the link.
+#[derive(Debug)]
+struct End<'l> {
+    netns: &'l Path,
+    link: &'l str,
+    address: IpAddr,
+    hardware: String,
+    is_ours: bool,
+}
+
+impl End<'_> {
+    /// Gives it its address, and takes it up.
+    fn put_up(&self, lock: &std::fs::File) -> Result<(), StageError> {
+        let link = self.link;
+        let address = format!("{}/30", self.address);
+        let quiet = ["ip", "link", "set", "dev", link, "addrgenmode", "none"];
+        let named = ["ip", "address", "add", &address, "dev", link];
+        let up = ["ip", "link", "set", "dev", link, "up"];
+        let mut commands: Vec<&[&str]> = vec![&quiet, &named, &up];
+        let lo: &[&str] = &["ip", "link", "set", "dev", "lo", "up"];
+        if self.is_ours {
+            commands.push(lo);
+        }
+        iproute::change_all(Some(self.netns), &commands, lock)
+    }
+
+    /// Tells it the other's hardware address: to ask for it would be one more round trip, and
+    /// the kernel stops asking after three seconds.
+    fn make_known(&self, other: &End<'_>, lock: &std::fs::File) -> Result<(), StageError> {
+        let address = other.address.to_string();
+        let known = [
+            "ip", "neighbour", "replace", &address, "lladdr", &other.hardware, "nud",
+            "permanent", "dev", self.link,
+        ];
+        iproute::change(Some(self.netns), &known, lock)
     }
 }
 

@@ -20,6 +20,8 @@ const EVERY_NS: u64 = 2_000_000;
 const JITTER: f64 = 0.3;
 /// What is left to the others between two turns, at the least.
 const REST_NS_MIN: u64 = 100_000;
+/// Before all ordinary threads, and behind a link's relay.
+const PRIORITY: i32 = 1;
 /// The longest turn.
 const TURN_NS_MAX: u64 = 2_500_000;
 /// What it is behind its dose at the most: more, after the machine stood still, is forgiven.
@@ -104,11 +106,16 @@ fn say(said: &Said) {
 /// Onto the processor, and before everybody else there.
 fn take_place(cpu: u32) -> Result<(), String> {
     process::pin_to(&[cpu]).map_err(|e| format!("cpu {cpu} may not be used: {e}"))?;
-    let first = process::before_all_others();
+    before_all_others(PRIORITY).map_err(refused)
+}
+
+/// Puts the calling thread of a helper before all others, outside of its group if need be.
+pub(crate) fn before_all_others(priority: i32) -> Result<(), Errno> {
+    let first = process::before_all_others(priority);
     if first == Err(Errno::PERM) && leave_group() {
-        return process::before_all_others().map_err(refused);
+        return process::before_all_others(priority);
     }
-    first.map_err(refused)
+    first
 }
 
 fn refused(errno: Errno) -> String {
