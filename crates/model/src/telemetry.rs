@@ -242,18 +242,19 @@ pub struct RelaySummary {
     pub late_p99_ns: u64,
     /// The latest.
     pub late_max_ns: u64,
-    /// Time in which it was awake: more than its CPU time where others took its processor.
+    /// Time from waking until there was nothing to do: more than its CPU time where others took
+    /// its processor, less where it woke often.
     pub busy_ns: u64,
-    /// Its CPU time.
+    /// Its CPU time, that of waking and going to sleep included.
     pub cpu_ns: u64,
     /// The most that it held at once, in one direction.
     pub queue_bytes_max: u64,
 }
 
 impl RelaySummary {
-    /// The share of a processor's time for which it was awake, 0..1.
+    /// The share of a processor that it took, by the larger of both measures, 0..1.
     pub fn busy_share(&self) -> f64 {
-        self.busy_ns as f64 / self.span_ns.max(1) as f64
+        self.busy_ns.max(self.cpu_ns) as f64 / self.span_ns.max(1) as f64
     }
 }
 

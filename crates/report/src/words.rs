@@ -554,7 +554,13 @@ pub fn place(record: &Record, step: &Step) -> String {
                 None => format!("link {}", link.interface),
             };
             let mtu = link.mtu.map(|mtu| format!(", MTU {mtu}"));
-            parts.push(format!("{rate}{}", mtu.unwrap_or_default()));
+            let relay = telemetry.relay.as_ref();
+            let delay = relay.map(|relay| {
+                let delay = number::span(relay.delay_ns as f64);
+                format!(", {delay} each way")
+            });
+            let (mtu, delay) = (mtu.unwrap_or_default(), delay.unwrap_or_default());
+            parts.push(format!("{rate}{mtu}{delay}"));
         }
         None => {
             if let Some(bits) = setting.and_then(|setting| setting.downlink_bits) {

@@ -3,7 +3,7 @@
 mod helper;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -112,6 +112,150 @@ fn a_link_keeps_its_rate_and_a_squeezed_one_its_share() {
     assert!(paths.iter().all(|path| !path.exists()), "left: {paths:?}");
 }
 
+/// A server on the lab's host that gives back what each connection sends, until the closure,
+/// which runs on the client's host, has returned.
+fn with_echo<T: Send>(lab: &Lab, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
+    let address = SocketAddr::new(lab.server_address(), 9000);
+    std::thread::scope(|scope| {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            enter_netns(lab.server_netns()).expect("the server's host");
+            let listener = TcpListener::bind(address).expect("its address");
+            ready.send(()).expect("a client");
+            loop {
+                let (mut stream, _) = listener.accept().expect("a client");
+                stream.set_nodelay(true).expect("a socket");
+                // The end is a connection that says so.
+                let mut first = [0];
+                if stream.read_exact(&mut first).is_err() || first == [b'!'] {
+                    return;
+                }
+                scope.spawn(move || {
+                    let mut way_back = stream.try_clone().expect("a descriptor");
+                    let _ = std::io::copy(&mut stream, &mut way_back);
+                    let _ = way_back.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        });
+        let client = scope.spawn(move || {
+            enter_netns(lab.client_netns()).expect("the client's host");
+            is_ready.recv().expect("a server");
+            let done = act(address);
+            let last = TcpStream::connect(address).expect("a way");
+            (&last).write_all(b"!").expect("it listens");
+            done
+        });
+        client.join().expect("no panic")
+    })
+}
+
+/// Milliseconds that connecting takes, and the least that a byte there and back does.
+fn round_trips(address: SocketAddr) -> (f64, f64) {
+    let ms = |begin: Instant| begin.elapsed().as_secs_f64() * 1e3;
+    let begin = Instant::now();
+    let mut stream = TcpStream::connect(address).expect("a way");
+    let connected = ms(begin);
+    stream.set_nodelay(true).expect("a socket");
+    stream.write_all(b"?").expect("it listens");
+    let rounds = (0..10).map(|_| {
+        let begin = Instant::now();
+        stream.write_all(b"x").expect("it listens");
+        stream.read_exact(&mut [0]).expect("an echo");
+        ms(begin)
+    });
+    (connected, rounds.fold(f64::MAX, f64::min))
+}
+
+#[test]
+fn a_delay_is_added_to_each_way_and_to_nothing_else() {
+    if no_privilege() {
+        return;
+    }
+    for (spec, low, high) in [
+        ("1gbit,delay=20ms", 40.0, 60.0),
+        // A hundredth of it and less: what is not delayed is another matter altogether.
+        ("1gbit", 0.0, 10.0),
+    ] {
+        let lab = Lab::lay(spec.parse().unwrap(), None, &shim()).unwrap();
+        let (connected, echoed) = with_echo(&lab, round_trips);
+        println!("{spec}: connected in {connected:.2} ms, echoed in {echoed:.2} ms");
+        for ms in [connected, echoed] {
+            assert!((low..high).contains(&ms), "{spec}: {ms} ms");
+        }
+        assert_eq!(lab.relay_watch().is_some(), low > 0.0);
+        lab.remove().unwrap();
+    }
+}
+
+/// Bytes that are no pattern, so that none can be missing, twice there or elsewhere.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.take(bytes / 8).flatten().collect()
+}
+
+#[test]
+fn what_a_relay_passes_on_arrives_whole() {
+    if no_privilege() {
+        return;
+    }
+    let sent = noise(24 << 20);
+    // Whole super-packets; and segments, with a rate that a squeeze halves.
+    for spec in ["40gbit,delay=2ms", "400mbit,mtu=1500,delay=2ms"] {
+        let mut lab = Lab::lay(spec.parse().unwrap(), None, &shim()).unwrap();
+        let mut down = lab.take_shaper(Direction::Down).unwrap();
+        let relay = lab.relay_watch().expect("a delay has a relay");
+        relay.read().unwrap();
+        let exchange = |address| {
+            let begin = Instant::now();
+            let mut stream = TcpStream::connect(address).expect("a way");
+            let mut way_back = stream.try_clone().expect("a descriptor");
+            std::thread::scope(|scope| {
+                let sent = &sent;
+                scope.spawn(move || {
+                    stream.write_all(b"?").expect("it listens");
+                    stream.write_all(sent).expect("it listens");
+                    stream.shutdown(std::net::Shutdown::Write).expect("open");
+                });
+                let mut got = Vec::new();
+                way_back.read_to_end(&mut got).expect("all of it");
+                assert!(got == *sent, "what came back is not what was sent");
+            });
+            begin.elapsed().as_secs_f64()
+        };
+        let full_s = with_echo(&lab, exchange);
+        let did = relay.read().unwrap();
+        let mbits = sent.len() as f64 * 8e-6;
+        println!(
+            "{spec}: {:.0} Mbit/s both ways at once; {} packets of {} bytes, p99 {} us late, \
+             {:.0} % of a processor, {} dropped",
+            mbits / full_s,
+            did.packets,
+            did.bytes / did.packets,
+            did.late_p99_ns / 1_000,
+            100.0 * did.busy_share(),
+            did.dropped
+        );
+        assert!(did.bytes > 2 * sent.len() as u64, "{did:?}");
+        assert_eq!((did.dropped, did.delay_ns), (0, 2_000_000), "{did:?}");
+        if spec.starts_with("400mbit") {
+            down.set_share(0.5).unwrap();
+            let half_s = with_echo(&lab, exchange);
+            // Headers, and what the buckets and queues hold.
+            assert!(full_s > 0.9 * mbits / 400.0 && half_s > 0.9 * mbits / 200.0);
+            assert!(half_s < 2.0 * mbits / 200.0, "{half_s} s at half the rate");
+        }
+        drop(down);
+        lab.remove().unwrap();
+        assert!(relay.read().is_err(), "its relay lives on");
+    }
+}
+
 #[test]
 fn a_client_may_be_where_it_stands() {
     if no_privilege() {
@@ -119,12 +263,14 @@ fn a_client_may_be_where_it_stands() {
     }
     let foreign = Foreign::new("wfx-client");
     let path = Path::new("/run/netns").join(&foreign.name);
-    let lab = Lab::lay("100mbit".parse().unwrap(), Some(&path), &shim()).unwrap();
-    let rate = transfer(&lab, 0.3) / 1e8;
-    assert!((0.85..1.1).contains(&rate), "{rate}");
-    drop(lab);
-    let links = sh(&format!("ip -n {} -o link", foreign.name));
-    assert!(links.contains("d0") && !links.contains("wflink"), "{links}");
+    for spec in ["100mbit", "100mbit,delay=1ms"] {
+        let lab = Lab::lay(spec.parse().unwrap(), Some(&path), &shim()).unwrap();
+        let rate = transfer(&lab, 0.3) / 1e8;
+        assert!((0.85..1.1).contains(&rate), "{spec}: {rate}");
+        drop(lab);
+        let links = sh(&format!("ip -n {} -o link", foreign.name));
+        assert!(links.contains("d0") && !links.contains("wflink"), "{links}");
+    }
 }
 
 #[test]
@@ -190,7 +336,7 @@ fn a_process_killed_after_any_step_leaves_nothing() {
     let look = || foreign.tc("qdisc show dev d0");
     let before = look();
     let device = format!("standing={}/d0", foreign.name);
-    let steps = ["lab=50mbit", "share=0.8", &device];
+    let steps = ["lab=50mbit,delay=10ms", "share=0.8", &device];
     for killed_after in 1..=steps.len() {
         let mut helper = Steps::begin(&steps);
         for _ in 0..killed_after {

@@ -195,6 +195,16 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
             &format!("observing took {} of a core", number::share(cores)),
         );
     }
+    if let Some(relay) = &telemetry.relay {
+        let text = format!(
+            "the relay of the link's {} took {} of a core, {} late with 1 in 100, {} lost",
+            number::span(relay.delay_ns as f64),
+            number::share(relay.busy_share()),
+            number::span(relay.late_p99_ns as f64),
+            number::whole(relay.dropped)
+        );
+        page.beside(Role::Dim, &text);
+    }
 
     let mut parts = Vec::new();
     if let Some(bytes) = figures.bytes_in {

@@ -101,6 +101,14 @@ pub(crate) fn things_of(pid: u32) -> Vec<String> {
             }
         }
     }
+    // A link's relay has its namespace in its command.
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        if command.contains(" --relay ") && command.contains(&tag) {
+            things.push(format!("{}: {command}", entry.path().display()));
+        }
+    }
     things
 }
 
