@@ -93,7 +93,7 @@ const VICTIMS: [Victim; 9] = [
     ),
     victim(
         "run over a link, under quotas",
-        "run|-d|20s|--subject|knownwall|--link|20mbit|--server-quota|0.5|--client-quota|0.5|http://subject:{port}/",
+        "run|-d|20s|--subject|knownwall|--link|20mbit,delay=5ms|--server-quota|0.5|--client-quota|0.5|http://subject:{port}/",
     ),
     victim(
         "run with a driver",

@@ -32,6 +32,16 @@ pub struct Cost {
     pub bytes_in: Option<f64>,
     /// Bytes written to the client's sockets.
     pub bytes_out: Option<f64>,
+    /// Segments that the server's host sent, bare acknowledgements among them; known where
+    /// client and server are in network namespaces of their own.
+    pub downlink_segments: Option<f64>,
+    /// Segments that the client's host sent.
+    pub uplink_segments: Option<f64>,
+    /// Headers of those segments, Ethernet, IP and TCP: as long as they are in a packet, once
+    /// for each segment.
+    pub downlink_header_bytes: Option<f64>,
+    /// The same of the client's.
+    pub uplink_header_bytes: Option<f64>,
     /// Context switches of the server, both kinds.
     pub server_switches: Option<f64>,
     /// Page faults of the server, both kinds.
@@ -64,6 +74,18 @@ pub fn per_answer(step: &Step) -> Cost {
             .iter()
             .fold(0, |sum, lane| sum.saturating_add(lane.polled_ns)),
     );
+    let downlink = Way::of(
+        telemetry.client_tcp.and(telemetry.tcp).and_then(|tcp| seen(tcp.segments_out)),
+        link.and_then(|totals| ratio(totals.tx_bytes as f64, totals.tx_packets as f64)),
+        link.and_then(|totals| seen(totals.tx_packets)),
+        each(step.counts.bytes_in),
+    );
+    let uplink = Way::of(
+        telemetry.client_tcp.and_then(|tcp| seen(tcp.segments_out)),
+        link.and_then(|totals| ratio(totals.rx_bytes as f64, totals.rx_packets as f64)),
+        link.and_then(|totals| seen(totals.rx_packets)),
+        each(step.counts.bytes_out),
+    );
     Cost {
         client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns)
             .and_then(|total| positive(total - polled.unwrap_or(0.0))),
@@ -74,6 +96,10 @@ pub fn per_answer(step: &Step) -> Cost {
         uplink_bytes: link.and_then(|totals| seen(totals.rx_bytes)),
         downlink_packets: link.and_then(|totals| seen(totals.tx_packets)),
         uplink_packets: link.and_then(|totals| seen(totals.rx_packets)),
+        downlink_segments: downlink.segments,
+        uplink_segments: uplink.segments,
+        downlink_header_bytes: downlink.header_bytes,
+        uplink_header_bytes: uplink.header_bytes,
         bytes_in: Some(step.counts.bytes_in)
             .filter(|bytes| *bytes > 0)
             .and_then(each),
@@ -86,6 +112,33 @@ pub fn per_answer(step: &Step) -> Cost {
         server_faults: family(&telemetry.server, |f| {
             f.faults_minor.saturating_add(f.faults_major)
         }),
+    }
+}
+
+/// What went one way for an answer.
+struct Way {
+    segments: Option<f64>,
+    header_bytes: Option<f64>,
+}
+
+impl Way {
+    /// Offload makes one packet, with one header, of several segments. What a packet is longer
+    /// than its payload is a header; each segment has one on a wire.
+    fn of(
+        segments: Option<f64>,
+        packet_bytes: Option<f64>,
+        packets: Option<f64>,
+        payload_bytes: Option<f64>,
+    ) -> Way {
+        let payload_bytes = payload_bytes.filter(|bytes| *bytes > 0.0);
+        let header_bytes = || {
+            let payload_of_packet = ratio(payload_bytes?, packets?)?;
+            positive(segments? * (packet_bytes? - payload_of_packet))
+        };
+        Way {
+            segments,
+            header_bytes: header_bytes(),
+        }
     }
 }
 
@@ -112,6 +165,17 @@ mod tests {
         let cost = per_answer(&step);
         assert!((cost.server_cpu_ns.unwrap() - 50_000.0).abs() < 1.0);
         assert!((cost.client_cpu_ns.unwrap() - 25_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn headers_are_counted_once_for_each_segment() {
+        // Two packets of 3 and 1 segments carry 4 000 bytes.
+        let way = Way::of(Some(4.0), Some(2_066.0), Some(2.0), Some(4_000.0));
+        assert_eq!((way.segments, way.header_bytes), (Some(4.0), Some(264.0)));
+        let way = Way::of(Some(4.0), None, None, Some(4_000.0));
+        assert_eq!((way.segments, way.header_bytes), (Some(4.0), None));
+        let way = Way::of(Some(4.0), Some(2_066.0), Some(2.0), None);
+        assert_eq!(way.header_bytes, None);
     }
 
     #[test]

@@ -141,6 +141,10 @@ pub struct Telemetry {
     pub relay: Option<RelaySummary>,
     /// The TCP stack.
     pub tcp: Option<TcpSample>,
+    /// That of the client's network namespace, where it is another one: `tcp` is then the
+    /// server's, and what either sent is known as segments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_tcp: Option<TcpSample>,
     /// The server's sockets at the end of the window.
     pub server_sockets: Option<SocketsSummary>,
     /// The client's sockets at the end of the window.

@@ -287,6 +287,20 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("packets_up_per_answer", "client to server", |_, f| {
         Cell::maybe(f.packets_up)
     }),
+    column!("segments_down_per_answer", "server to client", |_, f| {
+        Cell::maybe(f.segments_down)
+    }),
+    column!("segments_up_per_answer", "client to server", |_, f| {
+        Cell::maybe(f.segments_up)
+    }),
+    column!(
+        "header_bytes_down_per_answer",
+        "of those segments",
+        |_, f| { Cell::maybe(f.header_bytes_down) }
+    ),
+    column!("header_bytes_up_per_answer", "of those segments", |_, f| {
+        Cell::maybe(f.header_bytes_up)
+    }),
     column!(
         "ceiling",
         "what the lanes can drive, requests per second",

@@ -49,6 +49,14 @@ pub struct Figures {
     pub packets_down: Option<f64>,
     /// Packets from client to server per good answer.
     pub packets_up: Option<f64>,
+    /// Segments from server to client per good answer.
+    pub segments_down: Option<f64>,
+    /// The bytes of their headers.
+    pub header_bytes_down: Option<f64>,
+    /// Segments from client to server per good answer.
+    pub segments_up: Option<f64>,
+    /// The bytes of their headers.
+    pub header_bytes_up: Option<f64>,
     /// Throughput over the calibrated ceiling of the lanes.
     pub ceiling_share: Option<f64>,
     /// Failed among answered and failed.
@@ -110,6 +118,10 @@ impl Figures {
                 .and_then(|messages| per(messages, answered)),
             packets_down: cost.downlink_packets,
             packets_up: cost.uplink_packets,
+            segments_down: cost.downlink_segments,
+            header_bytes_down: cost.downlink_header_bytes,
+            segments_up: cost.uplink_segments,
+            header_bytes_up: cost.uplink_header_bytes,
             ceiling_share: step
                 .ceiling
                 .as_ref()

@@ -434,6 +434,13 @@ pub(crate) fn packets(count: f64) -> String {
     format!("{shown} packet{plural}")
 }
 
+/// Segments, whole or not: `1 segment`, `3.07 segments`.
+pub(crate) fn segments(count: f64) -> String {
+    let shown = number::amount(count);
+    let plural = if shown == "1" { "" } else { "s" };
+    format!("{shown} segment{plural}")
+}
+
 /// A load's pattern in time: `closed loop`, `10,000/s, evenly spaced`.
 pub fn arrival(arrival: &Arrival) -> String {
     match arrival {

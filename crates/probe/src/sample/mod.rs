@@ -342,6 +342,7 @@ impl Eye {
             ..Reading::default()
         };
         if in_detail {
+            reading.client_tcp = network.and_then(|network| network.client_tcp(buffer));
             reading.detail = Some(Box::new(self.detail(is_tick)));
             self.detail_before_ns = Some(now_ns);
         }

@@ -39,17 +39,29 @@ pub(crate) struct Place {
 /// The counters of a network namespace: one interface, and TCP.
 #[derive(Debug)]
 pub(crate) struct NetworkReader {
+    tcp: TcpReader,
+    /// Of the driver's namespace, where it is not the server's.
+    client_tcp: Option<TcpReader>,
+    link: Option<LinkReader>,
+}
+
+/// The TCP counters of a network namespace.
+#[derive(Debug)]
+struct TcpReader {
     snmp: File,
     netstat: File,
-    link: Option<LinkReader>,
 }
 
 impl NetworkReader {
     pub(crate) fn open(place: Place) -> io::Result<NetworkReader> {
-        let folder = netns::folder(place.server_pid.or(place.client_pid));
+        let apart = || {
+            let server = netns::id_of(Some(place.server_pid?)).ok()?;
+            let client = netns::id_of(place.client_pid).ok()?;
+            (server != client).then(|| TcpReader::open(place.client_pid).ok())?
+        };
         Ok(NetworkReader {
-            snmp: File::open(folder.join("snmp"))?,
-            netstat: File::open(folder.join("netstat"))?,
+            tcp: TcpReader::open(place.server_pid.or(place.client_pid))?,
+            client_tcp: apart(),
             link: LinkReader::open(&place),
         })
     }
@@ -71,6 +83,24 @@ impl NetworkReader {
     }
 
     pub(crate) fn tcp(&self, buffer: &mut Buffer) -> Option<TcpSample> {
+        self.tcp.read(buffer)
+    }
+
+    pub(crate) fn client_tcp(&self, buffer: &mut Buffer) -> Option<TcpSample> {
+        self.client_tcp.as_ref()?.read(buffer)
+    }
+}
+
+impl TcpReader {
+    fn open(pid: Option<u32>) -> io::Result<TcpReader> {
+        let folder = netns::folder(pid);
+        Ok(TcpReader {
+            snmp: File::open(folder.join("snmp"))?,
+            netstat: File::open(folder.join("netstat"))?,
+        })
+    }
+
+    fn read(&self, buffer: &mut Buffer) -> Option<TcpSample> {
         const BASIC: [&str; 6] = [
             "InSegs",
             "OutSegs",

@@ -30,6 +30,8 @@ pub(crate) struct Reading {
     pub(crate) server: Option<FamilyReading>,
     pub(crate) link: Option<LinkSample>,
     pub(crate) tcp: Option<TcpSample>,
+    /// Of the client's namespace, where it is another one. With the detail.
+    pub(crate) client_tcp: Option<TcpSample>,
     /// What is read less often: every 500 ms, and when asked.
     pub(crate) detail: Option<Box<Detail>>,
 }

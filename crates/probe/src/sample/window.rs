@@ -68,6 +68,7 @@ impl<'a> Window<'a> {
             link: self.link(),
             relay: None,
             tcp: tcp_difference(self.before.tcp, self.after.tcp),
+            client_tcp: tcp_difference(self.before.client_tcp, self.after.client_tcp),
             server_sockets: self.sockets(Side::Server),
             client_sockets: self.sockets(Side::Client),
             observer_cpu_ns: self

@@ -241,6 +241,7 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         if let Some(packets) = figures.packets_down {
             text.push_str(&format!(", {}", words::packets(packets)));
         }
+        text.push_str(&segments(figures.segments_down, figures.header_bytes_down));
         facts.push(fact("Each answer", text));
     }
     if let Some(bytes) = figures.bytes_out {
@@ -248,6 +249,7 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         if let Some(packets) = figures.packets_up {
             text.push_str(&format!(", {}", words::packets(packets)));
         }
+        text.push_str(&segments(figures.segments_up, figures.header_bytes_up));
         facts.push(fact("Each request", text));
     }
     if let Some(link) = &telemetry.link {
@@ -363,4 +365,13 @@ fn lanes(step: &Step) -> Vec<Lane> {
             },
         })
         .collect()
+}
+
+/// `, 3 segments with 198 B of headers`; nothing where they are not known.
+fn segments(count: Option<f64>, header_bytes: Option<f64>) -> String {
+    let Some(count) = count else {
+        return String::new();
+    };
+    let headers = header_bytes.map(|bytes| format!(" with {} of headers", number::bytes(bytes)));
+    format!(", {}{}", words::segments(count), headers.unwrap_or_default())
 }
