@@ -65,7 +65,6 @@ fn a_delay_bounds_throughput_by_what_is_in_flight() {
     // A request and an answer each, at the least.
     let answered = number(&step, "/counts/answered");
     assert!(number(relay, "/packets") >= 1.9 * answered, "{relay}");
-    assert_eq!(json_at(&step, "/verdict/wall/wall"), "concurrency", "{}", ran.out);
     assert!(ran.out.contains("the relay of the link's 10"), "{}", ran.out);
     assert_eq!(namespaces_of(pid), Vec::<String>::new());
 }
@@ -178,6 +177,7 @@ fn segments_are_as_many_as_tcpdump_sees() {
         return;
     };
     const ANSWERS: u64 = 10_000;
+    const ANSWER_BYTES: u64 = 10_000;
     const CONNECTIONS: u64 = 8;
     const MTU: u64 = 1_500;
     for delay in ["", ",delay=1ms"] {
@@ -190,10 +190,10 @@ fn segments_are_as_many_as_tcpdump_sees() {
              {tcpdump} -Z root -U --immediate-mode -B 65536 -s 128 -i link0 -w {capture} \
              tcp port {port} 2>said &\n\
              until grep -q listening said; do sleep 0.02; done\n\
-             exec {catalogue} --host 0.0.0.0 --port {port}\n",
+             exec {server} --host 0.0.0.0 --port {port} --answer-bytes {ANSWER_BYTES}\n",
             tcpdump = tcpdump.display(),
             capture = capture.display(),
-            catalogue = subjects().unwrap().join("catalogue").display(),
+            server = subjects().unwrap().join("knownwall").display(),
         );
         let script = place.file("server.sh", script);
         let (server, link) = (
@@ -201,7 +201,7 @@ fn segments_are_as_many_as_tcpdump_sees() {
             format!("1gbit,mtu={MTU}{delay}"),
         );
         let (requests, connections) = (ANSWERS.to_string(), CONNECTIONS.to_string());
-        let url = format!("http://subject:{port}/read");
+        let url = format!("http://subject:{port}/");
         place
             .run(&[
                 "run",
@@ -219,29 +219,31 @@ fn segments_are_as_many_as_tcpdump_sees() {
             .ends_with(0);
         let step = place.step();
         assert_eq!(number(&step, "/counts/answered") as u64, ANSWERS);
-        assert_eq!(number(&step, "/telemetry/tcp/retransmits"), 0.0);
         let seen = sent_by(port, &fs::read(&capture).unwrap(), MTU);
         println!("{link}: {seen:?}, {}", step["telemetry"]["tcp"]);
-        // All that the client read, and nothing else.
-        assert_eq!(seen.payload_bytes, number(&step, "/counts/bytes_in") as u64);
-        assert_whole(&seen, ANSWERS);
-        // The counter is read at the window's edges, the capture has the whole load. Beyond
-        // them a connection has its handshake and its end, of three segments in all, and may be
-        // an answer ahead at the opening, before the counter is read.
-        let counted = number(&step, "/telemetry/tcp/segments_out");
-        let of_answer = seen.data_segments.div_ceil(ANSWERS);
-        let edges = CONNECTIONS * (3 + of_answer);
+        // What a busy machine made the server send twice is in both counts.
+        let again = number(&step, "/telemetry/tcp/retransmits") as u64;
+        let bytes_in = number(&step, "/counts/bytes_in") as u64;
+        assert_whole(&seen, ANSWERS, bytes_in, again);
+        // The counter is read after the handshakes and before the first request, and again when
+        // the last answer is in. A connection has three segments without data beyond these edges,
+        // of its handshake and its end.
+        let counted = number(&step, "/telemetry/tcp/segments_out") as u64;
+        let bare = seen.segments - seen.data_segments;
         assert!(
-            counted <= seen.segments as f64 && counted >= (seen.segments - edges) as f64,
-            "{counted} counted, {} seen, {edges} at the edges",
-            seen.segments
+            (seen.data_segments..=seen.segments).contains(&counted) && bare <= 3 * CONNECTIONS + again,
+            "{counted} counted; {bare} of those seen had no data"
         );
     }
 }
 
-/// Each answer is as many segments as its bytes fill, none more.
-fn assert_whole(seen: &Seen, answers: u64) {
-    let of_answer = seen.payload_bytes.div_ceil(answers).div_ceil(1_448);
-    assert_eq!(seen.data_segments, answers * of_answer, "{seen:?}");
+/// The payload is all that the client read, and each answer as many segments as its bytes fill.
+/// Of either only so much more as was sent `again`.
+fn assert_whole(seen: &Seen, answers: u64, bytes_in: u64, again: u64) {
+    const SEGMENT: u64 = 1_448;
+    let of_answer = bytes_in.div_ceil(answers).div_ceil(SEGMENT);
+    let (segments, most) = (answers * of_answer, again * SEGMENT);
+    assert!((segments..=segments + again).contains(&seen.data_segments), "{seen:?}");
+    assert!((bytes_in..=bytes_in + most).contains(&seen.payload_bytes), "{seen:?}");
     assert!(seen.packets <= seen.segments, "{seen:?}");
 }

@@ -26,6 +26,8 @@ struct Watch<'w> {
     zero_ns: u64,
     sampler: Option<Sampler>,
     failed: Option<ConductError>,
+    /// Before the first request, where the load is counted from there.
+    started_ns: Option<i64>,
     opened_ns: Option<i64>,
     closed_ns: Option<i64>,
     capture: Option<Capture<'w>>,
@@ -37,7 +39,12 @@ impl Watcher for Watch<'_> {
         self.zero_ns = zero_ns;
         self.blank.started_utc = utc_of(zero_ns);
         match start_sampler(self.order, self.environment, zero_ns, family_of_self()) {
-            Ok(sampler) => self.sampler = Some(sampler),
+            Ok(sampler) => {
+                let load = &self.order.load;
+                let is_whole = load.stop.requests.is_some() && load.warmup.0 == 0;
+                self.started_ns = is_whole.then(|| sampler.mark("start"));
+                self.sampler = Some(sampler);
+            }
             Err(error) => self.failed = Some(error),
         }
         self.audience.begins(&self.blank);
@@ -96,6 +103,7 @@ pub(crate) fn run(
         zero_ns: 0,
         sampler: None,
         failed: None,
+        started_ns: None,
         opened_ns: None,
         closed_ns: None,
         capture: None,
@@ -106,6 +114,7 @@ pub(crate) fn run(
         mut blank,
         sampler,
         failed,
+        started_ns,
         opened_ns,
         closed_ns,
         audience,
@@ -123,6 +132,9 @@ pub(crate) fn run(
         _ => Telemetry::default(),
     };
     telemetry.relay = relayed.filter(|_| closed_ns.is_some());
+    if let (Some(series), Some(from), Some(to)) = (&series, started_ns, closed_ns) {
+        count_whole(&mut telemetry, series.summarise(from, to));
+    }
     if let Some(keeping) = keeping {
         let kept = keeping.finish()?;
         if kept.dropped > 0 {
@@ -182,6 +194,16 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         cell: None,
         fairness: None,
         series: Vec::new(),
+    }
+}
+
+/// What went over the network belongs to the requests that were counted, also before the window's
+/// opening was noticed: that takes some milliseconds beside busy lanes.
+fn count_whole(telemetry: &mut Telemetry, whole: Telemetry) {
+    telemetry.tcp = whole.tcp;
+    telemetry.client_tcp = whole.client_tcp;
+    if let (Some(link), Some(of_all)) = (&mut telemetry.link, whole.link) {
+        link.totals = of_all.totals;
     }
 }
 

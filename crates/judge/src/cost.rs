@@ -57,6 +57,10 @@ pub fn per_answer(step: &Step) -> Cost {
     let telemetry = &step.telemetry;
     let share = window_share(step);
     let seen = |total: u64| each(total).map(|value| value * share);
+    let passed = |total: u64| match is_whole(step) {
+        true => each(total),
+        false => seen(total),
+    };
     let family = |family: &Option<FamilySummary>, of: fn(&FamilySummary) -> u64| {
         family
             .as_ref()
@@ -75,15 +79,15 @@ pub fn per_answer(step: &Step) -> Cost {
             .fold(0, |sum, lane| sum.saturating_add(lane.polled_ns)),
     );
     let downlink = Way::of(
-        telemetry.client_tcp.and(telemetry.tcp).and_then(|tcp| seen(tcp.segments_out)),
+        telemetry.client_tcp.and(telemetry.tcp).and_then(|tcp| passed(tcp.segments_out)),
         link.and_then(|totals| ratio(totals.tx_bytes as f64, totals.tx_packets as f64)),
-        link.and_then(|totals| seen(totals.tx_packets)),
+        link.and_then(|totals| passed(totals.tx_packets)),
         each(step.counts.bytes_in),
     );
     let uplink = Way::of(
-        telemetry.client_tcp.and_then(|tcp| seen(tcp.segments_out)),
+        telemetry.client_tcp.and_then(|tcp| passed(tcp.segments_out)),
         link.and_then(|totals| ratio(totals.rx_bytes as f64, totals.rx_packets as f64)),
-        link.and_then(|totals| seen(totals.rx_packets)),
+        link.and_then(|totals| passed(totals.rx_packets)),
         each(step.counts.bytes_out),
     );
     Cost {
@@ -92,10 +96,10 @@ pub fn per_answer(step: &Step) -> Cost {
         lanes_cpu_ns: Some(lanes_cpu).filter(|total| *total > 0).and_then(each),
         server_cpu_ns: family(&telemetry.server, |f| f.cpu_ns),
         server_cpu_user_ns: family(&telemetry.server, |f| f.cpu_user_ns),
-        downlink_bytes: link.and_then(|totals| seen(totals.tx_bytes)),
-        uplink_bytes: link.and_then(|totals| seen(totals.rx_bytes)),
-        downlink_packets: link.and_then(|totals| seen(totals.tx_packets)),
-        uplink_packets: link.and_then(|totals| seen(totals.rx_packets)),
+        downlink_bytes: link.and_then(|totals| passed(totals.tx_bytes)),
+        uplink_bytes: link.and_then(|totals| passed(totals.rx_bytes)),
+        downlink_packets: link.and_then(|totals| passed(totals.tx_packets)),
+        uplink_packets: link.and_then(|totals| passed(totals.rx_packets)),
         downlink_segments: downlink.segments,
         uplink_segments: uplink.segments,
         downlink_header_bytes: downlink.header_bytes,
@@ -113,6 +117,13 @@ pub fn per_answer(step: &Step) -> Cost {
             f.faults_minor.saturating_add(f.faults_major)
         }),
     }
+}
+
+/// Whether what went over the network was counted from the first request to the last: a number of
+/// requests without a warm-up, of our engine.
+fn is_whole(step: &Step) -> bool {
+    let (load, driver) = (&step.load, &step.driver);
+    driver.throughput_from == "engine" && load.stop.requests.is_some() && load.warmup.0 == 0
 }
 
 /// What went one way for an answer.
