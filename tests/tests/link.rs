@@ -51,7 +51,9 @@ fn a_delay_bounds_throughput_by_what_is_in_flight() {
         &url,
     ]);
     let pid = running.pid();
-    let ran = running.wait(std::time::Duration::from_secs(60)).ends_with(0);
+    let ran = running
+        .wait(std::time::Duration::from_secs(60))
+        .ends_with(0);
     let step = place.step();
     // Eight at a time and 20 ms for each: 400/s at the most, and the edges of the window may
     // have eight more.
@@ -65,7 +67,11 @@ fn a_delay_bounds_throughput_by_what_is_in_flight() {
     // A request and an answer each, at the least.
     let answered = number(&step, "/counts/answered");
     assert!(number(relay, "/packets") >= 1.9 * answered, "{relay}");
-    assert!(ran.out.contains("the relay of the link's 10"), "{}", ran.out);
+    assert!(
+        ran.out.contains("the relay of the link's 10"),
+        "{}",
+        ran.out
+    );
     assert_eq!(namespaces_of(pid), Vec::<String>::new());
 }
 
@@ -80,14 +86,25 @@ fn a_delayed_run_leaves_nothing_however_it_ends() {
         let url = format!("http://subject:{}/simple", free_port());
         let link = "1gbit,mtu=9001,delay=1ms";
         let running = place.start(&[
-            "run", "--subject", "catalogue", "--link", link, "-d", "20s", &url,
+            "run",
+            "--subject",
+            "catalogue",
+            "--link",
+            link,
+            "-d",
+            "20s",
+            &url,
         ]);
         let pid = running.pid();
         let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while namespaces_of(pid).len() < 3 && std::time::Instant::now() < until {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        assert_eq!(namespaces_of(pid).len(), 3, "a server's, a client's and a relay's");
+        assert_eq!(
+            namespaces_of(pid).len(),
+            3,
+            "a server's, a client's and a relay's"
+        );
         std::thread::sleep(std::time::Duration::from_millis(700));
         running.signal(signal);
         running.wait(std::time::Duration::from_secs(20));
@@ -120,7 +137,14 @@ fn a_link_that_is_none_is_told_before_anything_is_started() {
         ("1gbit,delay=1ms,delay=2ms", "twice"),
         ("1gbit,delay=1us", "between 10us and 5s"),
     ] {
-        let words = ["run", "--subject", "catalogue", "--link", link, "http://subject:1/"];
+        let words = [
+            "run",
+            "--subject",
+            "catalogue",
+            "--link",
+            link,
+            "http://subject:1/",
+        ];
         let ran = place.run(&words).ends_with(2);
         assert!(ran.err.contains(why), "{link}: {}", ran.err);
     }
@@ -141,7 +165,11 @@ struct Seen {
 /// Reads a capture (libpcap's first format, of Ethernet, little-endian) for what `port` sent.
 fn sent_by(port: u16, capture: &[u8], mtu: u64) -> Seen {
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
-    assert_eq!((word(0), word(20)), (0xa1b2_c3d4, 1), "a capture of Ethernet");
+    assert_eq!(
+        (word(0), word(20)),
+        (0xa1b2_c3d4, 1),
+        "a capture of Ethernet"
+    );
     let (mut at, mut seen) = (24, Seen::default());
     while at + 16 <= capture.len() {
         let (kept, long) = (word(at + 8) as usize, u64::from(word(at + 12)));
@@ -158,6 +186,8 @@ fn sent_by(port: u16, capture: &[u8], mtu: u64) -> Seen {
         let payload = long - 14 - heads;
         // The segment's own options lower what fits beside them.
         let segments = payload.div_ceil(mtu - heads);
+        // What the tool takes a segment's headers to be, with data at least.
+        assert!(payload == 0 || 14 + heads == 66, "{heads} bytes of headers");
         seen.packets += 1;
         seen.segments += segments.max(1);
         seen.data_segments += segments;
@@ -231,7 +261,8 @@ fn segments_are_as_many_as_tcpdump_sees() {
         let counted = number(&step, "/telemetry/tcp/segments_out") as u64;
         let bare = seen.segments - seen.data_segments;
         assert!(
-            (seen.data_segments..=seen.segments).contains(&counted) && bare <= 3 * CONNECTIONS + again,
+            (seen.data_segments..=seen.segments).contains(&counted)
+                && bare <= 3 * CONNECTIONS + again,
             "{counted} counted; {bare} of those seen had no data"
         );
     }
@@ -243,7 +274,13 @@ fn assert_whole(seen: &Seen, answers: u64, bytes_in: u64, again: u64) {
     const SEGMENT: u64 = 1_448;
     let of_answer = bytes_in.div_ceil(answers).div_ceil(SEGMENT);
     let (segments, most) = (answers * of_answer, again * SEGMENT);
-    assert!((segments..=segments + again).contains(&seen.data_segments), "{seen:?}");
-    assert!((bytes_in..=bytes_in + most).contains(&seen.payload_bytes), "{seen:?}");
+    assert!(
+        (segments..=segments + again).contains(&seen.data_segments),
+        "{seen:?}"
+    );
+    assert!(
+        (bytes_in..=bytes_in + most).contains(&seen.payload_bytes),
+        "{seen:?}"
+    );
     assert!(seen.packets <= seen.segments, "{seen:?}");
 }

@@ -14,7 +14,7 @@ use wallfinder_probe::sample::{Sampler, Series};
 
 use crate::profiles::Capture;
 use crate::samples::Keeping;
-use crate::{Audience, ConductError, StepOrder, quota_of_lanes, relayed, start_sampler, utc_of};
+use crate::{Audience, ConductError, StepOrder, is_crowded, relayed, start_sampler, utc_of};
 
 /// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
 struct Watch<'w> {
@@ -93,7 +93,7 @@ pub(crate) fn run(
         samples: keeping.as_ref().map(Keeping::outlet),
         spare_connections: 0,
         paddings: Vec::new(),
-        under_quota: quota_of_lanes(order, environment).is_some(),
+        under_quota: is_crowded(order, environment),
     };
     let mut watch = Watch {
         order,

@@ -210,6 +210,12 @@ fn quota_of_lanes(order: &StepOrder, environment: &Environment) -> Option<f64> {
     (share < 1.0).then_some(share)
 }
 
+/// Whether lanes have less than all of their processors' time, by a quota or beside a link's relay:
+/// they fill what is left, and what watches them has to go first to be heard.
+pub(crate) fn is_crowded(order: &StepOrder, environment: &Environment) -> bool {
+    order.relay.is_some() || quota_of_lanes(order, environment).is_some()
+}
+
 /// What the link's relay did since it was asked last.
 pub(crate) fn relayed(order: &StepOrder) -> Option<RelaySummary> {
     // One that does not answer delays nothing either: the load shows it.
@@ -234,7 +240,7 @@ fn start_sampler(
         netns_of_pid: order.server.as_ref().and_then(Family::leader),
         port: Some(order.address.port()),
         pin: order.client_cpus.first().copied(),
-        under_quota: quota_of_lanes(order, environment).is_some(),
+        under_quota: is_crowded(order, environment),
     })
     .map_err(|error| ConductError::Probe(error.to_string()))
 }

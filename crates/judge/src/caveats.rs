@@ -63,9 +63,8 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
 pub fn of_relay(relay: &RelaySummary) -> Option<Caveat> {
     let busy_share = relay.busy_share();
     let late_ns_max = RELAY_LATE_NS_MAX.min(relay.delay_ns / 10);
-    let kept = relay.dropped == 0
-        && relay.late_p99_ns <= late_ns_max
-        && busy_share <= RELAY_BUSY_MAX;
+    let kept =
+        relay.dropped == 0 && relay.late_p99_ns <= late_ns_max && busy_share <= RELAY_BUSY_MAX;
     (!kept).then_some(Caveat::RelayBehind {
         delay_ns: relay.delay_ns,
         dropped: relay.dropped,

@@ -37,8 +37,7 @@ pub struct Cost {
     pub downlink_segments: Option<f64>,
     /// Segments that the client's host sent.
     pub uplink_segments: Option<f64>,
-    /// Headers of those segments, Ethernet, IP and TCP: as long as they are in a packet, once
-    /// for each segment.
+    /// Headers of those segments, once for each: Ethernet, IP, and TCP with its time stamps.
     pub downlink_header_bytes: Option<f64>,
     /// The same of the client's.
     pub uplink_header_bytes: Option<f64>,
@@ -78,18 +77,14 @@ pub fn per_answer(step: &Step) -> Cost {
             .iter()
             .fold(0, |sum, lane| sum.saturating_add(lane.polled_ns)),
     );
-    let downlink = Way::of(
-        telemetry.client_tcp.and(telemetry.tcp).and_then(|tcp| passed(tcp.segments_out)),
-        link.and_then(|totals| ratio(totals.tx_bytes as f64, totals.tx_packets as f64)),
-        link.and_then(|totals| passed(totals.tx_packets)),
-        each(step.counts.bytes_in),
-    );
-    let uplink = Way::of(
-        telemetry.client_tcp.and_then(|tcp| passed(tcp.segments_out)),
-        link.and_then(|totals| ratio(totals.rx_bytes as f64, totals.rx_packets as f64)),
-        link.and_then(|totals| passed(totals.rx_packets)),
-        each(step.counts.bytes_out),
-    );
+    let downlink_segments = telemetry
+        .client_tcp
+        .and(telemetry.tcp)
+        .and_then(|tcp| passed(tcp.segments_out));
+    let uplink_segments = telemetry
+        .client_tcp
+        .and_then(|tcp| passed(tcp.segments_out));
+    let header = header_bytes(step);
     Cost {
         client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns)
             .and_then(|total| positive(total - polled.unwrap_or(0.0))),
@@ -100,10 +95,10 @@ pub fn per_answer(step: &Step) -> Cost {
         uplink_bytes: link.and_then(|totals| passed(totals.rx_bytes)),
         downlink_packets: link.and_then(|totals| passed(totals.tx_packets)),
         uplink_packets: link.and_then(|totals| passed(totals.rx_packets)),
-        downlink_segments: downlink.segments,
-        uplink_segments: uplink.segments,
-        downlink_header_bytes: downlink.header_bytes,
-        uplink_header_bytes: uplink.header_bytes,
+        downlink_segments,
+        uplink_segments,
+        downlink_header_bytes: downlink_segments.map(|segments| segments * header),
+        uplink_header_bytes: uplink_segments.map(|segments| segments * header),
         bytes_in: Some(step.counts.bytes_in)
             .filter(|bytes| *bytes > 0)
             .and_then(each),
@@ -126,31 +121,14 @@ fn is_whole(step: &Step) -> bool {
     driver.throughput_from == "engine" && load.stop.requests.is_some() && load.warmup.0 == 0
 }
 
-/// What went one way for an answer.
-struct Way {
-    segments: Option<f64>,
-    header_bytes: Option<f64>,
-}
-
-impl Way {
-    /// Offload makes one packet, with one header, of several segments. What a packet is longer
-    /// than its payload is a header; each segment has one on a wire.
-    fn of(
-        segments: Option<f64>,
-        packet_bytes: Option<f64>,
-        packets: Option<f64>,
-        payload_bytes: Option<f64>,
-    ) -> Way {
-        let payload_bytes = payload_bytes.filter(|bytes| *bytes > 0.0);
-        let header_bytes = || {
-            let payload_of_packet = ratio(payload_bytes?, packets?)?;
-            positive(segments? * (packet_bytes? - payload_of_packet))
-        };
-        Way {
-            segments,
-            header_bytes: header_bytes(),
-        }
-    }
+/// What stands before the data of a segment: the headers of Ethernet, IP and TCP, with the time
+/// stamps (RFC 7323) that Linux asks for unless it is told not to.
+fn header_bytes(step: &Step) -> f64 {
+    const ETHERNET: f64 = 14.0;
+    const TCP: f64 = 20.0 + 12.0;
+    let is_v6 = step.target.address.starts_with('[');
+    let ip = if is_v6 { 40.0 } else { 20.0 };
+    ETHERNET + ip + TCP
 }
 
 /// The measured window over the time that samples cover: the samples' ticks need not
@@ -165,6 +143,7 @@ fn window_share(step: &Step) -> f64 {
 mod tests {
     use super::*;
     use crate::double::a_step;
+    use wallfinder_model::telemetry::TcpSample;
 
     #[test]
     fn cost_is_time_over_answers_on_each_side() {
@@ -179,14 +158,23 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_counted_once_for_each_segment() {
-        // Two packets of 3 and 1 segments carry 4 000 bytes.
-        let way = Way::of(Some(4.0), Some(2_066.0), Some(2.0), Some(4_000.0));
-        assert_eq!((way.segments, way.header_bytes), (Some(4.0), Some(264.0)));
-        let way = Way::of(Some(4.0), None, None, Some(4_000.0));
-        assert_eq!((way.segments, way.header_bytes), (Some(4.0), None));
-        let way = Way::of(Some(4.0), Some(2_066.0), Some(2.0), None);
-        assert_eq!(way.header_bytes, None);
+    fn segments_of_a_direction_are_known_where_the_sides_are_apart() {
+        let sent = |segments_out| {
+            Some(TcpSample {
+                segments_out,
+                ..TcpSample::default()
+            })
+        };
+        let mut step = a_step().throughput(10_000.0).build();
+        let answers = step.counts.answered;
+        step.telemetry.tcp = sent(3 * answers);
+        assert_eq!(per_answer(&step).downlink_segments, None, "whose are they?");
+        step.telemetry.client_tcp = sent(2 * answers);
+        let cost = per_answer(&step);
+        let near = |value: Option<f64>, wanted: f64| (value.unwrap() / wanted - 1.0).abs() < 0.01;
+        assert!(near(cost.downlink_segments, 3.0) && near(cost.uplink_segments, 2.0));
+        assert!(near(cost.downlink_header_bytes, 3.0 * 66.0));
+        assert!(near(cost.uplink_header_bytes, 2.0 * 66.0));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(crate) struct SubjectFile {
     #[schemars(with = "Option<f64>")]
     pub(crate) quota_cores: Option<Spanned<f64>>,
     /// A link between it and the client, in network namespaces of their own: `1gbit`,
-    /// `200mbit,mtu=9001`. Takes root.
+    /// `200mbit,mtu=9001,delay=10ms`. Takes root.
     #[serde(default)]
     pub(crate) link: Option<String>,
 }

@@ -69,9 +69,8 @@ impl PacketSocket {
         let length = size_of::<libc::c_int>() as libc::socklen_t;
         let value = &raw const value;
         // SAFETY: `value` points at an integer of that length, which lives through the call.
-        let result = unsafe {
-            libc::setsockopt(self.fd.as_raw_fd(), level, option, value.cast(), length)
-        };
+        let result =
+            unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, value.cast(), length) };
         told(result).map(drop)
     }
 
@@ -99,7 +98,11 @@ impl PacketSocket {
         let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
         // SAFETY: as above; an mmsghdr is pointers and integers.
         let mut heads: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
-        for (at, slot) in room.chunks_exact_mut(PACKET_BYTES_MAX).take(slots).enumerate() {
+        for (at, slot) in room
+            .chunks_exact_mut(PACKET_BYTES_MAX)
+            .take(slots)
+            .enumerate()
+        {
             parts[at].iov_base = slot.as_mut_ptr().cast();
             parts[at].iov_len = PACKET_BYTES_MAX;
             let head = &mut heads[at].msg_hdr;

@@ -19,7 +19,7 @@ use wallfinder_probe::sample::Sampler;
 use super::hands::Hands;
 use super::padding::Padding;
 use super::{STOOD_STILL, Seen, Source};
-use crate::{ConductError, StepOrder, quota_of_lanes, start_sampler};
+use crate::{ConductError, StepOrder, is_crowded, quota_of_lanes, start_sampler};
 
 /// The longest an experiment's load lasts, whatever comes.
 const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
@@ -112,7 +112,7 @@ impl Engine {
             samples: None,
             spare_connections: spare,
             paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
-            under_quota: quota.is_some(),
+            under_quota: is_crowded(order, environment),
         };
         let (tell, told) = channel();
         let sampler = Arc::new(Mutex::new(None));

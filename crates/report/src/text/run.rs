@@ -238,12 +238,23 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
         page.entry("per answer", Role::Plain, &parts.join(" · "));
     }
     let ways = [
-        (figures.segments_down, figures.bytes_in, figures.header_bytes_down),
-        (figures.segments_up, figures.bytes_out, figures.header_bytes_up),
+        (
+            figures.segments_down,
+            figures.bytes_in,
+            figures.header_bytes_down,
+        ),
+        (
+            figures.segments_up,
+            figures.bytes_out,
+            figures.header_bytes_up,
+        ),
     ];
     let ways = ways.map(|(segments, payload, headers)| {
         let (payload, headers) = (number::bytes(payload?), number::bytes(headers?));
-        Some(format!("{}, {payload} and {headers} of headers", words::segments(segments?)))
+        Some(format!(
+            "{}, {payload} and {headers} of headers",
+            words::segments(segments?)
+        ))
     });
     if let [Some(down), Some(up)] = ways {
         page.beside(Role::Plain, &format!("down {down} · up {up}"));

@@ -62,9 +62,7 @@ impl FromStr for LinkSpec {
             let twice = match key.trim() {
                 "up" => up_bits.replace(bits(value).map_err(&bad)?).is_some(),
                 "mtu" => mtu.replace(mtu_bytes(value).map_err(&bad)?).is_some(),
-                "delay" => delay_ns
-                    .replace(delay(value).map_err(&bad)?)
-                    .is_some(),
+                "delay" => delay_ns.replace(delay(value).map_err(&bad)?).is_some(),
                 other => {
                     let why = format!("there is no `{other}`: `mtu`, `up` and `delay` are");
                     return Err(bad(why));

@@ -33,8 +33,8 @@ use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Undo};
 use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
 pub use link_spec::{BadLink, LinkSpec, parse_bits};
-pub(crate) use relay::relay;
 pub use relay::RelayWatch;
+pub(crate) use relay::relay;
 pub use shaper::{Shaper, ShaperStats};
 
 /// Names tried for one thing, at the most.
@@ -166,8 +166,23 @@ impl Lab {
         let mtu = self.spec.mtu.to_string();
         let far = far.display().to_string();
         let add = [
-            "ip", "link", "add", end.link, "address", &end.hardware, "mtu", &mtu, "type", "veth",
-            "peer", "name", far_link, "mtu", &mtu, "netns", &far,
+            "ip",
+            "link",
+            "add",
+            end.link,
+            "address",
+            &end.hardware,
+            "mtu",
+            &mtu,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            far_link,
+            "mtu",
+            &mtu,
+            "netns",
+            &far,
         ];
         iproute::change(Some(end.netns), &add, lock)
     }
@@ -288,8 +303,16 @@ impl End<'_> {
     fn make_known(&self, other: &End<'_>, lock: &std::fs::File) -> Result<(), StageError> {
         let address = other.address.to_string();
         let known = [
-            "ip", "neighbour", "replace", &address, "lladdr", &other.hardware, "nud",
-            "permanent", "dev", self.link,
+            "ip",
+            "neighbour",
+            "replace",
+            &address,
+            "lladdr",
+            &other.hardware,
+            "nud",
+            "permanent",
+            "dev",
+            self.link,
         ];
         iproute::change(Some(self.netns), &known, lock)
     }

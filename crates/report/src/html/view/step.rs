@@ -373,5 +373,9 @@ fn segments(count: Option<f64>, header_bytes: Option<f64>) -> String {
         return String::new();
     };
     let headers = header_bytes.map(|bytes| format!(" with {} of headers", number::bytes(bytes)));
-    format!(", {}{}", words::segments(count), headers.unwrap_or_default())
+    format!(
+        ", {}{}",
+        words::segments(count),
+        headers.unwrap_or_default()
+    )
 }

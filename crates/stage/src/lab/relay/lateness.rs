@@ -89,7 +89,10 @@ mod tests {
         for _ in 0..10 {
             lateness.add(1_000_000);
         }
-        assert_eq!((lateness.quantile_ns(990), lateness.quantile_ns(991)), (3, 1_000_000));
+        assert_eq!(
+            (lateness.quantile_ns(990), lateness.quantile_ns(991)),
+            (3, 1_000_000)
+        );
         lateness.clear();
         assert_eq!((lateness.quantile_ns(990), lateness.max_ns()), (0, 0));
     }

@@ -224,7 +224,9 @@ mod tests {
         // Sizes between a bare acknowledgement and 64 KB, by a generator with a printed seed.
         let mut state = 0x5eed_u64;
         let mut draw = |most: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 33) % most
         };
         let (mut now_ns, mut refused) = (0, 0);

@@ -89,7 +89,13 @@ impl Relay {
         let rooms = [spec.down_bits, spec.up_bits].map(|bits| queue_bytes(bits, spec.delay_ns));
         let rooms = format!("{},{}", rooms[0], rooms[1]);
         let args = [
-            "--relay", "--netns", &netns, "--delay-ns", &delay_ns, "--room", &rooms,
+            "--relay",
+            "--netns",
+            &netns,
+            "--delay-ns",
+            &delay_ns,
+            "--room",
+            &rooms,
         ];
         let started = Helper::start(shim, &args).map_err(|e| failed(e.to_string()))?;
         let (helper, orders, stdout) = started;
@@ -161,7 +167,9 @@ fn gone() -> StageError {
 fn queue_bytes(bits: u64, delay_ns: u64) -> u64 {
     let on_its_way = u128::from(bits) * u128::from(delay_ns) / 8_000_000_000;
     let wanted = 2 * u64::try_from(on_its_way).unwrap_or(u64::MAX / 4);
-    wanted.saturating_add(QUEUE_BYTES_SPARE).min(QUEUE_BYTES_MAX)
+    wanted
+        .saturating_add(QUEUE_BYTES_SPARE)
+        .min(QUEUE_BYTES_MAX)
 }
 
 #[cfg(test)]
@@ -170,7 +178,10 @@ mod tests {
 
     #[test]
     fn room_is_for_the_link_twice_and_has_an_end() {
-        assert_eq!(queue_bytes(1_000_000_000, 10_000_000), 2_500_000 + (16 << 20));
+        assert_eq!(
+            queue_bytes(1_000_000_000, 10_000_000),
+            2_500_000 + (16 << 20)
+        );
         assert_eq!(queue_bytes(400_000_000_000, 5_000_000_000), 512 << 20);
         let order = serde_json::to_string(&Order::RunOn { cpus: vec![1] }).expect("JSON");
         assert_eq!(order, r#"{"run-on":{"cpus":[1]}}"#);

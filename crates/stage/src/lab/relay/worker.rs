@@ -163,7 +163,9 @@ impl Relay {
                     Ok(sent) => {
                         let each_ns = (self.left_ns - began_ns) / sent.max(1) as u64;
                         for nth in 0..sent as u64 {
-                            let Some((due_ns, bytes)) = way.line.leave() else { break };
+                            let Some((due_ns, bytes)) = way.line.leave() else {
+                                break;
+                            };
                             self.account.packets += 1;
                             self.account.bytes += bytes as u64;
                             // One call sends them one after the other.
@@ -241,7 +243,10 @@ impl Relay {
     fn summary(&mut self) -> RelaySummary {
         let (now_ns, cpu_ns) = (monotonic_ns(), process_cpu_ns());
         let missed: u64 = self.sockets.iter().map(PacketSocket::drops).sum();
-        let queue_bytes = self.ways.iter_mut().map(|way| way.line.take_held_bytes_max());
+        let queue_bytes = self
+            .ways
+            .iter_mut()
+            .map(|way| way.line.take_held_bytes_max());
         let account = &mut self.account;
         let summary = RelaySummary {
             delay_ns: self.delay_ns,
