@@ -268,6 +268,38 @@ mod tests {
     }
 
     #[test]
+    fn a_relay_is_doubted_when_it_lost_was_late_or_busy() {
+        let kept = RelaySummary {
+            delay_ns: 20_000_000,
+            span_ns: 1_000,
+            late_p99_ns: RELAY_LATE_NS_MAX,
+            busy_ns: 600,
+            cpu_ns: 700,
+            ..RelaySummary::default()
+        };
+        assert_eq!(of_relay(&kept), None);
+        let doubted = |relay: RelaySummary| of_relay(&relay).is_some();
+        assert!(doubted(RelaySummary {
+            dropped: 1,
+            ..kept.clone()
+        }));
+        assert!(doubted(RelaySummary {
+            cpu_ns: 701,
+            ..kept.clone()
+        }));
+        assert!(doubted(RelaySummary {
+            late_p99_ns: RELAY_LATE_NS_MAX + 1,
+            ..kept.clone()
+        }));
+        // A tenth of a short delay is less.
+        assert!(doubted(RelaySummary {
+            delay_ns: 1_000_000,
+            late_p99_ns: 100_001,
+            ..kept
+        }));
+    }
+
+    #[test]
     fn a_clean_step_raises_no_doubt() {
         assert_eq!(kinds(a_step().latency_ms(6.4, 6.0)), []);
     }

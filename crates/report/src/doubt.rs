@@ -352,6 +352,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_relay_that_is_behind_says_by_how_much() {
+        let worded = caveat(&Caveat::RelayBehind {
+            delay_ns: 10_000_000,
+            dropped: 3,
+            late_p99_ns: 1_500_000,
+            busy_share: 0.8,
+        });
+        for part in ["by 10.0 ms lost 3", "1.50 ms late", "80 %"] {
+            assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
+        }
+    }
+
+    #[test]
     fn doubts_are_sentences_with_advice() {
         let worded = caveat(&Caveat::SoftirqElsewhere {
             side: "client".into(),

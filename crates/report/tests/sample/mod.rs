@@ -501,7 +501,9 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
                     65_536
                 }),
             }),
+            relay: None,
             tcp: Some(TcpSample::default()),
+            client_tcp: None,
             server_sockets: Some(SocketsSummary {
                 sockets: load.connections,
                 busy_share: 0.4,
