@@ -123,7 +123,7 @@ fn is_whole(step: &Step) -> bool {
 
 /// What stands before the data of a segment: the headers of Ethernet, IP and TCP, with the time
 /// stamps (RFC 7323) that Linux asks for unless it is told not to.
-fn header_bytes(step: &Step) -> f64 {
+pub(crate) fn header_bytes(step: &Step) -> f64 {
     const ETHERNET: f64 = 14.0;
     const TCP: f64 = 20.0 + 12.0;
     let is_v6 = step.target.address.starts_with('[');

@@ -93,13 +93,16 @@ fn pairs(sizes: &Sizes, coding: &str) -> Vec<Pair> {
     pairs
 }
 
+/// The smallest or the largest size of ratios.
+type End = fn(&[(f64, f64)]) -> Option<&(f64, f64)>;
+
 fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place, draw: &mut Random) -> Option<Pays> {
     let all: Vec<usize> = (0..rounds.count()).collect();
     let ratios = ratios(rounds, pairs, place, &all)?;
     let drawn: Vec<Vec<(f64, f64)>> = (0..DRAWS)
         .filter_map(|_| self::ratios(rounds, pairs, place, &rounds.draw(draw)))
         .collect();
-    let at = |of: fn(&[(f64, f64)]) -> Option<&(f64, f64)>| {
+    let at = |of: End| {
         let value = of(&ratios)?.1;
         let drawn = drawn.iter().filter_map(|ratios| Some(of(ratios)?.1));
         Some(of_draws(value, drawn.collect()))

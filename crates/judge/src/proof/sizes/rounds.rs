@@ -8,10 +8,6 @@ use crate::cost;
 use crate::finite::{mean, positive, ratio};
 use crate::proof::random::Random;
 
-/// Ethernet's, IPv4's and TCP's header with its timestamps: what each segment has beside its data,
-/// and what a packet that is cut up later has once.
-const HEADER_BYTES: f64 = 66.0;
-
 /// A record's steps in their places.
 pub(super) struct Rounds<'s> {
     /// Answer, behind the link, round, the step.
@@ -138,7 +134,7 @@ impl<'s> Rounds<'s> {
     pub(super) fn downlink_bits(&self, answer: u32) -> Option<f64> {
         self.mean_of(answer, |step| {
             let sent = Sent::of(step)?;
-            let wire = sent.data_bytes + sent.segments * HEADER_BYTES;
+            let wire = sent.data_bytes + sent.segments * cost::header_bytes(step);
             Some(8.0 * bytes_in(step)? * wire / sent.data_bytes)
         })
     }
@@ -181,7 +177,8 @@ struct Sent {
 impl Sent {
     fn of(step: &Step) -> Option<Sent> {
         let totals = step.telemetry.link.as_ref()?.totals;
-        let data_bytes = totals.tx_bytes as f64 - totals.tx_packets as f64 * HEADER_BYTES;
+        let data_bytes =
+            totals.tx_bytes as f64 - totals.tx_packets as f64 * cost::header_bytes(step);
         Some(Sent {
             data_bytes: positive(data_bytes)?,
             segments: positive(step.telemetry.tcp?.segments_out as f64)?,
