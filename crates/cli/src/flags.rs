@@ -217,7 +217,7 @@ pub(crate) struct TargetFlags {
     pub(crate) subject: Option<String>,
 
     /// Lay a link between the client and the subject, each a host of its own:
-    /// RATE[,mtu=N][,up=RATE][,delay=TIME], such as 1gbit or 20mbit,mtu=1500,up=5mbit,delay=10ms.
+    /// RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as 1gbit or 20mbit,up=5mbit,delay=10ms.
     /// The delay is one way, in each direction: delay=10ms adds 20 ms to a round trip. Needs root.
     #[arg(long, value_name = "LINK", requires = "subject")]
     pub(crate) link: Option<String>,

@@ -271,8 +271,9 @@ fn without_the_server_in_sight_the_drivers_interface_is_swapped() {
     let to = sampler.mark("close");
     let link = sampler.stop().summarise(from, to).link.unwrap();
     assert_eq!(&link.interface, here);
+    // What came before the window opened lay in the socket's buffer, which begins with 128 KiB.
     assert!(
-        link.totals.tx_bytes > 2_000_000,
+        link.totals.tx_bytes > 1_800_000,
         "what this end receives is the downlink: {link:#?}"
     );
     assert!(link.totals.rx_bytes < link.totals.tx_bytes / 4, "{link:#?}");

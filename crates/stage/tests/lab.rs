@@ -256,6 +256,26 @@ fn what_a_relay_passes_on_arrives_whole() {
     }
 }
 
+/// TCP fills a rate through a shallow buffer too, and pays with what is dropped.
+#[test]
+fn a_shallow_buffer_drops_and_a_deep_one_does_not() {
+    if no_privilege() {
+        return;
+    }
+    for (spec, drops) in [
+        ("50mbit,buffer=20000", true),
+        ("50mbit,buffer=64MiB", false),
+    ] {
+        let mut lab = Lab::lay(spec.parse().unwrap(), None, &shim()).unwrap();
+        let down = lab.take_shaper(Direction::Down).unwrap();
+        let rate = transfer(&lab, 0.5) / 50e6;
+        let dropped = down.stats().unwrap().drops;
+        assert_eq!(dropped > 0, drops, "{spec}: {dropped} dropped");
+        // What is dropped is sent again, so the rate is kept in the main.
+        assert!((0.6..1.1).contains(&rate), "{spec}: {rate}");
+    }
+}
+
 #[test]
 fn a_client_may_be_where_it_stands() {
     if no_privilege() {

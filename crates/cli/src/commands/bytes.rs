@@ -34,13 +34,14 @@ struct Narrow {
 
 impl Narrow {
     fn set(&mut self, in_force: bool) -> Result<(), Failed> {
-        let asked = self.asked;
-        let bits = if in_force {
-            asked.down_bits
+        let link = if in_force {
+            self.asked
         } else {
-            open(asked).down_bits
+            open(self.asked)
         };
-        self.shaper.set_full(bits, asked.mtu).map_err(Failed::run)
+        self.shaper
+            .set_full(link, link.down_bits)
+            .map_err(Failed::run)
     }
 }
 
@@ -132,6 +133,7 @@ fn open(link: LinkSpec) -> LinkSpec {
         down_bits: times
             .clamp(OPEN_BITS_MIN, OPEN_BITS_MAX)
             .max(link.down_bits),
+        buffer_bytes: None,
         ..link
     }
 }

@@ -1,7 +1,11 @@
-//! What a link is asked to be: `1gbit,mtu=1500,up=100mbit,delay=10ms`.
+//! What a link is asked to be: `1gbit,mtu=1500,up=100mbit,delay=10ms,buffer=64KiB`.
 
 use std::fmt;
 use std::str::FromStr;
+
+use wallfinder_model::Bytes;
+
+use super::shaper::Tbf;
 
 /// Rates that can be laid, in bits per second.
 const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;
@@ -9,6 +13,8 @@ const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;
 const MTU: std::ops::RangeInclusive<u32> = 576..=65_535;
 /// Delays that can be kept: below them a relay is as slow itself.
 const DELAY_NS: std::ops::RangeInclusive<u64> = 10_000..=5_000_000_000;
+/// What may wait before a rate: below, hardly a packet does.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 3_000..=134_217_728;
 /// Ethernet's.
 const MTU_DEFAULT: u32 = 1_500;
 
@@ -23,6 +29,15 @@ pub struct LinkSpec {
     pub mtu: u32,
     /// Added to each packet's way, in each direction; 0: nothing is.
     pub delay_ns: u64,
+    /// What may wait in each direction, in bytes; none: 200 ms at the rate.
+    pub buffer_bytes: Option<u64>,
+}
+
+impl LinkSpec {
+    /// The token bucket of such a link at a rate.
+    pub(crate) fn tbf(&self, rate_bits: u64) -> Tbf {
+        Tbf::of(rate_bits, self.mtu).holding(self.buffer_bytes, self.mtu)
+    }
 }
 
 /// A text that is no link, and why.
@@ -36,7 +51,7 @@ impl fmt::Display for BadLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE][,delay=TIME], such as `1gbit,mtu=1500`)",
+            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as `1gbit,mtu=1500`)",
             self.text, self.why
         )
     }
@@ -54,7 +69,7 @@ impl FromStr for LinkSpec {
         };
         let mut parts = text.split(',');
         let down_bits = bits(parts.next().unwrap_or_default()).map_err(&bad)?;
-        let (mut up_bits, mut mtu, mut delay_ns) = (None, None, None);
+        let (mut up_bits, mut mtu, mut delay_ns, mut buffer_bytes) = (None, None, None, None);
         for part in parts {
             let (key, value) = part
                 .split_once('=')
@@ -63,8 +78,10 @@ impl FromStr for LinkSpec {
                 "up" => up_bits.replace(bits(value).map_err(&bad)?).is_some(),
                 "mtu" => mtu.replace(mtu_bytes(value).map_err(&bad)?).is_some(),
                 "delay" => delay_ns.replace(delay(value).map_err(&bad)?).is_some(),
+                "buffer" => buffer_bytes.replace(buffer(value).map_err(&bad)?).is_some(),
                 other => {
-                    let why = format!("there is no `{other}`: `mtu`, `up` and `delay` are");
+                    let why =
+                        format!("there is no `{other}`: `mtu`, `up`, `delay` and `buffer` are");
                     return Err(bad(why));
                 }
             };
@@ -77,6 +94,7 @@ impl FromStr for LinkSpec {
             up_bits: up_bits.unwrap_or(down_bits),
             mtu: mtu.unwrap_or(MTU_DEFAULT),
             delay_ns: delay_ns.unwrap_or(0),
+            buffer_bytes,
         })
     }
 }
@@ -90,6 +108,9 @@ impl fmt::Display for LinkSpec {
         }
         if self.delay_ns != 0 {
             write!(f, ",delay={}", shown_ns(self.delay_ns))?;
+        }
+        if let Some(bytes) = self.buffer_bytes {
+            write!(f, ",buffer={bytes}")?;
         }
         Ok(())
     }
@@ -163,6 +184,22 @@ fn delay(text: &str) -> Result<u64, String> {
     ))
 }
 
+/// `64KiB`, `32000`: in bytes.
+fn buffer(text: &str) -> Result<u64, String> {
+    let Bytes(bytes) = text
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{}` is no size such as 32000 or 64KiB", text.trim()))?;
+    if BUFFER_BYTES.contains(&bytes) {
+        return Ok(bytes);
+    }
+    let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());
+    Err(format!(
+        "`{}` is not between {least} and {most} bytes",
+        text.trim()
+    ))
+}
+
 fn mtu_bytes(text: &str) -> Result<u32, String> {
     let mtu = text.trim().parse().ok().filter(|mtu| MTU.contains(mtu));
     mtu.ok_or_else(|| {
@@ -209,6 +246,7 @@ mod tests {
             up_bits: 1_000_000_000,
             mtu: 1_500,
             delay_ns: 0,
+            buffer_bytes: None,
         };
         assert_eq!(link("1gbit"), Ok(plain));
         let far = link("1gbit, delay = 10ms").expect("a link");
@@ -228,6 +266,8 @@ mod tests {
             "1gbit,mtu=1500,up=1mbit,delay=1.5ms",
             "1gbit,mtu=1500,delay=12.345us",
             "1gbit,mtu=1500,delay=5s",
+            "1gbit,mtu=1500,buffer=65536",
+            "20mbit,mtu=1500,up=1mbit,delay=10ms,buffer=32000",
         ] {
             assert_eq!(link(text).expect(text).to_string(), text);
         }
@@ -261,6 +301,9 @@ mod tests {
             ("1gbit,delay=9us", "between 10us and 5s"),
             ("1gbit,delay=99999999999999999999s", "between"),
             ("1gbit,delay=1ms,delay=1ms", "twice"),
+            ("1gbit,buffer=some", "no size"),
+            ("1gbit,buffer=10", "between 3000"),
+            ("1gbit,buffer=1GB", "between 3000"),
             ("1gbit,up=1mbit,up=2mbit", "twice"),
             ("1gbit,", "no `=`"),
         ] {

@@ -106,8 +106,8 @@ impl Lab {
             lab.relay = Some(Relay::start(spec, netns, shim)?);
         }
         let (server, client) = (&lab.server, &lab.client);
-        let down = Shaper::on_own(server, LINK, spec.down_bits, spec.mtu, journal)?;
-        let up = Shaper::on_own(client, &client_link, spec.up_bits, spec.mtu, journal)?;
+        let down = Shaper::on_own(server, LINK, spec.tbf(spec.down_bits), journal)?;
+        let up = Shaper::on_own(client, &client_link, spec.tbf(spec.up_bits), journal)?;
         (lab.down, lab.up) = (Some(down), Some(up));
         Ok(lab)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::link_spec::shown_bits;
+use super::link_spec::{LinkSpec, shown_bits};
 use crate::error::StageError;
 use crate::iproute;
 use crate::undo::{Change, HANDLE, Journal, Netns, Undo};
@@ -37,6 +37,21 @@ impl Tbf {
             rate_bits,
             burst_bytes: bytes_in(BURST_NS).max(2 * (u64::from(mtu) + HEADER_BYTES)),
             limit_bytes: bytes_in(LIMIT_NS).clamp(LIMIT_BYTES_MIN, LIMIT_BYTES_MAX),
+        }
+    }
+
+    /// With room for so many bytes to wait. What leaves at once is then half of that at the most: a
+    /// packet that offload has put together is larger than the room, and is taken apart only where
+    /// it is larger than what may leave at once.
+    pub(crate) fn holding(self, buffer_bytes: Option<u64>, mtu: u32) -> Tbf {
+        let Some(bytes) = buffer_bytes else {
+            return self;
+        };
+        let packet = u64::from(mtu) + HEADER_BYTES;
+        Tbf {
+            limit_bytes: bytes.max(2 * packet),
+            burst_bytes: self.burst_bytes.min(bytes / 2).max(packet),
+            ..self
         }
     }
 
@@ -92,11 +107,9 @@ impl Shaper {
     pub(crate) fn on_own(
         netns: &Path,
         interface: &str,
-        rate_bits: u64,
-        mtu: u32,
+        tbf: Tbf,
         journal: &'static Journal,
     ) -> Result<Shaper, StageError> {
-        let tbf = Tbf::of(rate_bits, mtu);
         add(Some(netns), interface, tbf, &journal.held()?)?;
         Ok(Shaper {
             netns: Some(netns.to_owned()),
@@ -105,7 +118,7 @@ impl Shaper {
                 handle: HANDLE.to_owned(),
                 tbf,
             },
-            full_bits: rate_bits,
+            full_bits: tbf.rate_bits,
             journal,
             changes: Vec::new(),
         })
@@ -201,10 +214,10 @@ impl Shaper {
 
     /// Gives a link of our own another full rate, with the bucket that belongs to it: a bucket of a much
     /// faster link would let a whole window through.
-    pub fn set_full(&mut self, rate_bits: u64, mtu: u32) -> Result<(), StageError> {
+    pub fn set_full(&mut self, link: LinkSpec, rate_bits: u64) -> Result<(), StageError> {
         match &mut self.holder {
             Holder::Tbf { tbf, .. } if self.changes.is_empty() => {
-                *tbf = Tbf::of(rate_bits, mtu);
+                *tbf = link.tbf(rate_bits);
                 self.full_bits = rate_bits;
             }
             _ => {

@@ -29,6 +29,7 @@ pub(super) struct ChartView {
     areas: Vec<Area>,
     bars: Vec<Bar>,
     legend: Vec<Entry>,
+    mark: Option<Mark>,
     /// The same in words, category by category.
     rows: Vec<Vec<String>>,
 }
@@ -49,6 +50,15 @@ struct Bar {
     /// Ends of the interval, where there is one.
     ends: Option<(f64, f64)>,
     middle: f64,
+    words: String,
+}
+
+/// A place between categories, and how well it is known.
+#[derive(Serialize)]
+struct Mark {
+    x: f64,
+    low: f64,
+    width: f64,
     words: String,
 }
 
@@ -157,8 +167,28 @@ impl ChartView {
             areas: areas.collect(),
             bars,
             legend: of_bars.chain(of_areas).collect(),
+            mark: None,
             rows: rows(chart),
         })
+    }
+
+    /// Marks a place, and from where to where it may be: 0 is the first category, 0.5 half way to the
+    /// second.
+    pub(super) fn marked(
+        mut self,
+        place: f64,
+        (low, high): (f64, f64),
+        words: String,
+    ) -> ChartView {
+        let room = (RIGHT - LEFT) / self.categories.len().max(1) as f64;
+        let x = |place: f64| tenth((LEFT + room * (place + 0.5)).clamp(LEFT, RIGHT));
+        self.mark = Some(Mark {
+            x: x(place),
+            low: x(low),
+            width: tenth(x(high) - x(low)),
+            words,
+        });
+        self
     }
 }
 

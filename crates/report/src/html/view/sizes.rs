@@ -115,7 +115,7 @@ fn charts(sizes: &Sizes, points: &[&Point]) -> Vec<ChartView> {
         let of = |point: &&&Point| point.raw_bytes == raw && sized::coding(sizes, point) == coding;
         points.iter().find(of).copied()
     };
-    let chart = |title: String, of: fn(&Point) -> Option<Known>| {
+    let chart = |title: String, link: &Option<String>, of: fn(&Point) -> Option<Known>| {
         let bars = codings.iter().map(|coding| {
             let known: Vec<Option<Known>> = raw.iter().map(|raw| of(find(*raw, coding)?)).collect();
             let each = |take: fn(Known) -> f64| known.iter().map(|known| known.map(take)).collect();
@@ -134,23 +134,64 @@ fn charts(sizes: &Sizes, points: &[&Point]) -> Vec<ChartView> {
                 .collect(),
             ..ChartSeries::default()
         });
-        ChartView::of(&Chart {
+        let drawn = ChartView::of(&Chart {
             title,
             categories: raw.iter().map(|raw| number::bytes(*raw)).collect(),
             bars_unit: "answers/s".into(),
             bars: bars.collect(),
             areas_unit: "bytes of a body on the wire".into(),
             areas: areas.collect(),
+        })?;
+        // One coding has one place from which on it pays; several would hide each other.
+        let mut pays = sizes
+            .pays
+            .iter()
+            .filter(|pays| !pays.predicted && pays.link == *link);
+        let only = pays.next().filter(|_| pays.next().is_none());
+        Some(match only.and_then(|pays| Some((pays, pays.from_bytes?))) {
+            None => drawn,
+            Some((pays, from)) => {
+                let at = |bytes: f64| place(&raw, bytes);
+                let words = format!("{} pays from {} on", pays.coding, number::bytes(from.value));
+                drawn.marked(at(from.value), (at(from.low), at(from.high)), words)
+            }
         })
     };
     let behind = sizes
         .link
         .as_ref()
-        .map(|link| chart(format!("Behind {link}"), |point| point.behind));
+        .map(|link| chart(format!("Behind {link}"), &sizes.link, |point| point.behind));
     let open = match sizes.link {
         Some(_) => "Without the link's rate".to_owned(),
         None => words::capital_sentence("answers a second"),
     };
-    let open = chart(open, |point| point.open);
+    let open = chart(open, &None, |point| point.open);
     behind.into_iter().flatten().chain(open).collect()
+}
+
+/// Where a size stands among those measured, by logarithms: 0 is the first of them.
+fn place(raw: &[f64], bytes: f64) -> f64 {
+    let after = raw.iter().position(|known| *known >= bytes);
+    match after {
+        Some(0) => 0.0,
+        Some(at) => {
+            let (low, high) = (raw[at - 1], raw[at]);
+            at as f64 - (high.ln() - bytes.ln()) / (high.ln() - low.ln())
+        }
+        None => raw.len().saturating_sub(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn a_size_stands_between_its_neighbours() {
+        let raw = [1e3, 1e4, 1e6];
+        assert_eq!(place(&raw, 500.0), 0.0);
+        assert_eq!(place(&raw, 1e4), 1.0);
+        assert!((place(&raw, 1e5) - 1.5).abs() < 1e-9);
+        assert_eq!(place(&raw, 1e9), 2.0);
+    }
 }
