@@ -11,6 +11,7 @@ mod dice;
 mod double;
 mod place;
 mod processes;
+mod served;
 mod traces;
 mod turns;
 
@@ -19,6 +20,7 @@ pub use dice::Dice;
 pub use double::{Conversation, Double, Seen, free_port};
 pub use place::{Place, json_at};
 pub use processes::{alive, descendants, end_soon, listens_on};
+pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
 pub use turns::{Turn, alone, together};
 

@@ -1,44 +1,18 @@
 //! A real browser reads what the subject `content` compresses.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use serde_json::Value;
-use wallfinder_tests::{Place, program, skip, subjects, together};
+use wallfinder_tests::{Place, Served, program, skip, subjects, together};
 
-/// The subject, for as long as it is wanted.
-struct Content {
-    child: Child,
-    address: String,
-}
-
-impl Content {
-    fn start(bin: &Path, flags: &[&str]) -> Content {
-        let mut child = Command::new(bin.join("content"))
-            .args(["--port", "0"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the subject starts");
-        let mut said = String::new();
-        let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
-        lines
-            .read_line(&mut said)
-            .expect("it says where it listens");
-        let said: Value = serde_json::from_str(&said).expect("its first line is JSON");
-        Content {
-            address: said["listening"].as_str().expect("an address").to_owned(),
-            child,
-        }
-    }
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The subject with these flags.
+fn content(bin: &Path, flags: &[&str]) -> Served {
+    let served = Served::start(|port| {
+        let mut command = Command::new(bin.join("content"));
+        command.args(["--port", &port.to_string()]).args(flags);
+        command
+    });
+    served.expect("the subject starts")
 }
 
 /// The page as the browser has it, and the codings that came.
@@ -78,10 +52,10 @@ fn a_browser_reads_every_coding() {
         ("zstd", "https", &["--codings", "zstd", "--tls"]),
     ] {
         let place = Place::new();
-        let plain = Content::start(&bin, &["--codings", "none"]);
-        let coded = Content::start(&bin, flags);
-        let page = |scheme: &str, content: &Content| {
-            let url = format!("{scheme}://{}/realistic/16k.txt", content.address);
+        let plain = content(&bin, &["--codings", "none"]);
+        let coded = content(&bin, flags);
+        let page = |scheme: &str, content: &Served| {
+            let url = format!("{scheme}://127.0.0.1:{}/realistic/16k.txt", content.port());
             browse(&chromium, &place, &url)
         };
         let (expected, _) = page("http", &plain);

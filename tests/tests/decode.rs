@@ -1,62 +1,38 @@
 //! Coded bodies, decoded by the client where it is asked, from a server that is not ours to
 //! trust and from one that lies.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use wallfinder_tests::{Double, Place, free_port, json_at, skip, subjects, together};
+use wallfinder_tests::{Double, Place, Served, json_at, skip, subjects, together};
 
 const SHORT: [&str; 7] = ["-d", "300ms", "--warmup", "0s", "--no-calibrate", "-c", "3"];
 
 /// What the subject makes of `/realistic/4k.txt`, as it is.
 const PLAIN_BYTES: u64 = 4096;
 
-/// The subject that negotiates codings, until it is dropped.
-struct Content(Child);
-
-impl Content {
-    /// On this port; `None`, with the reason printed, where it is not built.
-    fn serving(port: u16) -> Option<Content> {
-        let program = subjects()?.join("content");
-        if !program.is_file() {
-            skip("the subject content is not built (make subjects)");
-            return None;
-        }
-        let child = Command::new(program)
-            .args(["--port", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it can be started");
-        let server = Content(child);
-        let since = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(
-                since.elapsed() < Duration::from_secs(10),
-                "it never listens"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(server)
+/// The subject that negotiates codings; `None`, with the reason printed, where it is not built.
+fn content() -> Option<Served> {
+    let program = subjects()?.join("content");
+    if !program.is_file() {
+        skip("the subject content is not built (make subjects)");
+        return None;
     }
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let served = Served::start(|port| {
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string()]);
+        command
+    });
+    Some(served.expect("it can be started"))
 }
 
 #[test]
 fn every_coding_is_decoded_to_what_it_was_over_both_protocols() {
     let _turn = together();
     let place = Place::new();
-    let port = free_port();
-    let Some(_server) = Content::serving(port) else {
+    let Some(server) = content() else {
         return;
     };
-    let url = format!("http://127.0.0.1:{port}/realistic/4k.txt");
+    let url = format!("http://127.0.0.1:{}/realistic/4k.txt", server.port());
     for protocol in [&[][..], &["--http2", "--streams", "4"]] {
         for coding in ["gzip", "deflate", "br", "zstd", "identity"] {
             let accept = format!("Accept-Encoding: {coding}");

@@ -1,9 +1,9 @@
 //! HTTP/2 by prior knowledge, at a server that is not ours.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use wallfinder_tests::{Double, Place, free_port, json_at, skip, together};
+use wallfinder_tests::{Double, Place, Served, json_at, skip, together};
 
 const SHORT: [&str; 6] = [
     "-d",
@@ -14,39 +14,17 @@ const SHORT: [&str; 6] = [
     "--http2",
 ];
 
-/// nghttp2's own server, until it is dropped.
-struct Nghttpd(Child);
-
-impl Nghttpd {
-    /// Serves a folder; `None`, with the reason printed, where it is not installed.
-    fn serving(folder: &str, port: u16) -> Option<Nghttpd> {
-        let command = Command::new("nghttpd")
-            .args(["--no-tls", "-d", folder, &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = command else {
-            skip("nghttpd is not installed (Debian: nghttp2-server)");
-            return None;
-        };
-        let server = Nghttpd(child);
-        let since = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(
-                since.elapsed() < Duration::from_secs(10),
-                "it never listens"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(server)
+/// nghttp2's own server of a folder; `None`, with the reason printed, where it is not installed.
+fn nghttpd(folder: &str) -> Option<Served> {
+    let served = Served::start(|port| {
+        let mut command = Command::new("nghttpd");
+        command.args(["--no-tls", "-d", folder, &port.to_string()]);
+        command
+    });
+    if served.is_err() {
+        skip("nghttpd is not installed (Debian: nghttp2-server)");
     }
-}
-
-impl Drop for Nghttpd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    served.ok()
 }
 
 #[test]
@@ -54,9 +32,8 @@ fn streams_of_a_connection_are_loaded_and_their_answers_counted() {
     let _turn = together();
     let place = Place::new();
     place.file("hello", "hello, world");
-    let port = free_port();
     let folder = place.path().to_str().expect("a plain path");
-    let Some(_server) = Nghttpd::serving(folder, port) else {
+    let Some(server) = nghttpd(folder) else {
         return;
     };
     for (path, status, streams) in [
@@ -65,7 +42,7 @@ fn streams_of_a_connection_are_loaded_and_their_answers_counted() {
         ("/no", "404", "5"),
     ] {
         for io in ["epoll", "auto"] {
-            let url = format!("http://127.0.0.1:{port}{path}");
+            let url = format!("http://127.0.0.1:{}{path}", server.port());
             let load = ["-c", "3", "--streams", streams, "--io", io];
             let args = [&["run", &url][..], &load, &SHORT].concat();
             place.run(&args);

@@ -284,18 +284,13 @@ fn order(
     stand: &Stand,
 ) -> Result<StepOrder, Failed> {
     let shape = Shape::held(setting.connections, flags.rate, flags.target.think);
-    let mut target = setting.flags.clone();
-    let each = Nanos(target.duration.0 / u64::from(flags.rounds));
     let least = match flags.observe_b.is_empty() {
         true => WINDOW_MIN,
         false => OBSERVED_MIN,
     };
-    target.duration = Nanos(each.0.max(least.0));
-    target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
-    target.no_calibrate = true;
     stand.enter()?;
-    let question = load::ask(&target, url)?.at(&target, url, stand)?;
-    load::order(&target, &shape, url, &question, stand, 1)
+    let target = setting.flags.clone();
+    load::in_turn(target, flags.rounds, least, &shape, url, stand)
 }
 
 #[cfg(test)]

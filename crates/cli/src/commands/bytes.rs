@@ -3,7 +3,6 @@
 use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::sizes::{IDENTITY, order_of_rounds};
-use wallfinder_model::Nanos;
 use wallfinder_model::sizes::{Answer, Sizes, Turn};
 use wallfinder_stage::lab::{Direction, LinkSpec, Shaper};
 
@@ -57,8 +56,8 @@ pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
     };
     let mut laid = target.clone();
     laid.link = link.map(|link| open(link).to_string());
-    let url = Url::parse(&with_path(&target.url, &paths[0]))?;
     laid.url = with_path(&target.url, &paths[0]);
+    let url = Url::parse(&laid.url)?;
     let mut stand = Stand::raise(&laid, &url)?;
     let mut narrow = link.and_then(|asked| {
         let shaper = stand.lab.as_mut()?.take_shaper(Direction::Down)?;
@@ -228,14 +227,9 @@ fn order(flags: &BytesFlags, answer: &Answer, stand: &Stand) -> Result<StepOrder
     target
         .headers
         .push(format!("Accept-Encoding: {}", answer.coding));
-    let each = Nanos(target.duration.0 / u64::from(flags.rounds));
-    target.duration = Nanos(each.0.max(WINDOW_MIN.0));
-    target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
-    target.no_calibrate = true;
-    let url = Url::parse(&target.url)?;
     let shape = Shape::held(flags.connections, None, target.think);
-    let question = load::ask(&target, &url)?.at(&target, &url, stand)?;
-    load::order(&target, &shape, &url, &question, stand, 1)
+    let url = Url::parse(&target.url)?;
+    load::in_turn(target, flags.rounds, WINDOW_MIN, &shape, &url, stand)
 }
 
 #[cfg(test)]

@@ -253,6 +253,24 @@ pub(crate) fn order(
     })
 }
 
+/// A step that is held in turn with others: each round has its part of the time, and no less than
+/// `least`; the engine's ceiling is not measured after each.
+pub(crate) fn in_turn(
+    mut target: TargetFlags,
+    rounds: u32,
+    least: Nanos,
+    shape: &Shape,
+    url: &Url,
+    stand: &Stand,
+) -> Result<StepOrder, Failed> {
+    let each = target.duration.0 / u64::from(rounds);
+    target.duration = Nanos(each.max(least.0));
+    target.warmup = target.warmup.or(Some(Nanos::from_millis(300)));
+    target.no_calibrate = true;
+    let question = ask(&target, url)?.at(&target, url, stand)?;
+    order(&target, shape, url, &question, stand, 1)
+}
+
 pub(crate) fn io_choice(io: IoFlag) -> IoChoice {
     match io {
         IoFlag::Auto => IoChoice::Auto,

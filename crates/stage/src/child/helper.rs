@@ -1,10 +1,12 @@
 //! A helper: this tool again, under its hidden subcommand, obeying a pipe.
 
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::de::DeserializeOwned;
 
 use super::spawn::{ARG0, in_nursery};
 use super::{BETWEEN_VARIABLE, SUBCOMMAND, Shim, keeper};
@@ -47,6 +49,25 @@ impl Helper {
             (Some(stdin), Some(stdout)) => Ok((helper, stdin, stdout)),
             _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+
+    /// What a helper says, line by line, as it comes: heard by a thread of this name until the
+    /// helper ends. Lines that are nothing of the kind are passed over.
+    pub(crate) fn answers<T>(stdout: ChildStdout, thread: &str) -> io::Result<Receiver<T>>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let (heard, answers) = channel();
+        let listen = move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let said = serde_json::from_str(&line);
+                if said.is_ok_and(|said| heard.send(said).is_err()) {
+                    break;
+                }
+            }
+        };
+        let named = std::thread::Builder::new().name(thread.into());
+        named.spawn(listen).map(|_| answers)
     }
 }
 

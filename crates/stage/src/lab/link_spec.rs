@@ -125,62 +125,45 @@ pub fn parse_bits(text: &str) -> Result<u64, BadLink> {
 }
 
 fn bits(text: &str) -> Result<u64, String> {
-    let lower = text.trim().to_ascii_lowercase();
-    let number_end = lower.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-    let (number, unit) = lower.split_at(number_end.unwrap_or(lower.len()));
-    let scale = match unit {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => {
-            return Err(format!(
-                "`{}` is no rate in bit, kbit, mbit or gbit",
-                text.trim()
-            ));
-        }
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("`{}` does not begin with a number", text.trim()))?;
-    let bits = (number * scale).round();
-    // Above 2^63 the cast saturates, and is out of range all the same.
-    let bits = bits as u64;
-    if BITS.contains(&bits) {
-        return Ok(bits);
-    }
-    Err(format!(
-        "`{}` is not between {} and {}",
-        text.trim(),
-        shown_bits(*BITS.start()),
-        shown_bits(*BITS.end())
-    ))
+    let units = [("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
+    let bits = scaled(text, &units, "no rate in bit, kbit, mbit or gbit")?;
+    within(text, bits, BITS, shown_bits)
 }
 
 /// `10ms`, `1.5ms`, `250us`, `1s`: in nanoseconds.
 fn delay(text: &str) -> Result<u64, String> {
+    let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let delay_ns = scaled(text, &units, "no delay in us, ms or s")?;
+    within(text, delay_ns, DELAY_NS, shown_ns)
+}
+
+/// A number with one of these units, in the unit that is 1.
+fn scaled(text: &str, units: &[(&str, f64)], what_else: &str) -> Result<u64, String> {
     let lower = text.trim().to_ascii_lowercase();
     let number_end = lower.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let (number, unit) = lower.split_at(number_end.unwrap_or(lower.len()));
-    let scale = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err(format!("`{}` is no delay in us, ms or s", text.trim())),
-    };
+    let known = units.iter().find(|(name, _)| *name == unit);
+    let (_, scale) = known.ok_or_else(|| format!("`{}` is {what_else}", text.trim()))?;
     let number: f64 = number
         .parse()
         .map_err(|_| format!("`{}` does not begin with a number", text.trim()))?;
     // A cast of what is too large saturates, and is out of range all the same.
-    let delay_ns = (number * scale).round() as u64;
-    if DELAY_NS.contains(&delay_ns) {
-        return Ok(delay_ns);
+    Ok((number * scale).round() as u64)
+}
+
+fn within(
+    text: &str,
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+    shown: fn(u64) -> String,
+) -> Result<u64, String> {
+    if range.contains(&value) {
+        return Ok(value);
     }
+    let (least, most) = (shown(*range.start()), shown(*range.end()));
     Err(format!(
-        "`{}` is not between {} and {}",
-        text.trim(),
-        shown_ns(*DELAY_NS.start()),
-        shown_ns(*DELAY_NS.end())
+        "`{}` is not between {least} and {most}",
+        text.trim()
     ))
 }
 
@@ -190,14 +173,7 @@ fn buffer(text: &str) -> Result<u64, String> {
         .trim()
         .parse()
         .map_err(|_| format!("`{}` is no size such as 32000 or 64KiB", text.trim()))?;
-    if BUFFER_BYTES.contains(&bytes) {
-        return Ok(bytes);
-    }
-    let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());
-    Err(format!(
-        "`{}` is not between {least} and {most} bytes",
-        text.trim()
-    ))
+    within(text, bytes, BUFFER_BYTES, |bytes| format!("{bytes} bytes"))
 }
 
 fn mtu_bytes(text: &str) -> Result<u32, String> {

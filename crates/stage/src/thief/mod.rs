@@ -21,7 +21,7 @@
 
 mod worker;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,17 +101,8 @@ impl Thief {
         ];
         let helper = Helper::start(shim, &args);
         let (helper, stdin, stdout) = helper.map_err(|e| missing(e.to_string()))?;
-        let (heard, answers) = channel();
-        let listen = move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let said = serde_json::from_str(&line);
-                if said.is_ok_and(|said| heard.send(said).is_err()) {
-                    break;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("thief-answers".into());
-        thread.spawn(listen).map_err(|e| missing(e.to_string()))?;
+        let answers =
+            Helper::answers(stdout, "thief-answers").map_err(|e| missing(e.to_string()))?;
         match answers.recv_timeout(ANSWER_WAIT_MAX) {
             Ok(Said::Ready) => {}
             Ok(Said::Failed(why)) => return Err(missing(why)),

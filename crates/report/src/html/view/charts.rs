@@ -192,7 +192,7 @@ impl ChartView {
     }
 }
 
-/// What is a number above 0.
+/// What is a number, and not below 0.
 fn known(series: &ChartSeries) -> impl Iterator<Item = Option<f64>> + '_ {
     let good = |value: &Option<f64>| value.filter(|value| value.is_finite() && *value >= 0.0);
     series.values.iter().map(good)

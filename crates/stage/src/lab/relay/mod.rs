@@ -19,10 +19,10 @@ mod lateness;
 mod line;
 mod worker;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ChildStdin;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -99,17 +99,8 @@ impl Relay {
         ];
         let started = Helper::start(shim, &args).map_err(|e| failed(e.to_string()))?;
         let (helper, orders, stdout) = started;
-        let (heard, answers) = channel();
-        let listen = move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let said = serde_json::from_str(&line);
-                if said.is_ok_and(|said| heard.send(said).is_err()) {
-                    break;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("relay-answers".into());
-        thread.spawn(listen).map_err(|e| failed(e.to_string()))?;
+        let answers =
+            Helper::answers(stdout, "relay-answers").map_err(|e| failed(e.to_string()))?;
         match answers.recv_timeout(ANSWER_WAIT_MAX) {
             Ok(Said::Ready) => {}
             Ok(Said::Failed(why)) => return Err(failed(why)),
