@@ -104,6 +104,7 @@ fn step(spec: &Spec) -> StepSpec {
         load: Load {
             connections: spec.connections,
             in_flight_per_connection: spec.depth,
+            permits: None,
             lanes: 1,
             arrival: match spec.rate {
                 Some(rate) => Arrival::Constant { rate: Rate(rate) },

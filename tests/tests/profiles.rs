@@ -382,6 +382,47 @@ fn a_foreign_driver_is_looked_into_as_the_server_is() {
     }
 }
 
+/// What every run watches is what its cost is asked of: one of the two does without.
+#[test]
+fn the_cost_of_telemetry_is_measured_in_turn() {
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let _turn = together();
+    let place = Place::new();
+    let args = [
+        "ab",
+        "--subject",
+        "catalogue",
+        "http://subject:0/simple",
+        "-c",
+        "8",
+        "-d",
+        "3s",
+        "--rounds",
+        "6",
+        "--observe-b",
+        "telemetry",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["b"], "watched every 50 ms");
+    let ratios = record["ab"]["ratios"].as_array().unwrap();
+    assert!(!ratios.is_empty(), "{:#}", record["ab"]);
+    let steps = record["steps"].as_array().unwrap();
+    for (step, turn) in steps.iter().zip(record["ab"]["order"].as_array().unwrap()) {
+        let is_b = turn[1].as_bool().unwrap();
+        let samples = step["telemetry"]["samples"].as_u64().unwrap();
+        assert_eq!(samples > 3, is_b, "{samples} in {turn}");
+        // Looked at as the window opens and closes, all is counted that is divided by it.
+        let cpu_ns = json_at(step, "/telemetry/server/cpu_ns").as_u64();
+        assert!(cpu_ns.unwrap() > 0, "{turn}");
+    }
+    let refused = place.run(&[&args[..], &["--driver", "wrk -c 8 -d 1s {url}"]].concat());
+    assert!(refused.ends_with(2).err.contains("--observe-b telemetry"));
+}
+
 /// What looking costs is a comparison like any other.
 #[test]
 fn the_cost_of_looking_is_measured_in_turn() {
@@ -425,4 +466,54 @@ fn the_cost_of_looking_is_measured_in_turn() {
         "{first}"
     );
     assert!(reading(first, "cpu")["total"].as_i64().unwrap() > 0);
+}
+
+/// A load generator is a program like any other: where it is the wall, it is looked into.
+#[test]
+fn a_driver_that_is_the_wall_is_looked_into() {
+    let _turn = alone();
+    let Some(subjects) = subjects() else {
+        return skip("the subjects are not built");
+    };
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
+    }
+    let place = Place::new();
+    let driver = format!(
+        "{}/knownwall-client --spin-us 300 -c {{connections}} -d {{duration}} {{url}}",
+        subjects.display()
+    );
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--window",
+        "200ms",
+        "--subject",
+        "knownwall",
+        "-c",
+        "16",
+        "--driver",
+        &driver,
+        "-q",
+        "http://subject:8090/",
+    ];
+    let ran = place.run(&args).ends_with(0);
+    let record = place.record();
+    let step = record["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        step["verdict"]["wall"], "client-cpu",
+        "{:#}",
+        step["verdict"]
+    );
+    let stacks = step["client_profiles"]["readings"].as_array().unwrap();
+    assert!(!stacks.is_empty(), "{}", step["client_profiles"]);
+    // The server is seen as well, and comes second.
+    assert!(step["profiles"].is_object());
+    let said = ran.said();
+    let inside = &said[said.find("INSIDE").expect("it was looked into")..];
+    assert!(
+        inside.contains("of the load generator's CPU") && inside.contains("knownwall_client::"),
+        "{said}"
+    );
 }

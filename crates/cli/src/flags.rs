@@ -98,6 +98,11 @@ pub(crate) struct TargetFlags {
     #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
     pub(crate) pipeline: u32,
 
+    /// At most so many requests in flight over all connections: the others wait for a permit, in
+    /// turn. Latency counts from when they were to be sent, service time from when they were.
+    #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
+    pub(crate) semaphore: Option<u32>,
+
     /// Pause between an answer and the next request of a closed loop.
     #[arg(long, default_value = "0s")]
     pub(crate) think: Nanos,
@@ -472,6 +477,10 @@ pub(crate) struct AbFlags {
     #[arg(long, value_name = "N", value_parser = count_u32)]
     pub(crate) pipeline_b: Option<u32>,
 
+    /// Permits of B's semaphore.
+    #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
+    pub(crate) semaphore_b: Option<u32>,
+
     /// Processors for B's subject, where they are to be others than A's.
     #[arg(long, value_name = "CPUS", requires = "subject", value_parser = cpu_list)]
     pub(crate) server_cpus_b: Option<CpuList>,
@@ -481,7 +490,8 @@ pub(crate) struct AbFlags {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) tune_b: Vec<Tuning>,
 
-    /// What looks into B's server: the ratio is then what observing itself costs.
+    /// What looks into B's server, or `telemetry`, which every run has and A then does without: the
+    /// ratio is what observing itself costs.
     #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',')]
     pub(crate) observe_b: Vec<ProbeFlag>,
 }
@@ -515,9 +525,12 @@ pub(crate) struct BytesFlags {
     pub(crate) rounds: u32,
 }
 
-/// Probes that are only used where they are asked for.
+/// Probes whose cost can be asked for. All but the first are only used where they are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProbeFlag {
+    /// What every run watches of both sides, every 50 ms: A is looked at when its window opens and
+    /// when it closes, and not between.
+    Telemetry,
     /// Go's own profiles, all kinds.
     Go,
     /// Stacks that the kernel samples.
@@ -737,8 +750,12 @@ pub(crate) struct CalibrateFlags {
     pub(crate) connections: u32,
 
     /// Requests in flight on each connection.
-    #[arg(long = "pipeline", alias = "pipelining", default_value = "1", value_parser = count_u32)]
+    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
     pub(crate) pipeline: u32,
+
+    /// Speak HTTP/2.
+    #[arg(long)]
+    pub(crate) http2: bool,
 
     /// Engine threads; by default one for each processor of the client.
     #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]

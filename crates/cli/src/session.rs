@@ -211,7 +211,10 @@ impl Session {
         );
         let step = self.record.steps.last_mut().expect("a step was squeezed");
         match conducted {
-            Ok(looked) => step.profiles = looked.profiles,
+            Ok(looked) => {
+                step.profiles = looked.profiles;
+                step.client_profiles = looked.client_profiles;
+            }
             Err(error) => self.record.caveats.push(Caveat::Note {
                 text: format!("the server was not profiled: {error}"),
             }),

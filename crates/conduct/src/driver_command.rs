@@ -100,6 +100,7 @@ mod tests {
         Load {
             connections: 50,
             in_flight_per_connection: depth,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),

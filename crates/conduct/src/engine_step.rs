@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{
-    Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::calibrate, run as drive,
+    Edge, IoChoice, Measured, Signals, StepSpec, Watcher,
+    calibrate::{Typical, calibrate},
+    run as drive,
 };
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{RelaySummary, Telemetry};
@@ -225,9 +227,13 @@ fn ceiling(
         return None;
     }
     audience.calibrating();
-    let body_bytes = measured.counts.body_bytes / measured.counts.answered;
+    let counts = &measured.counts;
+    let typical = Typical {
+        body_bytes: counts.body_bytes / counts.answered,
+        messages: counts.messages / counts.answered,
+    };
     // Without a ceiling the result stands; the report shows that there is none.
-    calibrate(spec, body_bytes, order.null_server_cpu, long).ok()
+    calibrate(spec, typical, order.null_server_cpu, long).ok()
 }
 
 fn fill(

@@ -77,6 +77,9 @@ pub struct StepOrder {
     pub samples: Option<PathBuf>,
     /// What is to be profiled within the window, if anything.
     pub profiles: Option<ProfileOrder>,
+    /// Whether both sides are watched while the window is open too, and not only when it opens and
+    /// closes.
+    pub watched: bool,
     /// Who delays packets between client and server, if anybody does.
     pub relay: Option<RelayWatch>,
 }
@@ -241,6 +244,7 @@ fn start_sampler(
         port: Some(order.address.port()),
         pin: order.client_cpus.first().copied(),
         under_quota: is_crowded(order, environment),
+        marks_only: !order.watched,
     })
     .map_err(|error| ConductError::Probe(error.to_string()))
 }

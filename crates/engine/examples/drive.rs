@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         load: Load {
             connections: connections.parse()?,
             in_flight_per_connection: depth.parse()?,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),

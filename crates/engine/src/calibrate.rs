@@ -1,6 +1,7 @@
 //! The most that this machine's lanes can drive for a load: measured, then compared with
 //! every result, so that nobody mistakes the engine's ceiling for a server's.
 
+use std::io;
 use std::sync::Arc;
 
 use wallfinder_model::record::Ceiling;
@@ -9,14 +10,27 @@ use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::lane::Signals;
 use crate::null_server::NullServer;
+use crate::null_server::streams::Answer;
 use crate::protocol::http1_options;
 use crate::run::{EngineError, StepSpec, Unwatched, bad_request, run};
 
 /// Share of its processor from which a lane counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
 
-/// Drives the load of `spec`, as a closed loop, at a null server that answers each request
-/// with a body of `body_bytes`. The server runs on `server_cpu`, if given: on a processor
+/// Longer answers over streams would wait for windows, which a null server does not watch.
+const STREAMED_BYTES_MAX: u64 = 1 << 20;
+
+/// What a load was answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Typical {
+    /// Bytes of an answer's body, or of its messages.
+    pub body_bytes: u64,
+    /// Messages of an answer, in gRPC.
+    pub messages: u64,
+}
+
+/// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
+/// answer. The server runs on `server_cpu`, if given: on a processor
 /// of the lanes it would take their time.
 ///
 /// Where the null server binds first, the ceiling is extrapolated from the lanes' CPU time
@@ -24,7 +38,7 @@ const SATURATED_SHARE: f64 = 0.95;
 /// bound.
 pub fn calibrate(
     spec: &StepSpec,
-    body_bytes: u64,
+    typical: Typical,
     server_cpu: Option<u32>,
     measure: Nanos,
 ) -> Result<Ceiling, EngineError> {
@@ -38,13 +52,7 @@ pub fn calibrate(
         after: measure,
         requests: None,
     };
-    let (request_bytes, answer) = lengths(&spec, body_bytes)?;
-    let server = NullServer::start(request_bytes, &answer, server_cpu).map_err(|error| {
-        EngineError::Refused {
-            what: "the null server",
-            why: error.to_string(),
-        }
-    })?;
+    let server = null_server(&spec, typical, server_cpu)?;
     spec.address = server.address();
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     let cpu_ns: u64 = measured.lanes.iter().map(|lane| lane.cpu_ns).sum();
@@ -69,36 +77,71 @@ pub fn calibrate(
     })
 }
 
-/// Bytes of a request, and an answer to it.
-fn lengths(spec: &StepSpec, body_bytes: u64) -> Result<(usize, Vec<u8>), EngineError> {
+/// A server that answers the load as it was answered, and does nothing else.
+fn null_server(
+    spec: &StepSpec,
+    typical: Typical,
+    cpu: Option<u32>,
+) -> Result<NullServer, EngineError> {
+    if spec.tls.is_some() {
+        return Err(speechless("it does not encrypt"));
+    }
+    let body_bytes = typical.body_bytes as usize;
+    let streams = |answer| match typical.body_bytes <= STREAMED_BYTES_MAX {
+        true => started(NullServer::streams(answer, cpu)),
+        false => Err(speechless("answers are longer than it has windows for")),
+    };
     match &spec.request {
-        _ if spec.tls.is_some() => Err(speechless()),
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();
-            Ok((request_bytes, answer(request.method == "HEAD", body_bytes)))
+            let answer = answer(request.method == "HEAD", typical.body_bytes);
+            started(NullServer::start(request_bytes, &answer, cpu))
         }
-        Exchange::Http2(_) | Exchange::Grpc(_) => Err(speechless()),
-        Exchange::Framed(request) if request.format.id.is_some() => Err(speechless()),
-        Exchange::Framed(request) if request.format.credit => Err(EngineError::Refused {
-            what: "a null server",
-            why: "it reads nothing, and credit is granted for what was read".into(),
-        }),
+        Exchange::Http2(request) => streams(Answer::http(body_bytes, request.method == "HEAD")),
+        Exchange::Grpc(request) => {
+            // Where a method does not stream, an answer has one message.
+            let messages = match request.kind.server_streams() {
+                true => typical.messages as usize,
+                false => 1,
+            };
+            streams(Answer::grpc(body_bytes / messages.max(1), messages))
+        }
+        Exchange::Framed(request) if request.format.credit => Err(speechless(
+            "it reads nothing, and credit is granted for what was read",
+        )),
         Exchange::Framed(request) => {
+            let format = request.format;
+            let id = format.id.map(|id| {
+                let from = format.length.width + id.offset;
+                from..from + id.integer.width
+            });
+            let message_min = id.as_ref().map_or(1, |id| id.end - format.length.width);
             let answer = framed::Request {
-                message: vec![b'x'; body_bytes.max(1) as usize],
+                message: vec![b'x'; body_bytes.max(message_min)],
                 ..request.clone()
             };
             let bytes = |request| framed::encode(request).map_err(bad_request);
-            Ok((bytes(request)?.len(), bytes(&answer)?))
+            let (request, answer) = (bytes(request)?.len(), bytes(&answer)?);
+            started(match id {
+                Some(id) => NullServer::named(request, answer, id, cpu),
+                None => NullServer::start(request, &answer, cpu),
+            })
         }
     }
 }
 
-fn speechless() -> EngineError {
+fn started(server: io::Result<NullServer>) -> Result<NullServer, EngineError> {
+    server.map_err(|error| EngineError::Refused {
+        what: "the null server",
+        why: error.to_string(),
+    })
+}
+
+fn speechless(why: &str) -> EngineError {
     EngineError::Refused {
         what: "a null server",
-        why: "it reads nothing, and each answer must name its own request".into(),
+        why: why.to_owned(),
     }
 }
 

@@ -92,6 +92,17 @@ pub struct LanePlan {
 }
 
 impl LanePlan {
+    /// What may be in flight where so much of it is left.
+    fn room(&self, left: f64) -> Room {
+        let permits = self.load.permits.map(u64::from);
+        let permits = permits.map(|whole| part(whole, self.lanes, self.lane));
+        let depth = self.load.in_flight_per_connection;
+        match permits {
+            Some(permits) => Room::of_permits(self.connections, depth, permits, left),
+            None => Room::of(self.connections - self.spare, self.spare, depth, left),
+        }
+    }
+
     /// The count of a load that is counted from its first request: one without a warm-up.
     fn requests_from_the_start(&self) -> Option<u64> {
         self.requests.filter(|_| self.load.warmup.0 == 0)
@@ -102,6 +113,12 @@ impl LanePlan {
 pub(crate) fn part(whole: u64, lanes: u32, lane: u32) -> u64 {
     let (each, rest) = (whole / u64::from(lanes), whole % u64::from(lanes));
     each + u64::from(u64::from(lane) < rest)
+}
+
+/// Lanes that a load has use for: each needs a connection, and a permit where those are counted.
+pub(crate) fn lanes_of(load: &Load) -> u32 {
+    let permits = load.permits.unwrap_or(u32::MAX).max(1);
+    load.lanes.max(1).min(load.connections).min(permits)
 }
 
 /// What a lane leaves behind beside its reports.
@@ -176,7 +193,7 @@ struct Connection<W> {
     sending: Sending,
     /// Stands in `dirty`.
     dirty: bool,
-    /// Stands in `free`, an open loop's line of connections with room.
+    /// Stands in `line`.
     in_line: bool,
     /// Requests that a closed loop may issue here.
     grants: u32,
@@ -271,9 +288,10 @@ pub struct Lane<W: Wire, I: Io> {
     /// Open loop: what is due next, and how much was due by now.
     schedule: Option<Schedule>,
     due_count: Option<Schedule>,
-    /// Open loop: connections with room, longest free first.
-    free: VecDeque<u32>,
-    /// Open loop: requests were due when no connection was free.
+    /// Open loop: connections with room, longest free first. Closed loop with a semaphore: those
+    /// that wait for a permit, longest first.
+    line: VecDeque<u32>,
+    /// Open loop: requests were due when no connection was free, or no permit.
     backlogged: bool,
     /// Closed loop: requests that may still be issued.
     budget: u64,
@@ -359,7 +377,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             pause_ns,
             due_count: schedule.clone(),
             schedule,
-            free: VecDeque::with_capacity(count),
+            line: VecDeque::with_capacity(count),
             backlogged: false,
             budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
             report: Report::new(),
@@ -373,10 +391,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             polled_at_publish_ns: 0,
             levers_seen: 0,
             setting: Setting::FREE,
-            room: Room {
-                connections: plan.connections - plan.spare,
-                depth,
-            },
+            room: plan.room(1.0),
             slowdown: None,
             closing: false,
             samples,
@@ -601,7 +616,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
             until = until.min(*at);
         }
         if let Some(schedule) = &self.schedule
-            && !self.free.is_empty()
+            && !self.line.is_empty()
+            && self.has_permit()
             && let Some(due) = schedule.next_due_ns()
         {
             let margin_ns = if self.plan.pinned { POLL_BEFORE_NS } else { 0 };
@@ -1019,15 +1035,15 @@ impl<W: Wire, I: Io> Lane<W, I> {
         if setting.speed != self.setting.speed {
             self.slowdown = setting.speed.map(Slowdown::to);
         }
-        let plan = &self.plan;
-        let (own, left) = (plan.connections - plan.spare, setting.in_flight);
-        self.room = Room::of(own, plan.spare, self.depth, left);
+        self.room = self.plan.room(setting.in_flight);
         self.setting = setting;
         for conn in 0..self.plan.connections {
             let connection = &mut self.connections[conn as usize];
             if connection.grants > 0 {
-                // What was held back was not meant to be sent before now.
-                connection.granted_ns = now;
+                if !self.room.is_by_permits() {
+                    // What was held back was not meant to be sent before now.
+                    connection.granted_ns = now;
+                }
                 self.offer(conn);
             }
         }
@@ -1061,7 +1077,57 @@ impl<W: Wire, I: Io> Lane<W, I> {
             && connection.wire.room(&self.shared) > 0;
         if usable && !connection.in_line {
             connection.in_line = true;
-            self.free.push_back(conn);
+            self.line.push_back(conn);
+        }
+    }
+
+    /// Whether one more request may be in flight, as far as the semaphore is concerned.
+    #[inline]
+    fn has_permit(&self) -> bool {
+        self.counters.in_flight < self.room.permits
+    }
+
+    /// Closed loop with a semaphore: who wants to send stands behind those who wanted to before.
+    fn wait_for_permit(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        if !connection.in_line {
+            connection.in_line = true;
+            self.line.push_back(conn);
+        }
+    }
+
+    /// Closed loop with a semaphore: permits that are free go to those who have waited longest, one
+    /// at a time.
+    fn hand_out_permits(&mut self) {
+        while self.has_permit() && self.budget > 0 && !self.closing {
+            let Some(conn) = self.line.pop_front() else {
+                return;
+            };
+            let connection = &mut self.connections[conn as usize];
+            connection.in_line = false;
+            // Who cannot send now asks again as soon as it can.
+            let can_send = connection.phase == Phase::Open
+                && connection.sending == Sending::Nothing
+                && connection.wire.room(&self.shared) > 0;
+            if connection.grants == 0 || !can_send {
+                continue;
+            }
+            let (due_ns, now) = (connection.granted_ns, clock::monotonic_ns());
+            if now.saturating_sub(due_ns) > self.plan.load.timeout.0 {
+                // Its deadline passed before a permit was free, and the next is due now.
+                connection.granted_ns = now;
+                let class = Class::Other(Failure::TimeoutTotal);
+                keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
+                self.counters.failed[class.index()] += 1;
+                self.counters.scheduled += 1;
+                self.budget -= 1;
+            } else {
+                self.issue_granted(conn, 1);
+                self.transmit(conn);
+            }
+            if self.connections[conn as usize].grants > 0 {
+                self.wait_for_permit(conn);
+            }
         }
     }
 
@@ -1086,7 +1152,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.counters.failed[class.index()] += 1;
                 continue;
             }
-            let Some(conn) = self.free.pop_front() else {
+            if !self.has_permit() {
+                self.backlogged = true;
+                return;
+            }
+            let Some(conn) = self.line.pop_front() else {
                 self.backlogged = true;
                 return;
             };
@@ -1138,6 +1208,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
         // The vector goes back with its memory; nothing was added meanwhile but by `lose`.
         std::mem::swap(&mut self.dirty, &mut dirty);
+        if self.room.is_by_permits() && self.schedule.is_none() {
+            self.hand_out_permits();
+        }
     }
 
     #[inline]
@@ -1150,18 +1223,27 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let room = connection.wire.room(&self.shared);
             let held = self.depth - self.room.depth;
             let count = connection.grants.saturating_sub(held).min(room);
-            let count = u64::from(count).min(self.budget) as u32;
-            let due_ns = connection.granted_ns;
-            let now = clock::monotonic_ns();
-            self.advance(now);
-            for _ in 0..count {
-                self.issue(conn, due_ns, now);
+            match self.room.is_by_permits() {
+                false => self.issue_granted(conn, count),
+                true => self.wait_for_permit(conn),
             }
-            self.counters.scheduled += u64::from(count);
-            self.budget -= u64::from(count);
-            self.connections[conn as usize].grants -= count;
         }
         self.transmit(conn);
+    }
+
+    /// Closed loop: issues so many of the requests that a connection was granted.
+    #[inline]
+    fn issue_granted(&mut self, conn: u32, count: u32) {
+        let count = u64::from(count).min(self.budget) as u32;
+        let due_ns = self.connections[conn as usize].granted_ns;
+        let now = clock::monotonic_ns();
+        self.advance(now);
+        for _ in 0..count {
+            self.issue(conn, due_ns, now);
+        }
+        self.counters.scheduled += u64::from(count);
+        self.budget -= u64::from(count);
+        self.connections[conn as usize].grants -= count;
     }
 
     /// Sends what the wire has to send, until it has no more or the socket takes no more.

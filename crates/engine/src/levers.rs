@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wallfinder_model::{Load, Nanos};
 use wallfinder_sys::clock;
 
-use crate::lane::part;
+use crate::lane::{lanes_of, part};
 
 /// What a lane is to do until the next change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,19 +136,43 @@ pub(crate) struct Room {
     pub(crate) connections: u32,
     /// Requests on each.
     pub(crate) depth: u32,
+    /// Requests on all of them; `u64::MAX`: no semaphore.
+    pub(crate) permits: u64,
 }
 
 impl Room {
+    /// A semaphore has fewer permits, or a quarter more; connections are as many as before.
+    pub(crate) fn of_permits(connections: u32, depth: u32, permits: u64, left: f64) -> Room {
+        let more = (permits as f64 * MORE).round().max(1.0) as u64;
+        let fewer = (permits as f64 * left).round().max(1.0) as u64;
+        Room {
+            connections,
+            depth,
+            permits: if left > 1.0 { permits + more } else { fewer },
+        }
+    }
+
+    /// Whether a semaphore says what may be in flight.
+    #[inline]
+    pub(crate) fn is_by_permits(&self) -> bool {
+        self.permits != u64::MAX
+    }
+
     /// Fewer connections where there are some; else fewer requests on each. Above 1: with
     /// the spare ones.
     pub(crate) fn of(connections: u32, spare: u32, depth: u32, left: f64) -> Room {
         if left > 1.0 {
-            return Room {
-                connections: connections + spare,
-                depth,
-            };
+            return Room::free(connections + spare, depth);
         }
         Room::left(connections, depth, left)
+    }
+
+    fn free(connections: u32, depth: u32) -> Room {
+        Room {
+            connections,
+            depth,
+            permits: u64::MAX,
+        }
     }
 
     fn left(connections: u32, depth: u32, left: f64) -> Room {
@@ -158,45 +182,61 @@ impl Room {
             part.clamp(1, whole.max(1))
         };
         if left >= 1.0 {
-            Room { connections, depth }
+            Room::free(connections, depth)
         } else if connections >= SOME {
-            Room {
-                connections: part(connections),
-                depth,
-            }
+            Room::free(part(connections), depth)
         } else {
-            Room {
-                connections,
-                depth: part(depth),
-            }
+            Room::free(connections, part(depth))
         }
     }
+
+    /// Of one lane of a load, without spare connections.
+    fn of_lane(load: &Load, lanes: u32, lane: u32, left: f64) -> Room {
+        let part = |whole: u32| part(u64::from(whole), lanes, lane);
+        let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
+        match load.permits {
+            Some(permits) => Room::of_permits(connections, depth, part(permits), left),
+            None => Room::left(connections, depth, left),
+        }
+    }
+
+    fn in_flight(&self) -> u64 {
+        (u64::from(self.connections) * u64::from(self.depth)).min(self.permits)
+    }
+}
+
+/// So much more can be in flight where a lever asks for more.
+const MORE: f64 = 0.25;
+
+/// Of all lanes, over what the load has in flight at the most.
+fn really(load: &Load, left: f64) -> f64 {
+    let lanes = lanes_of(load);
+    let rooms = (0..lanes).map(|lane| Room::of_lane(load, lanes, lane, left).in_flight());
+    rooms.sum::<u64>() as f64 / load.in_flight_max() as f64
 }
 
 /// What is really left of a load's requests in flight when `left` of them is asked for:
 /// connections and requests are whole. `None` where nothing can be taken.
 pub fn in_flight_left(load: &Load, left: f64) -> Option<f64> {
-    let lanes = load.lanes.max(1).min(load.connections);
-    let room: u64 = (0..lanes)
-        .map(|lane| {
-            let connections = part(u64::from(load.connections), lanes, lane) as u32;
-            let room = Room::left(connections, load.in_flight_per_connection, left);
-            u64::from(room.connections) * u64::from(room.depth)
-        })
-        .sum();
-    let really = room as f64 / load.in_flight_max() as f64;
+    let really = really(load, left);
     (really < 1.0).then_some(really)
 }
 
 /// Connections beside those of a closed loop from which a quarter more can be in flight: at
-/// least one.
+/// least one. None where a semaphore says what is in flight.
 pub fn spare_connections(load: &Load) -> u32 {
-    const MORE: f64 = 0.25;
+    if load.permits.is_some() {
+        return 0;
+    }
     ((f64::from(load.connections) * MORE).round() as u32).max(1)
 }
 
-/// What a load's requests in flight are multiplied by when its spare connections are used.
+/// What a load's requests in flight are multiplied by when its spare connections are used, or more
+/// permits.
 pub fn in_flight_more(load: &Load) -> f64 {
+    if load.permits.is_some() {
+        return really(load, 1.0 + MORE);
+    }
     1.0 + f64::from(spare_connections(load)) / f64::from(load.connections.max(1))
 }
 
@@ -243,6 +283,8 @@ impl Slowdown {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::{Arrival, Decode, Stop};
+
     use super::*;
 
     #[test]
@@ -260,6 +302,43 @@ mod tests {
         assert_eq!((room.connections, room.depth), (20, 1));
         assert_eq!(Room::of(16, 4, 1, 1.0).connections, 16);
         assert_eq!(Room::of(16, 4, 1, 0.8).connections, 13);
+    }
+
+    fn load_of(connections: u32) -> Load {
+        Load {
+            connections,
+            in_flight_per_connection: 1,
+            permits: None,
+            lanes: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: Nanos::from_secs(1),
+                requests: None,
+            },
+            timeout: Nanos::from_secs(1),
+            connection_per_request: false,
+            method: "GET".to_owned(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            decode: Decode::None,
+        }
+    }
+
+    #[test]
+    fn a_semaphore_has_fewer_permits_or_more() {
+        let permits = |left| Room::of_permits(500, 1, 50, left).permits;
+        assert_eq!((permits(1.0), permits(0.8), permits(1.25)), (50, 40, 63));
+        assert_eq!(Room::of_permits(500, 1, 1, 0.1).permits, 1);
+        let mut load = Load {
+            permits: Some(50),
+            ..load_of(500)
+        };
+        assert_eq!(in_flight_left(&load, 0.8), Some(0.8));
+        assert_eq!((spare_connections(&load), in_flight_more(&load)), (0, 1.26));
+        // Where there are as many as wanted, nobody waits, and more of them bring nothing.
+        load.permits = Some(500);
+        assert_eq!(in_flight_more(&load), 1.0);
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod tests {
         Load {
             connections,
             in_flight_per_connection: 1,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),

@@ -21,7 +21,7 @@ use wallfinder_wire::{Exchange, Wire, grpc};
 
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
-use crate::lane::{Lane, LaneEnd, LanePlan, Shares, Signals, part};
+use crate::lane::{Lane, LaneEnd, LanePlan, Shares, Signals, lanes_of, part};
 use crate::levers::Segment;
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
@@ -422,7 +422,7 @@ fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
         spec.spare_connections == 0 || !spec.load.arrival.is_open(),
         "an open loop uses every connection that it has"
     );
-    let lanes = spec.load.lanes.max(1).min(spec.load.connections);
+    let lanes = lanes_of(&spec.load);
     // By us, or by whoever started us (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     (0..lanes)

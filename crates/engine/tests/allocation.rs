@@ -76,11 +76,12 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                 rate: Rate(5_000.0),
             },
         ] {
-            for depth in [1, 20] {
+            for (depth, permits) in [(1, None), (20, None), (20, Some(30))] {
                 let spec = StepSpec {
                     load: Load {
                         connections: 50,
                         in_flight_per_connection: depth,
+                        permits,
                         lanes: 2,
                         arrival,
                         warmup: Nanos::from_millis(50),
@@ -111,7 +112,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                 assert_eq!(
                     broken_promises(),
                     noticed,
-                    "{} {io:?} {arrival:?} depth {depth}",
+                    "{} {io:?} {arrival:?} depth {depth} permits {permits:?}",
                     request.method()
                 );
             }

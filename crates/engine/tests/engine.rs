@@ -401,3 +401,108 @@ fn an_interrupted_step_still_has_its_window() {
     assert!(window_ms < 5_000, "{window_ms}");
     assert!(measured.counts.answered > 0);
 }
+
+/// A server that takes 2 ms for each request, and says how many it had at a time at the most.
+fn holding() -> (SocketAddr, Arc<AtomicU64>) {
+    let (now, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let of_server = Arc::clone(&most);
+    let address = scripted(move |_, mut stream| {
+        while read_request(&mut stream) {
+            let held = now.fetch_add(1, Ordering::SeqCst) + 1;
+            of_server.fetch_max(held, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
+            now.fetch_sub(1, Ordering::SeqCst);
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    (address, most)
+}
+
+#[test]
+fn a_semaphore_lets_so_many_through_and_those_who_wait_are_counted() {
+    let (address, most) = holding();
+    let mut spec = spec(address, 20, 1);
+    // Two lanes with three permits each.
+    spec.load.lanes = 2;
+    spec.load.permits = Some(6);
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert_eq!(counts.failed_total(), 0, "{counts:?}");
+        assert!(
+            measured.in_flight_mean <= 6.0,
+            "{}",
+            measured.in_flight_mean
+        );
+        assert!(measured.in_flight_mean > 5.0, "{}", measured.in_flight_mean);
+        // Twenty want to, and six are let: from wanting to the answer it takes 20/6 as long.
+        let [latency, service] = [&measured.latency, &measured.service].map(Option::as_ref);
+        let ratio = latency.unwrap().mean_ns / service.unwrap().mean_ns;
+        assert!((2.7..4.0).contains(&ratio), "{ratio}");
+        // In turn: nobody is passed over.
+        assert!(measured.fairness.unwrap() > 0.95, "{:?}", measured.fairness);
+    });
+    assert!(most.load(Ordering::SeqCst) <= 6, "{most:?}");
+}
+
+#[test]
+fn an_open_loop_waits_for_permits_and_says_how_long() {
+    let (address, most) = holding();
+    let mut spec = spec(address, 20, 1);
+    spec.load.permits = Some(4);
+    // At most 2,000/s by the permits, and 3,000/s are due.
+    spec.load.arrival = Arrival::Constant {
+        rate: Rate(3_000.0),
+    };
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert!(counts.not_sent > 100, "{counts:?}");
+        assert!(
+            measured.in_flight_mean <= 4.0,
+            "{}",
+            measured.in_flight_mean
+        );
+        let [latency, service] = [&measured.latency, &measured.service].map(Option::as_ref);
+        assert!(latency.unwrap().mean_ns > 5.0 * service.unwrap().mean_ns);
+    });
+    assert!(most.load(Ordering::SeqCst) <= 4, "{most:?}");
+}
+
+#[test]
+fn a_deadline_passes_while_a_permit_is_waited_for() {
+    let (address, _) = holding();
+    let mut spec = spec(address, 40, 1);
+    spec.load.permits = Some(1);
+    // Forty take 80 ms and more in turn.
+    spec.load.timeout = Nanos::from_millis(30);
+    with_both(spec, |measured| {
+        let late = measured.counts.failed.get("timeout.total");
+        assert!(*late.unwrap() > 10, "{:?}", measured.counts);
+        assert!(measured.counts.answered > 10, "{:?}", measured.counts);
+    });
+}
+
+#[test]
+fn permits_of_connections_that_break_are_given_back() {
+    // Every connection hangs up on its third request.
+    let address = scripted(|_, mut stream| {
+        for _ in 0..2 {
+            if !read_request(&mut stream) || stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+        read_request(&mut stream);
+    });
+    let mut spec = spec(address, 12, 1);
+    spec.load.permits = Some(2);
+    with_both(spec, |measured| {
+        assert!(measured.counts.answered > 100, "{:?}", measured.counts);
+        assert!(measured.counts.failed_total() > 2, "{:?}", measured.counts);
+        assert!(
+            measured.in_flight_mean <= 2.0,
+            "{}",
+            measured.in_flight_mean
+        );
+    });
+}

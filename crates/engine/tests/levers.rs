@@ -44,6 +44,7 @@ fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
     Load {
         connections,
         in_flight_per_connection: 1,
+        permits: None,
         lanes,
         arrival,
         warmup: Nanos::from_millis(50),

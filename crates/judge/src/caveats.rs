@@ -21,6 +21,9 @@ pub const ERRORS_MAX: f64 = 0.001;
 pub const LATE_NS_MAX: u64 = 1_000_000;
 /// Fewer answers than this make a poor 99th percentile.
 pub const ANSWERS_MIN: u64 = 1_000;
+/// Answers for each request in flight, below which those under way at a window's ends count: they
+/// may all come just before or just after.
+pub const TURNS_MIN: u64 = 10;
 /// Cores of a neighbour, per processor of the side, that are worth a word.
 pub const NEIGHBOUR_MAX: f64 = 0.05;
 /// Softirq share of one side's processors that is worth a word.
@@ -152,6 +155,10 @@ fn samples(step: &Step) -> Vec<Caveat> {
     let answers = step.counts.answered;
     if answers < ANSWERS_MIN {
         caveats.push(Caveat::FewAnswers { answers });
+    }
+    let in_flight = step.load.in_flight_max();
+    if !step.load.arrival.is_open() && (1..TURNS_MIN * in_flight).contains(&answers) {
+        caveats.push(Caveat::FewTurns { answers, in_flight });
     }
     let beyond = step.latency.as_ref().map_or(0, |h| h.beyond);
     if beyond > 0 {
@@ -333,6 +340,13 @@ mod tests {
         has(|c| matches!(c, Caveat::DriverReportUnread { .. }));
         has(|c| matches!(c, Caveat::WindowCut { .. }));
         has(|c| matches!(c, Caveat::FewAnswers { answers: 500 }));
+        has(|c| {
+            let few = Caveat::FewTurns {
+                answers: 500,
+                in_flight: 64,
+            };
+            *c == few
+        });
         has(|c| matches!(c, Caveat::Neighbour { side, .. } if side == "server"));
         has(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"));
         has(|c| matches!(c, Caveat::SoftirqElsewhere { side, .. } if side == "client"));

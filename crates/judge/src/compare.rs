@@ -109,6 +109,7 @@ fn alike(one: &Step, other: &Step) -> bool {
         && one.driver.name == other.driver.name
         && a.connections == b.connections
         && a.in_flight_per_connection == b.in_flight_per_connection
+        && a.permits == b.permits
         && a.arrival == b.arrival
         && a.connection_per_request == b.connection_per_request
         && a.method == b.method

@@ -66,6 +66,7 @@ pub(crate) fn a_step() -> DoubleStep {
         load: Load {
             connections: 64,
             in_flight_per_connection: 1,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),

@@ -74,6 +74,13 @@ pub enum Caveat {
         /// Answers in the window.
         answers: u64,
     },
+    /// So few answers for what was in flight that those under way at the window's ends count.
+    FewTurns {
+        /// Answers in the window.
+        answers: u64,
+        /// Requests in flight at the most.
+        in_flight: u64,
+    },
     /// The measured window was shorter than planned.
     WindowCut {
         /// Planned length.

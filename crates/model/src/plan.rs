@@ -92,6 +92,10 @@ pub struct Load {
     pub connections: u32,
     /// Requests in flight on one connection at the most (pipelining depth or streams).
     pub in_flight_per_connection: u32,
+    /// Requests in flight over all connections at the most: a semaphore, for whose permits the
+    /// others wait in turn. None: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
     /// Engine threads.
     pub lanes: u32,
     /// When requests are due.
@@ -160,9 +164,15 @@ fn decode_of<'de, D: Deserializer<'de>>(source: D) -> Result<Decode, D::Error> {
 }
 
 impl Load {
+    /// Requests that are wanted at a time: each is in flight, or waits for a permit.
+    pub fn wanted_max(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.in_flight_per_connection)
+    }
+
     /// Requests in flight at the most.
     pub fn in_flight_max(&self) -> u64 {
-        u64::from(self.connections) * u64::from(self.in_flight_per_connection)
+        let permits = self.permits.map_or(u64::MAX, u64::from);
+        self.wanted_max().min(permits)
     }
 }
 
@@ -221,6 +231,7 @@ mod tests {
         let load = Load {
             connections: 1,
             in_flight_per_connection: 1,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),

@@ -1,11 +1,15 @@
 //! Rings of perf events, drained by a thread of their own until they are told to end.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use wallfinder_sys::perf::EventRing;
 
 use crate::parse::decimal;
@@ -27,7 +31,36 @@ pub(crate) fn tracepoint(name: &str) -> io::Result<u64> {
             Err(error) => missing = error,
         }
     }
-    Err(missing)
+    match detached_tracing().and_then(|tracing| number_in(&tracing, name)) {
+        Ok(number) => Ok(number),
+        // Who may not look at it where it is not mounted cannot tell that it is not there.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(io::Error::other(
+            format!("tracefs is not mounted, so there is no tracepoint {name}"),
+        )),
+        Err(_) => Err(missing),
+    }
+}
+
+/// The file system of tracing, where nobody has mounted it: open here, mounted nowhere, and gone
+/// when it is closed. Takes root.
+fn detached_tracing() -> io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?)
+}
+
+fn number_in(tracing: &OwnedFd, name: &str) -> io::Result<u64> {
+    let path = format!("events/{name}/id");
+    let file = openat(
+        tracing,
+        &path,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut bytes = Vec::new();
+    File::from(file).read_to_end(&mut bytes)?;
+    decimal(bytes.trim_ascii()).ok_or_else(|| io::Error::other(format!("{path} has no number")))
 }
 
 /// What a thread drains, and what it makes of it.
@@ -109,5 +142,28 @@ impl<T: Send + 'static> Rings<T> {
             Ok(ended) => ended,
             Err(_) => Err(io::Error::other("who drained the rings gave up")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracepoint_has_the_same_number_where_tracing_is_mounted_and_where_it_is_not() {
+        let detached = match detached_tracing() {
+            Ok(detached) => detached,
+            Err(error) => {
+                println!("skipped: tracefs cannot be opened here: {error}");
+                return;
+            }
+        };
+        for name in ["raw_syscalls/sys_enter", "sched/sched_switch"] {
+            let number = number_in(&detached, name).unwrap();
+            assert!(number > 0);
+            assert_eq!(tracepoint(name).unwrap(), number);
+        }
+        let unknown = tracepoint("sched/there_is_none_such").unwrap_err();
+        assert!(unknown.to_string().contains("no tracepoint"), "{unknown}");
     }
 }

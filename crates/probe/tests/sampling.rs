@@ -42,6 +42,33 @@ fn observe(server: Family, window: Duration) -> Telemetry {
     telemetry
 }
 
+#[test]
+fn between_marks_nothing_is_looked_at_where_nobody_asks_for_it() {
+    let child = spinning_on(0);
+    let sampler = Sampler::start(Setup {
+        zero_ns: monotonic_ns(),
+        tick: Duration::from_millis(10),
+        server: Some(family_of(child.pid()).unwrap()),
+        marks_only: true,
+        ..Setup::default()
+    });
+    let sampler = sampler.unwrap();
+    sleep(Duration::from_millis(100));
+    let from = sampler.mark("open");
+    sleep(Duration::from_millis(400));
+    let to = sampler.mark("close");
+    assert!(sampler.latest().is_none());
+    let series = sampler.stop();
+    let telemetry = series.summarise(from, to);
+    assert_eq!((telemetry.samples, series.samples.len()), (0, 0));
+    assert!(series.gaps().is_empty());
+    let server = server_of(&telemetry);
+    assert!(
+        server.utilisation > 0.5 && server.utilisation < 1.1,
+        "{server:#?}"
+    );
+}
+
 fn server_of(telemetry: &Telemetry) -> &FamilySummary {
     telemetry.server.as_ref().expect("the server was observed")
 }

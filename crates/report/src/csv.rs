@@ -144,6 +144,15 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
         "depth or streams at the most",
         |s, _| { Cell::Whole(s.load.in_flight_per_connection.into()) }
     ),
+    column!(
+        "permits",
+        "requests in flight over all connections at the most; empty: no semaphore",
+        |s, _| {
+            s.load
+                .permits
+                .map_or(Cell::Unknown, |permits| Cell::Whole(permits.into()))
+        }
+    ),
     column!("lanes", "engine threads", |s, _| Cell::Whole(
         s.load.lanes.into()
     )),

@@ -132,6 +132,16 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "Measure longer (-d).",
         ),
+        Caveat::FewTurns { answers, in_flight } => (
+            format!(
+                "{} answers for {} requests in flight: throughput is known no better than to {}, for \
+                 those under way as the window opens and closes.",
+                number::whole(*answers),
+                number::whole(*in_flight),
+                number::share(*in_flight as f64 / (*answers).max(1) as f64)
+            ),
+            "Measure longer (-d), or keep fewer in flight (-c).",
+        ),
         Caveat::WindowCut {
             planned_ns,
             actual_ns,
@@ -327,6 +337,7 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::SharedProcessors { cpus } => cpus.len() as f64,
         Caveat::Neighbour { cores, .. } => *cores,
         Caveat::FewAnswers { answers } => -(*answers as f64),
+        Caveat::FewTurns { answers, in_flight } => *in_flight as f64 / (*answers).max(1) as f64,
         Caveat::WindowCut {
             planned_ns,
             actual_ns,

@@ -472,7 +472,7 @@ pub fn rate_asked(arrival: &Arrival) -> Option<f64> {
     }
 }
 
-/// `100 connections`, `100 connections × 8 in flight`.
+/// `100 connections`, `100 connections × 8 in flight`, `500 connections, 50 permits`.
 pub fn connections(load: &Load) -> String {
     let mut text = counted(u64::from(load.connections), "connection");
     if load.in_flight_per_connection > 1 {
@@ -480,6 +480,9 @@ pub fn connections(load: &Load) -> String {
             " × {} in flight",
             number::whole(u64::from(load.in_flight_per_connection))
         ));
+    }
+    if let Some(permits) = load.permits {
+        text.push_str(&format!(", {}", counted(u64::from(permits), "permit")));
     }
     text
 }

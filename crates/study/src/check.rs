@@ -6,6 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
+use crate::between::BETWEEN;
 use crate::claims::Claim;
 use crate::error::StudyError;
 use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
@@ -153,6 +154,7 @@ impl Place<'_> {
             charts,
         };
         self.labels(&study, &raw.groups)?;
+        self.links(&study, &raw.subjects)?;
         Ok(study)
     }
 
@@ -181,7 +183,48 @@ impl Place<'_> {
             everywhere: raw.everywhere,
             quota_cores: raw.quota_cores.as_ref().map(|quota| *quota.get_ref()),
             link: raw.link.clone(),
+            link_between: self.link_between(raw)?,
         })
+    }
+
+    /// A rate is decided by groups where it is spelt so, and only there. That there are such groups is
+    /// checked when all are known.
+    fn link_between(&self, raw: &SubjectFile) -> Result<Vec<String>, StudyError> {
+        let rate = raw.link.iter().find_map(|link| link.split(',').next());
+        let first = raw.link_between.first();
+        match (rate == Some(BETWEEN), first) {
+            (true, None) => {
+                let message =
+                    "a link `between` needs link_between: the groups that decide its rate";
+                Err(self.error(raw.name.span(), message.to_owned()))
+            }
+            (false, Some(group)) => {
+                let message = "link_between decides the rate of a link that is spelt `between`";
+                Err(self.error(group.span(), message.to_owned()))
+            }
+            _ => {
+                let groups = raw.link_between.iter();
+                Ok(groups.map(|group| group.get_ref().clone()).collect())
+            }
+        }
+    }
+
+    /// Groups that decide a link's rate are there, and are measured before the link is laid.
+    fn links(&self, study: &Study, raw: &[SubjectFile]) -> Result<(), StudyError> {
+        let ids: Vec<&str> = study.groups.iter().map(|group| group.id.as_str()).collect();
+        for (at, subject) in raw.iter().enumerate() {
+            for group in &subject.link_between {
+                let found = self.refer(group, &ids, "group")?;
+                if study.groups[found].subject >= at {
+                    let message = format!(
+                        "`{}` is of a subject that is not before this one",
+                        group.get_ref()
+                    );
+                    return Err(self.error(group.span(), message));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn group(
@@ -405,6 +448,7 @@ impl Place<'_> {
                     .map_err(|why| self.error(rate.span(), why.0))
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let chosen_names: Vec<&str> = chosen.iter().map(|driver| names[*driver]).collect();
         Ok(Ramp {
             sizes,
             drivers: chosen,
@@ -417,6 +461,7 @@ impl Place<'_> {
             kernel: self.kernel(raw)?,
             squeeze: self.squeeze(raw)?,
             client_quota: self.client_quota(raw)?,
+            permits: self.permits(raw, &chosen_names)?,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
             window: self.duration(&raw.window, WINDOW_MIN)?,
@@ -426,6 +471,20 @@ impl Place<'_> {
             },
             calibrate: raw.calibrate,
         })
+    }
+
+    /// A semaphore of the engine's own: foreign drivers have theirs, or none.
+    fn permits(&self, raw: &RunFile, drivers: &[&str]) -> Result<Option<u32>, StudyError> {
+        let Some(permits) = &raw.permits else {
+            return Ok(None);
+        };
+        if drivers.iter().any(|driver| *driver != Driver::ENGINE) {
+            let message =
+                "permits are the engine's; a driver has its own by its arguments".to_owned();
+            return Err(self.error(permits.span(), message));
+        }
+        self.bounded(permits, 1, CONNECTIONS_MAX, "permits")
+            .map(Some)
     }
 
     fn kernel(&self, raw: &RunFile) -> Result<KernelLooks, StudyError> {

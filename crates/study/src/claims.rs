@@ -6,11 +6,12 @@
 //!  false       true            contradicted
 //!  false       false           open: the data lie between
 //!  needs what was not measured open: and says what
-//!  looked at a disturbed step  open: and says what disturbed it (unless `calm = false`)
+//!  looked at a disturbed step  open: and says what disturbed it (unless `calm = false`, or enough
+//!                              rounds are left without those that were disturbed)
 //!  true        true            the study is wrong: open, and a fault
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -127,9 +128,26 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
                 continue;
             }
             data.look_away();
-            let scope = Scope::new(claim, driver, &data);
+            let mut scope = Scope::new(claim, driver, &data);
             let id = scope.id(claim);
-            let (outcome, because) = match scope.decide(claim) {
+            let mut decided = scope.decide(claim);
+            // Whatever they came to: who looks at the outcome first would choose it.
+            let disturbed = data.disturbed_rounds();
+            if claim.calm && !disturbed.is_empty() {
+                data.leave_out(disturbed.clone());
+                data.look_away();
+                scope = Scope::new(claim, driver, &data);
+                let without = scope.decide(claim);
+                decided = match data.disturbed() {
+                    // Too few would be left.
+                    Some(_) => without,
+                    None => without.map(|(outcome, because)| {
+                        (outcome, format!("{because} ({})", left_out(&disturbed)))
+                    }),
+                };
+                data.leave_out(BTreeSet::new());
+            }
+            let (outcome, because) = match decided {
                 Ok(decided) => undisturbed(claim, &data, decided),
                 Err(fault) => {
                     judged.faults.push(format!("claim `{id}`: {fault}"));
@@ -146,6 +164,16 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
         }
     }
     judged
+}
+
+/// Rounds in words.
+fn left_out(rounds: &BTreeSet<u32>) -> String {
+    let numbers: Vec<String> = rounds.iter().map(u32::to_string).collect();
+    let noun = if rounds.len() == 1 { "round" } else { "rounds" };
+    format!(
+        "without {noun} {}, which others disturbed",
+        numbers.join(", ")
+    )
 }
 
 /// What was decided, unless others disturbed a step that a claim about calm ones looked at.

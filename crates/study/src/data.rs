@@ -3,7 +3,7 @@
 //! It notes which steps a condition looks at, so that a claim knows whether others
 //! disturbed what it rests on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cel::Value;
@@ -27,9 +27,23 @@ pub(crate) struct Data {
     pub(crate) absent: Vec<Absent>,
     /// Every step, as CEL sees them.
     pub(crate) all: Value,
-    /// Labels of steps that conditions looked at, and what disturbed them.
-    looked_at: Mutex<BTreeMap<String, Option<String>>>,
+    /// Steps that conditions looked at, by their labels.
+    looked_at: Mutex<BTreeMap<String, Look>>,
+    /// Rounds that cells do without.
+    left_out: Mutex<BTreeSet<u32>>,
 }
+
+/// A step that a condition looked at.
+#[derive(Debug)]
+struct Look {
+    round: u32,
+    /// What disturbed it.
+    disturbed: Option<String>,
+}
+
+/// Rounds that must be left of a cell: this many, and this part of them.
+const ROUNDS_MIN: usize = 5;
+const PART_MIN: f64 = 0.75;
 
 impl Data {
     /// Data of a size.
@@ -41,6 +55,7 @@ impl Data {
             entries,
             absent,
             looked_at: Mutex::default(),
+            left_out: Mutex::default(),
         }
     }
 
@@ -48,11 +63,15 @@ impl Data {
     fn look_at<'e>(&self, entries: impl IntoIterator<Item = &'e Entry>) {
         let mut notes = self.notes();
         for entry in entries {
-            notes.insert(entry.label.clone(), entry.disturbed.clone());
+            let look = Look {
+                round: entry.round,
+                disturbed: entry.disturbed.clone(),
+            };
+            notes.insert(entry.label.clone(), look);
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Look>> {
         // A panic while noting leaves whole notes.
         self.looked_at
             .lock()
@@ -66,9 +85,31 @@ impl Data {
 
     /// The first step looked at that others disturbed, in words.
     pub(crate) fn disturbed(&self) -> Option<String> {
-        self.notes()
-            .iter()
-            .find_map(|(label, what)| Some(format!("`{label}` was disturbed: {}", what.as_ref()?)))
+        self.notes().iter().find_map(|(label, look)| {
+            let what = look.disturbed.as_ref()?;
+            Some(format!("`{label}` was disturbed: {what}"))
+        })
+    }
+
+    /// Rounds in which others disturbed a step that was looked at.
+    pub(crate) fn disturbed_rounds(&self) -> BTreeSet<u32> {
+        let notes = self.notes();
+        let disturbed = notes.values().filter(|look| look.disturbed.is_some());
+        disturbed.map(|look| look.round).collect()
+    }
+
+    /// From now on cells do without these rounds, all of them alike, where enough others are left.
+    pub(crate) fn leave_out(&self, rounds: BTreeSet<u32>) {
+        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = rounds;
+    }
+
+    /// What is left of a cell's rounds.
+    fn calm<'e>(&self, found: Vec<&'e Entry>) -> Vec<&'e Entry> {
+        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_left = |entry: &&&Entry| !left_out.contains(&entry.round);
+        let left: Vec<&Entry> = found.iter().filter(is_left).copied().collect();
+        let enough = left.len() >= ROUNDS_MIN && left.len() as f64 >= PART_MIN * found.len() as f64;
+        if enough { left } else { found }
     }
 
     /// Whether this size has steps of a driver, run or not.
@@ -127,6 +168,7 @@ impl Data {
                 false => self.absence(group, driver),
             });
         }
+        found = self.calm(found);
         self.look_at(found.iter().copied());
         found.sort_by_key(|entry| entry.round);
         Ok(found)

@@ -119,7 +119,7 @@ fn references(
                 let Some(clients) = literal(3) else { continue };
                 let cell = |step: &&StudyStep| {
                     step.payload.unwrap_or(0).to_string() == *connections
-                        && step.load.in_flight_max().to_string() == *clients
+                        && step.load.wanted_max().to_string() == *clients
                 };
                 if !of.iter().any(cell) {
                     return error(format!(
@@ -216,7 +216,7 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         group: step.group.clone(),
         driver: step.driver.name.clone(),
         connections: step.load.connections,
-        clients: in_flight,
+        clients: step.load.wanted_max() as f64,
         payload: step.payload,
         round: step.round,
         in_flight,

@@ -89,7 +89,7 @@ impl Entry {
             group: planned.group.clone(),
             driver: planned.driver.name.clone(),
             connections: planned.load.connections,
-            clients: planned.load.in_flight_max() as f64,
+            clients: planned.load.wanted_max() as f64,
             payload: planned.payload,
             round: planned.round,
             in_flight: if step.in_flight_mean.is_finite() {
@@ -409,6 +409,8 @@ fn costs(fields: &mut Fields, step: &Step) {
         }
     }
     if let Some(link) = &step.telemetry.link {
+        let rate = link.rate_bits.map(|bits| bits as f64 / 1e6);
+        fields.number("link.rate_mbit", rate);
         fields.number("link.downlink_share", link.downlink_share);
         fields.number("link.uplink_share", link.uplink_share);
         fields.number("link.downlink_bytes", cost.downlink_bytes);

@@ -156,6 +156,7 @@ impl Study {
         Load {
             connections,
             in_flight_per_connection: concurrency.in_flight_per_connection,
+            permits: run.permits,
             lanes: self.client_cpus.min(connections),
             arrival: match rate {
                 None => Arrival::Closed { think: Nanos(0) },
@@ -185,7 +186,7 @@ impl StudyStep {
             group: self.group.clone(),
             driver: self.driver.name.clone(),
             payload: self.payload?,
-            clients: u32::try_from(self.load.in_flight_max()).unwrap_or(u32::MAX),
+            clients: u32::try_from(self.load.wanted_max()).unwrap_or(u32::MAX),
             round: self.round,
             rival: self.rival,
         })

@@ -113,6 +113,11 @@ pub(crate) struct SubjectFile {
     /// `200mbit,mtu=9001,delay=10ms`. Takes root.
     #[serde(default)]
     pub(crate) link: Option<String>,
+    /// Groups of subjects before this one. The rate of `link`, spelt `between`, is then the
+    /// geometric mean of what they fill of their links: `link = "between,mtu=9001"`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) link_between: Vec<Spanned<String>>,
 }
 
 /// What produces load.
@@ -239,6 +244,11 @@ pub(crate) struct RunFile {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(crate) squeeze: Option<Spanned<String>>,
+    /// Requests of the engine's in flight over all connections at the most: a semaphore, for whose
+    /// permits the others wait in turn.
+    #[serde(default)]
+    #[schemars(with = "Option<u32>")]
+    pub(crate) permits: Option<Spanned<u32>>,
     /// Quota in cores of what drives the load: a weak client. Takes root.
     #[serde(default)]
     #[schemars(with = "Option<f64>")]

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apparatus;
+mod between;
 pub mod builtin;
 mod charts;
 mod check;

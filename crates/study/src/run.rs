@@ -8,6 +8,7 @@ use wallfinder_model::{Environment, Verdict};
 
 use crate::Size;
 use crate::apparatus::{Apparatus, ApparatusError, Availability, Progress};
+use crate::between::Rates;
 use crate::claims;
 use crate::expand::StudyStep;
 use crate::study::{Study, SubjectSpec};
@@ -48,6 +49,7 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
         of: steps.len(),
         number: 0,
         missing: Vec::new(),
+        rates: Rates::default(),
         ran: Vec::new(),
         skipped: Vec::new(),
         interrupted: false,
@@ -70,6 +72,8 @@ struct Course<'a> {
     number: usize,
     /// Drivers that cannot be run, and why.
     missing: Vec<(String, String)>,
+    /// Of links that this machine decides.
+    rates: Rates,
     ran: Vec<Step>,
     skipped: Vec<Skipped>,
     interrupted: bool,
@@ -111,6 +115,15 @@ impl Course<'_> {
             self.skip_all(&able, "the run was interrupted");
             return;
         }
+        let settled = match self.rates.settle(subject, &self.ran) {
+            Ok(settled) => settled,
+            Err(why) => {
+                let why = format!("the subject `{}` did not start: {why}", subject.name);
+                self.skip_all(&able, &why);
+                return;
+            }
+        };
+        let subject = &settled;
         self.apparatus.progress(Progress::Subject { subject });
         match self.apparatus.start_subject(subject) {
             Ok(()) => {}

@@ -60,8 +60,11 @@ pub struct SubjectSpec {
     pub everywhere: bool,
     /// Quota in cores, below its processors.
     pub quota_cores: Option<f64>,
-    /// The link between it and the client, where there is one.
+    /// The link between it and the client, where there is one. A rate that is spelt `between` is
+    /// settled when the link is needed.
     pub link: Option<String>,
+    /// Groups that such a rate lies between: the middle of what they fill of theirs.
+    pub link_between: Vec<String>,
 }
 
 /// What produces load.
@@ -180,6 +183,8 @@ pub(crate) struct Ramp {
     pub(crate) kernel: KernelLooks,
     pub(crate) squeeze: Option<Effort>,
     pub(crate) client_quota: Option<f64>,
+    /// Of the engine's semaphore.
+    pub(crate) permits: Option<u32>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,
     pub(crate) window: Nanos,

@@ -585,6 +585,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "times that a thread got onto another processor, per good answer",
     ),
     (
+        "link.rate_mbit",
+        Kind::Number,
+        "rate of the link in Mbit/s, where it has one",
+    ),
+    (
         "link.downlink_share",
         Kind::Number,
         "of the link's rate from server to client, 0..1",

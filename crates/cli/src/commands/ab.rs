@@ -63,10 +63,12 @@ pub(super) fn compare(
         b.stand = Some(Stand::raise(&b.flags, &url_b)?);
     }
     let interrupts = interrupts.unwrap_or_else(Interrupts::catch);
-    let order_a = order(flags, &a, &url_a, stand(&a, &b))?;
+    let mut order_a = order(flags, &a, &url_a, stand(&a, &b))?;
     let mut order_b = order(flags, &b, &url_b, stand(&b, &a))?;
-    if !flags.observe_b.is_empty() {
-        order_b.profiles = Some(observing(&flags.observe_b, &stand(&b, &a).server)?);
+    let inside = inside(flags);
+    order_a.watched = !flags.observe_b.contains(&ProbeFlag::Telemetry);
+    if !inside.is_empty() {
+        order_b.profiles = Some(observing(&inside, &stand(&b, &a).server)?);
     }
     for order in [&order_a, &order_b] {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
@@ -122,6 +124,14 @@ pub(super) fn compare(
     judge_steps(&mut session.record);
     set_beside(&mut session.record);
     Ok((session, result))
+}
+
+/// What is to look into B's server.
+fn inside(flags: &AbFlags) -> Vec<ProbeFlag> {
+    let probes = flags.observe_b.iter().copied();
+    probes
+        .filter(|probe| *probe != ProbeFlag::Telemetry)
+        .collect()
 }
 
 /// Settings of the host, in force until what comes back is dropped.
@@ -212,6 +222,14 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         &format!("depth {}", a.pipeline),
         &format!("depth {}", b.pipeline),
     );
+    if let Some(permits) = flags.semaphore_b {
+        b.semaphore = Some(permits);
+        let shown = |permits: Option<u32>| match permits {
+            Some(permits) => format!("{permits} permits"),
+            None => "no semaphore".to_owned(),
+        };
+        lever(&shown(a.semaphore), &shown(b.semaphore));
+    }
     if let Some(cpus) = &flags.server_cpus_b {
         b.server_cpus = Some(cpus.clone());
         let shown = |cpus: &Option<CpuList>| match cpus {
@@ -226,17 +244,27 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
     for tuning in &flags.tune_b {
         lever(&"the host as it is", tuning);
     }
-    if !flags.observe_b.is_empty() {
-        if flags.observe_b.contains(&ProbeFlag::Go) {
-            for subject in [&mut a.subject, &mut b.subject].into_iter().flatten() {
-                offer_profiles(subject);
-            }
+    if flags.observe_b.contains(&ProbeFlag::Telemetry) {
+        if a.driver.is_some() || b.driver.is_some() {
+            return Err(Failed::usage(
+                "--observe-b telemetry needs our own engine: when the load of a --driver begins and \
+                 ends is known by telemetry alone",
+            ));
         }
-        let probes = flags
-            .observe_b
-            .iter()
-            .filter_map(ValueEnum::to_possible_value);
-        let names: Vec<String> = probes.map(|probe| probe.get_name().to_owned()).collect();
+        lever(
+            &"watched as its window opens and closes",
+            &"watched every 50 ms",
+        );
+    }
+    let inside = inside(flags);
+    if inside.contains(&ProbeFlag::Go) {
+        for subject in [&mut a.subject, &mut b.subject].into_iter().flatten() {
+            offer_profiles(subject);
+        }
+    }
+    let probes = inside.iter().filter_map(ValueEnum::to_possible_value);
+    let names: Vec<String> = probes.map(|probe| probe.get_name().to_owned()).collect();
+    if !names.is_empty() {
         lever(
             &"not looked into",
             &format!("looked into by {}", names.join(", ")),
@@ -284,7 +312,7 @@ fn order(
     stand: &Stand,
 ) -> Result<StepOrder, Failed> {
     let shape = Shape::held(setting.connections, flags.rate, flags.target.think);
-    let least = match flags.observe_b.is_empty() {
+    let least = match inside(flags).is_empty() {
         true => WINDOW_MIN,
         false => OBSERVED_MIN,
     };

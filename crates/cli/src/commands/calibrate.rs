@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use wallfinder_engine::StepSpec;
-use wallfinder_engine::calibrate::calibrate as measure;
+use wallfinder_engine::calibrate::{Typical, calibrate as measure};
 use wallfinder_engine::precheck;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_report::number;
-use wallfinder_wire::Request;
+use wallfinder_wire::{Exchange, Request};
 
 use crate::commands::load::io_choice;
 use crate::exit::Failed;
@@ -22,6 +22,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     let load = Load {
         connections: flags.connections,
         in_flight_per_connection: flags.pipeline,
+        permits: None,
         lanes: placement.lanes(flags.lanes, flags.connections),
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos(0),
@@ -36,11 +37,15 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         body_bytes: 0,
         decode: Decode::None,
     };
+    let request = Request::get("null", "/");
     let spec = StepSpec {
         load,
         // Replaced by the null server's own.
         address: SocketAddr::from(([127, 0, 0, 1], 9)),
-        request: Request::get("null", "/").into(),
+        request: match flags.http2 {
+            true => Exchange::Http2(request),
+            false => Exchange::Http1(request),
+        },
         tls: None,
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
@@ -52,13 +57,12 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     };
     precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;
     let body_bytes = flags.answer_bytes.0;
-    let ceiling = measure(
-        &spec,
+    let typical = Typical {
         body_bytes,
-        placement.null_server_cpu(),
-        flags.duration,
-    )
-    .map_err(Failed::run)?;
+        messages: 1,
+    };
+    let ceiling = measure(&spec, typical, placement.null_server_cpu(), flags.duration)
+        .map_err(Failed::run)?;
     let lanes = spec.load.lanes;
     let text = format!(
         " load      {connections} connections x {depth} in flight, answers of {body_bytes} B\n \

@@ -3,12 +3,12 @@
 
 use std::io::{self, IsTerminal};
 
-use wallfinder_conduct::{ProfileOrder, StepOrder, sight};
+use wallfinder_conduct::{Looks, ProfileOrder, StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::FamilySummary;
-use wallfinder_model::{Nanos, Step};
+use wallfinder_model::{Nanos, Step, Wall};
 use wallfinder_probe::{Family, stacks};
 use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, BadLink, LinkSpec, Shaper};
@@ -53,11 +53,6 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let mut stand = Stand::raise(target, &url)?;
     let question = asked.at(target, &url, &stand)?;
     let (downlink, uplink) = shapers(target, &mut stand)?;
-    if !flags.pprof.is_empty() && target.driver.is_some() {
-        return Err(Failed::usage(
-            "profiles are captured under the load of our own engine; --driver makes its own",
-        ));
-    }
     let inside = can_look_inside(flags, &stand)?;
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {
@@ -82,7 +77,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         &target.output,
         interrupts.clone(),
     )?;
-    let prepare = || -> Result<Option<(StepOrder, Proof)>, Failed> {
+    let prepare = || -> Result<Option<(StepOrder, Proof, StepOrder)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &order)?;
         }
@@ -117,17 +112,21 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             null: flags.null,
             ..ground.proof(effort, (downlink, uplink), &held, steps)
         };
-        Ok(Some((held, proof)))
+        let looked_at = match target.driver.is_some() {
+            true => order(connections, driven_for(effort))?,
+            false => held.clone(),
+        };
+        Ok(Some((held, proof, looked_at)))
     };
     let prepared = prepare();
     let result = prepared.and_then(|prepared| {
-        let Some((held, proof)) = prepared else {
+        let Some((held, proof, looked_at)) = prepared else {
             return Ok(());
         };
         session.prove(&held, proof, stand.restart())?;
         match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.
-            true => session.look_inside(&profiled(flags, held, &stand, &session)?),
+            true => session.look_inside(&profiled(flags, looked_at, &stand, &session)?),
             false => Ok(()),
         }
     });
@@ -150,7 +149,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that
 /// may be sampled. What was asked for and is not there is told before any load.
 fn can_look_inside(flags: &FindFlags, stand: &Stand) -> Result<bool, Failed> {
-    if flags.no_inside || flags.null || flags.target.driver.is_some() {
+    if flags.no_inside || flags.null {
         return Ok(false);
     }
     match profile::order(&flags.pprof, &stand.server) {
@@ -169,7 +168,16 @@ fn profiled_for(effort: Effort) -> Nanos {
     }
 }
 
-/// The load at the wall once more, while the server is profiled.
+/// How long a foreign driver loads meanwhile: its rise and its end are left out.
+fn driven_for(effort: Effort) -> Nanos {
+    match effort {
+        Effort::Quick => Nanos::from_secs(4),
+        Effort::Normal | Effort::Thorough => Nanos::from_secs(7),
+    }
+}
+
+/// The load at the wall once more, while the server is profiled, and the load generator where that
+/// is the wall.
 fn profiled(
     flags: &FindFlags,
     held: StepOrder,
@@ -181,8 +189,15 @@ fn profiled(
     held.server = stand.server.family.clone();
     held.calibrate = None;
     held.index = session.record.steps.len().saturating_sub(1) as u32;
+    let verdict = session.record.steps.last();
+    let verdict = verdict.and_then(|step| step.verdict.as_ref());
+    let is_client = verdict.is_some_and(|verdict| verdict.wall == Wall::ClientCpu);
     held.profiles = Some(ProfileOrder {
         folder: session.folder().to_owned(),
+        client: Looks {
+            stacks: is_client && stacks::allowed().is_ok(),
+            ..Looks::default()
+        },
         ..profile::order(&flags.pprof, &stand.server)?
     });
     Ok(held)

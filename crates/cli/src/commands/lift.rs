@@ -83,6 +83,7 @@ fn with_change(
         driver_b: None,
         connections_b: None,
         pipeline_b: None,
+        semaphore_b: None,
         server_cpus_b: None,
         tune_b: Vec::new(),
         observe_b: Vec::new(),
@@ -101,6 +102,10 @@ fn with_change(
                 Some(cores) => ab.server_quota_b = Some(cores * factor),
                 None => return Err("there is no --server-quota to raise".to_owned()),
             },
+            (Squeeze::InFlight, _) if step.load.permits.is_some() => {
+                let permits = step.load.in_flight_max() as f64 * factor;
+                ab.semaphore_b = Some((permits.round() as u32).max(1));
+            }
             (Squeeze::InFlight, _) => {
                 let connections = f64::from(step.load.connections) * factor;
                 ab.connections_b = Some((connections.round() as u32).max(1));

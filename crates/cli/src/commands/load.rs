@@ -221,6 +221,11 @@ pub(crate) fn order(
     let Question { request, secured } = question;
     let (server, placement) = (&stand.server, &stand.placement);
     let load = step_load(flags, shape, request, placement);
+    if flags.driver.is_some() && flags.semaphore.is_some() {
+        return Err(Failed::usage(
+            "--semaphore is of our own engine; a --driver has its own, by its flags, or none",
+        ));
+    }
     let producer = match &flags.driver {
         None => Producer::Engine(io_choice(flags.io)),
         Some(command) => Producer::Foreign {
@@ -249,6 +254,7 @@ pub(crate) fn order(
         calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
         samples: None,
         profiles: None,
+        watched: true,
         relay: stand.lab.as_ref().and_then(Lab::relay_watch),
     })
 }
@@ -285,10 +291,13 @@ pub(crate) fn step_load(
     request: &Exchange,
     placement: &Placement,
 ) -> Load {
+    // Each lane needs a connection, and a permit where those are counted.
+    let lanes_max = shape.connections.min(flags.semaphore.unwrap_or(u32::MAX));
     Load {
         connections: shape.connections,
         in_flight_per_connection: flags.pipeline,
-        lanes: placement.lanes(flags.lanes, shape.connections),
+        permits: flags.semaphore,
+        lanes: placement.lanes(flags.lanes, lanes_max),
         arrival: shape.arrival,
         warmup: warmup(flags, shape.requests),
         stop: Stop {
@@ -326,7 +335,9 @@ pub(crate) fn step_name(path: &str, load: &Load) -> String {
         Arrival::Constant { rate } | Arrival::Poisson { rate } => format!(" rate={}", rate.0),
         Arrival::Ramp { from, to, .. } => format!(" rate={}..{}", from.0, to.0),
     };
-    format!("{path} c={}{depth}{rate}", load.connections)
+    let permits = load.permits.map(|permits| format!(" permits={permits}"));
+    let permits = permits.unwrap_or_default();
+    format!("{path} c={}{depth}{permits}{rate}", load.connections)
 }
 
 pub(crate) fn plan(

@@ -455,6 +455,7 @@ impl Bench {
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
             samples: step.samples.then(|| self.session.samples_of(index)),
             profiles: self.profiles(step, address)?,
+            watched: true,
             relay: lab.and_then(Lab::relay_watch),
         })
     }

@@ -1,5 +1,7 @@
 //! Loads that tests drive, with each way of waiting that there is.
 
+#![allow(dead_code)] // each test binary uses its own part
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ pub(crate) fn spec(
         load: Load {
             connections,
             in_flight_per_connection: depth,
+            permits: None,
             lanes: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(100),

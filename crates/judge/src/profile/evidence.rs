@@ -16,12 +16,25 @@ const MOST: f64 = 0.5;
 /// Reasons from the profiles of a step whose wall is known, the strongest first; none where
 /// there are no profiles.
 pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
-    let Some(profiles) = &step.profiles else {
-        return Vec::new();
-    };
-    let cpu = profiles.of_cpu().filter(|cpu| cpu.busy() > 0);
+    // What a client does that is not the wall is nobody's question.
+    let client = step.client_profiles.as_ref();
+    let client = client.filter(|_| wall == Wall::ClientCpu);
+    let mut found = client.map_or_else(Vec::new, |client| of_cpu(client, LOAD_GENERATOR));
+    found.extend(
+        step.profiles
+            .iter()
+            .flat_map(|of| of_server(step, wall, of)),
+    );
+    found
+}
+
+/// How the two sides are called.
+const LOAD_GENERATOR: &str = "load generator";
+const SERVER: &str = "server";
+
+fn of_server(step: &Step, wall: Wall, profiles: &Profiles) -> Vec<Evidence> {
     let block = profiles.of_waits();
-    let cpu = cpu.map_or_else(Vec::new, of_cpu);
+    let cpu = of_cpu(profiles, SERVER);
     let waits = block.and_then(|block| of_waits(step, wall, block));
     let heap = profiles.of(ProfileKind::Allocs);
     let allocated = heap.and_then(|allocs| of_allocations(profiles, allocs));
@@ -33,13 +46,16 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
     }
 }
 
-fn of_cpu(cpu: &Reading) -> Vec<Evidence> {
+fn of_cpu(profiles: &Profiles, whose: &str) -> Vec<Evidence> {
+    let Some(cpu) = profiles.of_cpu().filter(|cpu| cpu.busy() > 0) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     let share = |value: i64| cpu.share_of_busy(value);
     if let (Some(category), Some(function)) = (cpu.categories.first(), cpu.functions.first()) {
         found.push(Evidence {
             text: format!(
-                "{:.0} % of the server's CPU is {}; {} has the most of its own, {:.0} %",
+                "{:.0} % of the {whose}'s CPU is {}; {} has the most of its own, {:.0} %",
                 100.0 * share(category.value),
                 doing(&category.name),
                 short(&function.name),
@@ -53,7 +69,7 @@ fn of_cpu(cpu: &Reading) -> Vec<Evidence> {
     if collection >= COLLECTION_MIN {
         found.push(Evidence {
             text: format!(
-                "the garbage collector has {:.0} % of the server's CPU",
+                "the garbage collector has {:.0} % of the {whose}'s CPU",
                 100.0 * collection
             ),
             measure: "profile.collection".into(),

@@ -208,6 +208,31 @@ fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
 }
 
 #[test]
+fn a_load_generator_that_is_the_wall_is_looked_into_first() {
+    let mut step = with_a_lock(0.5, 64.0);
+    step.client_profiles = Some(Profiles {
+        readings: vec![read_cpu(&[
+            ("client.parse<client.main", 80),
+            ("write<client.main", 20),
+        ])],
+        ..Profiles::default()
+    });
+    let texts = |wall| -> Vec<String> {
+        let found = evidence(&step, wall);
+        found.into_iter().map(|one| one.text).collect()
+    };
+    let client = texts(Wall::ClientCpu);
+    assert!(
+        client[0]
+            .starts_with("80 % of the load generator's CPU is code of libraries; client.parse"),
+        "{client:?}"
+    );
+    assert!(client[1].contains("the server's CPU"), "{client:?}");
+    // Where it is not the wall, what it does is no reason.
+    assert_eq!(texts(Wall::ServerCpu), client[1..]);
+}
+
+#[test]
 fn a_bare_system_call_has_the_kernels_name() {
     let mut profile = profile(
         "delay",

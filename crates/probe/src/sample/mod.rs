@@ -71,6 +71,8 @@ pub struct Setup {
     pub pin: Option<u32>,
     /// Whether a quota may hold this process's threads up together, the sampler's with them.
     pub under_quota: bool,
+    /// Whether to look at marks only: no thread, no ticks, and nothing spent between marks.
+    pub marks_only: bool,
 }
 
 /// Why sampling could not start.
@@ -119,6 +121,12 @@ impl Sampler {
             stopped: Mutex::new(false),
             wake: Condvar::new(),
         });
+        if setup.marks_only {
+            return Ok(Sampler {
+                shared,
+                thread: None,
+            });
+        }
         shared.look(Occasion::Tick);
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -151,8 +159,10 @@ impl Sampler {
 
     /// Takes a last reading and gives everything that was read.
     pub fn stop(mut self) -> Series {
-        self.end();
-        self.shared.look(Occasion::Tick);
+        if self.thread.is_some() {
+            self.end();
+            self.shared.look(Occasion::Tick);
+        }
         let store = std::mem::take(&mut *lock(&self.shared.store));
         Series::from(store)
     }

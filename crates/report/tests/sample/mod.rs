@@ -146,6 +146,7 @@ pub fn load(connections: u32, depth: u32) -> Load {
     Load {
         connections,
         in_flight_per_connection: depth,
+        permits: None,
         lanes: 1,
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_secs(2),

@@ -47,6 +47,7 @@ impl Shape {
         Load {
             connections: self.connections.unwrap_or(0),
             in_flight_per_connection: self.in_flight_per_connection.unwrap_or(0),
+            permits: None,
             lanes: self.lanes.unwrap_or(0),
             arrival: match self.rate {
                 Some(rate) => Arrival::Constant { rate },

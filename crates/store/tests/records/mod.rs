@@ -47,6 +47,7 @@ pub(crate) fn load() -> Load {
     Load {
         connections: 100,
         in_flight_per_connection: 1,
+        permits: None,
         lanes: 1,
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_millis(200),

@@ -53,6 +53,8 @@ pub(crate) struct DoubleApparatus {
     pub(crate) server_seen: bool,
     /// Cores that others use of the client's processor, which is then full.
     pub(crate) others_on_client: f64,
+    /// Labels of the only steps in which they do; none: in all.
+    pub(crate) disturbed: Vec<String>,
     /// What happened, in order.
     pub(crate) log: Vec<String>,
 }
@@ -68,6 +70,7 @@ impl DoubleApparatus {
             p50_share: 0.8,
             server_seen: true,
             others_on_client: 0.0,
+            disturbed: Vec::new(),
             log: Vec::new(),
         }
     }
@@ -100,7 +103,9 @@ impl Apparatus for DoubleApparatus {
     }
 
     fn start_subject(&mut self, subject: &SubjectSpec) -> Result<(), ApparatusError> {
-        self.log.push(format!("start {}", subject.name));
+        let on = subject.link.as_ref().map(|link| format!(" on {link}"));
+        let on = on.unwrap_or_default();
+        self.log.push(format!("start {}{on}", subject.name));
         if self.dead_subjects.contains(&subject.name) {
             return Err(ApparatusError::Failed("port 8083 is taken".to_owned()));
         }
@@ -123,8 +128,9 @@ impl Apparatus for DoubleApparatus {
         if !self.server_seen {
             measured.telemetry.server = None;
         }
-        if let (Some(client), true) = (&mut measured.telemetry.client, self.others_on_client > 0.0)
-        {
+        let is_disturbed = self.disturbed.is_empty() || self.disturbed.contains(&step.label);
+        let others = self.others_on_client > 0.0 && is_disturbed;
+        if let (Some(client), true) = (&mut measured.telemetry.client, others) {
             client.neighbour_cores = self.others_on_client;
             client.cpus_busy = 1.0;
         }

@@ -234,6 +234,27 @@ fn the_engine_decodes_what_a_group_says_and_foreign_drivers_as_they_do() {
 }
 
 #[test]
+fn permits_are_the_engines() {
+    let with = |drivers: &str| {
+        let text = SMALL.replace(
+            r#"drivers = ["engine", "wrk"]"#,
+            &format!("drivers = [{drivers}]\npermits = 5"),
+        );
+        Study::parse("my.toml", &text)
+    };
+    let study = with(r#""engine""#).unwrap();
+    for step in study.expand(wallfinder_study::Size::Smoke) {
+        // Ten requests on each connection are wanted, and five let.
+        assert_eq!(
+            (step.load.wanted_max() % 10, step.load.in_flight_max()),
+            (0, 5)
+        );
+    }
+    let refused = with(r#""engine", "wrk""#).expect_err("wrk has none");
+    assert!(refused.message().contains("permits are the engine's"));
+}
+
+#[test]
 fn a_part_is_run_only_where_it_is_asked_for() {
     let text = SMALL.replace("pipeline = 10", "part = \"more\"\npipeline = 10");
     let text = text.replace(

@@ -211,3 +211,56 @@ fn the_protocol_study_makes_the_sources_counts() {
         assert_eq!(kept, if driver == "engine" { 75 } else { 0 });
     }
 }
+
+/// A study of so many rounds, in which others disturbed some steps.
+fn disturbed(rounds: u32, labels: &[&str]) -> ClaimOutcome {
+    let text = CELLS.replace("rounds = 3", &format!("rounds = {rounds}"));
+    let claim = claim("ratio(plain, rpc) > 1.5", "ratio(plain, rpc) < 1.5");
+    let study = Study::parse("my.toml", &format!("{text}{claim}")).unwrap();
+    let mut apparatus = DoubleApparatus::new(|step| Costs {
+        client_us: 0.5,
+        server_us: if step.group == "rpc" { 20.0 } else { 10.0 },
+    });
+    apparatus.others_on_client = 0.6;
+    apparatus.disturbed = labels.iter().map(|label| (*label).to_owned()).collect();
+    run(&study, Size::Smoke, &mut apparatus).claims.remove(0)
+}
+
+#[test]
+fn disturbed_rounds_are_left_out_of_all_cells_where_enough_are_left() {
+    let one = ["plain/engine/1024B/c50/round2"];
+    let without = disturbed(6, &one);
+    assert_eq!(without.outcome, Outcome::Confirmed, "{}", without.because);
+    assert!(
+        without
+            .because
+            .ends_with("(without round 2, which others disturbed)"),
+        "{}",
+        without.because
+    );
+    // Four are too few.
+    let few = disturbed(5, &one);
+    assert_eq!(few.outcome, Outcome::Open);
+    assert!(few.because.contains("was disturbed"), "{}", few.because);
+    // And so are two of three.
+    let many = [
+        "rpc/engine/1024B/c50/round1",
+        one[0],
+        "plain/engine/1024B/c50/round5",
+    ];
+    assert_eq!(disturbed(8, &many).outcome, Outcome::Open);
+    let two = disturbed(8, &many[..2]);
+    assert_eq!(two.outcome, Outcome::Confirmed, "{}", two.because);
+    assert!(
+        two.because.contains("without rounds 1, 2"),
+        "{}",
+        two.because
+    );
+    // What the claim does not look at does not matter to it.
+    let elsewhere = disturbed(6, &["plain/engine/64B/c1/round2"]);
+    assert!(
+        !elsewhere.because.contains("without"),
+        "{}",
+        elsewhere.because
+    );
+}

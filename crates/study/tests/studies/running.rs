@@ -116,3 +116,115 @@ fn only_steps_that_ask_for_it_are_calibrated() {
         "a foreign driver has no lanes"
     );
 }
+
+/// A second subject, whose link's rate is decided by two groups of the first.
+fn between() -> String {
+    let more = r#"path = "/simple"
+pipeline = 10
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+connections = [100]
+warmup = "100ms"
+window = "1s"
+
+[[group]]
+id = "slow"
+subject = "catalogue"
+path = "/slow"
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+connections = [100]
+warmup = "100ms"
+window = "1s"
+
+[[group]]
+id = "narrow"
+subject = "narrow"
+path = "/simple"
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+connections = [100]
+rounds = 2
+warmup = "100ms"
+window = "1s"
+
+[[claim]]"#;
+    let subject = r#"[[subject]]
+name = "narrow"
+command = ["catalogue"]
+port = 8083
+link = "between,mtu=9001"
+link_between = ["simple", "slow"]
+
+[[driver]]
+name = "engine"
+"#;
+    let head = SMALL.split(r#"path = "/simple""#).next().unwrap();
+    let claim = SMALL.split("[[claim]]").nth(1).unwrap();
+    let text = format!("{head}{more}{claim}");
+    text.replacen("[[driver]]\nname = \"engine\"\n", subject, 1)
+}
+
+#[test]
+fn a_link_lies_between_what_two_groups_fill_and_stays_there() {
+    let mut apparatus = DoubleApparatus::new(|step| Costs {
+        client_us: 0.5,
+        server_us: if step.path == "/slow" { 20.0 } else { 5.0 },
+    });
+    let study = Study::parse("my.toml", &between()).unwrap();
+    let ran = run(&study, Size::Smoke, &mut apparatus);
+    assert_eq!(ran.skipped, []);
+    // 124 B for each answer, 200,000/s of one and 50,000/s of the other: 100,000/s would be 99 Mbit/s.
+    let links: Vec<&str> = apparatus
+        .log
+        .iter()
+        .filter_map(|line| line.strip_prefix("start narrow on "))
+        .collect();
+    let mbit = |link: &str| -> f64 {
+        let rate = link.strip_suffix("mbit,mtu=9001").unwrap();
+        rate.parse().unwrap()
+    };
+    assert_eq!(links.len(), 2);
+    assert!((mbit(links[0]) / 99.0 - 1.0).abs() < 0.1, "{links:?}");
+    assert_eq!(links[0], links[1]);
+}
+
+#[test]
+fn a_link_that_nothing_decides_is_not_laid() {
+    let mut apparatus = apparatus();
+    apparatus.failing.push("slow/engine/c100".to_owned());
+    let study = Study::parse("my.toml", &between()).unwrap();
+    let ran = run(&study, Size::Smoke, &mut apparatus);
+    let left_out = ran
+        .skipped
+        .iter()
+        .find(|step| step.label.starts_with("narrow"));
+    let why = &left_out.unwrap().why;
+    assert!(why.contains("`slow`") && why.contains("nothing"), "{why}");
+    assert!(
+        !apparatus
+            .log
+            .iter()
+            .any(|line| line.starts_with("start narrow"))
+    );
+}
+
+#[test]
+fn a_link_between_is_refused_where_it_cannot_be_settled() {
+    let refused = |from: &str, to: &str| {
+        let text = between().replacen(from, to, 1);
+        let error = Study::parse("my.toml", &text).expect_err("it is wrong");
+        error.message().to_owned()
+    };
+    let groups = r#"link_between = ["simple", "slow"]"#;
+    assert!(refused(groups, "").contains("needs link_between"));
+    assert!(refused("between,mtu", "1gbit,mtu").contains("is spelt `between`"));
+    assert!(refused(groups, r#"link_between = ["fast"]"#).contains("no group `fast`"));
+    assert!(refused(groups, r#"link_between = ["narrow"]"#).contains("not before this one"));
+}

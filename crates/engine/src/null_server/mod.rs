@@ -1,11 +1,22 @@
-//! A server that knows no protocol: for each so many bytes read it writes the same answer.
+//! Servers that do nothing: they read requests as far as they must, and write the same answer to each.
 //!
-//! What it is for: against it the lanes are as fast as they can be, so what they reach is
-//! their own ceiling and not a server's. What it is not: it understands no request, so
-//! it serves only a client that sends requests of one length.
+//! ```text
+//!  counted   requests of one length           HTTP/1.1, framed messages in turn
+//!  named     the same, with an id in them     framed messages with ids
+//!  streams   heads of frames                  HTTP/2, gRPC
+//! ```
+//!
+//! What they are for: against them the lanes are as fast as they can be, so what they reach is
+//! their own ceiling and not a server's. What they are not: they understand no request, and serve only
+//! our own client.
+
+mod counted;
+mod named;
+pub(crate) mod streams;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +28,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use wallfinder_sys::process;
 
-/// Answers written by one call at the most, in bytes.
-const BLOCK_BYTES: usize = 64 * 1024;
+use counted::Counted;
+use named::Named;
+use streams::Streams;
+
 const LISTENER: u64 = u64::MAX;
 
 /// The server, until it is dropped.
@@ -30,16 +43,35 @@ pub struct NullServer {
 }
 
 impl NullServer {
-    /// Starts it on a free port of loopback, in one thread, pinned if a processor is given.
+    /// For each so many bytes read it writes the same answer. Like the others it is started on a free
+    /// port of loopback, in one thread, pinned if a processor is given.
     pub fn start(request_bytes: usize, answer: &[u8], cpu: Option<u32>) -> io::Result<NullServer> {
-        assert!(request_bytes > 0 && !answer.is_empty());
+        NullServer::playing(Counted::new(request_bytes, answer), cpu)
+    }
+
+    /// The same, with bytes of each request put into its answer, at the same place.
+    pub(crate) fn named(
+        request_bytes: usize,
+        answer: Vec<u8>,
+        id: Range<usize>,
+        cpu: Option<u32>,
+    ) -> io::Result<NullServer> {
+        NullServer::playing(Named::new(request_bytes, answer, id), cpu)
+    }
+
+    /// Each stream of HTTP/2 has the same answer.
+    pub(crate) fn streams(answer: streams::Answer, cpu: Option<u32>) -> io::Result<NullServer> {
+        NullServer::playing(Streams::new(answer), cpu)
+    }
+
+    fn playing<S: Script>(script: S, cpu: Option<u32>) -> io::Result<NullServer> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         // The standard library listens with a backlog of 128; a load opens far more at once.
         rustix::net::listen(&listener, 4096)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut serving = Serving::new(listener, request_bytes, answer)?;
+        let mut serving = Serving::new(listener, script)?;
         let stopping = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("null-server".into())
@@ -76,41 +108,78 @@ impl Drop for NullServer {
     }
 }
 
+/// What was read makes no sense: the connection is closed.
 #[derive(Debug)]
-struct Peer {
+struct Spoilt;
+
+/// What is read and what is written.
+trait Script: Send + 'static {
+    /// What is known of one connection.
+    type Peer: Default + Send;
+
+    /// Bytes have come.
+    fn read(&self, peer: &mut Self::Peer, bytes: &[u8]) -> Result<(), Spoilt>;
+
+    /// What is to be written next; empty: nothing.
+    fn next<'s>(&'s self, peer: &'s Self::Peer) -> &'s [u8];
+
+    /// So many bytes of it were.
+    fn wrote(&self, peer: &mut Self::Peer, bytes: usize);
+}
+
+/// Bytes on their way out.
+#[derive(Debug, Default)]
+struct Out {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Out {
+    /// Adds some, and gives their place.
+    fn push(&mut self, bytes: &[u8]) -> &mut [u8] {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        &mut self.bytes[from..]
+    }
+
+    fn left(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+    }
+}
+
+struct Connection<P> {
     fd: OwnedFd,
-    /// Bytes of a request that is not whole yet.
-    pending_bytes: usize,
-    /// Answers owed, in bytes still to be written.
-    owed_bytes: usize,
+    peer: P,
     waits_to_write: bool,
 }
 
-struct Serving {
+struct Serving<S: Script> {
     poll: OwnedFd,
     listener: TcpListener,
-    peers: Vec<Option<Peer>>,
+    connections: Vec<Option<Connection<S::Peer>>>,
     read: Box<[u8]>,
-    /// The answer, repeated.
-    block: Box<[u8]>,
-    answer_bytes: usize,
-    request_bytes: usize,
+    script: S,
 }
 
-impl Serving {
-    fn new(listener: TcpListener, request_bytes: usize, answer: &[u8]) -> io::Result<Serving> {
+impl<S: Script> Serving<S> {
+    fn new(listener: TcpListener, script: S) -> io::Result<Serving<S>> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&poll, &listener, data, epoll::EventFlags::IN)?;
-        let repeats = (BLOCK_BYTES / answer.len()).max(1);
         Ok(Serving {
             poll,
             listener,
-            peers: Vec::new(),
+            connections: Vec::new(),
             read: vec![0; 256 * 1024].into_boxed_slice(),
-            block: answer.repeat(repeats).into_boxed_slice(),
-            answer_bytes: answer.len(),
-            request_bytes,
+            script,
         })
     }
 
@@ -132,7 +201,7 @@ impl Serving {
             let index = event.data.u64() as usize;
             let flags = event.flags;
             if self.serve(index, flags).is_err() {
-                self.peers[index] = None;
+                self.connections[index] = None;
             }
         }
         Ok(())
@@ -145,17 +214,16 @@ impl Serving {
             }
             let fd = OwnedFd::from(stream);
             let _ = sockopt::set_tcp_nodelay(&fd, true);
-            let free = self.peers.iter().rposition(Option::is_none);
+            let free = self.connections.iter().rposition(Option::is_none);
             let index = free.unwrap_or_else(|| {
-                self.peers.push(None);
-                self.peers.len() - 1
+                self.connections.push(None);
+                self.connections.len() - 1
             });
             let data = epoll::EventData::new_u64(index as u64);
             if epoll::add(&self.poll, &fd, data, epoll::EventFlags::IN).is_ok() {
-                self.peers[index] = Some(Peer {
+                self.connections[index] = Some(Connection {
                     fd,
-                    pending_bytes: 0,
-                    owed_bytes: 0,
+                    peer: S::Peer::default(),
                     waits_to_write: false,
                 });
             }
@@ -164,16 +232,16 @@ impl Serving {
 
     /// An error, or an end, closes the connection.
     fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), Errno> {
-        let Some(peer) = self.peers.get_mut(index).and_then(Option::as_mut) else {
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return Ok(());
         };
+        let (fd, peer) = (&connection.fd, &mut connection.peer);
         if flags.contains(epoll::EventFlags::IN) {
-            match recv(&peer.fd, &mut self.read[..], RecvFlags::empty()) {
+            match recv(fd, &mut self.read[..], RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Errno::PIPE),
                 Ok((count, _)) => {
-                    let bytes = peer.pending_bytes + count;
-                    peer.pending_bytes = bytes % self.request_bytes;
-                    peer.owed_bytes += bytes / self.request_bytes * self.answer_bytes;
+                    let read = self.script.read(peer, &self.read[..count]);
+                    read.map_err(|Spoilt| Errno::PROTO)?;
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -181,23 +249,19 @@ impl Serving {
         } else if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) {
             return Err(Errno::PIPE);
         }
-        while peer.owed_bytes > 0 {
-            // Where in an answer the last write ended tells where the next one begins.
-            let over = peer.owed_bytes % self.answer_bytes;
-            let start = (self.answer_bytes - over) % self.answer_bytes;
-            let len = peer.owed_bytes.min(self.block.len() - start);
-            match send(
-                &peer.fd,
-                &self.block[start..start + len],
-                SendFlags::NOSIGNAL,
-            ) {
-                Ok(count) => peer.owed_bytes -= count,
+        loop {
+            let next = self.script.next(peer);
+            if next.is_empty() {
+                break;
+            }
+            match send(fd, next, SendFlags::NOSIGNAL) {
+                Ok(count) => self.script.wrote(peer, count),
                 Err(Errno::AGAIN) => {
-                    if !peer.waits_to_write {
-                        peer.waits_to_write = true;
+                    if !connection.waits_to_write {
+                        connection.waits_to_write = true;
                         let data = epoll::EventData::new_u64(index as u64);
                         // Reads wait too: a peer that does not read gets no more answers.
-                        epoll::modify(&self.poll, &peer.fd, data, epoll::EventFlags::OUT)?;
+                        epoll::modify(&self.poll, fd, data, epoll::EventFlags::OUT)?;
                     }
                     return Ok(());
                 }
@@ -205,10 +269,10 @@ impl Serving {
                 Err(errno) => return Err(errno),
             }
         }
-        if peer.waits_to_write {
-            peer.waits_to_write = false;
+        if connection.waits_to_write {
+            connection.waits_to_write = false;
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::modify(&self.poll, &peer.fd, data, epoll::EventFlags::IN)?;
+            epoll::modify(&self.poll, fd, data, epoll::EventFlags::IN)?;
         }
         Ok(())
     }

@@ -1,0 +1,96 @@
+//! The engine's own ceiling is measured in every protocol: the null servers' answers are good ones.
+
+use std::net::SocketAddr;
+
+use wallfinder_engine::calibrate::{Typical, calibrate};
+use wallfinder_model::{Decode, Nanos};
+use wallfinder_wire::{Exchange, Request, framed, grpc};
+
+mod drive;
+
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+
+/// Good answers a second; what is wrong with an answer makes it none.
+fn driven(request: Exchange, depth: u32, body_bytes: u64, messages: u64) -> f64 {
+    let mut spec = drive::spec(NOWHERE, request, 4, depth);
+    spec.load.decode = Decode::None;
+    let typical = Typical {
+        body_bytes,
+        messages,
+    };
+    let ceiling = calibrate(&spec, typical, None, Nanos::from_millis(150)).unwrap();
+    assert!(ceiling.throughput >= ceiling.driven, "{ceiling:?}");
+    assert!(ceiling.cpu_per_request_ns > 100.0, "{ceiling:?}");
+    ceiling.driven
+}
+
+#[test]
+fn http2_whatever_the_answers_length_and_the_requests() {
+    for (depth, body_bytes) in [(1, 0), (1, 4_000), (50, 100), (10, 100_000)] {
+        let seen = driven(
+            Exchange::Http2(Request::get("null", "/")),
+            depth,
+            body_bytes,
+            0,
+        );
+        assert!(seen > 500.0, "{depth} of {body_bytes} B: {seen}");
+    }
+    // Long requests use up the window that they are sent in.
+    let long = Request {
+        body: vec![b'b'; 300_000],
+        ..Request::new("POST", "null", "/")
+    };
+    let seen = driven(Exchange::Http2(long), 4, 10, 0);
+    assert!(seen > 100.0, "{seen}");
+    let head = Request::new("HEAD", "null", "/");
+    assert!(driven(Exchange::Http2(head), 4, 0, 0) > 500.0);
+}
+
+#[test]
+fn calls_of_grpc_of_every_kind() {
+    let unary = grpc::Request::unary("null", "/a.B/C", vec![7; 64]);
+    assert!(driven(unary.clone().into(), 10, 64, 1) > 500.0);
+    for (kind, messages) in [
+        (grpc::Kind::ServerStreaming, 5),
+        (grpc::Kind::ClientStreaming, 1),
+        (grpc::Kind::Bidirectional, 3),
+    ] {
+        let call = grpc::Request {
+            kind,
+            ..unary.clone()
+        };
+        let seen = driven(call.into(), 10, 64 * messages, messages);
+        assert!(seen > 500.0, "{kind:?}: {seen}");
+    }
+}
+
+#[test]
+fn framed_messages_in_turn_and_by_id() {
+    for format in ["u32be", "u16le,inclusive", "u32be,id=u64be@4"] {
+        let request = framed::Request {
+            format: format.parse().unwrap(),
+            message: vec![b'm'; 64],
+        };
+        for body_bytes in [1, 64, 5_000] {
+            let seen = driven(request.clone().into(), 8, body_bytes, 0);
+            assert!(seen > 500.0, "{format} of {body_bytes} B: {seen}");
+        }
+    }
+}
+
+#[test]
+fn what_a_null_server_cannot_play_is_refused() {
+    let mut spec = drive::spec(NOWHERE, Exchange::Http2(Request::get("null", "/")), 1, 1);
+    let typical = Typical {
+        body_bytes: 2 << 20,
+        messages: 0,
+    };
+    let refused = |spec: &_| calibrate(spec, typical, None, Nanos::from_millis(50)).unwrap_err();
+    assert!(refused(&spec).to_string().contains("windows"));
+    let credit = framed::Request {
+        format: "u32be,credit".parse().unwrap(),
+        message: vec![b'm'; 64],
+    };
+    spec.request = credit.into();
+    assert!(refused(&spec).to_string().contains("credit"));
+}
