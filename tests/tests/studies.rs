@@ -118,6 +118,22 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     }
     let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a report");
     assert!(page.contains("Cell by cell"));
+    // The same steps are judged again by the same claims, or by others.
+    let run = place.last_run();
+    let run = run.to_string_lossy();
+    let judge = |study: &str| place.run(&["judge", &run, "--study", study, "--format", "json"]);
+    let again = judge(&file).ends_with(0).json();
+    assert_eq!(again["claims"], record["claims"]);
+    let text = std::fs::read_to_string(&*file).expect("the study");
+    let other = place.file("other.toml", text.replace("800", "801"));
+    let other = judge(&other.to_string_lossy()).ends_with(0).json();
+    assert_eq!(json_at(&other, "/claims/1/outcome"), "contradicted");
+    let foreign = judge("gzip-wall").ends_with(2);
+    assert!(
+        foreign.err.contains("none of the record's steps"),
+        "{}",
+        foreign.err
+    );
 }
 
 /// Files as they are and compressed behind a narrow link, and with a client that may do little.

@@ -50,8 +50,8 @@ pub(crate) enum Command {
     Profile(Box<ProfileFlags>),
     /// Read profiles from files of pprof's format.
     Pprof(PprofFlags),
-    /// Judge a record again.
-    Judge(RecordFlags),
+    /// Judge a record again, and a study's claims.
+    Judge(JudgeFlags),
     /// Print a record again, and write its HTML report.
     Report(RecordFlags),
     /// Compare two records step by step, and say where their environments differ.
@@ -586,6 +586,17 @@ pub(crate) enum StudyCommand {
         #[arg(long, default_value = "client-ceiling")]
         from: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JudgeFlags {
+    #[command(flatten)]
+    pub(crate) record: RecordFlags,
+
+    /// Judge the claims of this study by the record's steps: a name or a file. A record of a built-in
+    /// study is judged by that.
+    #[arg(long)]
+    pub(crate) study: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -9,17 +9,21 @@ use wallfinder_judge::{proof, ramp};
 use wallfinder_model::{Record, Verdict};
 use wallfinder_report::text::Paths;
 
+use crate::commands::study::judge_claims;
 use crate::exit::{self, Failed};
-use crate::flags::RecordFlags;
+use crate::flags::{JudgeFlags, RecordFlags};
 use crate::output;
 use crate::session::PAGE;
 
 /// `wallfinder judge RUN`: verdicts anew, by this version, from what was measured.
-pub(crate) fn judge(flags: &RecordFlags) -> Result<(), Failed> {
+pub(crate) fn judge(flags: &JudgeFlags) -> Result<(), Failed> {
+    let study = flags.study.as_deref();
+    let flags = &flags.record;
     conditions(&flags.require, &flags.threshold)?;
     let mut record = open(&flags.run)?;
     judge_steps(&mut record);
     set_beside(&mut record);
+    judge_claims(&mut record, study)?;
     print(&record, flags, &Paths::default())?;
     hold(&record, &flags.require, &flags.threshold)
 }

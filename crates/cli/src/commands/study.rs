@@ -1,5 +1,7 @@
 //! `study`: the built-in experiments, run over the real engine, drivers and subjects.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -9,7 +11,7 @@ use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_judge::profile::Rules;
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
-use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Target};
+use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Record, Target};
 use wallfinder_report::number;
 use wallfinder_stage::child::{Place, Shim};
 use wallfinder_stage::driver::{self, DriverKind, DriverSpec};
@@ -17,7 +19,9 @@ use wallfinder_stage::group::Group;
 use wallfinder_stage::lab::Lab;
 use wallfinder_stage::{Subject, command};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
-use wallfinder_study::{Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, payload};
+use wallfinder_study::{
+    Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, claims, payload,
+};
 use wallfinder_sys::{namespace, process};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -128,6 +132,54 @@ fn load(name: &str) -> Result<Study, Failed> {
     let text = fs::read_to_string(name)
         .map_err(|error| Failed::usage(format!("{name} cannot be read: {error}")))?;
     Study::parse(name, &text).map_err(study_error)
+}
+
+/// A study's claims anew, by this version and from the record's steps: those of the study that is named,
+/// or of the built-in one that the record is of. Other records are left as they are.
+pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(), Failed> {
+    let of_record = || {
+        let begins = |name: &&str| record.plan.name.starts_with(&format!("{name}-"));
+        let is_study = record.plan.command == "study";
+        let mut names = builtin::ALL.iter().map(|builtin| builtin.name);
+        names.find(|name| is_study && begins(name))
+    };
+    let Some(name) = named.or_else(of_record) else {
+        return Ok(());
+    };
+    let study = |has_parts: bool| -> Result<Study, Failed> {
+        let mut study = load(name)?;
+        let parts: Vec<String> = study
+            .parts()
+            .iter()
+            .map(|part| (*part).to_owned())
+            .collect();
+        let wanted = if has_parts { &parts[..] } else { &[] };
+        study.keep_parts(wanted).map_err(Failed::usage)?;
+        Ok(study)
+    };
+    // The size that has most of the record's steps, and fewest others.
+    let mut best = None;
+    for has_parts in [false, true] {
+        let study = study(has_parts)?;
+        for size in study.sizes() {
+            let planned = study.expand(size);
+            let labels: BTreeSet<&str> = planned.iter().map(|step| step.label.as_str()).collect();
+            let is_of_size = |step: &&Step| labels.contains(step.name.as_str());
+            let held = record.steps.iter().filter(is_of_size).count();
+            best = best.max(Some((held, Reverse(planned.len()), has_parts, size)));
+        }
+    }
+    match best {
+        Some((1.., _, has_parts, size)) => {
+            let judged = claims::judge(&study(has_parts)?, size, &record.steps, &[]);
+            record.claims = judged.outcomes;
+            record.charts = judged.charts;
+            Ok(())
+        }
+        _ => Err(Failed::usage(format!(
+            "none of the record's steps is one of the study `{name}`"
+        ))),
+    }
 }
 
 /// With the place in the file, as the error's own report draws it.
