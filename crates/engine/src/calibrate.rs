@@ -87,11 +87,11 @@ fn null_server(
         return Err(speechless("it does not encrypt"));
     }
     let body_bytes = typical.body_bytes as usize;
-    let streams = |answer| match typical.body_bytes <= STREAMED_BYTES_MAX {
-        true => started(NullServer::streams(answer, cpu)),
-        false => Err(speechless("answers are longer than it has windows for")),
-    };
+    let streams = |answer| started(NullServer::streams(answer, cpu));
     match &spec.request {
+        Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => {
+            Err(speechless("answers are longer than it has windows for"))
+        }
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();

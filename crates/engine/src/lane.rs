@@ -94,13 +94,7 @@ pub struct LanePlan {
 impl LanePlan {
     /// What may be in flight where so much of it is left.
     fn room(&self, left: f64) -> Room {
-        let permits = self.load.permits.map(u64::from);
-        let permits = permits.map(|whole| part(whole, self.lanes, self.lane));
-        let depth = self.load.in_flight_per_connection;
-        match permits {
-            Some(permits) => Room::of_permits(self.connections, depth, permits, left),
-            None => Room::of(self.connections - self.spare, self.spare, depth, left),
-        }
+        Room::of_lane(&self.load, (self.lanes, self.lane), self.spare, left)
     }
 
     /// The count of a load that is counted from its first request: one without a warm-up.
@@ -1071,11 +1065,23 @@ impl<W: Wire, I: Io> Lane<W, I> {
     }
 
     fn stand_in_line(&mut self, conn: u32) {
-        let connection = &mut self.connections[conn as usize];
-        let usable = connection.phase == Phase::Open
+        if self.can_send(conn) {
+            self.line_up(conn);
+        }
+    }
+
+    /// Whether a connection could send one more request at once.
+    fn can_send(&self, conn: u32) -> bool {
+        let connection = &self.connections[conn as usize];
+        connection.phase == Phase::Open
             && connection.sending == Sending::Nothing
-            && connection.wire.room(&self.shared) > 0;
-        if usable && !connection.in_line {
+            && connection.wire.room(&self.shared) > 0
+    }
+
+    /// Behind those who stand in the line already.
+    fn line_up(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        if !connection.in_line {
             connection.in_line = true;
             self.line.push_back(conn);
         }
@@ -1087,15 +1093,6 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.counters.in_flight < self.room.permits
     }
 
-    /// Closed loop with a semaphore: who wants to send stands behind those who wanted to before.
-    fn wait_for_permit(&mut self, conn: u32) {
-        let connection = &mut self.connections[conn as usize];
-        if !connection.in_line {
-            connection.in_line = true;
-            self.line.push_back(conn);
-        }
-    }
-
     /// Closed loop with a semaphore: permits that are free go to those who have waited longest, one
     /// at a time.
     fn hand_out_permits(&mut self) {
@@ -1103,12 +1100,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let Some(conn) = self.line.pop_front() else {
                 return;
             };
+            let can_send = self.can_send(conn);
             let connection = &mut self.connections[conn as usize];
             connection.in_line = false;
             // Who cannot send now asks again as soon as it can.
-            let can_send = connection.phase == Phase::Open
-                && connection.sending == Sending::Nothing
-                && connection.wire.room(&self.shared) > 0;
             if connection.grants == 0 || !can_send {
                 continue;
             }
@@ -1126,7 +1121,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.transmit(conn);
             }
             if self.connections[conn as usize].grants > 0 {
-                self.wait_for_permit(conn);
+                self.line_up(conn);
             }
         }
     }
@@ -1152,11 +1147,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.counters.failed[class.index()] += 1;
                 continue;
             }
-            if !self.has_permit() {
-                self.backlogged = true;
-                return;
-            }
-            let Some(conn) = self.line.pop_front() else {
+            let permitted = self.has_permit();
+            let Some(conn) = self.line.pop_front_if(|_| permitted) else {
                 self.backlogged = true;
                 return;
             };
@@ -1225,7 +1217,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let count = connection.grants.saturating_sub(held).min(room);
             match self.room.is_by_permits() {
                 false => self.issue_granted(conn, count),
-                true => self.wait_for_permit(conn),
+                true => self.line_up(conn),
             }
         }
         self.transmit(conn);

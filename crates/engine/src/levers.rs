@@ -190,13 +190,13 @@ impl Room {
         }
     }
 
-    /// Of one lane of a load, without spare connections.
-    fn of_lane(load: &Load, lanes: u32, lane: u32, left: f64) -> Room {
+    /// Of one lane of a load, with so many spare connections.
+    pub(crate) fn of_lane(load: &Load, (lanes, lane): (u32, u32), spare: u32, left: f64) -> Room {
         let part = |whole: u32| part(u64::from(whole), lanes, lane);
         let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
         match load.permits {
             Some(permits) => Room::of_permits(connections, depth, part(permits), left),
-            None => Room::left(connections, depth, left),
+            None => Room::of(connections, spare, depth, left),
         }
     }
 
@@ -211,7 +211,9 @@ const MORE: f64 = 0.25;
 /// Of all lanes, over what the load has in flight at the most.
 fn really(load: &Load, left: f64) -> f64 {
     let lanes = lanes_of(load);
-    let rooms = (0..lanes).map(|lane| Room::of_lane(load, lanes, lane, left).in_flight());
+    let spare = |lane| part(u64::from(spare_connections(load)), lanes, lane) as u32;
+    let room = |lane| Room::of_lane(load, (lanes, lane), spare(lane), left);
+    let rooms = (0..lanes).map(|lane| room(lane).in_flight());
     rooms.sum::<u64>() as f64 / load.in_flight_max() as f64
 }
 
@@ -234,10 +236,7 @@ pub fn spare_connections(load: &Load) -> u32 {
 /// What a load's requests in flight are multiplied by when its spare connections are used, or more
 /// permits.
 pub fn in_flight_more(load: &Load) -> f64 {
-    if load.permits.is_some() {
-        return really(load, 1.0 + MORE);
-    }
-    1.0 + f64::from(spare_connections(load)) / f64::from(load.connections.max(1))
+    really(load, 1.0 + MORE)
 }
 
 /// Spins for a part of the calling lane's working time.

@@ -119,42 +119,29 @@ fn only_steps_that_ask_for_it_are_calibrated() {
 
 /// A second subject, whose link's rate is decided by two groups of the first.
 fn between() -> String {
-    let more = r#"path = "/simple"
-pipeline = 10
-
-[[group.run]]
-sizes = ["smoke"]
-drivers = ["engine"]
-connections = [100]
-warmup = "100ms"
-window = "1s"
-
+    let group = |id: &str, subject: &str, path: &str, rounds: u32| {
+        format!(
+            r#"
 [[group]]
-id = "slow"
-subject = "catalogue"
-path = "/slow"
+id = "{id}"
+subject = "{subject}"
+path = "{path}"
 
 [[group.run]]
 sizes = ["smoke"]
 drivers = ["engine"]
 connections = [100]
+rounds = {rounds}
 warmup = "100ms"
 window = "1s"
-
-[[group]]
-id = "narrow"
-subject = "narrow"
-path = "/simple"
-
-[[group.run]]
-sizes = ["smoke"]
-drivers = ["engine"]
-connections = [100]
-rounds = 2
-warmup = "100ms"
-window = "1s"
-
-[[claim]]"#;
+"#
+        )
+    };
+    let groups = [
+        group("simple", "catalogue", "/simple", 1),
+        group("slow", "catalogue", "/slow", 1),
+        group("narrow", "narrow", "/simple", 2),
+    ];
     let subject = r#"[[subject]]
 name = "narrow"
 command = ["catalogue"]
@@ -165,9 +152,9 @@ link_between = ["simple", "slow"]
 [[driver]]
 name = "engine"
 "#;
-    let head = SMALL.split(r#"path = "/simple""#).next().unwrap();
+    let head = SMALL.split("[[group]]").next().unwrap();
     let claim = SMALL.split("[[claim]]").nth(1).unwrap();
-    let text = format!("{head}{more}{claim}");
+    let text = format!("{head}{}\n[[claim]]{claim}", groups.concat());
     text.replacen("[[driver]]\nname = \"engine\"\n", subject, 1)
 }
 
