@@ -92,8 +92,11 @@ fn nghttpd(root: &Path, cpu: u32, tools: &Tools) -> Result<Subject, String> {
     let binary = tools.find("nghttpd")?;
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.map_err(|error| format!("no free port: {error}"))?;
-    let mut command = Command::new(&binary);
+    // It does not end with who started it by itself. util-linux's wrapper becomes the server.
+    let mut command = Command::new(tools.find("setpriv")?);
     command
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(&binary)
         .args(["--no-tls", "-n1", "-a", "127.0.0.1", "-d"])
         .arg(root.join("bench/served"))
         .arg(address.port().to_string())
