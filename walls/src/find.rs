@@ -87,8 +87,8 @@ impl Apparatus {
         found::read(&json)
     }
 
-    /// The tool: what it says of itself, and a checksum of its binary, for builds between two
-    /// versions differ too.
+    /// The tool: what it says of itself, and a checksum of what it was built from, for builds
+    /// between two versions differ too; of its binary where that is not known.
     pub fn tool(&self) -> Result<String, String> {
         let at = |error: std::io::Error| format!("{}: {error}", self.wallfinder.display());
         let said = Command::new(&self.wallfinder)
@@ -96,6 +96,9 @@ impl Apparatus {
             .output()
             .map_err(at)?;
         let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        if let Some(sources) = sources(&self.wallfinder) {
+            return Ok(format!("{said}, sources {:016x}", fnv1a(&sources)));
+        }
         let binary = std::fs::read(&self.wallfinder).map_err(at)?;
         Ok(format!("{said}, binary {:016x}", fnv1a(&binary)))
     }
@@ -179,6 +182,32 @@ impl Apparatus {
         }
         Ok(stdout)
     }
+}
+
+/// What git lists of the sources of a tool that `make build` built here, where it has them as they
+/// are: the same on every machine, which a binary is not.
+fn sources(wallfinder: &Path) -> Option<Vec<u8>> {
+    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    const SOURCES: [&str; 2] = ["crates/*/src/*", "Cargo.lock"];
+    let built_here = Path::new(ROOT).join("target/release/wallfinder");
+    if built_here.canonicalize().ok()? != wallfinder.canonicalize().ok()? {
+        return None;
+    }
+    let git = |command: [&str; 2]| {
+        let output = Command::new("git")
+            .args(["-C", ROOT])
+            .args(command)
+            .arg("--")
+            .args(SOURCES)
+            .output()
+            .ok()?;
+        output.status.success().then_some(output.stdout)
+    };
+    let changed = git(["status", "--porcelain"])?;
+    if !changed.is_empty() {
+        return None;
+    }
+    git(["ls-files", "--stage"])
 }
 
 /// The FNV-1a hash (Fowler, Noll, Vo) of 64 bits: the same with every build of this runner.

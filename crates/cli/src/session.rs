@@ -120,6 +120,11 @@ impl Session {
         self.folder.path().join(format!("samples-{index}.parquet"))
     }
 
+    /// There will be one step more than was planned.
+    pub(crate) fn one_more_step(&mut self) {
+        self.steps = self.steps.saturating_add(1);
+    }
+
     /// Runs one step and keeps it.
     pub(crate) fn step(&mut self, order: &StepOrder) -> Result<&Step, Failed> {
         let signals = self.interrupts.next_step();

@@ -68,6 +68,13 @@ pub enum Progress<'r> {
         /// What was measured.
         step: &'r Step,
     },
+    /// Others disturbed a step, which is about to be measured again.
+    Again {
+        /// Which.
+        step: &'r StudyStep,
+        /// What they did.
+        why: &'r str,
+    },
     /// A step is left out.
     Skipped {
         /// Which.

@@ -286,7 +286,7 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
 
 /// What others did to a step: they used full processors of a side, the hypervisor took
 /// time, or everything stood still. Others on processors that had time left took nothing.
-fn disturbance(step: &Step) -> Option<String> {
+pub(crate) fn disturbance(step: &Step) -> Option<String> {
     let telemetry = &step.telemetry;
     let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
     let caveats: Vec<&Caveat> = step.caveats.iter().chain(judged).collect();

@@ -1,4 +1,17 @@
 //! Runs a study: round by round, subject by subject, step by step, then judges steps and claims.
+//!
+//! A step that others disturbed is measured again at once, whatever it came to, and what was
+//! disturbed is kept beside it under a name of its own:
+//!
+//! ```text
+//!  read/engine/c64/round3              what claims look at
+//!  read/engine/c64/round3/disturbed1   what was measured first
+//! ```
+//!
+//! Not without end: [`REPEATS`] times, for a part of the steps, and no more in a group whose steps
+//! were disturbed each time, [`PATIENCE`] of them: that is how it is there.
+
+use std::collections::BTreeMap;
 
 use wallfinder_judge::ramp;
 use wallfinder_model::chart::Chart;
@@ -10,8 +23,16 @@ use crate::Size;
 use crate::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use crate::between::Rates;
 use crate::claims;
+use crate::entry::disturbance;
 use crate::expand::StudyStep;
 use crate::study::{Study, SubjectSpec};
+
+/// How often a step that others disturbed is measured again.
+const REPEATS: usize = 2;
+/// After so many steps for which that was of no use a group is left as it is.
+const PATIENCE: usize = 2;
+/// One step of so many may be measured again.
+const ONE_IN: usize = 8;
 
 /// A step that did not run, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +69,8 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
         apparatus,
         of: steps.len(),
         number: 0,
+        repeats_left: steps.len().div_ceil(ONE_IN) + REPEATS,
+        in_vain: BTreeMap::new(),
         missing: Vec::new(),
         rates: Rates::default(),
         ran: Vec::new(),
@@ -70,6 +93,10 @@ struct Course<'a> {
     environment: Environment,
     of: usize,
     number: usize,
+    /// How many steps may yet be measured again.
+    repeats_left: usize,
+    /// Steps for which that was of no use, by group and driver.
+    in_vain: BTreeMap<(String, String), usize>,
     /// Drivers that cannot be run, and why.
     missing: Vec<(String, String)>,
     /// Of links that this machine decides.
@@ -155,8 +182,9 @@ impl Course<'_> {
             .progress(Progress::Starting { step, number, of });
         match self.measure(step) {
             Ok(measured) => {
+                let measured = self.undisturbed(step, measured);
                 self.apparatus.progress(Progress::Ended { step: &measured });
-                self.ran.push(measured);
+                self.keep(measured);
             }
             Err(ApparatusError::Interrupted) => {
                 self.interrupted = true;
@@ -166,11 +194,56 @@ impl Course<'_> {
         }
     }
 
+    /// What was measured; or what came of measuring again, where others disturbed it.
+    fn undisturbed(&mut self, step: &StudyStep, measured: Step) -> Step {
+        let mut kept = measured;
+        for again in 1..=REPEATS {
+            let Some(why) = self.worth_repeating(step, &kept) else {
+                return kept;
+            };
+            self.repeats_left -= 1;
+            let why = why.as_str();
+            self.apparatus.progress(Progress::Again { step, why });
+            match self.measure(step) {
+                Ok(next) => {
+                    let mut disturbed = std::mem::replace(&mut kept, next);
+                    disturbed.name = format!("{}/disturbed{again}", step.label);
+                    disturbed.cell = None;
+                    self.keep(disturbed);
+                }
+                Err(ApparatusError::Interrupted) => {
+                    self.interrupted = true;
+                    return kept;
+                }
+                // What was measured stands.
+                Err(ApparatusError::Failed(_)) => return kept,
+            }
+        }
+        if disturbance(&kept).is_some() {
+            *self.in_vain.entry(place_of(step)).or_default() += 1;
+        }
+        kept
+    }
+
+    /// What disturbed a step that is to be measured again for it. An experiment has its own way with
+    /// disturbed windows, and a client under a quota stands still now and then.
+    fn worth_repeating(&self, step: &StudyStep, measured: &Step) -> Option<String> {
+        let is_plain = step.squeeze.is_none() && step.client_quota.is_none();
+        let may = is_plain && !self.interrupted && self.repeats_left > 0;
+        let in_vain = self.in_vain.get(&place_of(step));
+        let helps = may && in_vain.is_none_or(|steps| *steps < PATIENCE);
+        helps.then(|| disturbance(measured)).flatten()
+    }
+
+    fn keep(&mut self, mut step: Step) {
+        step.index = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
+        self.ran.push(step);
+    }
+
     fn measure(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
         let mut measured = self.apparatus.run_step(step)?;
         measured.name = step.label.clone();
         measured.cell = step.cell();
-        measured.index = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
         if step.calibrate && measured.ceiling.is_none() {
             // A step that was measured stands, whether its ceiling is known or not.
             match self.apparatus.calibrate(step, &measured) {
@@ -229,6 +302,11 @@ pub fn refine(steps: &mut [Step], environment: &Environment) {
             step.verdict = Some(verdict);
         }
     }
+}
+
+/// The group and the driver of a step.
+fn place_of(step: &StudyStep) -> (String, String) {
+    (step.group.clone(), step.driver.name.clone())
 }
 
 /// Whether its verdict is that of squeezes, decided or not.

@@ -702,9 +702,17 @@ impl Apparatus for Bench {
     }
 
     fn progress(&mut self, progress: Progress<'_>) {
-        if let Progress::Skipped { step, why } = progress {
-            let text = format!("left out {}: {why}", step.label);
-            self.session.presenter.say(&text);
+        match progress {
+            Progress::Skipped { step, why } => {
+                let text = format!("left out {}: {why}", step.label);
+                self.session.presenter.say(&text);
+            }
+            Progress::Again { step, why } => {
+                let text = format!("again {}: {why}", step.label);
+                self.session.presenter.say(&text);
+                self.session.one_more_step();
+            }
+            Progress::Subject { .. } | Progress::Starting { .. } | Progress::Ended { .. } => {}
         }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct DoubleApparatus {
     pub(crate) others_on_client: f64,
     /// Labels of the only steps in which they do; none: in all.
     pub(crate) disturbed: Vec<String>,
+    /// How often others disturb those steps, until they are gone.
+    pub(crate) disturbed_for: usize,
     /// What happened, in order.
     pub(crate) log: Vec<String>,
 }
@@ -71,6 +73,7 @@ impl DoubleApparatus {
             server_seen: true,
             others_on_client: 0.0,
             disturbed: Vec::new(),
+            disturbed_for: usize::MAX,
             log: Vec::new(),
         }
     }
@@ -129,7 +132,9 @@ impl Apparatus for DoubleApparatus {
             measured.telemetry.server = None;
         }
         let is_disturbed = self.disturbed.is_empty() || self.disturbed.contains(&step.label);
-        let others = self.others_on_client > 0.0 && is_disturbed;
+        let run = format!("run {}", step.label);
+        let times = self.log.iter().filter(|line| **line == run).count();
+        let others = self.others_on_client > 0.0 && is_disturbed && times <= self.disturbed_for;
         if let (Some(client), true) = (&mut measured.telemetry.client, others) {
             client.neighbour_cores = self.others_on_client;
             client.cpus_busy = 1.0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use wallfinder_model::record::{ClaimOutcome, Outcome};
-use wallfinder_study::{Size, Study, StudyStep, builtin, run};
+use wallfinder_study::{Ran, Size, Study, StudyStep, builtin, run};
 
 use crate::double::{Costs, DoubleApparatus};
 
@@ -212,18 +212,9 @@ fn the_protocol_study_makes_the_sources_counts() {
     }
 }
 
-/// A study of so many rounds, in which others disturbed some steps.
+/// What comes of a claim where others disturbed some steps, and went on when they were measured again.
 fn disturbed(rounds: u32, labels: &[&str]) -> ClaimOutcome {
-    let text = CELLS.replace("rounds = 3", &format!("rounds = {rounds}"));
-    let claim = claim("ratio(plain, rpc) > 1.5", "ratio(plain, rpc) < 1.5");
-    let study = Study::parse("my.toml", &format!("{text}{claim}")).unwrap();
-    let mut apparatus = DoubleApparatus::new(|step| Costs {
-        client_us: 0.5,
-        server_us: if step.group == "rpc" { 20.0 } else { 10.0 },
-    });
-    apparatus.others_on_client = 0.6;
-    apparatus.disturbed = labels.iter().map(|label| (*label).to_owned()).collect();
-    run(&study, Size::Smoke, &mut apparatus).claims.remove(0)
+    with_others(rounds, labels, usize::MAX).0.claims.remove(0)
 }
 
 #[test]
@@ -263,4 +254,59 @@ fn disturbed_rounds_are_left_out_of_all_cells_where_enough_are_left() {
         "{}",
         elsewhere.because
     );
+}
+
+/// A study of so many rounds on a machine on which others disturb these steps so often.
+fn with_others(rounds: u32, labels: &[&str], times: usize) -> (Ran, Vec<String>) {
+    let text = CELLS.replace("rounds = 3", &format!("rounds = {rounds}"));
+    let claim = claim("ratio(plain, rpc) > 1.5", "ratio(plain, rpc) < 1.5");
+    let study = Study::parse("my.toml", &format!("{text}{claim}")).unwrap();
+    let mut apparatus = DoubleApparatus::new(|step| Costs {
+        client_us: 0.5,
+        server_us: if step.group == "rpc" { 20.0 } else { 10.0 },
+    });
+    apparatus.others_on_client = 0.6;
+    apparatus.disturbed = labels.iter().map(|label| (*label).to_owned()).collect();
+    apparatus.disturbed_for = times;
+    let ran = run(&study, Size::Smoke, &mut apparatus);
+    (ran, apparatus.log)
+}
+
+#[test]
+fn a_disturbed_step_is_measured_again_and_kept_beside_what_counts() {
+    let label = "plain/engine/1024B/c50/round2";
+    let (ran, log) = with_others(5, &[label], 1);
+    let times = |label: &str| {
+        let line = format!("run {label}");
+        log.iter().filter(|said| **said == line).count()
+    };
+    assert_eq!(times(label), 2);
+    let named = |name: &str| ran.steps.iter().find(|step| step.name == name);
+    let calm = named(label).expect("it was measured again");
+    let first = named(&format!("{label}/disturbed1")).expect("nothing is lost");
+    assert_eq!(calm.index, first.index + 1);
+    assert!(calm.cell.is_some() && first.cell.is_none());
+    let indices = ran.steps.iter().map(|step| step.index);
+    assert!(indices.eq(0..ran.steps.len() as u32));
+    let claim = &ran.claims[0];
+    assert_eq!(claim.outcome, Outcome::Confirmed, "{}", claim.because);
+    assert!(!claim.because.contains("disturbed"), "{}", claim.because);
+}
+
+#[test]
+fn what_is_disturbed_each_time_is_not_measured_again_without_end() {
+    let labels: Vec<String> = (1..=6)
+        .map(|round| format!("plain/engine/1024B/c50/round{round}"))
+        .collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let (ran, log) = with_others(6, &labels, usize::MAX);
+    let times: Vec<usize> = labels
+        .iter()
+        .map(|label| {
+            let line = format!("run {label}");
+            log.iter().filter(|said| **said == line).count()
+        })
+        .collect();
+    assert_eq!(times, [3, 3, 1, 1, 1, 1]);
+    assert_eq!(ran.claims[0].outcome, Outcome::Open);
 }
