@@ -81,6 +81,11 @@ pub enum Caveat {
         /// Requests in flight at the most.
         in_flight: u64,
     },
+    /// Others disturbed the step, and it was measured again: another step has its place.
+    MeasuredAgain {
+        /// What they did.
+        why: String,
+    },
     /// The measured window was shorter than planned.
     WindowCut {
         /// Planned length.

@@ -127,6 +127,14 @@ pub struct Step {
     pub series: Vec<Sample>,
 }
 
+impl Step {
+    /// Whether others disturbed it, and another step has its place.
+    pub fn measured_again(&self) -> bool {
+        let again = |caveat: &Caveat| matches!(caveat, Caveat::MeasuredAgain { .. });
+        self.caveats.iter().any(again)
+    }
+}
+
 /// The place of a step in a study's table: the same cell may be run in several rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {

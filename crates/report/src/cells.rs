@@ -10,9 +10,10 @@ use wallfinder_model::{Record, Step, Wall};
 use crate::figures::quantile;
 use crate::{number, words};
 
-/// Whether every step is a cell's.
+/// Whether every step is a cell's, those apart that were measured again.
 pub(crate) fn are_all(record: &Record) -> bool {
-    !record.steps.is_empty() && record.steps.iter().all(|step| step.cell.is_some())
+    let mut steps = record.steps.iter().filter(|step| !step.measured_again());
+    !record.steps.is_empty() && steps.all(|step| step.cell.is_some())
 }
 
 /// Each cell and its steps, in the order in which cells first ran within their group.

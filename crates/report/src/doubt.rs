@@ -88,6 +88,10 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "One of the three is not what it seems; trust none of them yet.",
         ),
+        Caveat::MeasuredAgain { why } => (
+            format!("What was disturbed was measured again: {why}."),
+            "Claims look at the second; the first stands beside it.",
+        ),
         Caveat::NotSteady { ratio, at_ns } => (
             format!(
                 "Throughput changed within the window, to {} × after {}.",
@@ -259,6 +263,9 @@ pub(crate) fn of_kept<'r>(
     for (index, step) in steps.into_iter().enumerate() {
         let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
         let all = step.caveats.iter().chain(judged);
+        // Of what was measured again nothing else is of interest.
+        let again = |caveat: &&Caveat| matches!(caveat, Caveat::MeasuredAgain { .. });
+        let all = all.filter(|caveat| !step.measured_again() || again(caveat));
         for caveat in all.filter(|caveat| keep(caveat)) {
             gather(&mut kinds, caveat, Some(index));
         }
@@ -352,6 +359,7 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::ServerNotSeen { .. }
         | Caveat::CountersUnavailable
         | Caveat::NotVerified
+        | Caveat::MeasuredAgain { .. }
         | Caveat::DriverReportUnread { .. }
         | Caveat::Incomplete { .. }
         | Caveat::Note { .. } => 0.0,

@@ -17,7 +17,7 @@ use wallfinder_judge::ramp;
 use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Step};
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Environment, Verdict};
+use wallfinder_model::{Caveat, Environment, Verdict};
 
 use crate::Size;
 use crate::apparatus::{Apparatus, ApparatusError, Availability, Progress};
@@ -202,13 +202,13 @@ impl Course<'_> {
                 return kept;
             };
             self.repeats_left -= 1;
-            let why = why.as_str();
-            self.apparatus.progress(Progress::Again { step, why });
+            self.apparatus.progress(Progress::Again { step, why: &why });
             match self.measure(step) {
                 Ok(next) => {
                     let mut disturbed = std::mem::replace(&mut kept, next);
                     disturbed.name = format!("{}/disturbed{again}", step.label);
                     disturbed.cell = None;
+                    disturbed.caveats.push(Caveat::MeasuredAgain { why });
                     self.keep(disturbed);
                 }
                 Err(ApparatusError::Interrupted) => {

@@ -204,11 +204,39 @@ fn names(record: &Record) -> Option<Column> {
             && step.load.method == first.load.method
             && step.load.body_bytes == first.load.body_bytes
     });
-    let shown: Vec<&str> = record.steps.iter().map(|step| step.name.as_str()).collect();
     (!alike).then(|| {
-        let cells = shown.iter().map(|name| (Role::Plain, cut(name, 20)));
+        let names: Vec<&str> = record.steps.iter().map(|step| step.name.as_str()).collect();
+        let shown = telling(&names);
+        let cells = shown.iter().map(|name| (Role::Plain, cut(name, 22)));
         Column::words("step", 0, cells.collect())
     })
+}
+
+/// Names without what all of them have in the same place: `read/engine/c64/round3` is `read/3` where
+/// there is no other driver and no other number of connections.
+fn telling(names: &[&str]) -> Vec<String> {
+    let names: Vec<Vec<&str>> = names.iter().map(|name| name.split('/').collect()).collect();
+    let tells = |place: usize| {
+        let mut parts = names.iter().map(|name| name.get(place));
+        let first = parts.next();
+        parts.any(|part| Some(part) != first)
+    };
+    let longest = names.iter().map(Vec::len).max().unwrap_or(0);
+    let told: Vec<bool> = (0..longest).map(tells).collect();
+    let part_of = |part: &&'_ str| match part.strip_prefix("round") {
+        Some(number) if number.parse::<u32>().is_ok() => number.to_owned(),
+        _ => (*part).to_owned(),
+    };
+    let short = |name: &Vec<&str>| {
+        let parts = name.iter().zip(&told).filter(|(_, tells)| **tells);
+        let parts: Vec<String> = parts.map(|(part, _)| part_of(part)).collect();
+        if parts.is_empty() {
+            name.join("/")
+        } else {
+            parts.join("/")
+        }
+    };
+    names.iter().map(short).collect()
 }
 
 fn column(steps: &[Step], cell: impl Fn(&Step) -> String) -> Vec<String> {
@@ -252,5 +280,27 @@ fn bound_by(step: &Step) -> (Role, String) {
                 format!("{}{mark}", words::short(verdict.wall)),
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::telling;
+
+    #[test]
+    fn names_are_told_by_what_tells_them_apart() {
+        let names = [
+            "read/engine/c64/round1",
+            "read/engine/c64/round1/disturbed1",
+            "read-gz/engine/c64/round12",
+        ];
+        assert_eq!(
+            telling(&names),
+            ["read/1", "read/1/disturbed1", "read-gz/12"]
+        );
+        let drivers = ["read/engine/c64", "read/wrk/c64", "read/wrk/c128"];
+        assert_eq!(telling(&drivers), ["engine/c64", "wrk/c64", "wrk/c128"]);
+        assert_eq!(telling(&["read/c64", "read/c64"]), ["read/c64", "read/c64"]);
+        assert!(telling(&[]).is_empty());
     }
 }

@@ -286,6 +286,7 @@ fn a_disturbed_step_is_measured_again_and_kept_beside_what_counts() {
     let first = named(&format!("{label}/disturbed1")).expect("nothing is lost");
     assert_eq!(calm.index, first.index + 1);
     assert!(calm.cell.is_some() && first.cell.is_none());
+    assert!(first.measured_again() && !calm.measured_again());
     let indices = ran.steps.iter().map(|step| step.index);
     assert!(indices.eq(0..ran.steps.len() as u32));
     let claim = &ran.claims[0];
