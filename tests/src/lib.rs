@@ -18,7 +18,7 @@ mod turns;
 pub use binary::{Ran, Running, binary, subjects};
 pub use dice::Dice;
 pub use double::{Conversation, Double, Seen, free_port};
-pub use place::{Place, json_at};
+pub use place::{Place, json_at, stolen};
 pub use processes::{alive, descendants, end_soon, listens_on};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, json_at, program, skip, subjects, things_of_ours, together,
+    Double, Place, alone, json_at, program, skip, stolen, subjects, things_of_ours, together,
 };
 
 fn has_apparatus() -> bool {
@@ -76,8 +76,12 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
     let words: Vec<&str> = said.split_whitespace().collect();
     let lifted = words.join(" ");
     let lifted = &lifted[lifted.find("LIFTED").expect("it was lifted")..];
+    assert!(lifted.contains("predicted"), "{lifted}");
+    let gain = lifted.split("measured ").nth(1).expect("it was measured");
+    let gain = gain.split(' ').next().map(str::parse::<f64>);
+    let is_twice = |gain| (1.85..2.15).contains(&gain);
     assert!(
-        lifted.contains("predicted") && lifted.contains("measured 2.0"),
+        gain.is_some_and(|gain| gain.is_ok_and(is_twice)),
         "{lifted}"
     );
     let runs = place.runs();
@@ -420,7 +424,10 @@ fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
     let value = json_at(&step["verdict"], "/elasticities/uplink/value");
     let value = value.as_f64().unwrap();
     assert!((0.8..1.2).contains(&value), "{:#}", step["verdict"]);
-    assert_eq!(step["verdict"]["wall"], "uplink", "{:#}", step["verdict"]);
+    // No verdict is named over a hypervisor that takes its time.
+    if !stolen(&step["verdict"]) {
+        assert_eq!(step["verdict"]["wall"], "uplink", "{:#}", step["verdict"]);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, alone, json_at, program, skip, subjects, together};
+use wallfinder_tests::{Double, Place, alone, json_at, program, skip, stolen, subjects, together};
 
 /// A run of `profile` at a subject of ours, for two seconds.
 fn profiled(place: &Place, subject: &str, path: &str, more: &[&str]) -> Value {
@@ -501,6 +501,9 @@ fn a_driver_that_is_the_wall_is_looked_into() {
     let ran = place.run(&args).ends_with(0);
     let record = place.record();
     let step = record["steps"].as_array().unwrap().last().unwrap();
+    if stolen(&step["verdict"]) {
+        return skip("the hypervisor took the time of a verdict");
+    }
     assert_eq!(
         step["verdict"]["wall"], "client-cpu",
         "{:#}",
