@@ -134,7 +134,14 @@ impl Looking {
                 profiles
                     .missing
                     .extend(lost("calls", "records", watched.lost));
-                profiles.calls = Some(of_requests(&watched, step, zero_ns));
+                match of_requests(&watched, step, zero_ns) {
+                    Some(calls) => profiles.calls = Some(calls),
+                    None => profiles.missing.push(
+                        "calls: the load's counts stood still while they were watched, so whose \
+                         requests they were is not known; a longer run has another chance"
+                            .to_owned(),
+                    ),
+                }
             }
             Some(Err(why)) => profiles.missing.push(why),
             None => {}
@@ -168,24 +175,25 @@ fn setup(family: Option<&Family>, whose: &str) -> Result<Setup, String> {
 }
 
 /// Calls with the requests that were answered meanwhile: of the slices of the load that were watched
-/// from end to end, for within a slice nobody knows when its requests were. A load without slices
-/// has its throughput.
-fn of_requests(watched: &Watched, step: &Step, zero_ns: u64) -> SystemCalls {
+/// from end to end, for within a slice nobody knows when its requests were. `None` if there is no
+/// such slice. A load without slices has its throughput.
+fn of_requests(watched: &Watched, step: &Step, zero_ns: u64) -> Option<SystemCalls> {
     let from_zero = |at_ns: u64| at_ns.saturating_sub(zero_ns);
     let span_ns = from_zero(watched.span_ns.start)..from_zero(watched.span_ns.end);
-    let (part_ns, answered) = match whole_slices(&step.intervals, &span_ns) {
-        Some((part_ns, answered)) => (part_ns, answered as f64 * scale(step)),
-        None => {
+    let (part_ns, answered) = match step.intervals.is_empty() {
+        false => whole_slices(&step.intervals, &span_ns)
+            .map(|(part_ns, answered)| (part_ns, answered as f64 * scale(step)))?,
+        true => {
             let seconds = (span_ns.end - span_ns.start) as f64 / 1e9;
             (span_ns, step.throughput * seconds)
         }
     };
-    SystemCalls {
+    Some(SystemCalls {
         watched_ns: part_ns.end - part_ns.start,
         answered,
         calls: watched.within(&(zero_ns + part_ns.start..zero_ns + part_ns.end)),
         lost: watched.lost,
-    }
+    })
 }
 
 /// What slices count may be on another scale than throughput: they are of the wire where the
@@ -200,8 +208,8 @@ fn scale(step: &Step) -> f64 {
 }
 
 /// From where to where slices follow each other within a span, and what was answered in them.
-/// Watching slows a server, so its throughput elsewhere says nothing. `None` where they are not the
-/// larger part of the span.
+/// Watching slows a server, so its throughput elsewhere says nothing, and few slices are better.
+/// `None` if there is none.
 fn whole_slices(slices: &[Interval], span_ns: &Range<u64>) -> Option<(Range<u64>, u64)> {
     let begin = |slice: &Interval| slice.at_ns.saturating_sub(slice.span_ns);
     let is_whole = |slice: &&Interval| begin(slice) >= span_ns.start && slice.at_ns <= span_ns.end;
@@ -213,8 +221,7 @@ fn whole_slices(slices: &[Interval], span_ns: &Range<u64>) -> Option<(Range<u64>
         part_ns.end = slice.at_ns;
         answered += slice.answered;
     }
-    let is_most = 2 * (part_ns.end - part_ns.start) > span_ns.end - span_ns.start;
-    is_most.then_some((part_ns, answered))
+    Some((part_ns, answered))
 }
 
 #[cfg(test)]
@@ -234,8 +241,12 @@ mod tests {
         assert_eq!(of(0..300), Some((0..300, 70)));
         assert_eq!(of(50..310), Some((100..300, 60)));
         assert_eq!(of(100..250), Some((100..200, 20)));
-        assert_eq!(of(90..290), None, "half of it are not whole slices");
-        assert_eq!(of(200..400), None, "half of it has no slices");
+        assert_eq!(
+            of(90..290),
+            Some((100..200, 20)),
+            "few are better than none"
+        );
+        assert_eq!(of(210..290), None, "no slice is whole");
         assert_eq!(of(300..300), None);
     }
 }
