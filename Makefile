@@ -54,18 +54,26 @@ servers: ## nginx, node and HAProxy, where they can be had: the labelled suite l
 TEST_BUILD := CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 \
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 
+# What tests need of others waits for the network, and what they need of us for processors: both at once.
 .PHONY: test
-test: subjects drivers servers style ## Everything that must hold: style, lints, unit tests, black-box tests, the subjects.
-	@cd subjects/go && go vet ./... && go test -p $(JOBS) ./...
-	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
+test: ## Everything that must hold: style, lints, unit tests, black-box tests, the subjects.
+	@$(MAKE) --no-print-directory drivers servers & fetching=$$!; \
+		$(MAKE) --no-print-directory compiled; wait $$fetching
+	@cd subjects/go && go test -p $(JOBS) ./...
 	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
-	@$(TEST_BUILD) $(CARGO) build --workspace --bins --tests --examples --locked -j $(JOBS)
 	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS)
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
+.PHONY: compiled
+compiled: subjects style
+	@cd subjects/go && go vet ./...
+	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
+	@$(TEST_BUILD) $(CARGO) build --workspace --bins --tests --examples --locked -j $(JOBS)
+
 .PHONY: check
-check: style ## Formatting and lints, as errors, in a minute.
+check: style ## Formatting, lints and the rules of the house, as errors, in a minute.
 	@$(CARGO) clippy --workspace --all-targets --locked -j $(JOBS) -- -D warnings
+	@$(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test house
 	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
 	@cd subjects/go && go vet ./...
 
@@ -91,7 +99,9 @@ kills: build ## Runs killed at random moments: KILLS (200) of them, and nothing 
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.
 	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
-		cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-600}; done
+		dictionary=dictionaries/$$target.dict; mkdir -p corpus/$$target; \
+		cargo +nightly fuzz run $$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- -max_len=4096 \
+			$$(ls $$dictionary 2>/dev/null | sed s/^/-dict=/) -max_total_time=$${FUZZ_SECONDS:-600}; done
 
 .PHONY: clean
 clean: ## Remove what was built.

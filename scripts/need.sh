@@ -25,6 +25,12 @@ if older "$rust" 1.95; then
 	exit 1
 fi
 
+go=$(go env GOVERSION | sed 's/^go//')
+if older "$go" 1.26; then
+	echo "Go is $go; 1.26 or newer is needed: https://go.dev/dl" >&2
+	exit 1
+fi
+
 # Formatting and lints are part of the tests.
 if ! cargo clippy --version >/dev/null 2>&1 || ! cargo fmt --version >/dev/null 2>&1; then
 	if command -v rustup >/dev/null 2>&1; then

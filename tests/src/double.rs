@@ -67,12 +67,15 @@ impl Double {
                     stream,
                     number,
                     served: 0,
+                    resets: false,
                     read: Vec::new(),
                     seen,
                 };
                 thread::spawn(move || {
                     script(&mut conversation);
-                    let _ = conversation.stream.shutdown(Shutdown::Both);
+                    if !conversation.resets {
+                        let _ = conversation.stream.shutdown(Shutdown::Both);
+                    }
                     streams.lock().unwrap().remove(&number);
                 });
             }
@@ -146,6 +149,8 @@ pub struct Conversation {
     pub number: u64,
     /// Requests read on it.
     pub served: u64,
+    /// Whether its end is a reset, and no orderly one.
+    resets: bool,
     read: Vec<u8>,
     seen: Arc<Seen>,
 }
@@ -171,6 +176,13 @@ impl Conversation {
                 Ok(count) => self.read.extend_from_slice(&chunk[..count]),
             }
         }
+    }
+
+    /// When the script ends, the connection is reset.
+    pub fn will_reset(&mut self) {
+        let linger = Some(std::time::Duration::ZERO);
+        rustix::net::sockopt::set_socket_linger(&self.stream, linger).expect("it is open");
+        self.resets = true;
     }
 
     /// Says something; `false` when nobody listens any more.

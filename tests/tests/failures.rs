@@ -182,6 +182,57 @@ fn an_answer_that_ends_early_is_none() {
     assert_balanced(&step);
 }
 
+/// When a connection is reset decides what is said of the request on it.
+#[test]
+fn resets_are_told_apart_by_when_they_come() {
+    let _turn = together();
+    let place = Place::new();
+    let double = Double::start(|peer| {
+        peer.will_reset();
+        peer.request();
+    });
+    let (_, step) = run(&place, &double, &[]);
+    assert!(failed(&step, "net.reset.wait") > 0, "{}", step["counts"]);
+    assert_balanced(&step);
+
+    let double = Double::start(|peer| {
+        peer.will_reset();
+        if peer.request().is_some() {
+            peer.say(&OK[..OK.len() - 2]);
+            // What was said is read before the end is heard of.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let (_, step) = run(&place, &double, &[]);
+    assert!(failed(&step, "net.reset.body") > 0, "{}", step["counts"]);
+    assert_eq!(step["counts"]["answered"], 0);
+    assert_balanced(&step);
+}
+
+/// A server that gives idle connections up meets a request that is already on its way: that is no
+/// failure of the server's work, and is told apart.
+#[test]
+fn requests_on_connections_that_are_given_up_meanwhile_are_a_class_of_their_own() {
+    let _turn = together();
+    let place = Place::new();
+    for resets in [false, true] {
+        let double = Double::start(move |peer| {
+            if resets {
+                peer.will_reset();
+            }
+            if peer.request().is_some() && peer.say(OK) {
+                peer.request();
+            }
+        });
+        let (_, step) = run(&place, &double, &["--think", "20ms"]);
+        let stale = failed(&step, "net.stale_reuse");
+        assert!(stale > 0, "{}", step["counts"]);
+        let answered = step["counts"]["answered"].as_u64().unwrap();
+        assert!(answered.abs_diff(stale) <= 4, "{}", step["counts"]);
+        assert_balanced(&step);
+    }
+}
+
 #[test]
 fn a_server_that_hangs_up_is_not_called_in_a_hot_loop() {
     let _turn = together();

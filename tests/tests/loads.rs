@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, alone, free_port, json_at, skip, subjects, together};
+use wallfinder_tests::{
+    Double, Place, alone, free_port, json_at, program, skip, subjects, together,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -408,21 +410,18 @@ fn both_ways_of_waiting_see_the_same_server() {
     }
 }
 
-#[test]
-fn two_thousand_connections_are_clean() {
-    let _turn = alone();
-    if subjects().is_none() {
-        return;
-    }
+/// A step with so many connections; none where the machine does not allow them.
+fn with_connections(count: u32) -> Option<Value> {
     let place = Place::new();
     let url = format!("http://subject:{}/simple", free_port());
+    let connections = count.to_string();
     let args = [
         "run",
         "--subject",
         "catalogue",
         &url,
         "-c",
-        "2000",
+        &connections,
         "-d",
         "1s",
         "--warmup",
@@ -433,12 +432,52 @@ fn two_thousand_connections_are_clean() {
     let ran = place.run(&args);
     if ran.code == Some(1) && ran.err.contains("descriptor") {
         skip(&ran.err);
-        return;
+        return None;
     }
     ran.ends_with(0);
-    let step = place.step();
-    assert_eq!(failures(&step), "{} {}");
-    assert!(number(&step, "/counts/answered") > 2_000.0);
-    let mean = number(&step, "/in_flight_mean");
-    assert!((1_600.0..=2_000.5).contains(&mean), "{mean} in flight");
+    Some(place.step())
+}
+
+#[test]
+fn ten_thousand_connections_are_clean_and_small() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return;
+    }
+    let (Some(few), Some(many)) = (with_connections(16), with_connections(10_000)) else {
+        return;
+    };
+    assert_eq!(failures(&many), "{} {}");
+    assert!(number(&many, "/counts/answered") > 10_000.0);
+    let mean = number(&many, "/in_flight_mean");
+    assert!((8_000.0..=10_000.5).contains(&mean), "{mean} in flight");
+    let resident = |step: &Value| number(step, "/telemetry/client/rss_bytes_max");
+    let each = (resident(&many) - resident(&few)) / 10_000.0;
+    assert!(each < 8_192.0, "{each} B of our memory for a connection");
+}
+
+/// Who may open too few descriptors hears of it, and of the way out, before the first packet.
+#[test]
+fn too_few_descriptors_are_told_before_any_load() {
+    let _turn = together();
+    if !rustix::process::geteuid().is_root() {
+        return skip("it needs root, to give its privilege up");
+    }
+    let (Some(prlimit), Some(setpriv)) = (program("prlimit"), program("setpriv")) else {
+        return skip("it needs prlimit and setpriv");
+    };
+    let (place, double) = (Place::new(), Double::plain());
+    let (limit, url) = ("--nofile=300:300", double.url("/"));
+    let wrapper = [prlimit.to_str().unwrap(), limit, setpriv.to_str().unwrap()];
+    // Root may have as many as it likes.
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let ran = place
+        .start_as(
+            &[&wrapper[..], &nobody].concat(),
+            &["run", &url, "-c", "1000", "-q"],
+        )
+        .wait(Duration::from_secs(20))
+        .ends_with(1);
+    assert!(ran.err.contains("ulimit -n"), "{}", ran.err);
+    assert_eq!(double.connections(), 0);
 }

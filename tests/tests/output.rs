@@ -1,8 +1,11 @@
 //! What is printed, and where: results on standard output, everything else on standard
 //! error.
 
+use std::process::Command;
+use std::time::Duration;
+
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, json_at, together};
+use wallfinder_tests::{Double, Place, binary, json_at, program, skip, together};
 
 const SHORT: [&str; 7] = ["-c", "2", "-d", "300ms", "--warmup", "0s", "--no-calibrate"];
 
@@ -10,6 +13,49 @@ const SHORT: [&str; 7] = ["-c", "2", "-d", "300ms", "--warmup", "0s", "--no-cali
 fn scraped(text: &str, word: &str) -> Option<String> {
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
     Some(rest.trim().to_owned())
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_any_load() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    let ran = place.run(&["run", &url, "-d", "60s", "-q", "-o", "nowhere/result.txt"]);
+    let ran = ran.ends_with(1);
+    assert!(ran.err.contains("nowhere/result.txt"), "{}", ran.err);
+    assert_eq!(double.requests(), 0);
+    assert!(place.runs().is_empty());
+}
+
+/// On a terminal a frame is drawn over itself while the load runs; what stays is the result.
+#[test]
+fn a_terminal_has_a_live_view() {
+    let _turn = together();
+    let Some(script) = program("script") else {
+        return skip("it needs `script`, which makes terminals (Debian: bsdutils)");
+    };
+    let (place, double) = (Place::new(), Double::plain());
+    let line = format!(
+        "{} run {} -c 2 -d 2s --warmup 0s --no-calibrate",
+        binary().display(),
+        double.url("/")
+    );
+    let mut command = Command::new(script);
+    command.args(["-qefc", &line, "typed"]);
+    let ran = place
+        .start_command(command)
+        .wait(Duration::from_secs(30))
+        .ends_with(0);
+    let frames = ran.out.matches("step 1 of 1").count();
+    assert!(frames >= 3, "{frames} frames in {:?}", ran.out);
+    for label in ["throughput", "latency", "in flight", "client", "so far"] {
+        assert!(ran.out.contains(label), "{label}: {:?}", ran.out);
+    }
+    // Up, and away with what was there.
+    assert!(ran.out.contains("\u{1b}["), "{:?}", ran.out);
+    let last_frame = ran.out.rfind("step 1 of 1").unwrap();
+    let result = ran.out.find("Requests/sec");
+    assert!(result > Some(last_frame), "{:?}", &ran.out[last_frame..]);
 }
 
 #[test]

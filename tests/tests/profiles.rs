@@ -40,12 +40,13 @@ fn of_the_kernels_count(profiles: &Value) -> f64 {
     cores("profile_cores").unwrap() / cores("process_cores").unwrap()
 }
 
-/// What `go tool pprof -top` says of a file: own and with callees by function, in the unit's
-/// smallest.
-fn top(go: &Path, file: &Path) -> BTreeMap<String, (i64, i64)> {
+/// What `go tool pprof -top` says of a file: own and with callees by function, in this unit.
+fn top(go: &Path, file: &Path, measure: &str, unit: &str) -> BTreeMap<String, (i64, i64)> {
     let ran = Command::new(go)
-        .args(["tool", "pprof", "-top", "-unit=ns", "-nodefraction=0"])
+        .args(["tool", "pprof", "-top", "-nodefraction=0"])
         .args(["-edgefraction=0", "-nodecount=100000"])
+        .arg(format!("-sample_index={measure}"))
+        .arg(format!("-unit={unit}"))
         .arg(file)
         .output()
         .unwrap();
@@ -57,7 +58,7 @@ fn top(go: &Path, file: &Path) -> BTreeMap<String, (i64, i64)> {
         let [own, _, _, with_callees, _, name, ..] = words[..] else {
             continue;
         };
-        let number = |text: &str| text.trim_end_matches("ns").parse::<f64>().unwrap() as i64;
+        let number = |text: &str| text.trim_end_matches(unit).parse::<f64>().unwrap() as i64;
         let value = (number(own), number(with_callees));
         functions.insert(name.to_owned(), value);
     }
@@ -87,25 +88,32 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
     let Some(go) = program("go") else {
         return skip("go is not installed");
     };
-    let theirs = top(&go, &run.join("profiles/0-cpu.pb.gz"));
-    let ours = cpu["functions"].as_array().unwrap();
-    assert!(ours.len() > 20, "{ours:?}");
-    for function in ours {
-        let name = function["name"].as_str().unwrap();
-        // Names with blanks are cut by its columns.
-        let Some((own, with_callees)) = theirs.get(name) else {
-            assert!(
-                name.contains(' ') || name.contains('['),
-                "{name} is not theirs"
-            );
-            continue;
-        };
-        assert_eq!(function["own"].as_i64(), Some(*own), "{name} of {total}");
-        assert_eq!(
-            function["with_callees"].as_i64(),
-            Some(*with_callees),
-            "{name}"
-        );
+    for (kind, measure, unit, functions_min) in [
+        ("cpu", "cpu", "ns", 20),
+        ("block", "delay", "ns", 2),
+        ("mutex", "delay", "ns", 1),
+        ("allocs", "alloc_space", "B", 20),
+        ("heap", "inuse_space", "B", 2),
+    ] {
+        let file = run.join(format!("profiles/0-{kind}.pb.gz"));
+        let theirs = top(&go, &file, measure, unit);
+        let reading = reading(&profiles, kind);
+        let ours = reading["functions"].as_array().unwrap();
+        assert!(ours.len() >= functions_min, "{kind}: {ours:?}");
+        for function in ours {
+            let name = function["name"].as_str().unwrap();
+            // Names with blanks are cut by its columns.
+            let Some((own, with_callees)) = theirs.get(name) else {
+                assert!(
+                    name.contains(' ') || name.contains('['),
+                    "{kind}: {name} is not theirs"
+                );
+                continue;
+            };
+            let of = |value: &str| function[value].as_i64();
+            assert_eq!(of("own"), Some(*own), "{kind}: {name} of {total}");
+            assert_eq!(of("with_callees"), Some(*with_callees), "{kind}: {name}");
+        }
     }
 }
 

@@ -123,7 +123,7 @@ fn a_connection_for_each_request_is_a_load_of_handshakes() {
     if subjects().is_none() {
         return;
     }
-    let rate = |more: &[&str]| {
+    let began = |more: &[&str]| {
         let more = [&["-c", "2", "--no-keepalive"][..], more].concat();
         let load = Load {
             subject: "catalogue",
@@ -134,15 +134,21 @@ fn a_connection_for_each_request_is_a_load_of_handshakes() {
         let connects = step["counts"]["connects"].as_u64().unwrap();
         let answered = answered(&step);
         assert!(answered > 20 && connects + 4 >= answered, "{step:#}");
+        let of = |kind: &str| json_at(&step, &format!("/counts/handshakes/{kind}")).as_u64();
+        let (full, resumed) = (of("full").unwrap(), of("resumed").unwrap());
+        assert!(full + resumed >= connects, "{step:#}");
+        (full, resumed)
     };
-    rate(&[]);
-    rate(&[
+    let (full, resumed) = began(&[]);
+    assert!(resumed > 4 * full, "{full} full, {resumed} resumed");
+    let (_, resumed) = began(&[
         "--no-tls-resumption",
         "--tls-groups",
         "secp256r1",
         "--tls-version",
         "1.2",
     ]);
+    assert_eq!(resumed, 0);
 }
 
 #[test]

@@ -1,18 +1,25 @@
 //! Verdicts on real processes, with room: a busy machine may leave the wall open, but a
 //! wall that cannot be is never named.
 
+use std::path::Path;
+
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, free_port, subjects};
+use wallfinder_tests::{Place, alone, free_port, skip, subjects};
 
 /// Runs a load at the catalogue, each on its own processors, and gives the verdict; once
 /// more where `fits` does not like the first one.
 fn verdict(path: &str, load: &[&str], fits: impl Fn(&str) -> bool) -> Option<Value> {
+    verdict_of(path, &[load, &["-d", "1500ms"]].concat(), fits)
+}
+
+/// The same, with a load that says itself how long it is.
+fn verdict_of(path: &str, load: &[&str], fits: impl Fn(&str) -> bool) -> Option<Value> {
     subjects()?;
     let mut last = Value::Null;
     for _ in 0..2 {
         let place = Place::new();
         let url = format!("http://subject:{}{path}", free_port());
-        let args = ["run", "--subject", "catalogue", &url, "-d", "1500ms", "-q"];
+        let args = ["run", "--subject", "catalogue", &url, "-q"];
         place.run(&[&args, load].concat()).ends_with(0);
         last = place.step()["verdict"].clone();
         if fits(last["wall"].as_str().unwrap()) {
@@ -51,4 +58,26 @@ fn a_low_rate_is_its_own_wall() {
         return;
     };
     assert!(fits(verdict["wall"].as_str().unwrap()), "{verdict:#}");
+}
+
+/// The demonstration's own point: of the same requests one load generator is the wall, and the other
+/// is not.
+#[test]
+fn pipelined_requests_are_held_back_by_autocannon_and_not_by_us() {
+    let _turn = alone();
+    let ours = |wall: &str| !matches!(wall, "client-cpu" | "client-serial" | "concurrency");
+    let load = ["-c", "16", "--pipeline", "100"];
+    let Some(verdict) = verdict("/simple", &load, ours) else {
+        return;
+    };
+    assert!(ours(verdict["wall"].as_str().unwrap()), "{verdict:#}");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let autocannon = here.join("../bench/node_modules/.bin/autocannon");
+    if !autocannon.is_file() {
+        return skip("autocannon is not installed");
+    }
+    let theirs = |wall: &str| matches!(wall, "client-cpu" | "client-serial" | "inconclusive");
+    let driver = format!("{} -c 16 -p 100 -d 3 {{url}}", autocannon.display());
+    let verdict = verdict_of("/simple", &["--driver", &driver], theirs).unwrap();
+    assert!(theirs(verdict["wall"].as_str().unwrap()), "{verdict:#}");
 }

@@ -265,6 +265,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
 
+    /// The folder of the control group that the server's processes are in, where they cannot be
+    /// found from the URL.
+    #[arg(long, value_name = "DIR", conflicts_with = "server_pid")]
+    pub(crate) server_cgroup: Option<PathBuf>,
+
     /// Do not measure the engine's own ceiling after each step.
     #[arg(long)]
     pub(crate) no_calibrate: bool,
@@ -767,6 +772,10 @@ pub(crate) struct CalibrateFlags {
     /// Speak HTTP/2.
     #[arg(long)]
     pub(crate) http2: bool,
+
+    /// Speak TLS around it.
+    #[arg(long)]
+    pub(crate) tls: bool,
 
     /// Engine threads; by default one for each processor of the client.
     #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]

@@ -1,6 +1,6 @@
 //! Where results go and how they look: standard output or a file, text, JSON or CSV.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
@@ -42,8 +42,19 @@ pub(crate) fn put(text: &str, file: Option<&Path>) -> Result<(), Failed> {
             _ => Ok(()),
         };
     };
-    fs::write(path, format!("{text}{newline}"))
-        .map_err(|error| Failed::run(format!("{} cannot be written: {error}", path.display())))
+    fs::write(path, format!("{text}{newline}")).map_err(|error| unwritten(path, &error))
+}
+
+/// Whether a file can be written, which it is made for. What is in it stays until there is more to
+/// say.
+pub(crate) fn check(file: Option<&Path>) -> Result<(), Failed> {
+    let Some(path) = file else { return Ok(()) };
+    let opened = File::options().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failed {
+    Failed::run(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// What the place of output can show.

@@ -57,6 +57,8 @@ impl Session {
         interrupts: Interrupts,
         presenter: Presenter,
     ) -> Result<Session, Failed> {
+        // After the load it would be too late to hear of a name that is wrong.
+        output::check(output.output.as_deref())?;
         let now = SystemTime::now();
         let folder = create_folder(&output.runs, &plan.name, now)?;
         let steps = plan.steps.len() as u32;

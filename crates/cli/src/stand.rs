@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
-use wallfinder_conduct::sight;
+use wallfinder_conduct::sight::{self, Named};
 use wallfinder_probe::Family;
 use wallfinder_stage::child::{Place, Shim};
 use wallfinder_stage::command;
@@ -112,6 +112,11 @@ impl Stand {
             place.cgroups.push(group.folder().to_owned());
             quotas.push(group);
         }
+        let named = match (flags.server_pid, &flags.server_cgroup) {
+            (Some(pid), _) => Named::Process(pid),
+            (None, Some(folder)) => Named::Group(folder),
+            (None, None) => Named::Nobody,
+        };
         let mut start = None;
         let (subject, placement, found) = match &flags.subject {
             Some(command) => {
@@ -125,16 +130,16 @@ impl Stand {
                     origin: group::of_this_process(Control::Cpu),
                 };
                 let (subject, address) = first.run()?;
-                if flags.server_pid.is_none() && url.port != 0 {
+                if named == Named::Nobody && url.port != 0 {
                     start = Some(first);
                 }
                 let address = url.resolve(Some(address), &flags.i_may_load)?;
-                let found = (address, sight::server(address, flags.server_pid));
+                let found = (address, sight::server(address, named));
                 (Some(subject), placement, found)
             }
             None => {
                 let address = url.resolve(None, &flags.i_may_load)?;
-                let seen = sight::server(address, flags.server_pid);
+                let seen = sight::server(address, named);
                 let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
                 let placement = Placement::decide(client_cpus, None, false, runs_on);
                 (None, placement, (address, seen))
@@ -204,7 +209,8 @@ impl Restart for Stand {
             ));
         }
         self.server.subject = Some(subject);
-        (self.server.family, self.server.not_seen) = sight::server(self.server.address, None);
+        (self.server.family, self.server.not_seen) =
+            sight::server(self.server.address, Named::Nobody);
         Ok(self.server.family.clone())
     }
 }

@@ -1,6 +1,7 @@
 //! A URL as the user gives it: taken apart, resolved, and refused where no load may go.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 use wallfinder_model::Target;
 
@@ -8,6 +9,9 @@ use crate::exit::Failed;
 
 /// The host name that stands for a subject which Wallfinder started itself.
 pub(crate) const SUBJECT_HOST: &str = "subject";
+
+/// How long a host's addresses are tried for, each, where there are several.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A URL taken apart: what the request needs, and what the record may show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +129,7 @@ impl Url {
         {
             return Ok(address);
         }
-        let mut addresses = (self.host.as_str(), self.port)
+        let addresses = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map_err(|error| {
                 Failed::run(format!(
@@ -133,11 +137,12 @@ impl Url {
                     self.host
                 ))
             })?;
-        let address = addresses
-            .next()
-            .ok_or_else(|| Failed::run(format!("`{}` has no address (net.name)", self.host)))?;
-        refuse_unless_allowed(&self.host, address, allowed_hosts)?;
-        Ok(address)
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        for address in &addresses {
+            refuse_unless_allowed(&self.host, *address, allowed_hosts)?;
+        }
+        listening(&addresses)
+            .ok_or_else(|| Failed::run(format!("`{}` has no address (net.name)", self.host)))
     }
 
     /// The URL as another program is given it: secrets included, the host as an address.
@@ -211,6 +216,18 @@ fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
 
 /// Whether a load may go there without more words: loopback, private and unique-local
 /// addresses; never link-local ones, where metadata services live.
+/// Of a host's addresses the first that takes a connection, for `localhost` is often two and a server
+/// listens on one; else the first, whose errors are then told.
+fn listening(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let takes =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_PATIENCE).is_ok();
+    let found = match addresses {
+        [_] => None,
+        several => several.iter().find(takes),
+    };
+    found.or(addresses.first()).copied()
+}
+
 fn refuse_unless_allowed(
     host: &str,
     address: SocketAddr,
@@ -302,6 +319,20 @@ pub(crate) fn redact(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_addresses_the_one_that_listens_is_taken() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let heard = listener.local_addr().unwrap();
+        let deaf = SocketAddr::from(([127, 0, 0, 2], heard.port()));
+        assert_eq!(listening(&[deaf, heard]), Some(heard));
+        assert_eq!(listening(&[heard, deaf]), Some(heard));
+        // One is not asked, and of several that are deaf the first is told of.
+        assert_eq!(listening(&[deaf]), Some(deaf));
+        drop(listener);
+        assert_eq!(listening(&[deaf, heard]), Some(deaf));
+        assert_eq!(listening(&[]), None);
+    }
 
     #[test]
     fn a_url_comes_apart() {

@@ -53,6 +53,21 @@ pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, F
     Client::new(&options).map(Some).map_err(Failed::usage)
 }
 
+/// The client of a null server, whom nobody vouches for.
+pub(crate) fn of_a_null_server(http2: bool) -> Client {
+    let protocol = if http2 { "h2" } else { "http/1.1" };
+    let options = Options {
+        name: "null".into(),
+        alpn: vec![protocol.into()],
+        trust: Trust::Anybody,
+        identity: None,
+        groups: Vec::new(),
+        version: None,
+        resumes: true,
+    };
+    Client::new(&options).expect("these options are good ones")
+}
+
 fn flag_of_tls(flags: &TargetFlags) -> Option<&'static str> {
     let given = [
         ("-k", flags.insecure),
@@ -159,7 +174,7 @@ pub(crate) fn greet(
     }
     Ok(Secured {
         agreed: agreed(&greeting, &client, flags),
-        client,
+        client: client.having_greeted(&greeting),
     })
 }
 

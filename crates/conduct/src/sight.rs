@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use wallfinder_model::experiment::Neighbour;
@@ -9,12 +10,23 @@ use wallfinder_probe::discover::{self, Family};
 use wallfinder_probe::parse;
 use wallfinder_stage::squeeze;
 
-/// The server's processes: those of `pid` where one is named, else whoever listens on the
-/// address. When they cannot be seen, why.
-pub fn server(address: SocketAddr, pid: Option<u32>) -> (Option<Family>, Option<String>) {
-    let seen = match pid {
-        Some(pid) => discover::family_of(pid),
-        None => discover::server_of(address),
+/// Whom a user says that the server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named<'n> {
+    /// Nobody: whoever listens on the address.
+    Nobody,
+    /// This process.
+    Process(u32),
+    /// The processes of a control group, by its folder.
+    Group(&'n Path),
+}
+
+/// The server's processes. When they cannot be seen, why.
+pub fn server(address: SocketAddr, named: Named<'_>) -> (Option<Family>, Option<String>) {
+    let seen = match named {
+        Named::Nobody => discover::server_of(address),
+        Named::Process(pid) => discover::family_of(pid),
+        Named::Group(folder) => discover::family_of_group(folder),
     };
     match seen {
         Ok(family) => (Some(family), None),

@@ -9,8 +9,8 @@ use wallfinder_model::{Arrival, Decode, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::lane::Signals;
-use crate::null_server::NullServer;
 use crate::null_server::streams::Answer;
+use crate::null_server::{NullServer, Stand};
 use crate::protocol::http1_options;
 use crate::run::{EngineError, StepSpec, Unwatched, bad_request, run};
 
@@ -30,7 +30,7 @@ pub struct Typical {
 }
 
 /// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
-/// answer. The server runs on `server_cpu`, if given: on a processor
+/// answer; under TLS with the cipher suite that was agreed on. The server runs on `server_cpu`, if given: on a processor
 /// of the lanes it would take their time.
 ///
 /// Where the null server binds first, the ceiling is extrapolated from the lanes' CPU time
@@ -54,6 +54,7 @@ pub fn calibrate(
     };
     let server = null_server(&spec, typical, server_cpu)?;
     spec.address = server.address();
+    spec.tls = spec.tls.map(|client| client.that_believes_anybody());
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     let cpu_ns: u64 = measured.lanes.iter().map(|lane| lane.cpu_ns).sum();
     let busiest = measured
@@ -83,11 +84,9 @@ fn null_server(
     typical: Typical,
     cpu: Option<u32>,
 ) -> Result<NullServer, EngineError> {
-    if spec.tls.is_some() {
-        return Err(speechless("it does not encrypt"));
-    }
+    let stand = Stand::of(cpu, spec.tls.as_ref())?;
     let body_bytes = typical.body_bytes as usize;
-    let streams = |answer| started(NullServer::streams(answer, cpu));
+    let streams = |answer| started(NullServer::streams(answer, &stand));
     match &spec.request {
         Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => {
             Err(speechless("answers are longer than it has windows for"))
@@ -96,7 +95,7 @@ fn null_server(
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();
             let answer = answer(request.method == "HEAD", typical.body_bytes);
-            started(NullServer::start(request_bytes, &answer, cpu))
+            started(NullServer::counted(request_bytes, &answer, &stand))
         }
         Exchange::Http2(request) => streams(Answer::http(body_bytes, request.method == "HEAD")),
         Exchange::Grpc(request) => {
@@ -124,8 +123,8 @@ fn null_server(
             let bytes = |request| framed::encode(request).map_err(bad_request);
             let (request, answer) = (bytes(request)?.len(), bytes(&answer)?);
             started(match id {
-                Some(id) => NullServer::named(request, answer, id, cpu),
-                None => NullServer::start(request, &answer, cpu),
+                Some(id) => NullServer::named(request, answer, id, &stand),
+                None => NullServer::counted(request, &answer, &stand),
             })
         }
     }

@@ -118,6 +118,8 @@ pub(crate) fn lanes_of(load: &Load) -> u32 {
 /// What a lane leaves behind beside its reports.
 #[derive(Debug, Default)]
 pub struct LaneEnd {
+    /// The processor that it was pinned to.
+    pub cpu: Option<u32>,
     /// What the kernel says of some of its connections.
     pub sockets: Vec<TcpInfo>,
     /// Why connections could not be opened, the last one.
@@ -1475,4 +1477,30 @@ fn failure_of(answer: &Answer) -> Option<Class> {
         _ => Failure::StatusOther,
     };
     Some(Class::Other(failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_could_not_be_made_has_a_class_of_its_reason() {
+        for (errno, class) in [
+            (Errno::CONNREFUSED, "net.refused"),
+            (Errno::HOSTUNREACH, "net.unreachable"),
+            (Errno::NETUNREACH, "net.unreachable"),
+            (Errno::TIMEDOUT, "timeout.connect"),
+            (Errno::CONNRESET, "net.reset.connect"),
+            (Errno::MFILE, "local.fd"),
+            (Errno::NFILE, "local.fd"),
+            (Errno::ADDRNOTAVAIL, "local.port"),
+            (Errno::ADDRINUSE, "local.port"),
+            (Errno::NOBUFS, "local.memory"),
+            (Errno::NOMEM, "local.memory"),
+            (Errno::PERM, "net.other"),
+        ] {
+            let index = Class::Other(connect_class(errno)).index();
+            assert_eq!(Class::name_at(index), class);
+        }
+    }
 }

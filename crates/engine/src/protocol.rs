@@ -32,6 +32,11 @@ pub(crate) trait Common {
     /// What peers did against the standard without breaking it, by name.
     fn anomalies(&self) -> Vec<(&'static str, u64)>;
 
+    /// How connections began, under TLS.
+    fn handshakes(&self) -> Option<tls::Handshakes> {
+        None
+    }
+
     /// The first thing that a peer broke, in words, where the wire keeps it.
     fn fault(&self) -> Option<String> {
         None
@@ -104,6 +109,10 @@ impl<S: Common> Common for tls::Shared<S> {
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {
         self.inner().anomalies()
+    }
+
+    fn handshakes(&self) -> Option<tls::Handshakes> {
+        Some(self.handshakes())
     }
 
     fn fault(&self) -> Option<String> {

@@ -1,5 +1,6 @@
 //! One step: lanes started together, their reports merged, the window cut out.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -340,15 +341,17 @@ where
             let lane = thread::Builder::new()
                 .name(name)
                 .spawn_scoped(scope, move || {
-                    if let Some(cpu) = cpu {
-                        // Not vital: the record shows where the lane really ran.
-                        let _ = process::pin_to(&[cpu]);
-                    }
+                    let _others = AbortOnPanic(Arc::clone(&shared_signals));
+                    // Not vital: the record says where the lane ran, if that was one place.
+                    let cpu = cpu.filter(|cpu| process::pin_to(&[*cpu]).is_ok());
                     process::exact_timers();
                     process::short_turns();
                     // Opened here: an io_uring belongs to the thread that submits to it.
                     let io = I::open(&config)?;
-                    Lane::<W, I>::new(plan, shared_signals, publication, io, shared, samples).run()
+                    let lane =
+                        Lane::<W, I>::new(plan, shared_signals, publication, io, shared, samples);
+                    let (end, shared) = lane.run()?;
+                    Ok((LaneEnd { cpu, ..end }, shared))
                 });
             match lane {
                 Ok(lane) => lanes.push(lane),
@@ -388,15 +391,31 @@ where
             ended.store(true, Ordering::Relaxed);
             merging.join()
         });
-        let collector = match collected {
-            Ok(collector) => collector,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        hear(&told, watcher, Duration::ZERO);
         let results: Vec<LaneResult<W::Shared>> =
             lanes.into_iter().map(|lane| lane.join()).collect();
+        let collector = match collected {
+            Ok(collector) => collector,
+            // What a lane holds while it panics is of no use to the collector either.
+            Err(panic) => match results.into_iter().enumerate().find_map(panicked) {
+                Some(error) => return Err(error),
+                None => std::panic::resume_unwind(panic),
+            },
+        };
+        hear(&told, watcher, Duration::ZERO);
         conclude::<W, I>(spec, collector, results)
     })
+}
+
+/// A lane that panics takes the others with it: what they go on to measure is of no use.
+struct AbortOnPanic(Arc<Signals>);
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.abort.store(true, Ordering::Relaxed);
+            self.0.stop.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What the collector tells those who watch.
@@ -772,6 +791,21 @@ impl<'p> Collector<'p> {
     }
 }
 
+/// The error of a lane that panicked.
+fn panicked<S>((lane, result): (usize, LaneResult<S>)) -> Option<EngineError> {
+    let panic = result.err()?;
+    Some(lane_panicked(lane as u32, &*panic))
+}
+
+fn lane_panicked(lane: u32, panic: &(dyn Any + Send)) -> EngineError {
+    let message = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "no message".to_owned());
+    EngineError::LanePanicked { lane, message }
+}
+
 fn conclude<W, I>(
     spec: &StepSpec,
     collector: Collector<'_>,
@@ -784,17 +818,11 @@ where
 {
     let mut ends = Vec::new();
     let mut anomalies = BTreeMap::new();
+    let mut handshakes = None;
     for (lane, result) in results.into_iter().enumerate() {
         let lane = lane as u32;
         match result {
-            Err(panic) => {
-                let message = panic
-                    .downcast_ref::<String>()
-                    .cloned()
-                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-                    .unwrap_or_else(|| "no message".to_owned());
-                return Err(EngineError::LanePanicked { lane, message });
-            }
+            Err(panic) => return Err(lane_panicked(lane, &*panic)),
             Ok(Err(errno)) => {
                 return Err(EngineError::Refused {
                     what: I::NAME,
@@ -808,6 +836,11 @@ where
                         fault: shared.fault().unwrap_or_default(),
                         way_out: protocol::way_out(&spec.request),
                     });
+                }
+                if let Some(begun) = shared.handshakes() {
+                    let sum: &mut record::Handshakes = handshakes.get_or_insert_default();
+                    sum.full += begun.full;
+                    sum.resumed += begun.resumed;
                 }
                 for (name, count) in shared.anomalies() {
                     if count > 0 {
@@ -833,11 +866,12 @@ where
             errno,
         });
     }
-    Ok(measured::<I>(spec, collector, &ends, anomalies))
+    let mut measured = measured::<I>(collector, &ends, anomalies);
+    measured.counts.handshakes = handshakes;
+    Ok(measured)
 }
 
 fn measured<I: Io>(
-    spec: &StepSpec,
     collector: Collector<'_>,
     ends: &[LaneEnd],
     anomalies: BTreeMap<String, u64>,
@@ -865,7 +899,7 @@ fn measured<I: Io>(
         counted += 1;
         lanes.push(LaneSummary {
             lane: plan.lane,
-            cpu: cpu_of(spec, plan.lane),
+            cpu: ends.get(plan.lane as usize).and_then(|end| end.cpu),
             connections: plan.connections,
             answered: stretch.change.answered,
             cpu_ns: stretch.worked_ns,
@@ -900,6 +934,7 @@ fn measured<I: Io>(
         connects: change.connects,
         connect_failures: Counters::named(&change.connect_failed),
         anomalies,
+        handshakes: None,
     };
     assert!(counts.balanced(), "the accounting identity does not hold");
     Measured {
@@ -944,12 +979,172 @@ fn sockets_summary(ends: &[LaneEnd]) -> Option<SocketsSummary> {
     Some(SocketsSummary {
         sockets: sockets.len() as u32,
         // The sockets' lifetimes are not known here.
-        busy_share: 0.0,
+        busy_share: None,
         receive_window_limited_share: share(sum(|info| info.receive_window_limited_us)),
         send_buffer_limited_share: share(sum(|info| info.send_buffer_limited_us)),
         rtt_p50_us: round_trips[round_trips.len() / 2],
         retransmits: sum(|info| u64::from(info.retransmits)),
-        receive_queue_bytes_max: 0,
-        send_queue_bytes_max: 0,
+        receive_queue_bytes_max: None,
+        send_queue_bytes_max: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Instant;
+
+    use wallfinder_model::{Arrival, Decode, Nanos, Stop};
+    use wallfinder_wire::{Outcome, Request, Transmit};
+
+    use super::*;
+    use crate::null_server::NullServer;
+
+    /// HTTP/1.1 that panics after so many reads.
+    struct Bomb(Http1);
+
+    struct Fused {
+        inner: http1::Shared,
+        reads_left: u32,
+    }
+
+    impl Common for Fused {
+        fn payload(&self) -> Arc<[u8]> {
+            self.inner.payload()
+        }
+
+        fn own_bytes(&self) -> usize {
+            self.inner.own_bytes()
+        }
+
+        fn anomalies(&self) -> Vec<(&'static str, u64)> {
+            Vec::new()
+        }
+    }
+
+    impl Wire for Bomb {
+        type Shared = Fused;
+
+        fn open(shared: &Fused) -> Bomb {
+            Bomb(Http1::open(&shared.inner))
+        }
+
+        fn reset(&mut self, shared: &Fused) {
+            self.0.reset(&shared.inner);
+        }
+
+        fn block(shared: &Fused) -> &[u8] {
+            Http1::block(&shared.inner)
+        }
+
+        fn room(&self, shared: &Fused) -> u32 {
+            self.0.room(&shared.inner)
+        }
+
+        fn issue(&mut self, shared: &Fused) -> u32 {
+            self.0.issue(&shared.inner)
+        }
+
+        fn poll_transmit(&self, shared: &Fused) -> Transmit {
+            self.0.poll_transmit(&shared.inner)
+        }
+
+        fn handle_sent(&mut self, shared: &Fused, count: usize) {
+            self.0.handle_sent(&shared.inner, count);
+        }
+
+        fn write(&mut self, shared: &Fused, into: &mut [u8]) -> usize {
+            self.0.write(&shared.inner, into)
+        }
+
+        fn handle_bytes(&mut self, shared: &mut Fused, bytes: &[u8]) -> usize {
+            shared.reads_left = shared.reads_left.checked_sub(1).expect("the fuse burns");
+            self.0.handle_bytes(&mut shared.inner, bytes)
+        }
+
+        fn handle_eof(&mut self, shared: &mut Fused) {
+            self.0.handle_eof(&mut shared.inner);
+        }
+
+        fn poll_outcome(&mut self) -> Option<Outcome> {
+            self.0.poll_outcome()
+        }
+
+        fn poll_begun(&mut self) -> Option<u32> {
+            self.0.poll_begun()
+        }
+
+        fn answering(&self) -> Option<u32> {
+            self.0.answering()
+        }
+
+        fn cancel(&mut self, slot: u32) -> bool {
+            self.0.cancel(slot)
+        }
+    }
+
+    #[test]
+    fn a_lane_that_panics_takes_the_others_with_it_at_once() {
+        let request = Request::get("null", "/");
+        let load = Load {
+            connections: 4,
+            in_flight_per_connection: 1,
+            permits: None,
+            lanes: 2,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: Nanos::from_secs(120),
+                requests: None,
+            },
+            timeout: Nanos::from_secs(5),
+            connection_per_request: false,
+            method: "GET".into(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            decode: Decode::None,
+        };
+        let spec = StepSpec {
+            load,
+            address: SocketAddr::from(([127, 0, 0, 1], 9)),
+            request: Exchange::Http1(request.clone()),
+            tls: None,
+            cpus: Vec::new(),
+            io: IoChoice::Epoll,
+            seed: 1,
+            samples: None,
+            spare_connections: 0,
+            paddings: Vec::new(),
+            under_quota: false,
+        };
+        let shared = || http1::Shared::new(&request, protocol::http1_options(&spec)).unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let server = NullServer::start(shared().request_bytes(), answer, None).unwrap();
+        let spec = StepSpec {
+            address: server.address(),
+            ..spec.clone()
+        };
+        // The first is asked what it needs, the second is lane 0's, the third lane 1's.
+        let made = Cell::new(0);
+        let shareds = || {
+            made.set(made.get() + 1);
+            Ok(Fused {
+                inner: shared(),
+                reads_left: if made.get() == 3 { 500 } else { u32::MAX },
+            })
+        };
+        let began = Instant::now();
+        let signals = Arc::new(Signals::default());
+        let ended = run_with::<Bomb, Epoll>(&spec, &signals, &mut Unwatched, &shareds);
+        let error = ended.err().expect("a lane panicked");
+        assert!(
+            matches!(&error, EngineError::LanePanicked { lane: 1, message } if message.contains("fuse")),
+            "{error}"
+        );
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            began.elapsed()
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use wallfinder_engine::calibrate::{Typical, calibrate};
 use wallfinder_model::{Decode, Nanos};
+use wallfinder_wire::tls::{Client, Options, Trust, Version};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 mod drive;
@@ -12,7 +13,19 @@ const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4A
 
 /// Good answers a second; what is wrong with an answer makes it none.
 fn driven(request: Exchange, depth: u32, body_bytes: u64, messages: u64) -> f64 {
+    driven_under(None, request, depth, body_bytes, messages)
+}
+
+/// The same, under TLS too.
+fn driven_under(
+    tls: Option<Client>,
+    request: Exchange,
+    depth: u32,
+    body_bytes: u64,
+    messages: u64,
+) -> f64 {
     let mut spec = drive::spec(NOWHERE, request, 4, depth);
+    spec.tls = tls;
     spec.load.decode = Decode::None;
     let typical = Typical {
         body_bytes,
@@ -74,6 +87,47 @@ fn framed_messages_in_turn_and_by_id() {
         for body_bytes in [1, 64, 5_000] {
             let seen = driven(request.clone().into(), 8, body_bytes, 0);
             assert!(seen > 500.0, "{format} of {body_bytes} B: {seen}");
+        }
+    }
+}
+
+/// Whose roots have signed nobody: a null server is believed all the same.
+fn suspicious(alpn: &[&str], version: Version) -> Client {
+    let root = rcgen::generate_simple_self_signed(["elsewhere".to_owned()]).unwrap();
+    Client::new(&Options {
+        name: "server.test".into(),
+        alpn: alpn.iter().map(ToString::to_string).collect(),
+        trust: Trust::Roots(vec![root.cert.der().to_vec()]),
+        identity: None,
+        groups: Vec::new(),
+        version: Some(version),
+        resumes: true,
+    })
+    .unwrap()
+}
+
+#[test]
+fn every_protocol_under_tls() {
+    let framed = |format: &str| framed::Request {
+        format: format.parse().unwrap(),
+        message: vec![b'm'; 64],
+    };
+    let unary = grpc::Request::unary("null", "/a.B/C", vec![7; 64]);
+    let get = || Request::get("null", "/");
+    for version in [Version::Tls13, Version::Tls12] {
+        for (request, alpn) in [
+            (Exchange::Http1(get()), &["http/1.1"][..]),
+            (Exchange::Http2(get()), &["h2"]),
+            (unary.clone().into(), &["h2"]),
+            (framed("u32be").into(), &[]),
+            (framed("u32be,id=u64be@4").into(), &[]),
+        ] {
+            // Within a record, and over several.
+            for body_bytes in [64, 100_000] {
+                let client = suspicious(alpn, version);
+                let seen = driven_under(Some(client), request.clone(), 4, body_bytes, 1);
+                assert!(seen > 100.0, "{version:?} {alpn:?} {body_bytes} B: {seen}");
+            }
         }
     }
 }

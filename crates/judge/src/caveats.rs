@@ -107,8 +107,31 @@ pub(crate) fn asked_rate(step: &Step) -> Option<f64> {
     }
 }
 
+/// Share of the window in which the machine, or whoever measures, stood still, 0..1. Gaps are
+/// placed from the start of the step, its warm-up included.
+pub(crate) fn still_share(step: &Step) -> f64 {
+    // Windows of an experiment that held a gap were measured again.
+    if step.experiment.is_some() {
+        return 0.0;
+    }
+    let from_ns = step.load.warmup.0;
+    let to_ns = from_ns.saturating_add(step.window_ns);
+    let gaps = step.caveats.iter().filter_map(|caveat| match caveat {
+        Caveat::Gap { gap_ns, at_ns } => {
+            let end_ns = at_ns.saturating_add(*gap_ns).min(to_ns);
+            Some(end_ns.saturating_sub(*at_ns.max(&from_ns)))
+        }
+        _ => None,
+    });
+    let still_ns: u64 = gaps.sum();
+    match step.window_ns {
+        0 => 0.0,
+        window_ns => (still_ns as f64 / window_ns as f64).min(1.0),
+    }
+}
+
 fn failures(step: &Step) -> Option<Caveat> {
-    let share = identity::error_share(&step.counts);
+    let share = identity::failure_share(&step.counts);
     (share > ERRORS_MAX).then(|| Caveat::Errors {
         share,
         class: identity::worst_class(&step.counts)

@@ -10,7 +10,7 @@
 //!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘
 //!  Step with an Experiment ─► proof::prove, proof::next (what to run), proof::what_if
 //!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
-//!  the same cells, several times over ─► rounds
+//!  the same cells, several times over ─► rounds ─► crossover
 //!  what a profiler wrote ─► profile (who has the time, what waits for what)
 //! ```
 //!
@@ -25,6 +25,7 @@
 pub mod caveats;
 pub mod compare;
 pub mod cost;
+pub mod crossover;
 #[cfg(test)]
 mod double;
 mod finite;

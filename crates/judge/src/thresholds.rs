@@ -144,8 +144,9 @@ impl Measure {
         let latency = step.latency.as_ref().filter(|latency| latency.count > 0);
         match self {
             Measure::Errors => {
-                let ended = step.counts.answered > 0 || identity::failed(&step.counts) > 0;
-                ended.then(|| identity::error_share(&step.counts))
+                let counts = &step.counts;
+                let ended = counts.answered > 0 || identity::worst_class(counts).is_some();
+                ended.then(|| identity::failure_share(counts))
             }
             Measure::Throughput => (step.counts.answered > 0)
                 .then_some(step.throughput)

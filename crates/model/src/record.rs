@@ -234,6 +234,18 @@ pub struct Counts {
     pub connect_failures: BTreeMap<String, u64>,
     /// Oddities survived, by name.
     pub anomalies: BTreeMap<String, u64>,
+    /// How connections under TLS began, from the start of the step on, its warm-up included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
+}
+
+/// How connections under TLS began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Handshakes {
+    /// With certificates, from the beginning.
+    pub full: u64,
+    /// By what an earlier connection had left.
+    pub resumed: u64,
 }
 
 fn is_none(count: &u64) -> bool {

@@ -267,8 +267,9 @@ impl RelaySummary {
 pub struct SocketsSummary {
     /// Sockets looked at.
     pub sockets: u32,
-    /// Share of their time with data unacknowledged or unsent, 0..1.
-    pub busy_share: f64,
+    /// Share of their time with data unacknowledged or unsent, 0..1; `None` where only their end was
+    /// looked at.
+    pub busy_share: Option<f64>,
     /// Share of busy time limited by the peer's receive window, 0..1.
     pub receive_window_limited_share: f64,
     /// Share of busy time limited by the send buffer, 0..1.
@@ -277,8 +278,8 @@ pub struct SocketsSummary {
     pub rtt_p50_us: u32,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Largest bytes unread in a receive queue.
-    pub receive_queue_bytes_max: u32,
-    /// Largest bytes unsent in a send queue.
-    pub send_queue_bytes_max: u32,
+    /// Largest bytes unread in a receive queue; `None` where queues were not looked at.
+    pub receive_queue_bytes_max: Option<u32>,
+    /// Largest bytes unsent in a send queue; `None` as above.
+    pub send_queue_bytes_max: Option<u32>,
 }

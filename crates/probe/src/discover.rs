@@ -18,6 +18,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use thiserror::Error;
 
@@ -97,6 +98,14 @@ pub enum NotSeen {
         /// The process id looked for.
         pid: u32,
     },
+    /// No such control group, or nobody in it.
+    #[error("the control group {folder} has no processes: {why}")]
+    NoSuchGroup {
+        /// Its folder.
+        folder: String,
+        /// In words.
+        why: String,
+    },
     /// `/proc` cannot be read.
     #[error("/proc cannot be read: {why}")]
     NoProc {
@@ -131,6 +140,36 @@ pub fn family_of(pid: u32) -> Result<Family, NotSeen> {
     }
     let members = with_descendants(BTreeSet::from([pid]), &table);
     Ok(family(members, &table, None, true))
+}
+
+/// The processes of a control group, by its folder, and of the groups within it; with their
+/// descendants. Who comes to the group later and was started by nobody in it is not among them.
+pub fn family_of_group(folder: &Path) -> Result<Family, NotSeen> {
+    let table = processes()?;
+    let nobody = |why: String| NotSeen::NoSuchGroup {
+        folder: folder.display().to_string(),
+        why,
+    };
+    let mut members = members_of(folder).map_err(|error| nobody(error.to_string()))?;
+    members.retain(|pid| table.contains_key(pid));
+    if members.is_empty() {
+        return Err(nobody("cgroup.procs is empty".to_owned()));
+    }
+    let members = with_descendants(members, &table);
+    Ok(family(members, &table, None, true))
+}
+
+fn members_of(folder: &Path) -> io::Result<BTreeSet<u32>> {
+    let bytes = contents(folder.join("cgroup.procs"))?;
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let mut members: BTreeSet<u32> = lines.filter_map(decimal_u32).collect();
+    for entry in fs::read_dir(folder)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // It may be gone by now.
+            members.extend(members_of(&entry.path()).unwrap_or_default());
+        }
+    }
+    Ok(members)
 }
 
 /// This process alone: what it starts (subjects, tools) is not part of the driver.
@@ -495,6 +534,36 @@ mod tests {
             family_of(u32::MAX),
             Err(NotSeen::NoSuchProcess { pid: u32::MAX })
         );
+    }
+
+    #[test]
+    fn a_group_is_everybody_in_it_and_below() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .spawn()
+            .unwrap();
+        // A folder as the kernel shows it: nobody here, one below, and one who has gone.
+        let folder = std::env::temp_dir().join(format!("wallfinder-group-{}", child.id()));
+        fs::create_dir_all(folder.join("below")).unwrap();
+        fs::write(folder.join("cgroup.procs"), "").unwrap();
+        let below = folder.join("below/cgroup.procs");
+        fs::write(&below, format!("{}\n4194304\n", child.id())).unwrap();
+        let found = family_of_group(&folder);
+        fs::write(below, "").unwrap();
+        let nobody = family_of_group(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        let nowhere = family_of_group(&folder);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = found.unwrap();
+        assert_eq!(
+            (found.pids, found.name.as_str()),
+            (vec![child.id()], "sleep")
+        );
+        assert!(found.follows_children);
+        for error in [nobody.unwrap_err(), nowhere.unwrap_err()] {
+            assert!(matches!(error, NotSeen::NoSuchGroup { .. }), "{error}");
+        }
     }
 
     #[test]

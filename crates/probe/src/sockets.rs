@@ -124,7 +124,7 @@ impl SocketTable {
         let watched_us = window_us.saturating_mul(self.sockets.len() as u64);
         SocketsSummary {
             sockets: u32::try_from(self.sockets.len()).unwrap_or(u32::MAX),
-            busy_share: share(totals.busy_us, watched_us),
+            busy_share: Some(share(totals.busy_us, watched_us)),
             receive_window_limited_share: share(totals.receive_window_us, totals.busy_us),
             send_buffer_limited_share: share(totals.send_buffer_us, totals.busy_us),
             rtt_p50_us: totals
@@ -137,9 +137,8 @@ impl SocketTable {
                 .sockets
                 .iter()
                 .map(|socket| socket.receive_queue_bytes)
-                .max()
-                .unwrap_or(0),
-            send_queue_bytes_max: totals.unsent_bytes_max,
+                .max(),
+            send_queue_bytes_max: Some(totals.unsent_bytes_max),
         }
     }
 
@@ -193,13 +192,13 @@ mod tests {
         let later = read(Side::Server, address.port(), None).unwrap();
         let summary = later.summary(&earlier, 120_000_000);
         assert_eq!(summary.sockets, 1);
-        assert!(summary.busy_share > 0.5, "{summary:?}");
+        assert!(summary.busy_share > Some(0.5), "{summary:?}");
         assert!(summary.receive_window_limited_share > 0.3, "{summary:?}");
-        assert!(summary.send_queue_bytes_max > 0, "{summary:?}");
+        assert!(summary.send_queue_bytes_max > Some(0), "{summary:?}");
         let other_end = read(Side::Client, address.port(), None).unwrap();
         let summary = other_end.summary(&SocketTable::default(), 1_000_000_000);
         assert_eq!(summary.sockets, 1);
-        assert!(summary.receive_queue_bytes_max > 0, "{summary:?}");
+        assert!(summary.receive_queue_bytes_max > Some(0), "{summary:?}");
         drop(client);
     }
 }

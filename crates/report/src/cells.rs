@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_judge::compare::RatioInterval;
+use wallfinder_judge::crossover::{Crossover, crossovers};
 use wallfinder_judge::rounds;
 use wallfinder_model::record::Cell;
 use wallfinder_model::{Record, Step, Wall};
@@ -125,6 +126,110 @@ pub(crate) fn drivers_of_rivals<'r>(cells: &[(&'r Cell, Vec<&Step>)]) -> Vec<&'r
 /// A rival, and in each round what is the less the better.
 type Costs<'r> = (&'r str, Vec<f64>);
 
+/// In each round what is the less the better; more is better where what is compared is the time
+/// between. `None`: a round does not have it.
+fn costs(rounds: &[&Step], measure: Measure) -> Option<Vec<f64>> {
+    let values = rounds.iter().map(|step| (measure.figure)(step));
+    let cost = |value: f64| match measure.more_is_better {
+        true => 1.0 / value,
+        false => value,
+    };
+    values.map(|value| value.map(cost)).collect()
+}
+
+/// Where of two rivals the one becomes better than the other, as messages grow.
+pub(crate) struct Crossing<'r> {
+    pub(crate) clients: u32,
+    /// The better one of smaller messages.
+    pub(crate) below: &'r str,
+    /// The better one of larger messages.
+    pub(crate) above: &'r str,
+    pub(crate) place: Crossover,
+}
+
+impl Crossing<'_> {
+    /// `grpc, until rest from 3.1 KB [2.6, 4.0] on: gradual`.
+    pub(crate) fn words(&self) -> String {
+        let bytes = |size: f64| number::bytes(size.round());
+        let end = |end: Option<f64>| end.map_or("?".to_owned(), bytes);
+        let Crossover { at, low, high, .. } = self.place;
+        let how = match self.place.is_step() {
+            true => format!("a step of {} ×", number::fixed(self.place.change, 2)),
+            false => "gradual".to_owned(),
+        };
+        let doubt = if self.place.is_sure() {
+            ""
+        } else {
+            ", not surely"
+        };
+        format!(
+            "{} up to {} [{}, {}], {} from there: {how}{doubt}",
+            self.below,
+            bytes(at),
+            end(low),
+            end(high),
+            self.above
+        )
+    }
+}
+
+/// Sizes that a curve must have for its crossovers to be told.
+const SIZES_MIN: usize = 3;
+
+/// Every crossover of two rivals, by clients and size.
+pub(crate) fn crossings<'r>(
+    cells: &[(&'r Cell, Vec<&Step>)],
+    driver: &str,
+    measure: Measure,
+) -> Vec<Crossing<'r>> {
+    let mut curves: BTreeMap<u32, Vec<(&'r str, BTreeMap<u32, Vec<f64>>)>> = BTreeMap::new();
+    let of_driver = cells
+        .iter()
+        .filter(|(cell, _)| cell.rival && cell.driver == driver);
+    for (cell, rounds) in of_driver {
+        let Some(costs) = costs(rounds, measure) else {
+            continue;
+        };
+        let rivals = curves.entry(cell.clients).or_default();
+        let at = rivals.iter().position(|(group, _)| *group == cell.group);
+        let at = at.unwrap_or_else(|| {
+            rivals.push((&cell.group, BTreeMap::new()));
+            rivals.len() - 1
+        });
+        rivals[at].1.insert(cell.payload, costs);
+    }
+    let mut found = Vec::new();
+    for (clients, rivals) in curves {
+        for (nth, (one, costs_of_one)) in rivals.iter().enumerate() {
+            for (other, costs_of_other) in &rivals[nth + 1..] {
+                let ratio = |(size, costs): (&u32, &Vec<f64>)| {
+                    let ratio = rounds::ratio(costs, costs_of_other.get(size)?)?;
+                    Some((f64::from((*size).max(1)), ratio))
+                };
+                let curve: Vec<_> = costs_of_one.iter().filter_map(ratio).collect();
+                if curve.len() < SIZES_MIN {
+                    continue;
+                }
+                found.extend(crossovers(&curve).into_iter().map(|place| {
+                    // What costs more is the worse one.
+                    let (below, above) = if place.rises {
+                        (*one, *other)
+                    } else {
+                        (*other, *one)
+                    };
+                    Crossing {
+                        clients,
+                        below,
+                        above,
+                        place,
+                    }
+                }));
+            }
+        }
+    }
+    found
+}
+
 /// The best rival of each cell that at least two of them have, by size and clients.
 pub(crate) fn choices<'r>(
     cells: &[(&'r Cell, Vec<&Step>)],
@@ -136,14 +241,9 @@ pub(crate) fn choices<'r>(
         .filter(|(cell, _)| cell.rival && cell.driver == driver);
     let mut places: BTreeMap<(u32, u32), Vec<Costs<'r>>> = BTreeMap::new();
     for (cell, rounds) in of_driver {
-        let values: Option<Vec<f64>> = rounds.iter().map(|step| (measure.figure)(step)).collect();
-        let Some(values) = values else { continue };
-        // More is better where what is compared is the time between.
-        let cost = |value: f64| match measure.more_is_better {
-            true => 1.0 / value,
-            false => value,
+        let Some(costs) = costs(rounds, measure) else {
+            continue;
         };
-        let costs = values.into_iter().map(cost).collect();
         let place = places.entry((cell.payload, cell.clients)).or_default();
         place.push((&cell.group, costs));
     }

@@ -61,7 +61,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         ),
         Caveat::Errors { share, class } => (
             format!(
-                "{} of the requests failed, most of them with {class}.",
+                "{} of what was tried failed, most of it with {class}.",
                 number::share(*share)
             ),
             "Throughput and latency are of good answers only; find the cause first.",

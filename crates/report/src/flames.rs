@@ -18,15 +18,22 @@ pub(crate) struct Flame<'r> {
     pub(crate) reading: &'r Reading,
 }
 
-/// All of them: those of the step at `first` come first. Of a study's cells the first round's.
-pub(crate) fn of(record: &Record, first: usize) -> Vec<Flame<'_>> {
+/// What is drawn, and how many there are that are not.
+pub(crate) struct Drawn<'r> {
+    pub(crate) flames: Vec<Flame<'r>>,
+    pub(crate) left_out: usize,
+}
+
+/// Those of the step at `first` come first. Of a study's cells the first round's.
+pub(crate) fn of(record: &Record, first: usize) -> Drawn<'_> {
     let named: Vec<(String, &Step)> = match cells::are_all(record) {
         true => cells::of(record)
             .into_iter()
             .filter_map(|(cell, rounds)| {
                 let name = format!(
-                    "{} {} B, {}",
+                    "{} {} {} B, {}",
                     cell.group,
+                    cell.driver,
                     number::whole(u64::from(cell.payload)),
                     words::counted(u64::from(cell.clients), "client")
                 );
@@ -56,8 +63,26 @@ pub(crate) fn of(record: &Record, first: usize) -> Vec<Flame<'_>> {
         }
     };
     let steps = named.iter();
-    let flames = steps.flat_map(|(name, step)| of_step(name, step));
-    flames.take(FLAMES_MAX).collect()
+    let (flames, left_out) = drawn(steps.map(|(name, step)| of_step(name, step)).collect());
+    Drawn { flames, left_out }
+}
+
+/// As many as there is room for, of each step as many as of any other while it has more.
+fn drawn<T>(of_steps: Vec<Vec<T>>) -> (Vec<T>, usize) {
+    let all: usize = of_steps.iter().map(Vec::len).sum();
+    let longest = of_steps.iter().map(Vec::len).max().unwrap_or(0);
+    let taking = |each: usize| of_steps.iter().map(|of| of.len().min(each)).sum::<usize>();
+    let each = (0..=longest).rev().find(|each| taking(*each) <= FLAMES_MAX);
+    let each = each.unwrap_or(0);
+    let mut room = FLAMES_MAX - taking(each);
+    let mut flames = Vec::new();
+    for of_step in of_steps {
+        let more = usize::from(of_step.len() > each && room > 0);
+        room -= more;
+        flames.extend(of_step.into_iter().take(each + more));
+    }
+    let left_out = all - flames.len();
+    (flames, left_out)
 }
 
 fn of_step<'r>(name: &str, step: &'r Step) -> Vec<Flame<'r>> {
@@ -93,5 +118,34 @@ pub(crate) fn kind_in_words(kind: ProfileKind) -> &'static str {
         ProfileKind::Allocs => "allocations",
         ProfileKind::Heap => "heap",
         ProfileKind::Goroutine => "goroutines",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_step_takes_the_room_of_the_others() {
+        let all = |lengths: &[usize]| {
+            let of_steps: Vec<Vec<(usize, usize)>> = lengths
+                .iter()
+                .enumerate()
+                .map(|(step, length)| (0..*length).map(|kind| (step, kind)).collect())
+                .collect();
+            drawn(of_steps)
+        };
+        assert_eq!(all(&[]), (Vec::new(), 0));
+        assert_eq!(all(&[3, 0, 2]).0.len(), 5);
+        let (flames, left_out) = all(&[6; 10]);
+        assert_eq!((flames.len(), left_out), (FLAMES_MAX, 60 - FLAMES_MAX));
+        for step in 0..10 {
+            let of_it = flames.iter().filter(|(of, _)| *of == step).count();
+            assert!((2..=3).contains(&of_it), "{of_it} of step {step}");
+        }
+        // More steps than room: the first ones have one each.
+        let (flames, left_out) = all(&[2; 40]);
+        assert_eq!((flames.len(), left_out), (FLAMES_MAX, 80 - FLAMES_MAX));
+        assert!(flames.iter().all(|(_, kind)| *kind == 0));
     }
 }

@@ -7,7 +7,7 @@ use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
-use wallfinder_model::record::{Driver, Outcome, Ratio};
+use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -371,6 +371,15 @@ pub fn no_latency(step: &Step) -> &'static str {
     } else {
         "not known: its histogram was not kept"
     }
+}
+
+/// How connections under TLS began: `16 full, 4,210 resumed`.
+pub(crate) fn handshakes(handshakes: &Handshakes) -> String {
+    format!(
+        "{} full, {} resumed",
+        number::whole(handshakes.full),
+        number::whole(handshakes.resumed)
+    )
 }
 
 /// The class that failed most, with its count.

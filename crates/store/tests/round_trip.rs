@@ -54,7 +54,8 @@ mod any {
 
     use proptest::prelude::*;
     use wallfinder_model::record::{
-        Ceiling, ClaimOutcome, Counts, Histogram, Interval, LaneSummary, Outcome, Record, Step,
+        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, LaneSummary, Outcome,
+        Record, Step,
     };
     use wallfinder_model::telemetry::{
         CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
@@ -151,12 +152,14 @@ mod any {
             n in any::<[u64; 10]>(), not_sent: i64, failed in counts_by_class(),
             statuses in prop::collection::btree_map(any::<u16>(), any::<u64>(), 0..3),
             connect_failures in counts_by_class(), anomalies in counts_by_class(),
+            handshakes in prop::option::of(any::<[u64; 2]>()),
         ) -> Counts {
             Counts {
                 scheduled: n[0], answered: n[1], failed, not_sent, in_flight_start: n[2],
                 in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
                 body_bytes: n[6], decoded_bytes: n[9], messages: n[8], connects: n[7],
                 connect_failures, anomalies,
+                handshakes: handshakes.map(|[full, resumed]| Handshakes { full, resumed }),
             }
         }
     }

@@ -345,8 +345,10 @@ fn load(fields: &mut Fields, step: &Step) {
     fields.number("fairness", step.fairness);
     let answered = step.driver.answered.unwrap_or(step.counts.answered);
     fields.number("answered", Some(answered as f64));
+    let kept = step.samples.as_ref().filter(|samples| samples.dropped == 0);
+    fields.number("samples_kept", kept.map(|samples| samples.rows as f64));
     fields.number("window_ms", Some(step.window_ns as f64 / 1e6));
-    fields.number("errors_share", Some(identity::error_share(&step.counts)));
+    fields.number("errors_share", Some(identity::failure_share(&step.counts)));
     if step.counts.bytes_in > 0 {
         let bytes = step.counts.bytes_in as f64;
         fields.number("mb_per_s", Some(bytes * 1e3 / step.window_ns as f64));

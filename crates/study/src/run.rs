@@ -31,6 +31,8 @@ use crate::study::{Study, SubjectSpec};
 const REPEATS: usize = 2;
 /// After so many steps for which that was of no use a group is left as it is.
 const PATIENCE: usize = 2;
+/// A step that took longer is not measured again: of counted requests some take minutes.
+const REPEATED_NS_MAX: u64 = 30_000_000_000;
 /// One step of so many may be measured again.
 const ONE_IN: usize = 8;
 
@@ -229,7 +231,8 @@ impl Course<'_> {
     /// disturbed windows, and a client under a quota stands still now and then.
     fn worth_repeating(&self, step: &StudyStep, measured: &Step) -> Option<String> {
         let is_plain = step.squeeze.is_none() && step.client_quota.is_none();
-        let may = is_plain && !self.interrupted && self.repeats_left > 0;
+        let is_short = measured.window_ns <= REPEATED_NS_MAX;
+        let may = is_plain && is_short && !self.interrupted && self.repeats_left > 0;
         let in_vain = self.in_vain.get(&place_of(step));
         let helps = may && in_vain.is_none_or(|steps| *steps < PATIENCE);
         helps.then(|| disturbance(measured)).flatten()

@@ -54,11 +54,16 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         Kind::Number,
         "good answers in the window; of a foreign driver, in its whole run",
     ),
+    (
+        "samples_kept",
+        Kind::Number,
+        "requests kept one by one, where they are and none is missing",
+    ),
     ("window_ms", Kind::Number, "length of the window"),
     (
         "errors_share",
         Kind::Number,
-        "failed among answered and failed, 0..1",
+        "requests that failed and connections that could not be made, among these and good answers, 0..1",
     ),
     ("mean_ms", Kind::Number, "mean latency"),
     ("p50_ms", Kind::Number, "median latency"),

@@ -14,6 +14,7 @@ use crate::exit::Failed;
 use crate::flags::CalibrateFlags;
 use crate::output;
 use crate::placement::Placement;
+use crate::tls;
 
 /// `wallfinder calibrate`.
 pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
@@ -46,7 +47,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
             true => Exchange::Http2(request),
             false => Exchange::Http1(request),
         },
-        tls: None,
+        tls: flags.tls.then(|| tls::of_a_null_server(flags.http2)),
         cpus: placement.client.clone(),
         io: io_choice(flags.io),
         seed: 1,
@@ -65,13 +66,14 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         .map_err(Failed::run)?;
     let lanes = spec.load.lanes;
     let text = format!(
-        " load      {connections} connections x {depth} in flight, answers of {body_bytes} B\n \
+        " load      {connections} connections x {depth} in flight, answers of {body_bytes} B{under}\n \
          lanes     {lanes} on {place}\n \
          driven    {driven} requests/s against a null server\n \
          ceiling   {throughput} requests/s ({how})\n \
          cost      {cost} of lane CPU per request\n",
         connections = flags.connections,
         depth = flags.pipeline,
+        under = if flags.tls { ", under TLS" } else { "" },
         place = cpus(&placement.client),
         driven = number::amount(ceiling.driven),
         throughput = number::amount(ceiling.throughput),

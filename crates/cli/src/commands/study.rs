@@ -477,7 +477,7 @@ struct Bench {
 
 impl Bench {
     fn order(&self, step: &StudyStep, address: SocketAddr) -> Result<StepOrder, String> {
-        let (server, server_not_seen) = sight::server(address, None);
+        let (server, server_not_seen) = sight::server(address, sight::Named::Nobody);
         let request = exchange(address, step)?;
         let load = Load {
             lanes: self.placement.lanes(None, step.load.connections),

@@ -4,6 +4,7 @@
 //!  counted   requests of one length           HTTP/1.1, framed messages in turn
 //!  named     the same, with an id in them     framed messages with ids
 //!  streams   heads of frames                  HTTP/2, gRPC
+//!  secured   records of TLS around any of these
 //! ```
 //!
 //! What they are for: against them the lanes are as fast as they can be, so what they reach is
@@ -12,6 +13,7 @@
 
 mod counted;
 mod named;
+mod secured;
 pub(crate) mod streams;
 
 use std::io;
@@ -27,9 +29,12 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use wallfinder_sys::process;
+use wallfinder_wire::tls::{Client, Double};
 
+use crate::run::EngineError;
 use counted::Counted;
 use named::Named;
+use secured::Secured;
 use streams::Streams;
 
 const LISTENER: u64 = u64::MAX;
@@ -42,11 +47,38 @@ pub struct NullServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Where a null server runs, and under what it is spoken to.
+#[derive(Debug, Default)]
+pub(crate) struct Stand {
+    /// The processor that it is pinned to.
+    cpu: Option<u32>,
+    /// TLS.
+    double: Option<Double>,
+}
+
+impl Stand {
+    /// On this processor, and under TLS if that is what the load is under.
+    pub(crate) fn of(cpu: Option<u32>, tls: Option<&Client>) -> Result<Stand, EngineError> {
+        let double = tls.map(secured::double).transpose()?;
+        Ok(Stand { cpu, double })
+    }
+}
+
 impl NullServer {
     /// For each so many bytes read it writes the same answer. Like the others it is started on a free
     /// port of loopback, in one thread, pinned if a processor is given.
     pub fn start(request_bytes: usize, answer: &[u8], cpu: Option<u32>) -> io::Result<NullServer> {
-        NullServer::playing(Counted::new(request_bytes, answer), cpu)
+        let double = None;
+        NullServer::counted(request_bytes, answer, &Stand { cpu, double })
+    }
+
+    /// The same, under TLS too.
+    pub(crate) fn counted(
+        request_bytes: usize,
+        answer: &[u8],
+        stand: &Stand,
+    ) -> io::Result<NullServer> {
+        NullServer::playing(Counted::new(request_bytes, answer), stand)
     }
 
     /// The same, with bytes of each request put into its answer, at the same place.
@@ -54,17 +86,27 @@ impl NullServer {
         request_bytes: usize,
         answer: Vec<u8>,
         id: Range<usize>,
-        cpu: Option<u32>,
+        stand: &Stand,
     ) -> io::Result<NullServer> {
-        NullServer::playing(Named::new(request_bytes, answer, id), cpu)
+        NullServer::playing(Named::new(request_bytes, answer, id), stand)
     }
 
     /// Each stream of HTTP/2 has the same answer.
-    pub(crate) fn streams(answer: streams::Answer, cpu: Option<u32>) -> io::Result<NullServer> {
-        NullServer::playing(Streams::new(answer), cpu)
+    pub(crate) fn streams(answer: streams::Answer, stand: &Stand) -> io::Result<NullServer> {
+        NullServer::playing(Streams::new(answer), stand)
     }
 
-    fn playing<S: Script>(script: S, cpu: Option<u32>) -> io::Result<NullServer> {
+    fn playing<S: Script>(script: S, stand: &Stand) -> io::Result<NullServer> {
+        match &stand.double {
+            None => NullServer::serving(script, stand.cpu),
+            Some(double) => {
+                let script = Secured::new(script, double.clone());
+                NullServer::serving(script, stand.cpu)
+            }
+        }
+    }
+
+    fn serving<S: Script>(script: S, cpu: Option<u32>) -> io::Result<NullServer> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         // The standard library listens with a backlog of 128; a load opens far more at once.

@@ -13,24 +13,27 @@ use crate::{caveats, identity};
 const ERRORS_TOO_MANY: f64 = 0.10;
 /// Stolen time above this share leaves nothing to be said of walls.
 const STEAL_TOO_MUCH: f64 = 0.10;
+/// Gaps that fill more than this share of the window leave nothing to be said of walls.
+const STILL_TOO_MUCH: f64 = 0.25;
 
 /// What must hold before any wall is named.
 pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
     let counts = &sight.step.counts;
-    let errors = identity::error_share(counts);
+    let errors = identity::failure_share(counts);
     let class = identity::worst_class(counts).unwrap_or("unknown");
     let failures = || {
         evidence(
             "errors.share",
             errors,
             format!(
-                "{} of the requests failed, most as {class}",
+                "{} of what was tried failed, most as {class}",
                 percent(errors)
             ),
         )
     };
-    if class.starts_with("local.") && errors > caveats::ERRORS_MAX {
-        let what = match class {
+    let local = identity::worst_of(counts, "local.");
+    if let Some(local) = local.filter(|_| identity::local_share(counts) > caveats::ERRORS_MAX) {
+        let what = match local {
             "local.port" => "local ports",
             "local.fd" => "file descriptors",
             _ => "kernel memory for sockets",
@@ -46,7 +49,7 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
     if errors > ERRORS_TOO_MANY {
         return Some(Conclusion::inconclusive(
             format!(
-                "Not decided: {} of the requests failed ({class}), and failures are not throughput.",
+                "Not decided: {} of what was tried failed ({class}), and failures are not throughput.",
                 percent(errors)
             ),
             vec![failures()],
@@ -75,6 +78,20 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
                     "{} of the processors in use was stolen",
                     percent(sight.steal)
                 ),
+            )],
+        ));
+    }
+    let still = caveats::still_share(sight.step);
+    if still > STILL_TOO_MUCH {
+        return Some(Conclusion::inconclusive(
+            format!(
+                "Not decided: the machine, or whoever measures, stood still for {} of the window.",
+                percent(still)
+            ),
+            vec![evidence(
+                "still.share",
+                still,
+                format!("{} of the window lies in gaps", percent(still)),
             )],
         ));
     }

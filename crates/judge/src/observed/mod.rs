@@ -198,7 +198,8 @@ fn doubt(sight: &Sight) -> f64 {
     // Failures of the load generator's own host are the finding, not a doubt about it.
     let own = identity::worst_class(&step.counts).is_some_and(|class| class.starts_with("local."));
     if !own {
-        left *= 1.0 - 2.0 * identity::error_share(&step.counts);
+        left *= 1.0 - 2.0 * identity::failure_share(&step.counts);
     }
+    left *= 1.0 - caveats::still_share(step);
     left * (1.0 - 2.0 * sight.steal)
 }

@@ -323,7 +323,7 @@ fn explained(sight: &Sight) -> Option<Conclusion> {
 /// Each connection held by its window: more connections would carry more.
 fn windows(sight: &Sight) -> Option<Conclusion> {
     let sockets = sight.step.telemetry.server_sockets.as_ref()?;
-    if share(sockets.busy_share) <= 0.5 {
+    if share(sockets.busy_share?) <= 0.5 {
         return None;
     }
     let (limited, what) = if sockets.receive_window_limited_share > 0.3 {

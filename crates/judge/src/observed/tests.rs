@@ -311,10 +311,47 @@ mod client {
     #[test]
     fn running_out_of_ports_is_the_clients_side() {
         let verdict = judge(a_step().with(|step| {
-            step.counts.failed.insert("local.port".into(), 70_000);
+            let failures = &mut step.counts.connect_failures;
+            failures.insert("local.port".into(), 7_000);
+            failures.insert("timeout.connect".into(), 9_000);
         }));
         expect(&verdict, Wall::Concurrency);
         assert!(verdict.sentence.contains("local ports"));
+    }
+
+    #[test]
+    fn a_server_that_refuses_connections_is_no_wall() {
+        let refused = |count| {
+            judge(a_step().with(|step| {
+                let failures = &mut step.counts.connect_failures;
+                failures.insert("net.refused".into(), count);
+            }))
+        };
+        let verdict = refused(1_000_000);
+        expect(&verdict, Wall::Inconclusive);
+        assert!(verdict.sentence.contains("net.refused"), "{verdict:#?}");
+        assert_ne!(refused(1).wall, Wall::Inconclusive);
+    }
+
+    #[test]
+    fn a_window_that_was_half_asleep_names_no_wall() {
+        let asleep = |share: f64, at: f64| {
+            judge(a_step().server(1.0, 0.99).client(1.0, 0.3).with(|step| {
+                let of_window = |share| (step.window_ns as f64 * share) as u64;
+                let warmup_ns = step.load.warmup.0;
+                step.caveats.push(Caveat::Gap {
+                    gap_ns: of_window(share),
+                    at_ns: warmup_ns + of_window(at),
+                });
+            }))
+        };
+        expect(&asleep(0.5, 0.2), Wall::Inconclusive);
+        let short = asleep(0.1, 0.2);
+        expect(&short, Wall::ServerCpu);
+        // What lies behind the window does not count.
+        let behind = asleep(0.5, 0.95);
+        expect(&behind, Wall::ServerCpu);
+        assert!(behind.confidence > short.confidence);
     }
 }
 
@@ -504,7 +541,7 @@ mod waits {
         let verdict = judge(a_step().latency_ms(9.0, 9.0).with(|step| {
             step.telemetry.server_sockets = Some(SocketsSummary {
                 sockets: 64,
-                busy_share: 0.95,
+                busy_share: Some(0.95),
                 receive_window_limited_share: 0.8,
                 ..SocketsSummary::default()
             });

@@ -140,6 +140,7 @@ struct Meanings {
     idle_waits: Vec<bool>,
     /// Calls that wait, and what leads from them into the runtime.
     waits: Vec<bool>,
+    takes_lock: Vec<bool>,
 }
 
 impl Meanings {
@@ -156,6 +157,7 @@ impl Meanings {
                 .iter()
                 .map(sites::is_inside_wait)
                 .collect(),
+            takes_lock: profile.functions.iter().map(sites::takes_lock).collect(),
         }
     }
 }
@@ -203,9 +205,12 @@ impl Counted<'_> {
     fn is_idle(&self, sample: &StackSample) -> bool {
         let site = self.site(sample);
         let inside = &sample.stack[..site.unwrap_or(sample.stack.len())];
-        let mut inside = inside.iter().map(|frame| frame.function as usize);
-        if inside.any(|function| self.meanings.idle_waits[function]) {
+        let inside = || inside.iter().map(|frame| frame.function as usize);
+        if inside().any(|function| self.meanings.idle_waits[function]) {
             return true;
+        }
+        if inside().any(|function| self.meanings.takes_lock[function]) {
+            return false;
         }
         match site {
             Some(at) => self.meanings.idle[sample.stack[at].function as usize],

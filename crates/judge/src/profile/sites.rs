@@ -41,6 +41,21 @@ pub(super) fn is_inside_wait(function: &Function) -> bool {
         || MACHINERY.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether a function takes a lock. Nobody who waits for one has nothing to do.
+pub(super) fn takes_lock(function: &Function) -> bool {
+    const LOCKS: [&str; 3] = [
+        "sync.(*Mutex).",
+        "internal/sync.(*Mutex).",
+        "sync.(*RWMutex).",
+    ];
+    const TAKES: [&str; 3] = ["Lock", "RLock", "lockSlow"];
+    let is_lock = |prefix: &&str| {
+        let method = function.name.strip_prefix(*prefix);
+        method.is_some_and(|method| TAKES.contains(&method))
+    };
+    LOCKS.iter().any(is_lock)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key<'p> {
     function: &'p str,

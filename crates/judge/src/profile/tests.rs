@@ -145,6 +145,25 @@ fn who_waits_for_work_is_told_from_who_waits_for_a_lock() {
 }
 
 #[test]
+fn nobody_who_waits_for_a_lock_has_nothing_to_do() {
+    // Names alone would say of these that they accept, or serve nobody.
+    let stacks = [
+        ("sync.(*Mutex).Lock<main.serveOrder<main.handle", 3),
+        ("sync.(*RWMutex).RLock<main.server.handle<main.main", 4),
+        (
+            "internal/sync.(*Mutex).lockSlow<sync.(*Mutex).Lock\
+             <github.com/valyala/fasthttp.(*workerPool).getCh",
+            5,
+        ),
+        ("runtime.chanrecv1<main.serve", 100),
+        ("runtime.selectgo<main.main", 200),
+    ];
+    let profile = profile("delay", "nanoseconds", &stacks);
+    let reading = read(ProfileKind::Block, &profile, &Rules::default());
+    assert_eq!((reading.busy(), reading.idle), (12, 300));
+}
+
+#[test]
 fn names_lose_their_paths_and_keep_their_types() {
     assert_eq!(
         short("github.com/valyala/fasthttp.(*Server).serveConn"),

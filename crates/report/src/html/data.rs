@@ -75,7 +75,7 @@ fn flames(record: &Record, chosen: usize) -> Vec<Flame> {
             nodes,
         }
     };
-    let drawn = flames::of(record, chosen).into_iter();
+    let drawn = flames::of(record, chosen).flames.into_iter();
     drawn.map(flame).collect()
 }
 

@@ -151,6 +151,13 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
             let title = format!("best by {}, with {driver}", measure.name);
             page.push(Line::new().plain(" ").strong(title));
             map(page, &choices);
+            for crossing in cells::crossings(&cells, driver, measure) {
+                let clients = words::counted(u64::from(crossing.clients), "client");
+                let text = format!("{clients}: {}", crossing.words());
+                for line in wrap(&text, page.columns().saturating_sub(3)) {
+                    page.push(Line::new().plain("   ").dim(line));
+                }
+            }
             page.gap();
             compared = true;
         }

@@ -96,8 +96,13 @@ pub struct Moment {
     pub server: Option<Side>,
     /// The driver, where it is seen.
     pub client: Option<Side>,
-    /// The busier direction of the link, 0..1.
-    pub link_share: Option<f64>,
+}
+
+impl Moment {
+    /// Under a squeeze latency and use are those of the squeeze, and not to be read in passing.
+    fn is_squeezing(&self) -> bool {
+        matches!(self.phase, Phase::Squeezing(_))
+    }
 }
 
 impl Default for Moment {
@@ -120,7 +125,6 @@ impl Default for Moment {
             failed: 0,
             server: None,
             client: None,
-            link_share: None,
         }
     }
 }
@@ -140,7 +144,7 @@ fn clock(ns: u64) -> String {
 
 /// One line of progress, for places that keep every line.
 pub fn line(moment: &Moment, look: &Look) -> String {
-    let squeezing = matches!(moment.phase, Phase::Squeezing(_));
+    let squeezing = moment.is_squeezing();
     let (name_room, phase_room) = if squeezing { (16, 62) } else { (24, 28) };
     let mut parts = vec![
         format!(
@@ -156,11 +160,7 @@ pub fn line(moment: &Moment, look: &Look) -> String {
     if !matches!(moment.phase, Phase::Staging | Phase::Judging) {
         parts.push(format!("{}/s", number::amount(moment.throughput)));
     }
-    // Under a squeeze latency and use are those of the squeeze, and not to be read in passing.
-    if !matches!(
-        moment.phase,
-        Phase::Staging | Phase::Judging | Phase::Squeezing(_)
-    ) {
+    if !squeezing && !matches!(moment.phase, Phase::Staging | Phase::Judging) {
         parts.push(format!(
             "p50 {} p99 {}",
             latency(moment.p50_ns),
@@ -250,26 +250,26 @@ pub fn frame(moment: &Moment, look: &Look) -> Vec<String> {
             &sparkline(&moment.history, room),
         );
     }
-    labelled(
-        &mut page,
-        "latency",
-        Role::Plain,
-        &format!(
-            "p50 {} · p99 {} · {} in flight",
-            latency(moment.p50_ns),
-            latency(moment.p99_ns),
-            number::whole(moment.in_flight)
-        ),
-    );
-    for (label, side) in [("server", &moment.server), ("client", &moment.client)] {
-        match side {
-            Some(side) => cores(&mut page, label, side),
-            None => labelled(&mut page, label, Role::Dim, "not seen"),
+    let in_flight = number::whole(moment.in_flight);
+    if moment.is_squeezing() {
+        labelled(&mut page, "in flight", Role::Plain, &in_flight);
+    } else {
+        labelled(
+            &mut page,
+            "latency",
+            Role::Plain,
+            &format!(
+                "p50 {} · p99 {} · {in_flight} in flight",
+                latency(moment.p50_ns),
+                latency(moment.p99_ns),
+            ),
+        );
+        for (label, side) in [("server", &moment.server), ("client", &moment.client)] {
+            match side {
+                Some(side) => cores(&mut page, label, side),
+                None => labelled(&mut page, label, Role::Dim, "not seen"),
+            }
         }
-    }
-    if let Some(share) = moment.link_share {
-        let text = format!("{} {:>5}", gauge(share, 10), number::share(share));
-        labelled(&mut page, "link", Role::Plain, &text);
     }
     let answered = format!("{} answered", number::whole(moment.answered));
     if moment.failed > 0 {

@@ -263,6 +263,9 @@ fn costs(page: &mut Page, step: &Step, figures: &Figures) {
 
 fn failures(page: &mut Page, step: &Step, figures: &Figures) {
     let counts = &step.counts;
+    if let Some(handshakes) = &counts.handshakes {
+        page.entry("handshakes", Role::Plain, &words::handshakes(handshakes));
+    }
     let mut classes: Vec<(&String, u64)> = counts
         .failed
         .iter()

@@ -507,7 +507,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             client_tcp: None,
             server_sockets: Some(SocketsSummary {
                 sockets: load.connections,
-                busy_share: 0.4,
+                busy_share: Some(0.4),
                 rtt_p50_us: 71,
                 ..SocketsSummary::default()
             }),

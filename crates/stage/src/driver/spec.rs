@@ -18,7 +18,7 @@ const ADDRESS: &str = "{address}";
 /// Programs that run the one named after them.
 const RUNNERS: &[&str] = &["npx", "bunx", "node", "bun"];
 /// How long a driver that ends by itself, but not by the clock, may take.
-const COUNTED_LIMIT: Duration = Duration::from_secs(600);
+const COUNTED_LIMIT: Duration = Duration::from_secs(1_800);
 /// What starting, connecting, draining and reporting may take beside the load.
 const SLACK: Duration = Duration::from_secs(20);
 

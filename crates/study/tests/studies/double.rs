@@ -11,7 +11,7 @@ use wallfinder_model::profile::{
     Measure, Node, ProfileKind, Profiles, Reading, Reconciliation, Site,
 };
 use wallfinder_model::record::{
-    Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Step,
+    Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Samples, Step,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, TcpSample, Telemetry, ThreadShare,
@@ -253,7 +253,11 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         } else {
             Vec::new()
         },
-        samples: None,
+        samples: Some(Samples {
+            file: "samples/0.parquet".into(),
+            rows: 1_000,
+            dropped: 0,
+        }),
         profiles: (step.profiles || step.kernel.stacks).then(profiles),
         client_profiles: step.kernel.stacks.then(profiles),
         caveats: Vec::new(),

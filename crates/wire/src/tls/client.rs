@@ -11,6 +11,8 @@ use rustls::{
     SupportedProtocolVersion, version,
 };
 
+use super::Greeting;
+
 /// Sessions that a lane keeps to resume.
 const SESSIONS_KEPT: usize = 256;
 
@@ -90,7 +92,7 @@ pub struct Options {
 
 /// Why a client cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadOptions(String);
+pub struct BadOptions(pub(super) String);
 
 impl std::fmt::Display for BadOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -105,6 +107,8 @@ impl std::error::Error for BadOptions {}
 pub struct Client {
     pub(super) config: Arc<ClientConfig>,
     pub(super) name: ServerName<'static>,
+    /// The cipher suite that a server agreed to.
+    pub(super) agreed_suite: Option<String>,
     resumes: bool,
     verifies: bool,
 }
@@ -149,6 +153,7 @@ impl Client {
         Ok(Client {
             config: Arc::new(config),
             name,
+            agreed_suite: None,
             resumes: options.resumes,
             verifies: matches!(options.trust, Trust::Roots(_)),
         })
@@ -162,6 +167,24 @@ impl Client {
     /// Whether certificates must be good.
     pub fn verifies(&self) -> bool {
         self.verifies
+    }
+
+    /// As this one, knowing what a server agreed to.
+    pub fn having_greeted(&self, greeting: &Greeting) -> Client {
+        Client {
+            agreed_suite: Some(greeting.cipher_suite.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// As this one, believing anybody: for a [`Double`](super::Double), whom nobody vouches for.
+    pub fn that_believes_anybody(&self) -> Client {
+        let mut client = self.clone();
+        let believer = Arc::new(Believer(Arc::clone(client.config.crypto_provider())));
+        let config = Arc::make_mut(&mut client.config);
+        config.dangerous().set_certificate_verifier(believer);
+        client.verifies = false;
+        client
     }
 
     /// As this one, with nobody to share what is resumed.
@@ -211,7 +234,7 @@ fn roots(certificates: &[Vec<u8>]) -> Result<RootCertStore, BadOptions> {
     Ok(roots)
 }
 
-fn bad(error: Error) -> BadOptions {
+pub(super) fn bad(error: Error) -> BadOptions {
     BadOptions(error.to_string())
 }
 

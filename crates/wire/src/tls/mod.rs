@@ -13,9 +13,11 @@
 //! the library, and verification asks the system's clock what day it is.
 
 mod client;
+mod double;
 mod greeting;
 
 pub use client::{BadOptions, Client, GROUPS, Identity, Options, Trust, Version};
+pub use double::{Double, DoubleSession};
 pub use greeting::{Greeting, Refused};
 
 use rustls::client::UnbufferedClientConnection;

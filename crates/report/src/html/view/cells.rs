@@ -34,6 +34,8 @@ pub(super) struct Cells {
 #[derive(Serialize)]
 struct Map {
     name: String,
+    /// Where one becomes better than another, in words.
+    crossings: Vec<String>,
     clients: Vec<String>,
     rows: Vec<(String, Vec<Option<Best>>)>,
 }
@@ -62,6 +64,17 @@ struct Panel {
     x_ticks: Vec<Tick>,
     y_ticks: Vec<Tick>,
     lines: Vec<Line>,
+    crossings: Vec<Mark>,
+}
+
+/// Where the medians of two groups cross.
+#[derive(Serialize)]
+struct Mark {
+    x: f64,
+    /// Ends of its interval; where they are not known, those of the axis.
+    low: f64,
+    high: f64,
+    words: String,
 }
 
 #[derive(Serialize)]
@@ -131,6 +144,7 @@ impl Cells {
                 held: |cell| cell.clients,
                 held_words: |clients| words::counted(u64::from(clients), "client"),
                 x_label: |bytes| number::bytes(f64::from(bytes)),
+                is_size: true,
             },
         );
         let against_clients = set(
@@ -142,6 +156,7 @@ impl Cells {
                 held: |cell| cell.payload,
                 held_words: |bytes| number::bytes(f64::from(bytes)),
                 x_label: |clients| number::whole(u64::from(clients)),
+                is_size: false,
             },
         );
         let rounds = cells.iter().map(|(_, rounds)| rounds.len()).max();
@@ -170,13 +185,18 @@ fn maps(cells: &[Rounds<'_>], groups: &[&str]) -> Vec<Map> {
                 continue;
             }
             let name = format!("Best by {}, {driver}", measure.name);
-            maps.push(map(name, &choices, groups));
+            let crossings = cells::crossings(cells, driver, measure);
+            let crossings = crossings.iter().map(|crossing| {
+                let clients = words::counted(u64::from(crossing.clients), "client");
+                format!("{clients}: {}", crossing.words())
+            });
+            maps.push(map(name, crossings.collect(), &choices, groups));
         }
     }
     maps
 }
 
-fn map(name: String, choices: &[Choice<'_>], groups: &[&str]) -> Map {
+fn map(name: String, crossings: Vec<String>, choices: &[Choice<'_>], groups: &[&str]) -> Map {
     let clients: BTreeSet<u32> = choices.iter().map(|choice| choice.clients).collect();
     let payloads: BTreeSet<u32> = choices.iter().map(|choice| choice.payload).collect();
     let best = |payload: u32, count: u32| {
@@ -201,6 +221,7 @@ fn map(name: String, choices: &[Choice<'_>], groups: &[&str]) -> Map {
     };
     Map {
         name,
+        crossings,
         clients: clients
             .iter()
             .map(|count| number::whole(u64::from(*count)))
@@ -221,6 +242,7 @@ struct Axis {
     held: fn(&Cell) -> u32,
     held_words: fn(u32) -> String,
     x_label: fn(u32) -> String,
+    is_size: bool,
 }
 
 /// `None`: there is nothing to draw against.
@@ -282,6 +304,10 @@ fn set(cells: &[Rounds<'_>], groups: &[&str], title: &'static str, axis: &Axis) 
                 x_ticks: x_ticks(&xs, axis, across),
                 y_ticks: up.decades(),
                 lines,
+                crossings: match axis.is_size {
+                    true => marks(cells, driver, value, across),
+                    false => Vec::new(),
+                },
             })
         })
         .collect();
@@ -294,6 +320,27 @@ fn set(cells: &[Rounds<'_>], groups: &[&str], title: &'static str, axis: &Axis) 
         legend: legend.collect(),
         panels,
     })
+}
+
+/// Crossovers of the medians of rivals, for so many clients.
+fn marks(cells: &[Rounds<'_>], driver: &str, clients: u32, across: Scale) -> Vec<Mark> {
+    let crossings = cells::crossings(cells, driver, cells::MEASURES[0]);
+    let of_clients = crossings
+        .iter()
+        .filter(|crossing| crossing.clients == clients);
+    of_clients
+        .map(|crossing| {
+            let end = |end: Option<f64>, else_at: f64| {
+                rounded(end.map_or(else_at, |size| across.at(size)))
+            };
+            Mark {
+                x: rounded(across.at(crossing.place.at)),
+                low: end(crossing.place.low, LEFT),
+                high: end(crossing.place.high, RIGHT),
+                words: crossing.words(),
+            }
+        })
+        .collect()
 }
 
 fn line(

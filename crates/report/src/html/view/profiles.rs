@@ -14,6 +14,8 @@ use crate::{cells, number};
 
 /// Rows of each table.
 const ROWS_MAX: usize = 12;
+/// Groups of a study that are told of.
+const GROUPS_MAX: usize = 6;
 /// Callers of a site that are told.
 const CALLERS_MAX: usize = 8;
 
@@ -28,11 +30,13 @@ pub(super) struct ProfilesView {
     cells: Vec<CellsTable>,
     /// What can be drawn.
     flames: Vec<String>,
+    /// What cannot, for there would be too much of it.
+    flames_left_out: usize,
 }
 
 #[derive(Serialize)]
 struct SideView {
-    title: &'static str,
+    title: String,
     summary: String,
     beside: Option<String>,
     missing: Vec<String>,
@@ -82,11 +86,12 @@ impl ProfilesView {
         judged: Option<&Step>,
         chosen: usize,
     ) -> Option<ProfilesView> {
-        let flames: Vec<String> = flames::of(record, chosen)
-            .into_iter()
-            .map(|flame| flame.title)
-            .collect();
-        let sides = judged.map_or(Vec::new(), sides);
+        let drawn = flames::of(record, chosen);
+        let flames: Vec<String> = drawn.flames.into_iter().map(|flame| flame.title).collect();
+        let sides = judged.map_or(Vec::new(), |judged| match is_profiled(judged) {
+            true => sides(judged, ""),
+            false => of_each_group(record),
+        });
         let cells = match judged {
             None => cells_tables(record),
             Some(_) => Vec::new(),
@@ -108,11 +113,31 @@ impl ProfilesView {
             unavailable: first.map_or(Vec::new(), counted::unavailable),
             cells,
             flames,
+            flames_left_out: drawn.left_out,
         })
     }
 }
 
-fn sides(step: &Step) -> Vec<SideView> {
+fn is_profiled(step: &Step) -> bool {
+    Side::BOTH.iter().any(|side| side.profiles(step).is_some())
+}
+
+/// Where the step that is judged was not looked into: the first step of each group that was.
+fn of_each_group(record: &Record) -> Vec<SideView> {
+    let group = |step: &Step| step.name.split('/').next().map(str::to_owned);
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for step in record.steps.iter().filter(|step| is_profiled(step)) {
+        if !seen.contains(&group(step)) && seen.len() < GROUPS_MAX {
+            seen.push(group(step));
+            found.extend(sides(step, &step.name));
+        }
+    }
+    found
+}
+
+/// What is seen from inside of both sides, under the step's name where there are several.
+fn sides(step: &Step, name: &str) -> Vec<SideView> {
     let of = |side: Side| {
         let profiles = side.profiles(step)?;
         let kinds = ProfileKind::ALL
@@ -125,9 +150,9 @@ fn sides(step: &Step) -> Vec<SideView> {
         let mut kinds: Vec<Kind> = kinds.map(|reading| part(profiles, reading)).collect();
         kinds.extend(profiles.calls.as_ref().map(calls));
         Some(SideView {
-            title: match side {
-                Side::Server => "Inside the server",
-                Side::Client => "Inside the client",
+            title: match name {
+                "" => format!("Inside the {}", side.label()),
+                name => format!("Inside the {} · {name}", side.label()),
             },
             summary: format!("{} of {processes}.", number::length(profiles.window_ns)),
             beside: profiled::reconciliation(profiles),

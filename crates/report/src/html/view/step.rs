@@ -166,6 +166,9 @@ fn counts(step: &Step) -> Vec<Fact> {
     if counts.connects > 0 {
         facts.push(fact("Connections opened", number::whole(counts.connects)));
     }
+    if let Some(handshakes) = &counts.handshakes {
+        facts.push(fact("Handshakes", words::handshakes(handshakes)));
+    }
     if !counts.statuses.is_empty() {
         let shown: Vec<String> = counts
             .statuses
@@ -299,11 +302,13 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
 }
 
 fn sockets(sockets: &SocketsSummary) -> String {
-    let mut text = format!(
-        "{} with data to send {} of the time",
-        number::whole(u64::from(sockets.sockets)),
-        number::share(sockets.busy_share)
-    );
+    let mut text = number::whole(u64::from(sockets.sockets));
+    if let Some(share) = sockets.busy_share {
+        text.push_str(&format!(
+            " with data to send {} of the time",
+            number::share(share)
+        ));
+    }
     for (share, by) in [
         (sockets.receive_window_limited_share, "the peer's window"),
         (sockets.send_buffer_limited_share, "the send buffer"),
