@@ -1136,7 +1136,7 @@ mod tests {
         let began = Instant::now();
         let signals = Arc::new(Signals::default());
         let ended = run_with::<Bomb, Epoll>(&spec, &signals, &mut Unwatched, &shareds);
-        let error = ended.err().expect("a lane panicked");
+        let error = ended.expect_err("a lane panicked");
         assert!(
             matches!(&error, EngineError::LanePanicked { lane: 1, message } if message.contains("fuse")),
             "{error}"

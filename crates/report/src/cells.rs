@@ -176,13 +176,16 @@ impl Crossing<'_> {
 /// Sizes that a curve must have for its crossovers to be told.
 const SIZES_MIN: usize = 3;
 
+/// A rival, and by size what each round cost.
+type Curve<'r> = (&'r str, BTreeMap<u32, Vec<f64>>);
+
 /// Every crossover of two rivals, by clients and size.
 pub(crate) fn crossings<'r>(
     cells: &[(&'r Cell, Vec<&Step>)],
     driver: &str,
     measure: Measure,
 ) -> Vec<Crossing<'r>> {
-    let mut curves: BTreeMap<u32, Vec<(&'r str, BTreeMap<u32, Vec<f64>>)>> = BTreeMap::new();
+    let mut curves: BTreeMap<u32, Vec<Curve<'r>>> = BTreeMap::new();
     let of_driver = cells
         .iter()
         .filter(|(cell, _)| cell.rival && cell.driver == driver);
