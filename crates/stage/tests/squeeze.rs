@@ -147,16 +147,15 @@ fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
         for retained in [1.0, 0.8, 0.5] {
             lever.set(retained).unwrap();
             std::thread::sleep(Duration::from_millis(50));
-            lever.begin_window();
-            let share = spinner.share(LOOK);
-            let check = lever.end_window();
-            println!("{outer_cores:?} {retained}: used {share:.3}, {check:?}");
-            assert_eq!(check.in_force, Some(true), "{check:?}");
-            assert!((check.retained.unwrap() - retained).abs() < 0.01);
-            assert!(
-                (share / available - retained).abs() < 0.1,
-                "{share} of {available}"
-            );
+            one_of_three(|| {
+                lever.begin_window();
+                let share = spinner.share(LOOK);
+                let check = lever.end_window();
+                println!("{outer_cores:?} {retained}: used {share:.3}, {check:?}");
+                assert_eq!(check.in_force, Some(true), "{check:?}");
+                assert!((check.retained.unwrap() - retained).abs() < 0.01);
+                (share / available - retained).abs() < 0.1
+            });
         }
         assert!(lever.set(0.01).is_err() && lever.set(1.5).is_err());
         drop(lever);
@@ -173,6 +172,12 @@ fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
         }
     }
     assert_eq!(spinner.group("cpu"), home);
+}
+
+/// What somebody else on the processor may spoil is measured again, twice at the most: a lever that is
+/// wrong is wrong each time.
+fn one_of_three(mut is_right: impl FnMut() -> bool) {
+    assert!((0..3).any(|_| is_right()), "not once of three times");
 }
 
 #[test]
@@ -192,16 +197,14 @@ fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
         let mut lever = Speed::by_pauses(Squeeze::ServerSpeed, pauses, "server");
         let alone = spinner.share(LOOK);
         lever.set(0.8).unwrap();
-        lever.begin_window();
-        let share = spinner.share(2 * LOOK);
-        let check = lever.end_window();
-        println!(
-            "{}: {:.3} of its time, {check:?}",
-            lever.how(),
-            share / alone
-        );
-        assert!((share / alone - 0.8).abs() < 0.08, "{share} of {alone}");
-        assert!((check.retained.unwrap() - 0.8).abs() < 0.03, "{check:?}");
+        one_of_three(|| {
+            lever.begin_window();
+            let share = spinner.share(2 * LOOK) / alone;
+            let check = lever.end_window();
+            println!("{}: {share:.3} of its time, {check:?}", lever.how());
+            assert!((check.retained.unwrap() - 0.8).abs() < 0.03, "{check:?}");
+            (share - 0.8).abs() < 0.08
+        });
         assert!(lever.set(0.7).is_err(), "they reach no further");
         drop(lever);
         assert_eq!(spinner.state(), 'R');
