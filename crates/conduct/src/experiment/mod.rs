@@ -460,13 +460,16 @@ impl Conducting<'_> {
             self.hands.client_is(source.client_pids())?;
             self.hands.squeeze(condition.squeeze, condition.retained)?;
             source.wash_out(&self.hands)?;
-            self.note_gap(began.elapsed());
             self.pass(self.times.wash_out)?;
+            self.note_gap(began.elapsed().saturating_sub(self.times.wash_out));
+            let began = Instant::now();
             let source = self.source.as_mut().expect("a load is held");
             source.begin(&self.hands)?;
             self.hands.begin_window();
             self.pass(self.times.window)?;
             let check = self.hands.end_window();
+            // Wherever it happened: what was not asked for to pass stood still.
+            self.note_gap(began.elapsed().saturating_sub(self.times.window));
             let seen = self.source().end()?;
             let waited = self.source().stood_still();
             self.note_gap(waited);
@@ -531,9 +534,7 @@ impl Conducting<'_> {
             if left.is_zero() {
                 return Ok(());
             }
-            let began = Instant::now();
             thread::sleep(left.min(LOOK_EVERY));
-            self.note_gap(began.elapsed());
             for interval in self.source().intervals() {
                 self.audience.interval(&interval);
                 self.slices.push(interval);
