@@ -91,7 +91,7 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
     for (kind, measure, unit, functions_min) in [
         ("cpu", "cpu", "ns", 20),
         ("block", "delay", "ns", 2),
-        ("mutex", "delay", "ns", 1),
+        ("mutex", "delay", "ns", 0),
         ("allocs", "alloc_space", "B", 20),
         ("heap", "inuse_space", "B", 2),
     ] {

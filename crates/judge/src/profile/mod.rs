@@ -254,7 +254,11 @@ fn functions(counted: &Counted<'_>) -> Vec<FunctionPart> {
         own,
         with_callees,
     };
-    let mut all: Vec<FunctionPart> = values.into_iter().map(part).collect();
+    let all = values.into_iter().map(part);
+    // Of a heap most is free again: who holds nothing is not told of.
+    let mut all: Vec<FunctionPart> = all
+        .filter(|part| part.own != 0 || part.with_callees != 0)
+        .collect();
     // The largest by either count are kept.
     let by = |key: fn(&FunctionPart) -> i64, all: &mut Vec<FunctionPart>| {
         all.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));

@@ -107,6 +107,23 @@ fn functions_have_what_is_theirs_and_recursion_counts_once() {
 }
 
 #[test]
+fn functions_that_hold_nothing_any_more_are_not_told_of() {
+    let stacks = [
+        ("main.page<main.main", 5),
+        ("flate.init<main.main", 0),
+        ("a.freed<a.b", 0),
+    ];
+    let profile = profile("inuse_space", "bytes", &stacks);
+    let reading = read(ProfileKind::Heap, &profile, &Rules::default());
+    let names: Vec<&str> = reading
+        .functions
+        .iter()
+        .map(|part| part.name.as_str())
+        .collect();
+    assert_eq!(names, ["main.page", "main.main"]);
+}
+
+#[test]
 fn who_waits_for_work_is_told_from_who_waits_for_a_lock() {
     let stacks = [
         (
