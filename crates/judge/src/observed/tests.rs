@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::record::{LaneSummary, Step};
+use wallfinder_model::record::{Interval, LaneSummary, Step};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample,
 };
@@ -335,16 +335,28 @@ mod client {
 
     #[test]
     fn a_window_that_was_half_asleep_names_no_wall() {
-        let asleep = |share: f64, at: f64| {
-            judge(a_step().server(1.0, 0.99).client(1.0, 0.3).with(|step| {
+        let with_gap = |share: f64, at: f64, driver: bool, lanes_worked: bool| {
+            let mut step = a_step().server(1.0, 0.99).client(1.0, 0.3);
+            if driver {
+                step = step.driver("wrk").client(1.0, 0.3);
+            }
+            judge(step.with(|step| {
                 let of_window = |share| (step.window_ns as f64 * share) as u64;
-                let warmup_ns = step.load.warmup.0;
-                step.caveats.push(Caveat::Gap {
-                    gap_ns: of_window(share),
-                    at_ns: warmup_ns + of_window(at),
+                let (gap_ns, at_ns) = (of_window(share), step.load.warmup.0 + of_window(at));
+                step.caveats.push(Caveat::Gap { gap_ns, at_ns });
+                let span_ns = of_window(0.05);
+                let slices = (1..=20).map(|nth| Interval {
+                    at_ns: step.load.warmup.0 + nth * span_ns,
+                    span_ns,
+                    answered: step.counts.answered / 20,
+                    ..Interval::default()
                 });
+                let inside = at_ns..at_ns + gap_ns;
+                let was_there = |slice: &Interval| lanes_worked || !inside.contains(&slice.at_ns);
+                step.intervals = slices.filter(was_there).collect();
             }))
         };
+        let asleep = |share, at| with_gap(share, at, false, false);
         expect(&asleep(0.5, 0.2), Wall::Inconclusive);
         let short = asleep(0.1, 0.2);
         expect(&short, Wall::ServerCpu);
@@ -352,6 +364,9 @@ mod client {
         let behind = asleep(0.5, 0.95);
         expect(&behind, Wall::ServerCpu);
         assert!(behind.confidence > short.confidence);
+        // Telemetry was starved, and the lanes were not; of a driver nobody knows.
+        expect(&with_gap(0.8, 0.1, false, true), Wall::ServerCpu);
+        assert_ne!(with_gap(0.8, 0.1, true, false).wall, Wall::Inconclusive);
     }
 }
 
