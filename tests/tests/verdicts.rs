@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, free_port, skip, subjects};
+use wallfinder_tests::{Place, alone, free_port, skip, stolen, subjects};
 
 /// Runs a load at the catalogue, each on its own processors, and gives the verdict; once
 /// more where `fits` does not like the first one.
@@ -23,8 +23,13 @@ fn verdict_of(path: &str, load: &[&str], fits: impl Fn(&str) -> bool) -> Option<
         place.run(&[&args, load].concat()).ends_with(0);
         last = place.step()["verdict"].clone();
         if fits(last["wall"].as_str().unwrap()) {
-            break;
+            return Some(last);
         }
+    }
+    // No verdict is named over a hypervisor that takes its time.
+    if stolen(&last) {
+        skip("the hypervisor took too much of the processors, twice");
+        return None;
     }
     Some(last)
 }
@@ -78,6 +83,8 @@ fn pipelined_requests_are_held_back_by_autocannon_and_not_by_us() {
     }
     let theirs = |wall: &str| matches!(wall, "client-cpu" | "client-serial" | "inconclusive");
     let driver = format!("{} -c 16 -p 100 -d 3 {{url}}", autocannon.display());
-    let verdict = verdict_of("/simple", &["--driver", &driver], theirs).unwrap();
+    let Some(verdict) = verdict_of("/simple", &["--driver", &driver], theirs) else {
+        return;
+    };
     assert!(theirs(verdict["wall"].as_str().unwrap()), "{verdict:#}");
 }
