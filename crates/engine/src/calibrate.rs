@@ -30,8 +30,8 @@ pub struct Typical {
 }
 
 /// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
-/// answer; under TLS with the cipher suite that was agreed on. The server runs on `server_cpu`, if given: on a processor
-/// of the lanes it would take their time.
+/// answer; under TLS with the cipher suite that was agreed on. The server runs on `server_cpu`, if
+/// given: on a processor of the lanes it would take their time.
 ///
 /// Where the null server binds first, the ceiling is extrapolated from the lanes' CPU time
 /// per request, and says so; busier lanes take less per request, so it is then a lower

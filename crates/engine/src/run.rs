@@ -866,15 +866,14 @@ where
             errno,
         });
     }
-    let mut measured = measured::<I>(collector, &ends, anomalies);
-    measured.counts.handshakes = handshakes;
-    Ok(measured)
+    Ok(measured::<I>(collector, &ends, anomalies, handshakes))
 }
 
 fn measured<I: Io>(
     collector: Collector<'_>,
     ends: &[LaneEnd],
     anomalies: BTreeMap<String, u64>,
+    handshakes: Option<record::Handshakes>,
 ) -> Measured {
     let zero_ns = collector.zero_ns;
     let mut change = Counters::default();
@@ -934,7 +933,7 @@ fn measured<I: Io>(
         connects: change.connects,
         connect_failures: Counters::named(&change.connect_failed),
         anomalies,
-        handshakes: None,
+        handshakes,
     };
     assert!(counts.balanced(), "the accounting identity does not hold");
     Measured {

@@ -148,6 +148,12 @@ pub(crate) struct Crossing<'r> {
 }
 
 impl Crossing<'_> {
+    /// The same, with how many clients there are.
+    pub(crate) fn line(&self) -> String {
+        let clients = words::counted(u64::from(self.clients), "client");
+        format!("{clients}: {}", self.words())
+    }
+
     /// `grpc, until rest from 3.1 KB [2.6, 4.0] on: gradual`.
     pub(crate) fn words(&self) -> String {
         let bytes = |size: f64| number::bytes(size.round());

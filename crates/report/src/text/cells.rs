@@ -152,9 +152,7 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
             page.push(Line::new().plain(" ").strong(title));
             map(page, &choices);
             for crossing in cells::crossings(&cells, driver, measure) {
-                let clients = words::counted(u64::from(crossing.clients), "client");
-                let text = format!("{clients}: {}", crossing.words());
-                for line in wrap(&text, page.columns().saturating_sub(3)) {
+                for line in wrap(&crossing.line(), page.columns().saturating_sub(3)) {
                     page.push(Line::new().plain("   ").dim(line));
                 }
             }

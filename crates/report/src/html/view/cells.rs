@@ -186,11 +186,8 @@ fn maps(cells: &[Rounds<'_>], groups: &[&str]) -> Vec<Map> {
             }
             let name = format!("Best by {}, {driver}", measure.name);
             let crossings = cells::crossings(cells, driver, measure);
-            let crossings = crossings.iter().map(|crossing| {
-                let clients = words::counted(u64::from(crossing.clients), "client");
-                format!("{clients}: {}", crossing.words())
-            });
-            maps.push(map(name, crossings.collect(), &choices, groups));
+            let crossings = crossings.iter().map(cells::Crossing::line).collect();
+            maps.push(map(name, crossings, &choices, groups));
         }
     }
     maps
