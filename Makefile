@@ -60,14 +60,14 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 	@$(MAKE) --no-print-directory drivers servers & fetching=$$!; \
 		$(MAKE) --no-print-directory compiled; wait $$fetching
 	@cd subjects/go && go test -p $(JOBS) ./...
-	@cd subjects/rust && $(CARGO) test --release --locked -j $(JOBS)
+	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --locked -j $(JOBS)
 	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS)
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 .PHONY: compiled
 compiled: subjects style
 	@cd subjects/go && go vet ./...
-	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
+	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --no-run --locked -j $(JOBS)
 	@$(TEST_BUILD) $(CARGO) build --workspace --bins --tests --examples --locked -j $(JOBS)
 
 .PHONY: check

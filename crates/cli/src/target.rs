@@ -1,6 +1,8 @@
 //! A URL as the user gives it: taken apart, resolved, and refused where no load may go.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use wallfinder_model::Target;
@@ -129,15 +131,7 @@ impl Url {
         {
             return Ok(address);
         }
-        let addresses = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(|error| {
-                Failed::run(format!(
-                    "`{}` has no address (net.name): {error}",
-                    self.host
-                ))
-            })?;
-        let addresses: Vec<SocketAddr> = addresses.collect();
+        let addresses = addresses_of(&self.host, self.port)?;
         for address in &addresses {
             refuse_unless_allowed(&self.host, *address, allowed_hosts)?;
         }
@@ -214,8 +208,32 @@ fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// Whether a load may go there without more words: loopback, private and unique-local
-/// addresses; never link-local ones, where metadata services live.
+/// What a name service may take, all of its tries together.
+const NAME_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The addresses of a host. The resolver of the system knows no deadline: it is asked in a thread of
+/// its own, which is left behind where it does not answer.
+pub(crate) fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failed> {
+    let (answer, answered) = mpsc::channel();
+    let asked = host.to_owned();
+    thread::spawn(move || {
+        let found = (asked.as_str(), port).to_socket_addrs();
+        // Nobody listens any more where the deadline has passed.
+        let _ = answer.send(found.map(Iterator::collect));
+    });
+    match answered.recv_timeout(NAME_PATIENCE) {
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => Err(Failed::run(format!(
+            "`{host}` has no address (net.name): {error}"
+        ))),
+        Err(_) => Err(Failed::run(format!(
+            "the name service did not answer for `{host}` within {} s (net.name_slow); \
+             an address in its place needs none",
+            NAME_PATIENCE.as_secs()
+        ))),
+    }
+}
+
 /// Of a host's addresses the first that takes a connection, for `localhost` is often two and a server
 /// listens on one; else the first, whose errors are then told.
 fn listening(addresses: &[SocketAddr]) -> Option<SocketAddr> {
@@ -228,6 +246,8 @@ fn listening(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     found.or(addresses.first()).copied()
 }
 
+/// Whether a load may go there without more words: loopback, private and unique-local
+/// addresses; never link-local ones, where metadata services live.
 fn refuse_unless_allowed(
     host: &str,
     address: SocketAddr,

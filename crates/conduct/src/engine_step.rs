@@ -8,6 +8,7 @@ use wallfinder_engine::{
     calibrate::{Typical, calibrate},
     run as drive,
 };
+use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
@@ -261,6 +262,7 @@ fn fill(
     step.first_byte = measured.first_byte;
     step.lateness = measured.lateness;
     step.intervals = measured.intervals;
+    tell_gaps_apart(step);
     step.lanes = measured.lanes;
     step.telemetry = telemetry;
     step.ceiling = ceiling;

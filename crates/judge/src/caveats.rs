@@ -107,34 +107,42 @@ pub(crate) fn asked_rate(step: &Step) -> Option<f64> {
     }
 }
 
-/// Share of the window in which everything stood still, the lanes too, 0..1. Telemetry alone stands
-/// still where full processors leave it no room: that is no gap in the load. Of a foreign driver the two
-/// cannot be told apart, and nothing is counted. Gaps are placed from the start of the step, its
-/// warm-up included.
-pub(crate) fn still_share(step: &Step) -> f64 {
-    // Windows of an experiment that held a gap were measured again.
-    if step.experiment.is_some() || step.driver.command.is_some() {
-        return 0.0;
-    }
+/// Telemetry alone stands still where full processors leave it no room: of the gaps that it found,
+/// calls those by that name in which our lanes went on. Of a foreign driver the two cannot be told apart.
+pub fn tell_gaps_apart(step: &mut Step) {
+    let intervals = &step.intervals;
     // The slice in which lanes stood still is as long as that took.
     let lanes_worked = |from_ns: u64, to_ns: u64| {
         let half_ns = (to_ns - from_ns) / 2;
-        let within = step.intervals.iter().filter(|slice| {
+        let within = intervals.iter().filter(|slice| {
             let begin_ns = slice.at_ns.saturating_sub(slice.span_ns);
             let is_within = begin_ns >= from_ns && slice.at_ns <= to_ns;
             is_within && slice.answered > 0 && slice.span_ns < half_ns
         });
         within.fold(0u64, |sum, slice| sum.saturating_add(slice.span_ns)) >= half_ns
     };
+    for caveat in &mut step.caveats {
+        let Caveat::Gap { gap_ns, at_ns } = *caveat else {
+            continue;
+        };
+        if lanes_worked(at_ns, at_ns.saturating_add(gap_ns)) {
+            *caveat = Caveat::TelemetryGap { gap_ns, at_ns };
+        }
+    }
+}
+
+/// Share of the window in which everything stood still, the lanes too, 0..1. Gaps are placed from the
+/// start of the step, its warm-up included.
+pub(crate) fn still_share(step: &Step) -> f64 {
+    // Windows of an experiment that held a gap were measured again; a driver may have worked.
+    if step.experiment.is_some() || step.driver.command.is_some() {
+        return 0.0;
+    }
     let from_ns = step.load.warmup.0;
     let to_ns = from_ns.saturating_add(step.window_ns);
     let gaps = step.caveats.iter().filter_map(|caveat| match caveat {
         Caveat::Gap { gap_ns, at_ns } => {
-            let end_ns = at_ns.saturating_add(*gap_ns);
-            if lanes_worked(*at_ns, end_ns) {
-                return None;
-            }
-            let end_ns = end_ns.min(to_ns);
+            let end_ns = at_ns.saturating_add(*gap_ns).min(to_ns);
             Some(end_ns.saturating_sub(*at_ns.max(&from_ns)))
         }
         _ => None,

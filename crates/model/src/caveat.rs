@@ -100,6 +100,13 @@ pub enum Caveat {
         /// When, from the start of the step.
         at_ns: u64,
     },
+    /// Telemetry stood still, and the load went on: full processors left it no room.
+    TelemetryGap {
+        /// Length of the gap.
+        gap_ns: u64,
+        /// When, from the start of the step.
+        at_ns: u64,
+    },
     /// The wall clock was stepped during the run.
     ClockStepped {
         /// By how much; negative: back.

@@ -165,6 +165,14 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "Latencies around it are not the server's.",
         ),
+        Caveat::TelemetryGap { gap_ns, at_ns } => (
+            format!(
+                "Telemetry stood still for {} at {}, and the load went on.",
+                number::span(*gap_ns as f64),
+                number::span(*at_ns as f64)
+            ),
+            "The processors were full; what happened meanwhile is known as a sum.",
+        ),
         Caveat::RelayBehind {
             delay_ns,
             dropped,
@@ -349,7 +357,7 @@ fn severity(caveat: &Caveat) -> f64 {
             planned_ns,
             actual_ns,
         } => *planned_ns as f64 - *actual_ns as f64,
-        Caveat::Gap { gap_ns, .. } => *gap_ns as f64,
+        Caveat::Gap { gap_ns, .. } | Caveat::TelemetryGap { gap_ns, .. } => *gap_ns as f64,
         Caveat::RelayBehind { busy_share, .. } => *busy_share,
         Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
         Caveat::BeyondHistogram { count }

@@ -1,7 +1,7 @@
 //! `profile`: a load, and what the server's profilers or the kernel saw of it, all in one window. `pprof`:
 //! what profiles in files say.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use wallfinder_conduct::{Looks, ProfileOrder};
@@ -19,7 +19,7 @@ use crate::exit::Failed;
 use crate::flags::{PprofFlags, ProbeFlag, ProfileFlags, SamplesFormat};
 use crate::output;
 use crate::stand::Server;
-use crate::target::SUBJECT_HOST;
+use crate::target::{SUBJECT_HOST, addresses_of};
 
 /// Subjects of ours that offer profiles when they are told to.
 const CAN_BE_PROFILED: [&str; 3] = ["catalogue", "content", "echo"];
@@ -257,10 +257,8 @@ fn resolve(name: &str, server: SocketAddr) -> Result<SocketAddr, Failed> {
     let port: u16 = port.parse().map_err(|_| bad())?;
     let mut address = match host {
         "" | SUBJECT_HOST => SocketAddr::new(server.ip(), port),
-        _ => name
-            .to_socket_addrs()
-            .ok()
-            .and_then(|mut found| found.next())
+        _ => *addresses_of(host.trim_matches(['[', ']']), port)?
+            .first()
             .ok_or_else(bad)?,
     };
     if address.ip().is_unspecified() {
@@ -282,6 +280,7 @@ mod tests {
             ("subject:6060", "10.231.0.1:6060"),
             ("0.0.0.0:6060", "10.231.0.1:6060"),
             ("127.0.0.1:6060", "127.0.0.1:6060"),
+            ("[::1]:6060", "[::1]:6060"),
         ] {
             assert_eq!(resolve(name, server).unwrap().to_string(), address);
         }

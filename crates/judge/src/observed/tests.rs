@@ -354,6 +354,9 @@ mod client {
                 let inside = at_ns..at_ns + gap_ns;
                 let was_there = |slice: &Interval| lanes_worked || !inside.contains(&slice.at_ns);
                 step.intervals = slices.filter(was_there).collect();
+                if !driver {
+                    caveats::tell_gaps_apart(step);
+                }
             }))
         };
         let asleep = |share, at| with_gap(share, at, false, false);
