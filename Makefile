@@ -24,7 +24,7 @@ tools: ## Say what is missing to build, and install what may be installed.
 subjects: tools ## Build the servers that studies load.
 	@mkdir -p bin
 	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
-	@cd subjects/rust && $(CARGO) build --release --locked -j $(JOBS)
+	@cd subjects/rust && $(LINTED) $(CARGO) build --release --locked -j $(JOBS)
 	@install -t bin $(addprefix subjects/rust/target/release/,knownwall knownwall-client echo-rs)
 
 # The echo subjects with another limit of small objects in Go's allocator, for a study of what 32 KB means.
@@ -65,6 +65,7 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 .PHONY: compiled
+compiled: LINTED := $(TEST_BUILD)
 compiled: subjects style
 	@cd subjects/go && go vet ./...
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --no-run --locked -j $(JOBS)

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wallfinder_tests::{Place, alone, program, skip};
+use wallfinder_tests::{Place, alone, program, skip, things_of_ours};
 
 fn sh(command: &str) -> String {
     let out = Command::new("sh").args(["-c", command]).output().unwrap();
@@ -58,6 +58,39 @@ fn journal(tag: &str, changes: &[String]) -> PathBuf {
     // Torn: it announced a change that was never made.
     write!(file, r#"{{"change":{{"id":99,"by":{{"undo":"delete-ne"#).unwrap();
     path
+}
+
+#[test]
+fn doctor_tries_the_squeezes_and_takes_them_down() {
+    let _turn = alone();
+    if out_of_reach() {
+        return;
+    }
+    let place = Place::new();
+    let args = ["doctor", "--squeezes", "--format", "json"];
+    let tried = place.run(&args).ends_with(0).json();
+    let found = |what: &str| {
+        let all = tried.as_array().unwrap().iter();
+        let mut named = all.filter(|one| one["what"] == what);
+        let one = named
+            .next()
+            .unwrap_or_else(|| panic!("no {what}: {tried:#}"));
+        assert!(named.next().is_none(), "{what} twice: {tried:#}");
+        one["good"].as_bool().unwrap()
+    };
+    // Which processors and groups may be squeezed is the machine's; a link is our own.
+    for squeeze in [
+        "server-speed",
+        "server-capacity",
+        "client-speed",
+        "client-capacity",
+    ] {
+        found(squeeze);
+    }
+    assert!(found("downlink") && found("uplink"), "{tried:#}");
+    assert_eq!(things_of_ours(), Vec::<String>::new());
+    let plain = place.run(&["doctor"]).ends_with(0);
+    assert!(!plain.out.contains("downlink"), "{}", plain.out);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use wallfinder_tests::{Double, Place, Ran, together};
+use wallfinder_tests::{Double, Place, Ran, json_at, together};
 
 fn sealed(place: &Place, more: &[&str]) -> PathBuf {
     let double = Double::plain();
@@ -73,6 +73,18 @@ fn runs_are_compared_step_by_step() {
     assert!(ran.out.contains("throughput"), "{}", ran.out);
     let same = before.run(&["compare", pair[0], pair[0]]).ends_with(0);
     assert!(same.out.contains("1.000 x"), "{}", same.out);
+    assert!(same.out.contains("p99 1.00 x"), "{}", same.out);
+    let args = ["compare", pair[0], pair[0], "--format", "json"];
+    let same = before.run(&args).ends_with(0).json();
+    assert_eq!(json_at(&same, "/steps/0/throughput/value"), 1.0);
+    assert_eq!(json_at(&same, "/environment"), &serde_json::json!([]));
+    // A bound that no machine reaches, and one that every machine does.
+    let bound = |ratio| before.run(&["compare", pair[0], pair[1], "--at-least", ratio]);
+    bound("0.001").ends_with(0);
+    let short = bound("1000").ends_with(3);
+    assert!(short.err.contains("surely below 1000"), "{}", short.err);
+    assert!(short.out.contains("throughput"), "{}", short.out);
+    bound("0").ends_with(2);
     let none = before.path().join("none");
     let ran = before
         .run(&["compare", pair[0], none.to_str().unwrap()])

@@ -72,6 +72,14 @@ pub(crate) struct DoctorFlags {
     /// Remove what a killed run of Wallfinder left behind, and nothing else.
     #[arg(long)]
     pub(crate) clean: bool,
+
+    /// Try the squeezes of `find` too: on a process that sleeps, and on a link of its own.
+    #[arg(long, conflicts_with = "clean")]
+    pub(crate) squeezes: bool,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text", conflicts_with = "clean")]
+    pub(crate) format: PlainFormat,
 }
 
 /// What to load, and how it is shown: shared by the commands that make load.
@@ -636,6 +644,16 @@ pub(crate) struct CompareFlags {
     pub(crate) before: PathBuf,
     /// The run to compare.
     pub(crate) after: PathBuf,
+
+    /// Fail with exit code 3 where a step's throughput is surely below this many times the earlier
+    /// one's, or a step is missing: 0.9. Two runs of the same thing differ by some per cent; what is
+    /// less than that, `ab` finds.
+    #[arg(long, value_name = "RATIO", value_parser = positive_ratio)]
+    pub(crate) at_least: Option<f64>,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
@@ -646,11 +664,11 @@ pub(crate) struct SamplesFlags {
 
     /// What is printed.
     #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: SamplesFormat,
+    pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SamplesFormat {
+pub(crate) enum PlainFormat {
     Text,
     Json,
 }
@@ -756,7 +774,7 @@ pub(crate) struct PprofFlags {
 
     /// What is printed.
     #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: SamplesFormat,
+    pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
@@ -796,6 +814,10 @@ pub(crate) struct CalibrateFlags {
     /// Processors for the lanes.
     #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
     pub(crate) client_cpus: Option<CpuList>,
+
+    /// What is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
@@ -874,6 +896,13 @@ fn cores(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(cores) if (0.01..=4096.0).contains(&cores) => Ok(cores),
         _ => Err("a number of cores from 0.01 on, such as 0.5".into()),
+    }
+}
+
+fn positive_ratio(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if ratio > 0.0 && ratio.is_finite() => Ok(ratio),
+        _ => Err("a ratio above 0, such as 0.9".into()),
     }
 }
 

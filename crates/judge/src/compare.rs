@@ -7,6 +7,7 @@
 
 use std::fmt::Debug;
 
+use serde::Serialize;
 use wallfinder_model::record::{Record, Step};
 use wallfinder_model::{Environment, Wall};
 
@@ -14,7 +15,7 @@ use crate::finite::{positive, ratio};
 use crate::steady;
 
 /// Two records side by side.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// What differs in the surroundings.
     pub environment: Vec<Difference>,
@@ -27,7 +28,7 @@ pub struct Comparison {
 }
 
 /// One fact that differs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Which: `kernel`, `versions.server`.
     pub what: String,
@@ -38,7 +39,7 @@ pub struct Difference {
 }
 
 /// One step of both records.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepPair {
     /// Name in the later record.
     pub name: String,
@@ -57,7 +58,7 @@ pub struct StepPair {
 }
 
 /// A ratio with its interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RatioInterval {
     /// The ratio.
     pub value: f64,
@@ -65,6 +66,28 @@ pub struct RatioInterval {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+}
+
+impl Comparison {
+    /// What speaks against the later record where its throughput is to be at least `ratio` times the
+    /// earlier one's: steps that are surely below (by the whole interval, or by the ratio where
+    /// there is none), unknown, or gone; in words.
+    pub fn short_of(&self, ratio: f64) -> Vec<String> {
+        let paired = self.steps.iter().filter_map(|pair| {
+            let Some(throughput) = pair.throughput else {
+                return Some(format!("{}: throughput is not known", pair.name));
+            };
+            let most = throughput.high.unwrap_or(throughput.value);
+            (most < ratio).then(|| {
+                let value = throughput.value;
+                format!("{}: {value:.3} x, surely below {ratio}", pair.name)
+            })
+        });
+        let gone = self.only_before.iter();
+        paired
+            .chain(gone.map(|name| format!("{name}: only before")))
+            .collect()
+    }
 }
 
 /// Sets the later record beside the earlier.

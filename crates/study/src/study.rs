@@ -193,9 +193,18 @@ pub(crate) struct Ramp {
 }
 
 impl Study {
-    /// Reads a study file's text. `file` is the name that errors carry.
+    /// Reads a study file's text. `file` is the name that errors carry. Conditions are tried on
+    /// made-up data.
     pub fn parse(file: &str, text: &str) -> Result<Study, StudyError> {
         let place = Place { file, text };
+        let study = Study::read(&place)?;
+        dry_run::check(&study, &place)?;
+        Ok(study)
+    }
+
+    /// Reads a text whose conditions were tried before.
+    pub(crate) fn read(place: &Place) -> Result<Study, StudyError> {
+        let text = place.text;
         if text.len() > FILE_BYTES_MAX {
             return Err(place.error(0..0, "a study file of more than 1 MiB".to_owned()));
         }
@@ -203,9 +212,7 @@ impl Study {
             let span = error.span().unwrap_or(0..0);
             place.error(span, error.message().trim_end().to_owned())
         })?;
-        let study = place.study(raw)?;
-        dry_run::check(&study, &place)?;
-        Ok(study)
+        place.study(raw)
     }
 
     /// Parts that are run only where they are asked for.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use serde_json::json;
 use wallfinder_engine::StepSpec;
 use wallfinder_engine::calibrate::{Typical, calibrate as measure};
 use wallfinder_engine::precheck;
@@ -11,7 +12,7 @@ use wallfinder_wire::{Exchange, Request};
 
 use crate::commands::load::io_choice;
 use crate::exit::Failed;
-use crate::flags::CalibrateFlags;
+use crate::flags::{CalibrateFlags, PlainFormat};
 use crate::output;
 use crate::placement::Placement;
 use crate::tls;
@@ -64,6 +65,17 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     };
     let ceiling = measure(&spec, typical, placement.null_server_cpu(), flags.duration)
         .map_err(Failed::run)?;
+    if flags.format == PlainFormat::Json {
+        let document = json!({
+            "load": spec.load,
+            "answer_bytes": body_bytes,
+            "cpus": placement.client,
+            "tls": flags.tls,
+            "http2": flags.http2,
+            "ceiling": ceiling,
+        });
+        return output::put(&format!("{document:#}\n"), None);
+    }
     let lanes = spec.load.lanes;
     let text = format!(
         " load      {connections} connections x {depth} in flight, answers of {body_bytes} B{under}\n \

@@ -3,14 +3,28 @@
 use wallfinder_judge::compare::{Comparison, RatioInterval, compare as judge};
 
 use crate::commands::record::open;
-use crate::exit::Failed;
-use crate::flags::CompareFlags;
+use crate::exit::{Failed, THRESHOLD};
+use crate::flags::{CompareFlags, PlainFormat};
 use crate::output;
 
 /// `wallfinder compare BEFORE AFTER`.
 pub(crate) fn compare(flags: &CompareFlags) -> Result<(), Failed> {
     let (before, after) = (open(&flags.before)?, open(&flags.after)?);
-    output::put(&text(&judge(&before, &after)), None)
+    let comparison = judge(&before, &after);
+    let printed = match flags.format {
+        PlainFormat::Text => text(&comparison),
+        PlainFormat::Json => serde_json::to_string_pretty(&comparison)
+            .map_err(|error| Failed::run(error.to_string()))?,
+    };
+    output::put(&printed, None)?;
+    let short = match flags.at_least {
+        Some(ratio) => comparison.short_of(ratio),
+        None => Vec::new(),
+    };
+    match short.is_empty() {
+        true => Ok(()),
+        false => Err(Failed::with_code(THRESHOLD, short.join("\n"))),
+    }
 }
 
 fn text(comparison: &Comparison) -> String {
@@ -24,7 +38,14 @@ fn text(comparison: &Comparison) -> String {
             }
             None => "no verdict".to_owned(),
         };
-        text.push_str(&format!(" {:32} throughput {ratio}  {walls}\n", pair.name));
+        let latency = |name, ratio: Option<f64>| {
+            ratio.map_or(String::new(), |ratio| format!("  {name} {ratio:.2} x"))
+        };
+        let (p50, p99) = (latency("p50", pair.p50), latency("p99", pair.p99));
+        let name = &pair.name;
+        text.push_str(&format!(
+            " {name:32} throughput {ratio}{p50}{p99}  {walls}\n"
+        ));
     }
     for (names, side) in [
         (&comparison.only_before, "before"),

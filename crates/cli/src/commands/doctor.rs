@@ -1,15 +1,20 @@
 //! `doctor`: what this machine offers, what is missing, and the way out.
 
 use std::fs;
+use std::process::{Child, Command};
 
-use wallfinder_stage::command;
-use wallfinder_stage::driver;
-use wallfinder_stage::undo;
+use serde_json::{Value, json};
+use wallfinder_model::experiment::Squeeze;
+use wallfinder_probe::stacks;
+use wallfinder_stage::child::Shim;
+use wallfinder_stage::lab::Lab;
+use wallfinder_stage::squeeze::{self, Scene, Side};
+use wallfinder_stage::{command, driver, undo};
 use wallfinder_sys::{io, limits, process};
 
 use crate::exit::Failed;
-use crate::flags::DoctorFlags;
-use crate::output;
+use crate::flags::{DoctorFlags, PlainFormat};
+use crate::{output, stand};
 
 /// Left-overs that are named one by one.
 const SHOWN_MAX: usize = 20;
@@ -52,17 +57,105 @@ pub(crate) fn doctor(flags: &DoctorFlags) -> Result<(), Failed> {
         governor(),
         left_overs(),
     ];
+    findings.push(stacks());
     findings.push(subject());
     findings.extend(drivers());
+    if flags.squeezes {
+        findings.extend(squeezes());
+    }
+    let printed = match flags.format {
+        PlainFormat::Text => text(&findings),
+        PlainFormat::Json => format!("{:#}\n", json(&findings)),
+    };
+    output::put(&printed, None)
+}
+
+fn json(findings: &[Finding]) -> Value {
+    let one = |finding: &Finding| {
+        json!({
+            "what": finding.what,
+            "good": finding.good,
+            "found": finding.found,
+            "way_out": finding.way_out,
+        })
+    };
+    Value::Array(findings.iter().map(one).collect())
+}
+
+fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
-    for finding in &findings {
+    for finding in findings {
         let mark = if finding.good { "ok  " } else { "look" };
         text.push_str(&format!(" {mark}  {:14} {}\n", finding.what, finding.found));
         if let Some(way_out) = finding.way_out {
             text.push_str(&format!("       {:14} {way_out}\n", ""));
         }
     }
-    output::put(&text, None)
+    text
+}
+
+/// Whether it can be looked into a server without profiles of its own.
+fn stacks() -> Finding {
+    let allowed = stacks::allowed();
+    finding(
+        allowed.is_ok(),
+        "stacks",
+        allowed.map_or_else(|why| why.to_string(), |()| "may be sampled".to_owned()),
+        "`find` names no functions of a server that offers no profiles",
+    )
+}
+
+/// Puts up each squeeze on two processes that sleep, with a link of its own between two places, and
+/// takes it down again.
+fn squeezes() -> Vec<Finding> {
+    let sleeper = || Command::new("sleep").arg("60").spawn();
+    let (Ok(mut server), Ok(mut client)) = (sleeper(), sleeper()) else {
+        return vec![finding(false, "squeezes", "there is no `sleep`", "")];
+    };
+    let shim = Shim::of_this_process();
+    let (mut lab, no_link) = match stand::lay(Some("1gbit"), &shim) {
+        Ok(lab) => (lab, None),
+        Err(failed) => (None, Some(failed.message)),
+    };
+    let (downlink, uplink) = lab.as_mut().map_or((None, None), Lab::take_shapers);
+    let cpus = process::allowed_cpus();
+    let side = |child: &Child, cpu: Option<&u32>| Side {
+        pids: vec![child.id()],
+        cpus: cpu.copied().into_iter().collect(),
+        ..Side::default()
+    };
+    let reach = squeeze::reach(Scene {
+        server: side(&server, cpus.first()),
+        client: side(&client, cpus.last()),
+        backend: None,
+        backend_cores: None,
+        downlink,
+        uplink,
+        seed: 1,
+        shim,
+    });
+    let had = reach.levers.iter().map(|lever| Finding {
+        good: true,
+        what: lever.squeeze().label(),
+        found: lever.how(),
+        way_out: None,
+    });
+    let missing = reach.out_of_reach.iter().map(|missing| {
+        let is_link = matches!(missing.squeeze, Squeeze::Downlink | Squeeze::Uplink);
+        let found = no_link.clone().filter(|_| is_link);
+        Finding {
+            good: false,
+            what: missing.squeeze.label(),
+            found: found.unwrap_or_else(|| missing.why.clone()),
+            way_out: Some("`find` proves less without it, and says what"),
+        }
+    });
+    let findings = had.chain(missing).collect();
+    for child in [&mut server, &mut client] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    findings
 }
 
 /// Removes what killed runs left, and fails where something stays.

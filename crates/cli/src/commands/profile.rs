@@ -16,7 +16,7 @@ use wallfinder_stage::Subject;
 
 use crate::commands::load::{self, Extras, Shape};
 use crate::exit::Failed;
-use crate::flags::{PprofFlags, ProbeFlag, ProfileFlags, SamplesFormat};
+use crate::flags::{PlainFormat, PprofFlags, ProbeFlag, ProfileFlags};
 use crate::output;
 use crate::stand::Server;
 use crate::target::{SUBJECT_HOST, addresses_of};
@@ -170,11 +170,11 @@ pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
         return output::put(&judged::folded(kind, &merged), None);
     }
     match flags.format {
-        SamplesFormat::Json => {
+        PlainFormat::Json => {
             let text = serde_json::to_string_pretty(&reading).map_err(Failed::run)?;
             output::put(&text, None)
         }
-        SamplesFormat::Text => {
+        PlainFormat::Text => {
             output::put(&text::profile(&reading, &output::look(false, false)), None)
         }
     }
@@ -183,7 +183,7 @@ pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
 fn changes(before: &Reading, after: &Reading, flags: &PprofFlags) -> Result<(), Failed> {
     let changes = judged::difference(before, after);
     match flags.format {
-        SamplesFormat::Json => {
+        PlainFormat::Json => {
             let rows = changes.iter().map(|change| {
                 serde_json::json!({
                     "function": change.name,
@@ -195,7 +195,7 @@ fn changes(before: &Reading, after: &Reading, flags: &PprofFlags) -> Result<(), 
             let text = serde_json::to_string_pretty(&rows).map_err(Failed::run)?;
             output::put(&text, None)
         }
-        SamplesFormat::Text => {
+        PlainFormat::Text => {
             let text = text::profile_changes(after, &changes, &output::look(false, false));
             output::put(&text, None)
         }

@@ -12,7 +12,7 @@ use wallfinder_report::number;
 use wallfinder_store::{Clock, StoreError, Times, read_times};
 
 use crate::exit::Failed;
-use crate::flags::{SamplesFlags, SamplesFormat};
+use crate::flags::{PlainFormat, SamplesFlags};
 use crate::output;
 
 /// `wallfinder samples PATH...`.
@@ -22,8 +22,8 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     for path in files(&flags.paths)? {
         let read = Read::of(&path)?;
         match flags.format {
-            SamplesFormat::Text => text.push_str(&table(&path, &read)),
-            SamplesFormat::Json => documents.push(json!({
+            PlainFormat::Text => text.push_str(&table(&path, &read)),
+            PlainFormat::Json => documents.push(json!({
                 "file": path,
                 "answered": read.answered,
                 "failed": read.failed,
@@ -32,7 +32,7 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
             })),
         }
     }
-    if flags.format == SamplesFormat::Json {
+    if flags.format == PlainFormat::Json {
         text = serde_json::to_string_pretty(&documents).map_err(Failed::run)?;
         text.push('\n');
     }

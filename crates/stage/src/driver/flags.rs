@@ -74,7 +74,9 @@ pub(super) enum Style {
 
 pub(super) fn style(kind: DriverKind) -> Style {
     match kind {
-        DriverKind::Hey | DriverKind::Vegeta | DriverKind::EchoClient => Style::Go,
+        DriverKind::Hey | DriverKind::Vegeta | DriverKind::Fortio | DriverKind::EchoClient => {
+            Style::Go
+        }
         _ => Style::Getopt,
     }
 }
@@ -92,6 +94,7 @@ pub(super) fn of(kind: DriverKind) -> &'static [Flag] {
         DriverKind::Hey => HEY,
         DriverKind::Bombardier => BOMBARDIER,
         DriverKind::Vegeta => VEGETA,
+        DriverKind::Fortio => FORTIO,
         DriverKind::EchoClient => ECHO_CLIENT,
         DriverKind::Other => &[],
     }
@@ -493,6 +496,43 @@ const VEGETA: &[Flag] = &[
     value(&["-root-certs", "-unix-socket", "-workers"], Else),
     switch(&["-keepalive"], ConnectionPerRequest(false)),
     value(&["-proxy-header"], Secret),
+];
+
+const FORTIO: &[Flag] = &[
+    value(&["-c"], Connections),
+    value(&["-s"], InFlight),
+    value(&["-t"], Duration),
+    value(&["-n"], Requests),
+    value(&["-qps"], Rate),
+    value(&["-timeout"], Timeout),
+    value(&["-X"], Method),
+    value(&["-H"], Header),
+    value(&["-payload"], Body),
+    value(&["-payload-file"], BodyFile),
+    value(&["-payload-size"], BodyBytes),
+    value(&["-json"], Output),
+    value(&["-r"], Latency),
+    switch(&["-keepalive"], ConnectionPerRequest(false)),
+    value(&["-p", "-offset", "-labels", "-runid", "-data-dir"], Else),
+    value(
+        &["-content-type", "-resolve", "-cert", "-key", "-cacert"],
+        Else,
+    ),
+    value(
+        &[
+            "-loglevel",
+            "-abort-on",
+            "-httpbufferkb",
+            "-connection-reuse",
+        ],
+        Else,
+    ),
+    value(
+        &["-access-log-file", "-access-log-format", "-healthservice"],
+        Else,
+    ),
+    value(&["-grpc-ping-delay", "-grpc-max-streams", "-profile"], Else),
+    value(&["-user", "-grpc-metadata"], Secret),
 ];
 
 const ECHO_CLIENT: &[Flag] = &[

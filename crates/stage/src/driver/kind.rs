@@ -30,6 +30,8 @@ pub enum DriverKind {
     Bombardier,
     /// <https://github.com/tsenart/vegeta>
     Vegeta,
+    /// <https://fortio.org>
+    Fortio,
     /// The Go clients of the echo subject, which come with the tool.
     EchoClient,
     /// Any other command: observed, and its output not understood.
@@ -38,7 +40,7 @@ pub enum DriverKind {
 
 impl DriverKind {
     /// Those whose reports are understood.
-    pub const KNOWN: [DriverKind; 12] = [
+    pub const KNOWN: [DriverKind; 13] = [
         DriverKind::Autocannon,
         DriverKind::Wrk,
         DriverKind::Wrk2,
@@ -50,6 +52,7 @@ impl DriverKind {
         DriverKind::Hey,
         DriverKind::Bombardier,
         DriverKind::Vegeta,
+        DriverKind::Fortio,
         DriverKind::EchoClient,
     ];
 
@@ -67,6 +70,7 @@ impl DriverKind {
             DriverKind::Hey => "hey",
             DriverKind::Bombardier => "bombardier",
             DriverKind::Vegeta => "vegeta",
+            DriverKind::Fortio => "fortio",
             DriverKind::EchoClient => command::ECHO_CLIENT,
             DriverKind::Other => "other",
         }
@@ -84,7 +88,7 @@ impl DriverKind {
     pub(super) const fn version_args(self) -> &'static [&'static str] {
         match self {
             DriverKind::Wrk | DriverKind::Wrk2 => &["-v"],
-            DriverKind::K6 => &["version"],
+            DriverKind::K6 | DriverKind::Fortio => &["version"],
             DriverKind::Ab => &["-V"],
             // hey and unknown programs have no such flag, and might start.
             DriverKind::Hey | DriverKind::Other => &[],
@@ -97,6 +101,7 @@ impl DriverKind {
         match self {
             DriverKind::K6 => Some("run"),
             DriverKind::Vegeta => Some("attack"),
+            DriverKind::Fortio => Some("load"),
             _ => None,
         }
     }

@@ -237,6 +237,10 @@ fn defaults(kind: DriverKind) -> Shape {
             timeout: Some(Nanos::from_secs(30)),
             ..shape
         },
+        DriverKind::Fortio => Shape {
+            rate: Some(Rate(8.0)),
+            ..with(4, None, 5, 0, 3)
+        },
         DriverKind::EchoClient => Shape {
             method: "POST".into(),
             body_bytes: Some(64),
@@ -326,7 +330,10 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
 
 /// A count and a duration compete, and each tool has its own winner.
 fn set_stop(kind: DriverKind, shape: &mut Shape, count: Option<u64>, span: Option<Nanos>) {
-    let duration_wins = !matches!(kind, DriverKind::Autocannon | DriverKind::K6);
+    let duration_wins = !matches!(
+        kind,
+        DriverKind::Autocannon | DriverKind::K6 | DriverKind::Fortio
+    );
     match (count, span) {
         (Some(count), None) => (shape.requests, shape.duration) = (Some(count), None),
         (None, Some(span)) => (shape.requests, shape.duration) = (None, Some(span)),
@@ -508,6 +515,21 @@ mod tests {
                 1,
                 n(500),
                 Some(100.0),
+            ),
+            ("fortio load http://h/", 4, 1, s(5), Some(8.0)),
+            (
+                "fortio load -c 10 -qps 0 -t 1m30s http://h/",
+                10,
+                1,
+                s(90),
+                None,
+            ),
+            (
+                "fortio load -c=2 -n 500 -t 3s -qps 0 http://h/",
+                2,
+                1,
+                n(500),
+                None,
             ),
             ("echo-client tcp", 1, 1, n(1000), None),
             (

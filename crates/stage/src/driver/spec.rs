@@ -271,6 +271,13 @@ fn report_flags(
             }
         }
         DriverKind::Ghz if !reading.has(Means::Output) => add(&["--format", "json"]),
+        DriverKind::Fortio if !reading.has(Means::Output) => {
+            add(&["-json", "-"]);
+            if !reading.has(Means::Latency) {
+                // Of the default, a millisecond, it draws quantiles of shorter times from thin air.
+                add(&["-r", "0.00001"]);
+            }
+        }
         DriverKind::Bombardier if !reading.has(Means::Output) => {
             add(&["--print", "result", "--format", "json"]);
             if !reading.has(Means::Latency) {
@@ -363,6 +370,10 @@ mod tests {
             (
                 "mine --to={address} --path {url}",
                 "--to=127.0.0.1:8083 --path http://127.0.0.1:8083/read?a=b",
+            ),
+            (
+                "fortio load -c 5 -json -",
+                "load -c 5 -json - http://127.0.0.1:8083/read?a=b",
             ),
             (
                 "echo-client tcp --clients 5",

@@ -404,6 +404,69 @@ pub(super) fn vegeta(report: &[u8]) -> Result<DriverReport, Unread> {
     Ok(out)
 }
 
+/// `fortio load -json -`: times in seconds, but for the whole run's; its rate counts failures. A call
+/// that got no answer has the status -1.
+pub(super) fn fortio(report: &[u8]) -> Result<DriverReport, Unread> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Report {
+        #[serde(rename = "ActualQPS")]
+        actual_qps: f64,
+        actual_duration: u64,
+        num_threads: u32,
+        resolution: f64,
+        duration_histogram: Histogram,
+        ret_codes: BTreeMap<String, u64>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Histogram {
+        count: u64,
+        min: f64,
+        max: f64,
+        avg: f64,
+        std_dev: f64,
+        percentiles: Option<Vec<Quantile>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Quantile {
+        percentile: f64,
+        value: f64,
+    }
+    let r: Report = json("fortio", report)?;
+    let mut out = DriverReport {
+        headline: Some(r.actual_qps),
+        duration_ns: Some(r.actual_duration),
+        connections: Some(r.num_threads),
+        ..DriverReport::default()
+    };
+    for (status, count) in r.ret_codes {
+        if status == "-1" {
+            out.fail("net.other", count);
+        } else {
+            out.status(&status, count);
+            add(&mut out.requests, count);
+        }
+    }
+    let times = r.duration_histogram;
+    let mut latency = Latency {
+        mean_ns: Some(times.avg * 1e9),
+        stdev_ns: Some(times.std_dev * 1e9),
+        min_ns: Some(whole(times.min * 1e9)),
+        max_ns: Some(whole(times.max * 1e9)),
+        ..Latency::default()
+    };
+    // Within its first bucket it interpolates from zero, whatever fell into it.
+    let told = times.percentiles.into_iter().flatten();
+    for quantile in told.filter(|quantile| quantile.value >= r.resolution) {
+        latency.quantile(quantile_name(quantile.percentile), quantile.value * 1e9);
+    }
+    out.latency = latency.unless_empty();
+    out.throughput = out.good_of(r.actual_qps, times.count);
+    Ok(out)
+}
+
 /// One object on a line, all in nanoseconds. With a semaphore or credit, latency is counted
 /// from asking, and service time from sending.
 pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {

@@ -209,6 +209,7 @@ pub fn parse(kind: DriverKind, report: &[u8], stderr: &[u8]) -> Result<DriverRep
         DriverKind::Ghz => json_tools::ghz(report),
         DriverKind::Bombardier => json_tools::bombardier(report),
         DriverKind::Vegeta => json_tools::vegeta(report),
+        DriverKind::Fortio => json_tools::fortio(report),
         DriverKind::EchoClient => json_tools::echo_client(report),
         DriverKind::Wrk | DriverKind::Wrk2 => text_tools::wrk(report),
         DriverKind::H2load => text_tools::h2load(report),

@@ -56,6 +56,7 @@ fn runs_without_failures_are_read() {
         ("hey-z", 500, 495),
         ("bombardier-ok", 70_919, 35_455),
         ("vegeta-ok", 1_000, 500),
+        ("fortio-ok", 136_059, 68_003),
         ("echo-client-ok", 2_000, 28_907),
         ("echo-client-semaphore", 2_000, 8_735),
     ] {
@@ -92,6 +93,8 @@ fn failures_are_told_by_class_and_are_no_throughput() {
         ("bombardier-timeout", 0, &[("timeout.total", 10)], 0),
         ("vegeta-half", 500, &[("status.5xx", 245)], 255),
         ("vegeta-refused", 0, &[("net.refused", 50)], 0),
+        ("fortio-404", 200, &[("status.4xx", 200)], 0),
+        ("fortio-refused", 0, &[("net.other", 20)], 0),
         (
             "echo-client-gone",
             25_453,
@@ -134,6 +137,8 @@ fn latencies_come_in_nanoseconds_under_one_set_of_names() {
         ("hey-ok", Some(600_000), Some(7_300_000), 16_600_000),
         ("bombardier-ok", Some(223_000), Some(2_702_000), 17_549_000),
         ("vegeta-ok", Some(206_305), Some(4_316_017), 11_978_886),
+        ("fortio-ok", None, None, 14_655_950),
+        ("fortio-fine", Some(83_366), Some(659_089), 8_976_505),
         ("echo-client-ok", Some(120_941), Some(485_525), 877_078),
     ] {
         let latency = report(name).latency.expect(name);
