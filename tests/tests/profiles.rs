@@ -532,3 +532,50 @@ fn a_driver_that_is_the_wall_is_looked_into() {
         "{said}"
     );
 }
+
+/// A lock of which nobody told the tool anything: eight threads sleep under it, one at a time.
+#[test]
+fn the_function_behind_a_lock_is_named_at_the_wall() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    if let Err(why) = kernel_tells() {
+        return skip(&why);
+    }
+    let place = Place::new();
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--window",
+        "200ms",
+        "--subject",
+        "knownwall --lock-sleep-us 1000 --workers 8",
+        "-c",
+        "16",
+        "--no-calibrate",
+        "-q",
+        "http://subject:8090/",
+    ];
+    let said = place.run(&args).ends_with(0).said();
+    let record = place.record();
+    let step = record["steps"].as_array().unwrap().last().unwrap();
+    if stolen(&step["verdict"]) {
+        return skip("the hypervisor took the time of a verdict");
+    }
+    // Three rounds of short windows may leave it open.
+    let wall = step["verdict"]["wall"].as_str().unwrap();
+    assert!(
+        ["wait", "inconclusive"].contains(&wall),
+        "{:#}",
+        step["verdict"]
+    );
+    let evidence = step["verdict"]["evidence"].to_string();
+    let inside = said.find("INSIDE").map(|at| &said[at..]);
+    let inside = inside.unwrap_or_else(|| panic!("it was not looked into: {said}"));
+    assert!(
+        evidence.contains("Work::request") || inside.contains("Work::request"),
+        "{evidence}\n{inside}"
+    );
+}

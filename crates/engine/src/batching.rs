@@ -79,11 +79,12 @@ impl Batching {
             let events_per_answer = events.div_ceil(service.count()).max(1);
             let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS) / events_per_answer;
             self.wait_us = (wait_ns / 1000) as u32;
-            let bring = match self.makes_own || events_per_answer > 1 {
-                true => counters.in_flight.min(connections),
-                false => counters.in_flight,
+            // While half of the connections gather, the peer has the other half to serve.
+            let gathered = match self.makes_own || events_per_answer > 1 {
+                true => (counters.in_flight.min(connections) / 2).min(counters.in_flight / 4),
+                false => counters.in_flight / 4,
             };
-            self.batch = (bring / 4).clamp(1, BATCH_MAX) as u32;
+            self.batch = gathered.clamp(1, BATCH_MAX) as u32;
         }
     }
 
@@ -146,6 +147,15 @@ mod tests {
         assert_eq!(streams.batch(), 1);
         let long_answers = adapted(800, 100, 50, 1, false);
         assert_eq!(long_answers.batch(), 1);
+    }
+
+    /// Two of ten at a time are hardly fewer system calls than one at a time.
+    #[test]
+    fn half_of_few_connections_gather() {
+        let streams = adapted(100, 100, 100, 10, true);
+        assert_eq!(streams.batch(), 5);
+        let one_each = adapted(100, 100, 10, 10, true);
+        assert_eq!(one_each.batch(), 2);
     }
 
     #[test]

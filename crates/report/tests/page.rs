@@ -270,7 +270,13 @@ fn a_studys_cells_are_drawn_once_for_all_their_rounds() {
     assert_eq!(table.matches("<th scope=\"row\"").count(), 12);
     assert!(!page.contains("Each step"));
     // Latency against size for each number of clients, and against clients for each size.
-    assert_eq!(page.matches("class=\"panel\"").count(), 2 + 3);
+    let (against, by_percentile) = page.split_once("<details class=\"curves\">").unwrap();
+    assert_eq!(against.matches("class=\"panel\"").count(), 2 + 3);
+    // By percentile, the groups side by side in each of six places.
+    assert_eq!(by_percentile.matches("class=\"panel\"").count(), 2 * 3);
+    let one = &by_percentile[by_percentile.find("class=\"panel\"").unwrap()..];
+    let one = &one[..one.find("</svg>").unwrap()];
+    assert_eq!(one.matches("class=\"line\"").count(), 2, "{one}");
     // The chooser: a map for each of three measures.
     assert_eq!(page.matches("class=\"best\"").count(), 3);
 }

@@ -254,7 +254,7 @@ impl Place<'_> {
             return Err(self.error(raw.runs.span(), "a group without a run".to_owned()));
         }
         if let Some(protocol) = &raw.speaks
-            && matches!(speaks, Speaks::Grpc | Speaks::Framed)
+            && (speaks == Speaks::Grpc || speaks.is_framed())
             && runs.iter().any(|run| run.payload.is_empty())
         {
             let message = format!(
@@ -354,8 +354,8 @@ impl Place<'_> {
 
     fn path(&self, raw: &GroupFile, speaks: Speaks) -> Result<String, StudyError> {
         let path = match (&raw.path, speaks) {
-            (None, Speaks::Framed) => return Ok(String::new()),
-            (Some(path), Speaks::Framed) => {
+            (None, speaks) if speaks.is_framed() => return Ok(String::new()),
+            (Some(path), speaks) if speaks.is_framed() => {
                 let message = "framed messages have no path".to_owned();
                 return Err(self.error(path.span(), message));
             }

@@ -157,7 +157,7 @@ pub(crate) struct GroupFile {
     /// The part of the study that it belongs to: run only where that is asked for (`--with`).
     #[serde(default)]
     pub(crate) part: Option<String>,
-    /// `http1`, `http2`, `grpc`, or `framed`: messages behind their length, four bytes,
+    /// `http1`, `http2`, `grpc`, `framed-credit`, or `framed`: messages behind their length, four bytes,
     /// big-endian. `http1` where left out.
     #[serde(default)]
     #[schemars(with = "Option<String>")]

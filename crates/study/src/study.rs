@@ -103,12 +103,19 @@ pub enum Speaks {
     Grpc,
     /// Messages behind their length: four bytes, big-endian.
     Framed,
+    /// The same, as much as the server grants.
+    FramedCredit,
 }
 
 impl Speaks {
     /// Every protocol.
-    pub(crate) const ALL: [Speaks; 4] =
-        [Speaks::Http1, Speaks::Http2, Speaks::Grpc, Speaks::Framed];
+    pub(crate) const ALL: [Speaks; 5] = [
+        Speaks::Http1,
+        Speaks::Http2,
+        Speaks::Grpc,
+        Speaks::Framed,
+        Speaks::FramedCredit,
+    ];
 
     /// As it is written in files.
     pub const fn label(self) -> &'static str {
@@ -117,7 +124,13 @@ impl Speaks {
             Speaks::Http2 => "http2",
             Speaks::Grpc => "grpc",
             Speaks::Framed => "framed",
+            Speaks::FramedCredit => "framed-credit",
         }
+    }
+
+    /// Whether messages stand behind their length, and nowhere else.
+    pub(crate) const fn is_framed(self) -> bool {
+        matches!(self, Speaks::Framed | Speaks::FramedCredit)
     }
 
     /// Whether clients can share a connection.

@@ -86,9 +86,9 @@ fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let mark = if finding.good { "ok  " } else { "look" };
-        text.push_str(&format!(" {mark}  {:14} {}\n", finding.what, finding.found));
+        text.push_str(&format!(" {mark}  {:15} {}\n", finding.what, finding.found));
         if let Some(way_out) = finding.way_out {
-            text.push_str(&format!("       {:14} {way_out}\n", ""));
+            text.push_str(&format!("       {:15} {way_out}\n", ""));
         }
     }
     text

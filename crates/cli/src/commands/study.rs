@@ -297,7 +297,7 @@ fn target(address: SocketAddr, step: &StudyStep) -> Target {
     let scheme = match step.speaks {
         Speaks::Http1 | Speaks::Http2 => "http",
         Speaks::Grpc => "grpc",
-        Speaks::Framed => "tcp",
+        Speaks::Framed | Speaks::FramedCredit => "tcp",
     };
     let path = &step.path;
     Target {
@@ -339,15 +339,19 @@ fn exchange(address: SocketAddr, step: &StudyStep) -> Result<Exchange, String> {
                 message,
             ))
         }
-        Speaks::Framed => Exchange::Framed(framed::Request {
-            format: ECHO_FRAMES
-                .parse()
-                .map_err(|why: framed::BadFormat| why.to_string())?,
-            message: message.unwrap_or_default(),
-        }),
+        Speaks::Framed => framed_exchange(ECHO_FRAMES, message)?,
+        Speaks::FramedCredit => framed_exchange(&format!("{ECHO_FRAMES},credit"), message)?,
     };
     exchange.check(step.load.in_flight_per_connection)?;
     Ok(exchange)
+}
+
+fn framed_exchange(format: &str, message: Option<Vec<u8>>) -> Result<Exchange, String> {
+    let format = format.parse();
+    Ok(Exchange::Framed(framed::Request {
+        format: format.map_err(|why: framed::BadFormat| why.to_string())?,
+        message: message.unwrap_or_default(),
+    }))
 }
 
 /// The load of a step, with what only its request tells.
@@ -405,7 +409,7 @@ fn arguments(step: &StudyStep) -> Vec<String> {
     let is_of_echo = DriverKind::of_program(&step.driver.program) == DriverKind::EchoClient;
     if let (true, Some(bytes)) = (is_of_echo, step.payload) {
         let protocol = match step.speaks {
-            Speaks::Framed => "tcp",
+            Speaks::Framed | Speaks::FramedCredit => "tcp",
             Speaks::Grpc => "grpc",
             Speaks::Http1 | Speaks::Http2 => "rest",
         };

@@ -5,6 +5,7 @@ mod cells;
 mod charts;
 mod environment;
 mod hero;
+mod pictures;
 mod profiles;
 mod proof;
 mod ramp;

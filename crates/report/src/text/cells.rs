@@ -50,6 +50,7 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
         }),
         numbers("p50", 4, &|rounds| of_latency(rounds, "p50")),
         numbers("p99", 0, &|rounds| of_latency(rounds, "p99")),
+        numbers("p99.9", 7, &|rounds| of_latency(rounds, "p99.9")),
         numbers("p99/p50", 2, &|rounds| {
             maybe(cells::middle(rounds, cells::tail), times)
         }),
