@@ -21,9 +21,16 @@ tools: ## Say what is missing to build, and install what may be installed.
 	@./scripts/need.sh
 
 .PHONY: subjects
-subjects: tools ## Build the servers that studies load.
+subjects: subjects-go subjects-rust ## Build the servers that studies load.
+
+.PHONY: subjects-go
+subjects-go: tools
 	@mkdir -p bin
 	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
+
+.PHONY: subjects-rust
+subjects-rust: tools
+	@mkdir -p bin
 	@cd subjects/rust && $(LINTED) $(CARGO) build --release --locked -j $(JOBS)
 	@install -t bin $(addprefix subjects/rust/target/release/,knownwall knownwall-client echo-rs)
 
@@ -54,21 +61,36 @@ servers: ## nginx, node and HAProxy, where they can be had: the labelled suite l
 TEST_BUILD := CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 \
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 
-# What tests need of others waits for the network, and what they need of us for processors: both at once.
+# What can be made side by side is: some of it waits for the network, some for a disk, and each compiler
+# ends with one thread.
 .PHONY: test
 test: ## Everything that must hold: style, lints, unit tests, black-box tests, the subjects.
-	@$(MAKE) --no-print-directory drivers servers & fetching=$$!; \
-		$(MAKE) --no-print-directory compiled; wait $$fetching
-	@cd subjects/go && go test -p $(JOBS) ./...
+	@$(MAKE) --no-print-directory tools style
+	@$(MAKE) --no-print-directory -j4 fetched tested-go compiled-rust compiled
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --locked -j $(JOBS)
-	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS)
+	@$(TEST_BUILD) $(CARGO) test --workspace --exclude wallfinder-tests --locked -j $(JOBS)
+	@WALLFINDER_BIN=$(abspath $(TOOL)) RUST_TEST_THREADS=64 $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS) \
+		--test house --test blackbox
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
-.PHONY: compiled
-compiled: LINTED := $(TEST_BUILD)
-compiled: subjects style
+# One after the other: Debian's packages are installed by one program at a time.
+.PHONY: fetched
+fetched:
+	@./scripts/drivers.sh
+	@./scripts/servers.sh
+
+.PHONY: tested-go
+tested-go: subjects-go
 	@cd subjects/go && go vet ./...
+	@cd subjects/go && go test -p $(JOBS) ./...
+
+.PHONY: compiled-rust
+compiled-rust: LINTED := $(TEST_BUILD)
+compiled-rust: subjects-rust
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --no-run --locked -j $(JOBS)
+
+.PHONY: compiled
+compiled:
 	@$(TEST_BUILD) $(CARGO) build --workspace --bins --tests --examples --locked -j $(JOBS)
 
 .PHONY: check
@@ -95,7 +117,7 @@ walls: build servers ## Servers whose wall is known: how many does find name? AR
 
 .PHONY: kills
 kills: build ## Runs killed at random moments: KILLS (200) of them, and nothing may be left.
-	@WALLFINDER_KILLS=$${KILLS:-200} $(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test kills -- --ignored --nocapture
+	@WALLFINDER_KILLS=$${KILLS:-200} $(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test blackbox kills -- --ignored --nocapture
 
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.

@@ -22,7 +22,7 @@ pub use place::{Place, json_at, stolen};
 pub use processes::{alive, descendants, end_soon, listens_on};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
-pub use turns::{Turn, alone, together};
+pub use turns::{Turn, alone, busily, together};
 
 /// Says why a test does nothing on this machine.
 pub fn skip(why: &str) {

@@ -350,6 +350,12 @@ impl Score {
                 rmse * 100.0
             ));
         }
+        if self.functions > 0 && share(self.functions_named, self.functions) < RIGHT_MIN {
+            missed.push(format!(
+                "{} of {} functions behind a wall are named",
+                self.functions_named, self.functions
+            ));
+        }
         for repeats in self.repeats.iter().filter(|repeats| repeats.differ()) {
             let (name, same, runs) = (&repeats.scenario, repeats.same(), repeats.runs);
             missed.push(format!("{name}: {same} of {runs} the same verdict"));
@@ -521,6 +527,12 @@ mod tests {
         next[1].next_unknown = Some("none was named".into());
         next[0].next_error = Some(0.01);
         assert_eq!(missed(&next), ["1 of 2 next walls are told"]);
+        let mut locks = labelled(2, 0, 0);
+        locks[0].function_named = Some(true);
+        assert_eq!(missed(&locks), Vec::<String>::new());
+        locks[1].function_named = Some(false);
+        let expected = ["1 of 2 functions behind a wall are named"];
+        assert_eq!(missed(&locks), expected);
     }
 
     #[test]

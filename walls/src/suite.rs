@@ -40,8 +40,8 @@ pub(crate) const fn made_of(
     }
 }
 
-/// Enough to see that everything works: a CPU, a link and a wait.
-pub const SMOKE: [&str; 2] = ["spin-200us", "pool-4x5ms"];
+/// Enough to see that everything works: a processor, and a lock whose function is named.
+pub const SMOKE: [&str; 2] = ["spin-200us", "lock-sleep-1ms"];
 
 /// Every scenario of both sections.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {

@@ -14,6 +14,7 @@ use wallfinder_model::telemetry::{RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::{Sampler, Series};
+use wallfinder_sys::clock;
 
 use crate::profiles::Capture;
 use crate::samples::Keeping;
@@ -38,10 +39,9 @@ struct Watch<'w> {
 }
 
 impl Watcher for Watch<'_> {
-    fn starts(&mut self, zero_ns: u64) {
-        self.zero_ns = zero_ns;
-        self.blank.started_utc = utc_of(zero_ns);
-        match start_sampler(self.order, self.environment, zero_ns, family_of_self()) {
+    fn prepares(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        match start_sampler(self.order, self.environment, now_ns, family_of_self()) {
             Ok(sampler) => {
                 let load = &self.order.load;
                 let is_whole = load.stop.requests.is_some() && load.warmup.0 == 0;
@@ -49,6 +49,15 @@ impl Watcher for Watch<'_> {
                 self.sampler = Some(sampler);
             }
             Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn starts(&mut self, zero_ns: u64) {
+        self.zero_ns = zero_ns;
+        self.blank.started_utc = utc_of(zero_ns);
+        if let Some(sampler) = &self.sampler {
+            let later_ns = sampler.count_from(zero_ns);
+            self.started_ns = self.started_ns.map(|at_ns| at_ns - later_ns);
         }
         self.audience.begins(&self.blank);
     }

@@ -72,7 +72,12 @@ pub struct StepSpec {
 /// What happens while a step runs, for whoever watches. Called by the thread that called
 /// [`run`], about ten times a second: never by a lane.
 pub trait Watcher {
-    /// The schedule's zero, in monotonic time, some milliseconds before it comes.
+    /// Every lane has tried its connections, and none sends a request yet. What takes time before a load is
+    /// done here: the schedule's zero is chosen when this returns.
+    fn prepares(&mut self) {}
+
+    /// The schedule's zero, in monotonic time, some milliseconds before it comes. The lanes know
+    /// it already, and do not wait for this.
     fn starts(&mut self, zero_ns: u64) {
         let _ = zero_ns;
     }
@@ -644,9 +649,10 @@ impl<'p> Collector<'p> {
             }
             thread::sleep(Duration::from_millis(1));
         }
+        watcher.prepares();
         self.zero_ns = clock::monotonic_ns() + 20_000_000;
-        watcher.starts(self.zero_ns);
         signals.zero_ns.store(self.zero_ns, Ordering::Release);
+        watcher.starts(self.zero_ns);
     }
 
     fn time_to_next(&self, load: &Load) -> Duration {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_engine::null_server::NullServer;
-use wallfinder_engine::{EngineError, IoChoice, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{EngineError, IoChoice, Signals, StepSpec, Unwatched, Watcher, run};
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
 
@@ -49,6 +49,43 @@ fn scripted(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAdd
         }
     });
     address
+}
+
+/// Who watches is slow, as on a machine that others keep busy.
+struct Slow {
+    prepares: Duration,
+    starts: Duration,
+}
+
+impl Watcher for Slow {
+    fn prepares(&mut self) {
+        thread::sleep(self.prepares);
+    }
+
+    fn starts(&mut self, _zero_ns: u64) {
+        thread::sleep(self.starts);
+    }
+}
+
+#[test]
+fn a_watcher_that_is_slow_takes_nothing_of_the_window() {
+    let server = null_server();
+    let slow = Duration::from_millis(400);
+    let none = Duration::ZERO;
+    for (prepares, starts) in [(slow, none), (none, slow)] {
+        let mut spec = spec(server.address(), 4, 1);
+        spec.load.warmup = Nanos(0);
+        spec.load.stop.after = Nanos::from_millis(200);
+        let mut watcher = Slow { prepares, starts };
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut watcher).unwrap();
+        let window_ns = measured.window_to_ns - measured.window_from_ns;
+        assert!(measured.window_from_ns < 100_000_000, "{measured:?}");
+        assert!(
+            (150_000_000..500_000_000).contains(&window_ns),
+            "{window_ns}"
+        );
+        assert!(measured.counts.answered > 100, "{:?}", measured.counts);
+    }
 }
 
 /// Reads one request's head; `false` at the end of the stream.

@@ -3,6 +3,7 @@
 mod records;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -290,24 +291,26 @@ fn broken_telemetry_costs_a_caveat_and_not_the_record() {
     let series = folder.join("series.parquet");
     let whole = std::fs::read(&series).expect("there");
     assert_eq!(open(folder).expect("readable").steps[0].series.len(), 24);
-    let mut broken = vec![
-        vec![],
-        b"PAR1PAR1".to_vec(),
-        whole[..whole.len() / 2].to_vec(),
-    ];
-    // Every byte of the footer, and some of the rest, turned into what surprises a parser.
-    let footer = whole.len() - 3_000;
-    for at in (footer..whole.len()).chain((0..footer).step_by(97)) {
-        let mut bytes = whole.clone();
-        bytes[at] = [0x00, 0xff, 0x7f, 0x80][at % 4];
-        broken.push(bytes);
-    }
     std::panic::set_hook(Box::new(|_| {}));
     let mut noted = 0;
-    for bytes in broken {
-        std::fs::write(&series, bytes).expect("written");
+    let mut note = || {
         let record = open(folder).expect("the record itself is fine");
         noted += usize::from(matches!(record.caveats[..], [Caveat::Note { .. }]));
+    };
+    for bytes in [&[], &b"PAR1PAR1"[..], &whole[..whole.len() / 2], &whole] {
+        std::fs::write(&series, bytes).expect("written");
+        note();
+    }
+    // Every byte of the footer, and some of the rest, turned into what surprises a parser. In place: a
+    // file that is written anew is flushed to its disk as it is closed, by ext4.
+    let file = std::fs::File::options().write(true).open(&series);
+    let file = file.expect("there");
+    let footer = whole.len() - 3_000;
+    for at in (footer..whole.len()).chain((0..footer).step_by(97)) {
+        let put = |byte: u8| file.write_all_at(&[byte], at as u64).expect("written");
+        put([0x00, 0xff, 0x7f, 0x80][at % 4]);
+        note();
+        put(whole[at]);
     }
     let _ = std::panic::take_hook();
     assert!(noted > 100, "{noted}");

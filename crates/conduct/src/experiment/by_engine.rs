@@ -15,6 +15,7 @@ use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::Sampler;
+use wallfinder_sys::clock;
 
 use super::hands::Hands;
 use super::padding::Padding;
@@ -49,9 +50,18 @@ struct Watch {
 }
 
 impl Watcher for Watch {
-    fn starts(&mut self, zero_ns: u64) {
-        let sampler = start_sampler(&self.order, &self.environment, zero_ns, family_of_self());
+    fn prepares(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let sampler = start_sampler(&self.order, &self.environment, now_ns, family_of_self());
         *self.sampler.lock().unwrap_or_else(PoisonError::into_inner) = Some(sampler);
+    }
+
+    fn starts(&mut self, zero_ns: u64) {
+        let sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(sampler)) = &*sampler {
+            sampler.count_from(zero_ns);
+        }
+        drop(sampler);
         let _ = self.tell.send(News::Started(zero_ns));
     }
 

@@ -49,7 +49,8 @@ const TICK_MAX: Duration = Duration::from_secs(1);
 /// What to observe.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// `CLOCK_MONOTONIC` at the schedule's zero, in nanoseconds: all times are counted from there.
+    /// `CLOCK_MONOTONIC` at the schedule's zero, in nanoseconds: all times are counted from there, or from
+    /// a later zero ([`Sampler::count_from`]).
     pub zero_ns: u64,
     /// Time between ticks; 50 to 100 ms is right for steps of seconds. Held between 10 ms and 1 s.
     pub tick: Duration,
@@ -137,6 +138,17 @@ impl Sampler {
             shared,
             thread: Some(thread),
         })
+    }
+
+    /// Counts all times from here, those of what was read before as well: a load's zero is known
+    /// when everything that takes time before it is done. Gives how much later that is than the zero
+    /// before, in nanoseconds: times from marks before are earlier by as much.
+    pub fn count_from(&self, zero_ns: u64) -> i64 {
+        let mut eye = lock(&self.shared.eye);
+        let later_ns = zero_ns as i64 - eye.zero_ns as i64;
+        eye.zero_ns = zero_ns;
+        lock(&self.shared.store).count_from(later_ns);
+        later_ns
     }
 
     /// Takes an exact and complete reading at once, on the calling thread, and returns its time

@@ -105,6 +105,19 @@ impl Store {
         self.interface.as_deref().unwrap_or_default()
     }
 
+    /// The zero that times are counted from is later by so much, and what was held up before it is no
+    /// gap of the load.
+    pub(crate) fn count_from(&mut self, later_ns: i64) {
+        let last = self.last_ticks.iter_mut().flatten().map(|tick| &mut **tick);
+        for reading in self.readings.iter_mut().chain(last) {
+            reading.at_ns -= later_ns;
+        }
+        for (_, at_ns) in &mut self.marks {
+            *at_ns -= later_ns;
+        }
+        self.gaps.clear();
+    }
+
     pub(crate) fn push(&mut self, reading: Reading, mark: Option<&str>) {
         assert!(
             self.readings
@@ -305,6 +318,23 @@ mod tests {
             assert_eq!(sample.at_ns, (at as i64 + 1) * TICK_NS);
             assert_eq!(sample.server.unwrap().cpu_ns, TICK_NS as u64);
         }
+    }
+
+    #[test]
+    fn a_later_zero_makes_every_time_earlier_and_what_was_held_up_before_it_no_gap() {
+        let mut store = store();
+        store.push(reading(0, true), None);
+        store.push(reading(7, false), Some("start"));
+        store.push(reading(10 * TICK_NS, true), None);
+        assert_eq!(store.gaps.len(), 1);
+        store.count_from(10 * TICK_NS + 5);
+        store.push(reading(TICK_NS, true), None);
+        assert_eq!(store.marks, [("start".to_owned(), 2 - 10 * TICK_NS)]);
+        assert_eq!(store.gaps, []);
+        let samples = Series::from(store).samples;
+        let at_ns: Vec<i64> = samples.iter().map(|sample| sample.at_ns).collect();
+        assert_eq!(at_ns, [-5, TICK_NS]);
+        assert_eq!(samples[1].span_ns, TICK_NS as u64 + 5);
     }
 
     #[test]

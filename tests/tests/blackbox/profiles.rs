@@ -8,7 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, alone, json_at, program, skip, stolen, subjects, together};
+use wallfinder_tests::{
+    Double, Place, alone, busily, json_at, program, skip, stolen, subjects, together,
+};
 
 /// A run of `profile` at a subject of ours, for two seconds.
 fn profiled(place: &Place, subject: &str, path: &str, more: &[&str]) -> Value {
@@ -70,7 +72,7 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let profiles = profiled(&place, "catalogue --server nethttp", "/compute", &["-q"]);
     assert_eq!(profiles["missing"], Value::Array(Vec::new()), "{profiles}");
@@ -122,7 +124,7 @@ fn prefork_children_are_profiled_as_one() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let subject = "catalogue --prefork --children 2";
     let profiles = profiled(&place, subject, "/read", &["-q", "--kinds", "cpu,heap"]);
@@ -140,7 +142,7 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let subject = "knownwall --lock-spin-us 300 --workers 4";
     if let Err(why) = kernel_tells() {
@@ -187,7 +189,7 @@ fn files_are_read_merged_and_compared() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     profiled(&place, "catalogue", "/compute", &["-q", "--kinds", "cpu"]);
     let file = place.last_run().join("profiles/0-cpu.pb.gz");
@@ -312,7 +314,7 @@ fn system_calls_are_counted_for_each_request() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     if let Err(why) = kernel_tells() {
         return skip(&why);
@@ -400,7 +402,7 @@ fn the_cost_of_telemetry_is_measured_in_turn() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let args = [
         "ab",
@@ -441,7 +443,7 @@ fn the_cost_of_looking_is_measured_in_turn() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     if let Err(why) = kernel_tells() {
         return skip(&why);
@@ -535,52 +537,5 @@ fn a_driver_that_is_the_wall_is_looked_into() {
     assert!(
         inside.contains("of the load generator's CPU") && names_its_code,
         "{said}"
-    );
-}
-
-/// A lock of which nobody told the tool anything: eight threads sleep under it, one at a time.
-#[test]
-fn the_function_behind_a_lock_is_named_at_the_wall() {
-    let _turn = alone();
-    if subjects().is_none() {
-        return skip("the subjects are not built");
-    }
-    if let Err(why) = kernel_tells() {
-        return skip(&why);
-    }
-    let place = Place::new();
-    let args = [
-        "find",
-        "--effort",
-        "quick",
-        "--window",
-        "200ms",
-        "--subject",
-        "knownwall --lock-sleep-us 1000 --workers 8",
-        "-c",
-        "16",
-        "--no-calibrate",
-        "-q",
-        "http://subject:8090/",
-    ];
-    let said = place.run(&args).ends_with(0).said();
-    let record = place.record();
-    let step = record["steps"].as_array().unwrap().last().unwrap();
-    if stolen(&step["verdict"]) {
-        return skip("the hypervisor took the time of a verdict");
-    }
-    // Three rounds of short windows may leave it open.
-    let wall = step["verdict"]["wall"].as_str().unwrap();
-    assert!(
-        ["wait", "inconclusive"].contains(&wall),
-        "{:#}",
-        step["verdict"]
-    );
-    let evidence = step["verdict"]["evidence"].to_string();
-    let inside = said.find("INSIDE").map(|at| &said[at..]);
-    let inside = inside.unwrap_or_else(|| panic!("it was not looked into: {said}"));
-    assert!(
-        evidence.contains("Work::request") || inside.contains("Work::request"),
-        "{evidence}\n{inside}"
     );
 }

@@ -2,7 +2,7 @@
 //! and after each: nothing of it is left on the machine, and its record can be read.
 //!
 //! ```sh
-//! WALLFINDER_KILLS=200 cargo test -p wallfinder-tests --test kills -- --ignored --nocapture
+//! WALLFINDER_KILLS=200 cargo test -p wallfinder-tests --test blackbox kills -- --ignored --nocapture
 //! ```
 //!
 //! A seed that is printed brings the same moments back: `WALLFINDER_KILLS_SEED`.

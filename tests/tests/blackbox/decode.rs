@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use wallfinder_tests::{Double, Place, Served, json_at, skip, subjects, together};
+use wallfinder_tests::{Double, Place, Served, busily, json_at, skip, subjects, together};
 
 const SHORT: [&str; 7] = ["-d", "300ms", "--warmup", "0s", "--no-calibrate", "-c", "3"];
 
@@ -27,7 +27,7 @@ fn content() -> Option<Served> {
 
 #[test]
 fn every_coding_is_decoded_to_what_it_was_over_both_protocols() {
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let Some(server) = content() else {
         return;
@@ -88,12 +88,17 @@ fn a_server_that_lies_about_its_coding_is_found() {
             &["--inflate"],
             &["--decode", "check"],
         ] {
-            place.run(&[&["run", &url], how, &SHORT].concat());
+            let ran = place.run(&[&["run", &url], how, &SHORT].concat());
             let counts = place.step()["counts"].clone();
             assert_eq!(counts["answered"], 0, "{how:?}: {counts}");
             let failed = counts["failed"].as_object().expect("classes");
             let classes: Vec<&String> = failed.keys().collect();
-            assert_eq!(classes, ["body.decode"], "{how:?}: {counts}");
+            assert_eq!(
+                classes,
+                ["body.decode"],
+                "{how:?}: {counts}\n{}",
+                ran.said()
+            );
         }
         place
             .run(&[&["run", &url][..], &SHORT].concat())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, free_port, json_at, skip, subjects, together};
+use wallfinder_tests::{Double, Place, busily, free_port, json_at, skip, subjects, together};
 
 const SHORT: [&str; 6] = ["-d", "400ms", "--warmup", "100ms", "--no-calibrate", "-q"];
 
@@ -42,7 +42,7 @@ fn answered(step: &Value) -> u64 {
 
 #[test]
 fn every_protocol_is_spoken_under_tls() {
-    let _turn = together();
+    let _turn = busily();
     if subjects().is_none() {
         return;
     }

@@ -1,7 +1,7 @@
 //! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
 
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, json_at, program, skip, subjects, things_of_ours, together};
+use wallfinder_tests::{Place, alone, busily, json_at, program, skip, subjects, things_of_ours};
 
 /// The echo subjects in three protocols, each by the engine and by Go's clients, twice.
 fn study(port: u16) -> String {
@@ -83,7 +83,7 @@ window = "20s"
 
 #[test]
 fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
-    let _turn = together();
+    let _turn = busily();
     if subjects().is_none() {
         return skip("the subjects are not built (make subjects)");
     }

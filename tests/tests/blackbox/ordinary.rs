@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use wallfinder_tests::{Place, alone, free_port, json_at, listens_on, program, skip, together};
 
 /// The file of the labelled suite.
-const CONFIGURATION: &str = include_str!("../../walls/servers/nginx-worker-affinity.conf");
+const CONFIGURATION: &str = include_str!("../../../walls/servers/nginx-worker-affinity.conf");
 /// Where that listens.
 const ITS_PORT: &str = "18181";
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, free_port, json_at, program, skip, subjects, together,
+    Double, Place, alone, busily, free_port, json_at, program, skip, subjects, together,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -79,7 +79,7 @@ fn an_open_loop_offers_its_rate_and_a_low_one_is_the_wall_itself() {
 
 #[test]
 fn a_rate_that_grows_is_offered_in_the_mean() {
-    let _turn = together();
+    let _turn = busily();
     let (place, double) = (Place::new(), Double::plain());
     let url = double.url("/");
     let args = [
@@ -110,7 +110,7 @@ fn a_rate_that_grows_is_offered_in_the_mean() {
 
 #[test]
 fn a_stall_of_the_server_shows_in_latency_from_the_intended_instant() {
-    let _turn = together();
+    let _turn = busily();
     let place = Place::new();
     let double = Double::start(|peer| {
         while peer.request().is_some() {
@@ -384,7 +384,7 @@ fn pipelined_requests_are_answered_in_order_and_counted_once() {
 
 #[test]
 fn both_ways_of_waiting_see_the_same_server() {
-    let _turn = together();
+    let _turn = busily();
     for io in ["epoll", "uring", "auto"] {
         let (place, double) = (Place::new(), Double::plain());
         let url = double.url("/");

@@ -40,8 +40,11 @@ fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bo
     running.wait(Duration::from_secs(30)).ends_with(0);
     let step = place.step();
     let caveats = step["caveats"].as_array().unwrap();
-    let gap = caveats.iter().find_map(|caveat| caveat["gap_ns"].as_u64());
-    let gap = gap.unwrap_or_else(|| panic!("no gap: {caveats:#?}"));
+    // The longest: others may hold it up as well, for a moment.
+    let gaps = caveats
+        .iter()
+        .filter_map(|caveat| caveat["gap_ns"].as_u64());
+    let gap = gaps.max().unwrap_or_else(|| panic!("no gap: {caveats:#?}"));
     assert!((9_000_000_000..11_500_000_000).contains(&gap), "{gap}");
     // Two thousand fell due meanwhile. Those within their deadline were sent, the others are
     // failures, and none is lost.

@@ -1,0 +1,34 @@
+//! The binary as its users run it: loads, verdicts, studies, records, and what goes wrong.
+//!
+//! One test program, so that tests that wait do so side by side: those that measure take the machine for
+//! themselves (`wallfinder_tests::alone`), all others share it (`together`).
+
+mod browser;
+mod bytes;
+mod decode;
+mod echo_client;
+mod exit_codes;
+mod failures;
+mod find;
+mod framed;
+mod grpc;
+mod http2;
+mod killed;
+mod kills;
+mod lab;
+mod link;
+mod loads;
+mod mishaps;
+mod names;
+mod ordinary;
+mod output;
+mod page;
+mod peers;
+mod processes;
+mod profiles;
+mod records;
+mod secrets;
+mod studies;
+mod tls;
+mod tune;
+mod verdicts;
