@@ -68,7 +68,7 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 	@$(MAKE) --no-print-directory tools style
 	@$(MAKE) --no-print-directory -j4 fetched tested-go compiled-rust compiled
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --locked -j $(JOBS)
-	@$(TEST_BUILD) $(CARGO) test --workspace --exclude wallfinder-tests --locked -j $(JOBS)
+	@$(TEST_BUILD) ./scripts/test-programs.sh
 	@WALLFINDER_BIN=$(abspath $(TOOL)) RUST_TEST_THREADS=64 $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS) \
 		--test house --test blackbox
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
@@ -110,6 +110,14 @@ style:
 bench: build ## Ours beside its peers: client CPU per request as ratios with intervals.
 	@./bench/install-peers.sh
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-bench
+
+.PHONY: bench-samples
+bench-samples: tools ## Ten million requests as Parquet and their quantiles, beside pandas.
+	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder
+	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder-store --example sample_writer
+	@test -x bench/.peers/pandas/bin/python || python3 -m venv bench/.peers/pandas
+	@bench/.peers/pandas/bin/python -m pip install -q pandas==2.3.3 pyarrow==21.0.0
+	@bench/.peers/pandas/bin/python bench/samples.py
 
 .PHONY: walls
 walls: build servers ## Servers whose wall is known: how many does find name? ARGS='--smoke' for two of them.

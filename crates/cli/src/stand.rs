@@ -134,7 +134,7 @@ impl Stand {
                     start = Some(first);
                 }
                 let address = url.resolve(Some(address), &flags.i_may_load)?;
-                let found = (address, sight::server(address, named));
+                let found = (address, sight::subject(&subject, address, named));
                 (Some(subject), placement, found)
             }
             None => {
@@ -208,9 +208,9 @@ impl Restart for Stand {
                 self.server.address
             ));
         }
-        self.server.subject = Some(subject);
         (self.server.family, self.server.not_seen) =
-            sight::server(self.server.address, Named::Nobody);
+            sight::subject(&subject, self.server.address, Named::Nobody);
+        self.server.subject = Some(subject);
         Ok(self.server.family.clone())
     }
 }

@@ -9,6 +9,7 @@ use wallfinder_model::experiment::Neighbour;
 use wallfinder_probe::discover::{self, Family};
 use wallfinder_probe::parse;
 use wallfinder_stage::squeeze;
+use wallfinder_stage::subject::Subject;
 
 /// Whom a user says that the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,23 @@ pub fn server(address: SocketAddr, named: Named<'_>) -> (Option<Family>, Option<
         Ok(family) => (Some(family), None),
         Err(why) => (None, Some(why.to_string())),
     }
+}
+
+/// The same of a server that was started here, which may tell of itself what `/proc` does not.
+pub fn subject(
+    subject: &Subject,
+    address: SocketAddr,
+    named: Named<'_>,
+) -> (Option<Family>, Option<String>) {
+    let (family, not_seen) = server(address, named);
+    let gomaxprocs = subject.announced().and_then(|said| said.gomaxprocs);
+    (
+        family.map(|family| Family {
+            gomaxprocs,
+            ..family
+        }),
+        not_seen,
+    )
 }
 
 /// Processors that those who serve may run on; `None` when that is every one. Who has started

@@ -164,6 +164,9 @@ pub struct FamilySummary {
     pub processes: u32,
     /// Threads at the end.
     pub threads: u32,
+    /// `GOMAXPROCS` of each process that serves, where a subject has said it of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gomaxprocs: Option<u32>,
     /// Processors that it may run on.
     pub cpus_allowed: Vec<u32>,
     /// Quota in cores, where a group has one.

@@ -38,6 +38,8 @@ pub struct Family {
     pub address: Option<SocketAddr>,
     /// Whether children that these processes start later belong to the family.
     pub follows_children: bool,
+    /// Processors that Go's runtime uses at once in each of them, where they have said so.
+    pub gomaxprocs: Option<u32>,
 }
 
 impl Family {
@@ -184,6 +186,7 @@ pub fn family_of_self() -> Family {
         pids: vec![pid],
         address: None,
         follows_children: false,
+        gomaxprocs: None,
     }
 }
 
@@ -461,6 +464,7 @@ fn family(
         pids,
         address,
         follows_children,
+        gomaxprocs: None,
     }
 }
 

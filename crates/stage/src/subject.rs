@@ -75,6 +75,9 @@ pub struct Announcement {
     /// Processes that serve in its stead.
     #[serde(default)]
     pub children: Vec<u32>,
+    /// Processors that Go's runtime uses at once, in each process that serves.
+    #[serde(default)]
+    pub gomaxprocs: Option<u32>,
     /// Where each process offers profiles.
     #[serde(default)]
     pub pprof: Vec<String>,

@@ -410,6 +410,9 @@ fn costs(fields: &mut Fields, step: &Step) {
             side(fields, name, family, step);
         }
     }
+    let server = step.telemetry.server.as_ref();
+    let gomaxprocs = server.and_then(|family| family.gomaxprocs);
+    fields.number("server.gomaxprocs", gomaxprocs.map(f64::from));
     if let Some(link) = &step.telemetry.link {
         let rate = link.rate_bits.map(|bits| bits as f64 / 1e6);
         fields.number("link.rate_mbit", rate);

@@ -521,6 +521,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
     ("server.threads", Kind::Number, "threads"),
     ("server.processes", Kind::Number, "processes"),
+    (
+        "server.gomaxprocs",
+        Kind::Number,
+        "GOMAXPROCS of each of them, where a subject says it",
+    ),
     ("server.cpus", Kind::Number, "processors that it may run on"),
     (
         "server.user_share",

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, json_at, program, skip, stolen, subjects, things_of_ours, together,
+    Double, Place, alone, busily, json_at, program, skip, stolen, subjects, things_of_ours,
+    together,
 };
 
 fn has_apparatus() -> bool {
@@ -140,9 +141,9 @@ fn a_find_that_is_stopped_seals_what_it_has_and_leaves_nothing() {
         return;
     }
     for (signal, code, after_ms) in [
-        (Signal::INT, Some(130), 6_000),
+        (Signal::INT, Some(130), 4_500),
         (Signal::TERM, Some(143), 1_500),
-        (Signal::KILL, None, 5_000),
+        (Signal::KILL, None, 4_000),
     ] {
         let place = Place::new();
         let running = place.start(&[
@@ -191,7 +192,7 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
         "--subject",
         "knownwall",
         "-c",
-        "256",
+        "64",
         "--client-quota",
         "0.1",
         "--no-calibrate",
@@ -432,7 +433,7 @@ fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
 
 #[test]
 fn without_privilege_find_proves_less_and_says_what_is_missing() {
-    let _turn = alone();
+    let _turn = busily();
     if !rustix::process::geteuid().is_root() {
         skip("it needs root, to give its privilege up");
         return;
@@ -510,7 +511,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
 
 #[test]
 fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
-    let _turn = alone();
+    let _turn = busily();
     let Some(_) = subjects() else { return };
     let place = Place::new();
     let args = [

@@ -26,6 +26,7 @@ mod page;
 mod peers;
 mod processes;
 mod profiles;
+mod protocols;
 mod records;
 mod secrets;
 mod studies;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, alone, json_at, program, skip, subjects, together};
+use wallfinder_tests::{Double, Place, busily, json_at, program, skip, subjects, together};
 
 /// What the script of a test starts with: errors are kept, and `told` is what comes back.
 const WATCH: &str = "<script>window.told = { errors: [] };
@@ -175,7 +175,7 @@ const FLAMES: &str = "
 
 #[test]
 fn flames_are_walked_zoomed_and_searched() {
-    let _turn = alone();
+    let _turn = busily();
     let (Some(chromium), Some(_)) = (chromium(), subjects()) else {
         return;
     };

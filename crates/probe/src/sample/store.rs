@@ -69,6 +69,7 @@ pub(crate) struct Store {
     tick_ns: u64,
     client_name: String,
     server_name: String,
+    server_gomaxprocs: Option<u32>,
     interface: Option<String>,
 }
 
@@ -84,6 +85,7 @@ impl Store {
             tick_ns: tick.as_nanos() as u64,
             client_name: name(&setup.client),
             server_name: name(&setup.server),
+            server_gomaxprocs: setup.server.as_ref().and_then(|server| server.gomaxprocs),
             interface,
             ..Store::default()
         }
@@ -98,6 +100,14 @@ impl Store {
         match side {
             Side::Client => &self.client_name,
             Side::Server => &self.server_name,
+        }
+    }
+
+    /// What a side has said of Go's runtime in each of its processes.
+    pub(crate) fn gomaxprocs(&self, side: Side) -> Option<u32> {
+        match side {
+            Side::Client => None,
+            Side::Server => self.server_gomaxprocs,
         }
     }
 

@@ -126,6 +126,7 @@ impl<'a> Window<'a> {
             pids: detail_after.pids.clone(),
             processes: after.processes,
             threads: after.threads,
+            gomaxprocs: self.store.gomaxprocs(side),
             quota_cores: detail_after.quota_cores,
             cpu_ns,
             cpu_user_ns: user_part(before, after, cpu_ns),

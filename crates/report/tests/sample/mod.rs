@@ -230,6 +230,7 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
         pids: vec![4711],
         processes: 1,
         threads: 7,
+        gomaxprocs: None,
         cpus_allowed: vec![cpu],
         quota_cores: None,
         cpu_ns: (busy * window_ns as f64) as u64,

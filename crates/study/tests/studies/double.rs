@@ -393,6 +393,7 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
         name: name.to_owned(),
         processes: 1,
         threads: 1,
+        gomaxprocs: Some(1),
         cpus_allowed: vec![cpu],
         cpu_ns: (busy * window_ns as f64) as u64,
         utilisation: busy,

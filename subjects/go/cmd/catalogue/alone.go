@@ -31,7 +31,6 @@ func serveAlone(options options, stdout io.Writer) error {
 		return err
 	}
 	line := describe(options, listener.Addr(), profiles, served)
-	line.GOMAXPROCS = runtime.GOMAXPROCS(0)
 	if err := announce.Write(stdout, line); err != nil {
 		return err
 	}
@@ -58,21 +57,21 @@ func listenForProfiles(options options) ([]*net.TCPListener, error) {
 
 // startServing makes the products and begins to answer requests, and to serve
 // profiles on the listeners for them. What stops either comes down the channel.
-func startServing(options options, listener net.Listener, profiles []net.Listener) (content, <-chan error, error) {
+func startServing(options options, listener net.Listener, profiles []net.Listener) (serving, <-chan error, error) {
 	options.gogc.Apply()
 	secured, err := options.tls.Listener(listener, offered(options.server)...)
 	if err != nil {
-		return content{}, nil, err
+		return serving{}, nil, err
 	}
 	pool := products.NewPool(options.seed, options.products)
 	server, err := serve.New(options.server, routes.New(pool, options.seed), options.buffers)
 	if err != nil {
-		return content{}, nil, err
+		return serving{}, nil, err
 	}
 	failed := make(chan error, 1+len(profiles))
 	startProfiling(options, profiles, failed)
 	go func() { failed <- fmt.Errorf("%s stopped serving: %w", options.server, server.Serve(secured)) }()
-	return describeContent(pool), failed, nil
+	return serving{Content: describeContent(pool), Procs: runtime.GOMAXPROCS(0)}, failed, nil
 }
 
 // offered are the protocols inside of TLS, by ALPN: only net/http speaks HTTP/2.

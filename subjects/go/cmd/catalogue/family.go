@@ -54,7 +54,6 @@ func serveAsFamily(options options, stdout io.Writer) error {
 			}
 			line := describe(options, group[0].Addr(), profiles, outcome.served)
 			line.Children = family.PIDs()
-			line.GOMAXPROCS = options.childProcs
 			if err := announce.Write(stdout, line); err != nil {
 				return err
 			}
@@ -81,7 +80,7 @@ func startFamily(group, profiles []*net.TCPListener) (*prefork.Family, error) {
 
 // readiness is what all children serve, once all of them do.
 type readiness struct {
-	served content
+	served serving
 	err    error
 }
 
@@ -101,18 +100,18 @@ func awaitChildren(family *prefork.Family) <-chan readiness {
 }
 
 // agree reads the children's reports, which must all say the same.
-func agree(reports [][]byte) (content, error) {
-	var first content
+func agree(reports [][]byte) (serving, error) {
+	var first serving
 	for i, report := range reports {
-		var served content
+		var served serving
 		if err := json.Unmarshal(report, &served); err != nil {
-			return content{}, fmt.Errorf("child %d reports what is not JSON: %w", i, err)
+			return serving{}, fmt.Errorf("child %d reports what is not JSON: %w", i, err)
 		}
 		if i == 0 {
 			first = served
 		}
 		if served != first {
-			return content{}, fmt.Errorf("child %d would serve other bytes than child 0: %+v, not %+v", i, served, first)
+			return serving{}, fmt.Errorf("child %d would serve otherwise than child 0: %+v, not %+v", i, served, first)
 		}
 	}
 	return first, nil

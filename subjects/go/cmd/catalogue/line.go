@@ -30,6 +30,13 @@ type content struct {
 	GzipRatio     float64 `json:"gz_ratio"`
 }
 
+// serving is what a process says when it serves: what, and with how much of
+// Go's runtime.
+type serving struct {
+	Content content `json:"content"`
+	Procs   int     `json:"gomaxprocs"` // in force
+}
+
 func describeContent(pool *products.Pool) content {
 	raw, compressed := meanLength(pool.JSON), meanLength(pool.Gzip)
 	return content{
@@ -42,21 +49,22 @@ func describeContent(pool *products.Pool) content {
 }
 
 // describe fills in what every kind of process says alike.
-func describe(options options, address net.Addr, profiles []*net.TCPListener, served content) startupLine {
+func describe(options options, address net.Addr, profiles []*net.TCPListener, served serving) startupLine {
 	line := startupLine{
 		Subject: announce.Subject{
-			Listening: address.String(),
-			PID:       os.Getpid(),
-			Server:    options.server,
-			Children:  []int{},
-			Pprof:     []string{},
-			Versions:  versions(),
+			Listening:  address.String(),
+			PID:        os.Getpid(),
+			Server:     options.server,
+			Children:   []int{},
+			GOMAXPROCS: served.Procs,
+			Pprof:      []string{},
+			Versions:   versions(),
 		},
 		Prefork:     options.prefork,
 		ReadBuffer:  options.buffers.Read,
 		WriteBuffer: options.buffers.Write,
 		Seed:        options.seed,
-		content:     served,
+		content:     served.Content,
 	}
 	if options.server == serve.NetHTTP {
 		line.ReadBuffer, line.WriteBuffer = serve.NetHTTPBuffer, serve.NetHTTPBuffer

@@ -211,6 +211,9 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
                     .replace("processs", "processes"),
                 words::counted(u64::from(family.threads), "thread")
             ));
+            if let Some(procs) = family.gomaxprocs {
+                text.push_str(&format!(" · GOMAXPROCS {procs} in each"));
+            }
             if let Some(thread) = &family.hottest_thread {
                 text.push_str(&format!(
                     " · busiest thread {}",

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs the test programs of the workspace's crates two at a time, which cargo runs one after the other:
+# half of them wait, for a load to end or a deadline to pass. Those that weigh processors and
+# times against each other come afterwards, one by one. The black-box tests have a run of their own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+measuring='/(squeeze|thief|sampling|cost|lab)-'
+elsewhere='/(blackbox|house)-'
+
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+
+# What cargo gives to what it runs.
+RUST_MIN_STACK=$(sed -n 's/^RUST_MIN_STACK = "\(.*\)"/\1/p' .cargo/config.toml)
+export RUST_MIN_STACK
+
+# folder of the crate, program
+programs() {
+	cargo test --workspace --lib --bins --tests --no-run --locked --message-format=json 2>/dev/null |
+		grep '"profile":{[^}]*"test":true' |
+		sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p' |
+		grep -Ev "$elsewhere"
+}
+
+# As cargo does: in the folder of its crate. What it says is shown whole, when it has ended.
+run_one() {
+	local folder=$1 program=$2 name
+	name=$(basename "$program")
+	cd "$folder"
+	local failed=0
+	"$program" >"$said/$name" 2>&1 || failed=$?
+	{
+		echo "     Running ${folder##*/} ${name%-*}"
+		cat "$said/$name"
+	} | flock "$said" cat
+	return "$failed"
+}
+export -f run_one
+export said
+
+all=$(programs)
+failed=0
+grep -Ev "$measuring" <<<"$all" | xargs -P 2 -L 1 bash -c 'run_one "$@"' _ || failed=1
+grep -E "$measuring" <<<"$all" | xargs -P 1 -L 1 bash -c 'run_one "$@"' _ || failed=1
+[ "$failed" = 0 ] || echo "some of the tests above failed" >&2
+exit "$failed"

@@ -1,0 +1,203 @@
+//! `ab` and `find` over each protocol, and a foreign driver of one that is not HTTP/1.1: what is compared
+//! and squeezed is the same, whatever is spoken.
+
+use serde_json::Value;
+use wallfinder_tests::{Place, alone, busily, json_at, program, skip, stolen, subjects};
+
+const PROTO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../subjects/go/echo/payload/echo.proto"
+);
+const CALL: &str = "wallfinder.echo.Echo/Call";
+/// Field 2, `data`, of 5 bytes.
+const PAYLOAD: &[u8] = b"\x12\x05hello";
+
+/// How the subject `echo` is asked in a protocol: its flags, the URL, and the load's flags.
+/// Port 0 is whichever the subject takes.
+struct Speech {
+    subject: &'static str,
+    /// What it is compared with.
+    rival: &'static str,
+    url: &'static str,
+    load: &'static [&'static str],
+}
+
+const SPEECHES: [Speech; 4] = [
+    Speech {
+        subject: "echo --protocol tcp",
+        rival: "echo-rs --protocol tcp",
+        url: "tcp://subject:0",
+        load: &["--frame", "u32be", "-b", "@payload"],
+    },
+    Speech {
+        subject: "echo --protocol rest",
+        rival: "echo-rs --protocol rest",
+        url: "http://subject:0/echo",
+        load: &["-m", "POST", "-b", "@payload"],
+    },
+    Speech {
+        subject: "echo --protocol grpc",
+        rival: "echo-rs --protocol grpc",
+        url: "grpc://subject:0/",
+        load: &[
+            "--proto",
+            PROTO,
+            "-b",
+            r#"{"data": "aGVsbG8="}"#,
+            "--streams",
+            "1",
+        ],
+    },
+    Speech {
+        subject: "echo --protocol tcp --tls",
+        rival: "GOGC=400 echo --protocol tcp --tls",
+        url: "tcps://subject:0",
+        load: &["--frame", "u32be", "-b", "@payload", "-k"],
+    },
+];
+
+impl Speech {
+    fn url(&self) -> String {
+        match self.url.starts_with("grpc") {
+            true => format!("{}{CALL}", self.url),
+            false => self.url.to_owned(),
+        }
+    }
+}
+
+fn measured<'r>(record: &'r Value, measure: &str) -> &'r Value {
+    let ratios = json_at(record, "/ab/ratios").as_array().expect("ratios");
+    let found = ratios.iter().find(|ratio| ratio["measure"] == measure);
+    found.unwrap_or_else(|| panic!("{measure}: {ratios:#?}"))
+}
+
+/// The echo in Go and in Rust, and under TLS with less collecting, in turn: each server is driven, and nothing fails.
+#[test]
+fn two_servers_are_compared_in_every_protocol() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    for speech in &SPEECHES {
+        let (place, url) = (Place::new(), speech.url());
+        place.file("payload", PAYLOAD);
+        let (a, b) = (speech.subject, speech.rival);
+        let args = [
+            "ab",
+            &url,
+            "--subject",
+            a,
+            "--subject-b",
+            b,
+            "--rounds",
+            "3",
+            "-d",
+            "900ms",
+            "-c",
+            "4",
+            "-q",
+        ];
+        place.run(&[&args[..], speech.load].concat()).ends_with(0);
+        let record = place.record();
+        for measure in ["throughput", "p50", "server-cpu", "client-cpu"] {
+            let ratio = measured(&record, measure);
+            let of = |what: &str| ratio[what].as_f64().unwrap_or(f64::NAN);
+            assert!(of("a") > 0.0 && of("b") > 0.0, "{a}: {ratio:#}");
+            assert!(
+                of("low") <= of("ratio") && of("ratio") <= of("high"),
+                "{a}: {ratio:#}"
+            );
+        }
+        for step in record["steps"].as_array().unwrap() {
+            let counts = &step["counts"];
+            assert!(counts["answered"].as_u64() > Some(50), "{a}: {counts}");
+            assert_eq!(counts["failed"], serde_json::json!({}), "{a}");
+        }
+    }
+}
+
+/// A gRPC server on one processor, and streams that keep it busy.
+#[test]
+fn a_grpc_servers_processor_is_squeezed_as_any_other() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip("a thief takes root");
+    }
+    let (place, speech) = (Place::new(), &SPEECHES[2]);
+    let url = speech.url();
+    let args = [
+        "find",
+        "--effort",
+        "quick",
+        "--window",
+        "200ms",
+        "--subject",
+        speech.rival,
+        "-c",
+        "16",
+        "--no-calibrate",
+        "--no-inside",
+        "-q",
+        &url,
+    ];
+    place.run(&[&args[..], speech.load].concat()).ends_with(0);
+    let record = place.record();
+    let steps = record["steps"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["experiment"].is_object());
+    let step = step.unwrap_or_else(|| panic!("no step was squeezed: {record:#}"));
+    for window in step["experiment"]["windows"].as_array().unwrap() {
+        assert_eq!(window["failed"], 0, "{window:#}");
+        assert_ne!(window["in_force"], false, "{window:#}");
+    }
+    if stolen(&step["verdict"]) {
+        return skip("the hypervisor took the time of a verdict");
+    }
+    let elasticity = |of: &str| {
+        let at = format!("/elasticities/{of}/value");
+        let value = step["verdict"].pointer(&at).and_then(Value::as_f64);
+        value.unwrap_or_else(|| panic!("{of}: {:#}", step["verdict"]))
+    };
+    // Short windows of gRPC differ by a tenth and more: three rounds may leave the name open, and never
+    // is it another.
+    assert!(elasticity("server-speed") > 0.5, "{:#}", step["verdict"]);
+    let wall = step["verdict"]["wall"].as_str().unwrap();
+    assert!(
+        ["server-cpu", "inconclusive"].contains(&wall),
+        "{:#}",
+        step["verdict"]
+    );
+}
+
+/// What h2load says of HTTP/2 is what the wire says.
+#[test]
+fn h2load_is_run_over_http2_and_its_report_is_read() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    if program("h2load").is_none() {
+        return skip("h2load is not installed (Debian: nghttp2-client)");
+    }
+    let place = Place::new();
+    let args = [
+        "run",
+        "--subject",
+        "content",
+        "http://subject:0/realistic/1k.txt",
+        "--driver",
+        "h2load -c 2 -m 4 -D 1 {url}",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let step = place.step();
+    assert_eq!(step["driver"]["name"], "h2load", "{}", step["driver"]);
+    assert_eq!(step["driver"]["throughput_from"], "report");
+    let rate = step["throughput"].as_f64().unwrap();
+    assert!(rate > 100.0, "{rate}");
+    // A text of 1 KB is asked for: more than it comes back, for each answer.
+    let bytes = json_at(&step, "/telemetry/link/totals/rx_bytes");
+    assert!(bytes.as_u64() > Some(100_000), "{bytes}");
+}
