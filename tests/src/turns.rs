@@ -16,8 +16,8 @@ pub struct Turn {
 }
 
 /// Who shares the machine has seats. Most tests wait most of their time, for a load to end or a deadline
-/// to pass: four of them at a time leave a sampler its turn.
-const SEATS: usize = 4;
+/// to pass: three of them at a time leave a sampler its turn.
+const SEATS: usize = 3;
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
 static SEATS_FREE: Condvar = Condvar::new();
@@ -67,8 +67,8 @@ pub fn together() -> Turn {
     seated(1)
 }
 
-/// As [`together`], for a test that keeps the processors busy for seconds: there is at most one more of
-/// its kind beside it.
+/// As [`together`], for a test that keeps the processors busy for seconds: there is at most one beside it,
+/// and that is not of its kind.
 pub fn busily() -> Turn {
     seated(2)
 }

@@ -325,7 +325,8 @@ fn nginx_is_loaded_in_both_protocols() {
             "{counts:#}"
         );
         let connects = counts["connects"].as_u64().unwrap();
-        assert!(connects >= answered / 110, "{counts:#}");
+        // The four that the window began with are not among these.
+        assert!(connects + 4 >= answered / 110, "{counts:#}");
         let bytes = counts["body_bytes"].as_u64().unwrap();
         assert_eq!(bytes, answered * 30_000);
     }
