@@ -66,7 +66,8 @@ def theirs(file: Path, again: Path) -> tuple[float, float, dict]:
         readings = pd.DataFrame([part.quantile(levels, interpolation="higher") for part in parts])
         half = STUDENT_19 * readings.std() / BATCHES**0.5
         answers[clock] = {
-            name: (values[q], values[q] - half[q], values[q] + half[q]) for name, q in LEVELS.items()
+            name: (float(values[q]), float(values[q] - half[q]), float(values[q] + half[q]))
+            for name, q in LEVELS.items()
         }
     return wrote, time.perf_counter() - began, answers
 
