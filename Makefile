@@ -113,10 +113,9 @@ bench: build ## Ours beside its peers: client CPU per request as ratios with int
 
 .PHONY: bench-samples
 bench-samples: tools ## Ten million requests as Parquet and their quantiles, beside pandas.
-	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder
-	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder-store --example sample_writer
-	@test -x bench/.peers/pandas/bin/python || python3 -m venv bench/.peers/pandas
-	@bench/.peers/pandas/bin/python -m pip install -q pandas==2.3.3 pyarrow==21.0.0
+	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder -p wallfinder-store --bin wallfinder --example sample_writer
+	@bench/.peers/pandas/bin/python -c 'import pandas, pyarrow' 2>/dev/null || { python3 -m venv bench/.peers/pandas \
+		&& bench/.peers/pandas/bin/python -m pip install -q pandas==2.3.3 pyarrow==21.0.0; }
 	@bench/.peers/pandas/bin/python bench/samples.py
 
 .PHONY: walls

@@ -15,11 +15,11 @@ trap 'rm -rf "$said"' EXIT
 RUST_MIN_STACK=$(sed -n 's/^RUST_MIN_STACK = "\(.*\)"/\1/p' .cargo/config.toml)
 export RUST_MIN_STACK
 
-# folder of the crate, program
+# folder of the crate, a tab, program
 programs() {
-	cargo test --workspace --lib --bins --tests --no-run --locked --message-format=json 2>/dev/null |
+	cargo test -q --workspace --lib --bins --tests --no-run --locked --message-format=json |
 		grep '"profile":{[^}]*"test":true' |
-		sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p' |
+		sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1\t\2|p' |
 		grep -Ev "$elsewhere"
 }
 
@@ -39,9 +39,14 @@ run_one() {
 export -f run_one
 export said
 
+# so many at a time
+run_all() {
+	tr '\t' '\n' | xargs -d '\n' -P "$1" -n 2 bash -c 'run_one "$@"' _
+}
+
 all=$(programs)
 failed=0
-grep -Ev "$measuring" <<<"$all" | xargs -P 2 -L 1 bash -c 'run_one "$@"' _ || failed=1
-grep -E "$measuring" <<<"$all" | xargs -P 1 -L 1 bash -c 'run_one "$@"' _ || failed=1
+grep -Ev "$measuring" <<<"$all" | run_all 2 || failed=1
+grep -E "$measuring" <<<"$all" | run_all 1 || failed=1
 [ "$failed" = 0 ] || echo "some of the tests above failed" >&2
 exit "$failed"

@@ -11,6 +11,7 @@ mod dice;
 mod double;
 mod place;
 mod processes;
+mod record;
 mod served;
 mod traces;
 mod turns;
@@ -18,11 +19,18 @@ mod turns;
 pub use binary::{Ran, Running, binary, subjects};
 pub use dice::Dice;
 pub use double::{Conversation, Double, Seen, free_port};
-pub use place::{Place, json_at, stolen};
+pub use place::{Place, json_at};
 pub use processes::{alive, descendants, end_soon, listens_on};
+pub use record::{assert_balanced, ratio_of, squeezed, stolen};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
 pub use turns::{Turn, alone, busily, together};
+
+/// What the subject `echo` speaks over gRPC.
+pub const ECHO_PROTO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../subjects/go/echo/payload/echo.proto"
+);
 
 /// Says why a test does nothing on this machine.
 pub fn skip(why: &str) {

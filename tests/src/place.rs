@@ -148,11 +148,3 @@ pub fn json_at<'v>(value: &'v Value, pointer: &str) -> &'v Value {
         .pointer(pointer)
         .unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
 }
-
-/// Whether a verdict says that the hypervisor took so much time that nothing is decided over it: this
-/// machine's fault, and no test's.
-pub fn stolen(verdict: &Value) -> bool {
-    let caveats = json_at(verdict, "/caveats").as_array();
-    let is_stolen = |caveat: &Value| caveat["kind"] == "steal-above";
-    verdict["wall"] == "inconclusive" && caveats.is_some_and(|all| all.iter().any(is_stolen))
-}

@@ -134,12 +134,12 @@ impl Stand {
                     start = Some(first);
                 }
                 let address = url.resolve(Some(address), &flags.i_may_load)?;
-                let found = (address, sight::subject(&subject, address, named));
+                let found = (address, sight::server(address, named, Some(&subject)));
                 (Some(subject), placement, found)
             }
             None => {
                 let address = url.resolve(None, &flags.i_may_load)?;
-                let seen = sight::server(address, named);
+                let seen = sight::server(address, named, None);
                 let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
                 let placement = Placement::decide(client_cpus, None, false, runs_on);
                 (None, placement, (address, seen))
@@ -209,7 +209,7 @@ impl Restart for Stand {
             ));
         }
         (self.server.family, self.server.not_seen) =
-            sight::subject(&subject, self.server.address, Named::Nobody);
+            sight::server(self.server.address, Named::Nobody, Some(&subject));
         self.server.subject = Some(subject);
         Ok(self.server.family.clone())
     }

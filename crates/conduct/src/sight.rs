@@ -22,34 +22,32 @@ pub enum Named<'n> {
     Group(&'n Path),
 }
 
-/// The server's processes. When they cannot be seen, why.
-pub fn server(address: SocketAddr, named: Named<'_>) -> (Option<Family>, Option<String>) {
+/// The server's processes. When they cannot be seen, why. One that was started here, the subject, may
+/// tell of itself what `/proc` does not.
+pub fn server(
+    address: SocketAddr,
+    named: Named<'_>,
+    subject: Option<&Subject>,
+) -> (Option<Family>, Option<String>) {
     let seen = match named {
         Named::Nobody => discover::server_of(address),
         Named::Process(pid) => discover::family_of(pid),
         Named::Group(folder) => discover::family_of_group(folder),
     };
+    let announced = subject.and_then(Subject::announced);
     match seen {
-        Ok(family) => (Some(family), None),
+        Ok(family) => {
+            let gomaxprocs = announced.and_then(|said| said.gomaxprocs);
+            (
+                Some(Family {
+                    gomaxprocs,
+                    ..family
+                }),
+                None,
+            )
+        }
         Err(why) => (None, Some(why.to_string())),
     }
-}
-
-/// The same of a server that was started here, which may tell of itself what `/proc` does not.
-pub fn subject(
-    subject: &Subject,
-    address: SocketAddr,
-    named: Named<'_>,
-) -> (Option<Family>, Option<String>) {
-    let (family, not_seen) = server(address, named);
-    let gomaxprocs = subject.announced().and_then(|said| said.gomaxprocs);
-    (
-        family.map(|family| Family {
-            gomaxprocs,
-            ..family
-        }),
-        not_seen,
-    )
 }
 
 /// Processors that those who serve may run on; `None` when that is every one. Who has started

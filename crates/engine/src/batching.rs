@@ -80,9 +80,10 @@ impl Batching {
             let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS) / events_per_answer;
             self.wait_us = (wait_ns / 1000) as u32;
             // While half of the connections gather, the peer has the other half to serve.
+            let quarter = counters.in_flight / 4;
             let gathered = match self.makes_own || events_per_answer > 1 {
-                true => (counters.in_flight.min(connections) / 2).min(counters.in_flight / 4),
-                false => counters.in_flight / 4,
+                true => quarter.min(connections / 2),
+                false => quarter,
             };
             self.batch = gathered.clamp(1, BATCH_MAX) as u32;
         }

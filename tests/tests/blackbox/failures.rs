@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, Ran, busily, together};
+use wallfinder_tests::{Double, Place, Ran, assert_balanced, busily, together};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -38,23 +38,6 @@ fn met(step: &Value, class: &str) -> u64 {
         + step["counts"]["connect_failures"][class]
             .as_u64()
             .unwrap_or(0)
-}
-
-/// The identity of the counts: nothing is lost, nothing is counted twice.
-fn assert_balanced(step: &Value) {
-    let counts = &step["counts"];
-    let of = |name: &str| counts[name].as_i64().unwrap();
-    let failures: i64 = counts["failed"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(|count| count.as_i64().unwrap())
-        .sum();
-    assert_eq!(
-        of("in_flight_start") + of("scheduled"),
-        of("answered") + failures + of("not_sent") + of("in_flight_end"),
-        "{counts:#}"
-    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, busily, json_at, program, skip, stolen, subjects, things_of_ours,
-    together,
+    Double, Place, alone, busily, json_at, program, ratio_of, skip, squeezed, stolen, subjects,
+    things_of_ours, together,
 };
 
 fn has_apparatus() -> bool {
@@ -34,14 +34,6 @@ fn windows_of(place: &Place, run: &Path) -> Vec<Value> {
     let windows = steps.last().map(|step| &step["experiment"]["windows"]);
     let windows = windows.and_then(Value::as_array);
     windows.cloned().unwrap_or_default()
-}
-
-fn squeezed(record: &Value) -> &Value {
-    let steps = record["steps"].as_array().unwrap();
-    steps
-        .iter()
-        .find(|step| step["experiment"].is_object())
-        .unwrap_or_else(|| panic!("no step was squeezed: {record:#}"))
 }
 
 #[test]
@@ -530,24 +522,16 @@ fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
         "http://subject:8083/",
     ];
     let ran = place.run(&args).ends_with(0);
-    let ab = &place.record()["ab"];
-    assert_eq!(ab["order"].as_array().unwrap().len(), 8);
-    let ratio = |measure: &str| {
-        let ratios = ab["ratios"].as_array().unwrap();
-        let found = ratios.iter().find(|ratio| ratio["measure"] == measure);
-        found.unwrap_or_else(|| panic!("{measure}: {ab:#}")).clone()
-    };
+    let record = place.record();
+    assert_eq!(record["ab"]["order"].as_array().unwrap().len(), 8);
     // `/compute` takes several times the CPU of `/simple`. Four rounds on a busy machine may have
     // an interval that shows no difference: then that is what is said.
-    let cpu = ratio("server-cpu");
+    let cpu = ratio_of(&record, "server-cpu");
     let of = |ratio: &serde_json::Value, what: &str| ratio[what].as_f64().unwrap();
-    assert!(of(&cpu, "b") > 1.5 * of(&cpu, "a"), "{cpu:#}");
-    let throughput = ratio("throughput");
-    assert!(
-        of(&throughput, "b") < of(&throughput, "a"),
-        "{throughput:#}"
-    );
-    for ratio in [&cpu, &throughput] {
+    assert!(of(cpu, "b") > 1.5 * of(cpu, "a"), "{cpu:#}");
+    let throughput = ratio_of(&record, "throughput");
+    assert!(of(throughput, "b") < of(throughput, "a"), "{throughput:#}");
+    for ratio in [cpu, throughput] {
         let (low, value, high) = (of(ratio, "low"), of(ratio, "ratio"), of(ratio, "high"));
         assert!(low < value && value < high, "{ratio:#}");
         if low < 1.0 && high > 1.0 {

@@ -1,10 +1,9 @@
 //! gRPC: calls of each kind at real grpc-go servers, described by files and by the server.
 
 use serde_json::{Value, json};
-use wallfinder_tests::{Place, free_port, json_at, subjects, together};
+use wallfinder_tests::{ECHO_PROTO, Place, free_port, json_at, subjects, together};
 
 const SHORT: [&str; 7] = ["-c", "2", "-d", "300ms", "--warmup", "0s", "--no-calibrate"];
-const ECHO: &str = "subjects/go/echo/payload/echo.proto";
 
 /// A file of this workspace.
 fn file(path: &str) -> String {
@@ -35,10 +34,9 @@ fn number(counts: &Value, name: &str) -> u64 {
 fn the_echo_subject_gives_back_every_payload_it_is_sent() {
     let _turn = together();
     let Some(_) = subjects() else { return };
-    let proto = file(ECHO);
     let flags = [
         "--proto",
-        &proto,
+        ECHO_PROTO,
         "-b",
         r#"{"data": "aGVsbG8="}"#,
         "--streams",
@@ -132,42 +130,45 @@ fn statuses_and_deadlines_are_classes_of_failure() {
 fn what_cannot_be_called_is_said_before_any_load() {
     let _turn = together();
     let place = Place::new();
-    let (proto, url) = (file(ECHO), "grpc://127.0.0.1:9/wallfinder.echo.Echo/Call");
+    let url = "grpc://127.0.0.1:9/wallfinder.echo.Echo/Call";
     let broken = place.file("broken.proto", "syntax = \"proto3\";\nmessage {}\n");
     let broken = broken.to_str().expect("a plain path");
     for (args, says) in [
         (
-            &["grpc://127.0.0.1:9/", "--proto", &proto][..],
+            &["grpc://127.0.0.1:9/", "--proto", ECHO_PROTO][..],
             "names a method",
         ),
         (
-            &["grpc://127.0.0.1/a.B/C", "--proto", &proto],
+            &["grpc://127.0.0.1/a.B/C", "--proto", ECHO_PROTO],
             "needs a port",
         ),
         (
-            &["grpc://127.0.0.1:9/a.B/C", "--proto", &proto],
+            &["grpc://127.0.0.1:9/a.B/C", "--proto", ECHO_PROTO],
             "there are: wallfinder.echo.Echo",
         ),
         (
             &[
                 "grpc://127.0.0.1:9/wallfinder.echo.Echo/Cull",
                 "--proto",
-                &proto,
+                ECHO_PROTO,
             ],
             "it has: Call",
         ),
         (
-            &[url, "--proto", &proto, "-b", r#"{"ident": 1}"#],
+            &[url, "--proto", ECHO_PROTO, "-b", r#"{"ident": 1}"#],
             "id (string), data (bytes)",
         ),
         (&[url, "--proto", broken], "broken.proto:2:9"),
-        (&[url, "--proto", &proto, "-H", "x-bin: ?"], "not base64"),
         (
-            &[url, "--proto", &proto, "-m", "POST"],
+            &[url, "--proto", ECHO_PROTO, "-H", "x-bin: ?"],
+            "not base64",
+        ),
+        (
+            &[url, "--proto", ECHO_PROTO, "-m", "POST"],
             "-m is not for grpc://",
         ),
         (
-            &["http://127.0.0.1:9/", "--proto", &proto],
+            &["http://127.0.0.1:9/", "--proto", ECHO_PROTO],
             "--proto is for targets of grpc://",
         ),
         (

@@ -6,7 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use wallfinder_tests::{Double, Place, binary, descendants, end_soon, program, skip, together};
+use wallfinder_tests::{
+    Double, Place, assert_balanced, binary, descendants, end_soon, program, skip, together,
+};
 
 /// The gap is flagged, and what is caught up with is bounded by connections and
 /// deadlines.
@@ -49,18 +51,7 @@ fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bo
     // Two thousand fell due meanwhile. Those within their deadline were sent, the others are
     // failures, and none is lost.
     let counts = &step["counts"];
-    let number = |name: &str| counts[name].as_i64().unwrap();
-    let failed: i64 = counts["failed"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(|count| count.as_i64().unwrap())
-        .sum();
-    assert_eq!(
-        number("in_flight_start") + number("scheduled"),
-        number("answered") + failed + number("not_sent") + number("in_flight_end"),
-        "{counts:#}"
-    );
+    assert_balanced(&step);
     let late = counts["failed"]["timeout.total"].as_i64().unwrap_or(0);
     assert!((1_200..1_600).contains(&late), "{counts:#}");
     let sent = double.requests() - before;

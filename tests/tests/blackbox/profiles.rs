@@ -396,6 +396,25 @@ fn a_foreign_driver_is_looked_into_as_the_server_is() {
     }
 }
 
+/// Three rounds of a load with probes and without them.
+fn observed<'f>(duration: &'f str, probes: &'f str) -> [&'f str; 13] {
+    [
+        "ab",
+        "--subject",
+        "catalogue",
+        "http://subject:0/simple",
+        "-c",
+        "8",
+        "-d",
+        duration,
+        "--rounds",
+        "3",
+        "--observe-b",
+        probes,
+        "-q",
+    ]
+}
+
 /// What every run watches is what its cost is asked of: one of the two does without.
 #[test]
 fn the_cost_of_telemetry_is_measured_in_turn() {
@@ -404,21 +423,7 @@ fn the_cost_of_telemetry_is_measured_in_turn() {
     }
     let _turn = busily();
     let place = Place::new();
-    let args = [
-        "ab",
-        "--subject",
-        "catalogue",
-        "http://subject:0/simple",
-        "-c",
-        "8",
-        "-d",
-        "1500ms",
-        "--rounds",
-        "3",
-        "--observe-b",
-        "telemetry",
-        "-q",
-    ];
+    let args = observed("1500ms", "telemetry");
     place.run(&args).ends_with(0);
     let record = place.record();
     assert_eq!(record["ab"]["b"], "watched every 50 ms");
@@ -448,22 +453,7 @@ fn the_cost_of_looking_is_measured_in_turn() {
     if let Err(why) = kernel_tells() {
         return skip(&why);
     }
-    let args = [
-        "ab",
-        "--subject",
-        "catalogue",
-        "http://subject:0/simple",
-        "-c",
-        "8",
-        "-d",
-        "4s",
-        "--rounds",
-        "3",
-        "--observe-b",
-        "calls,go",
-        "-q",
-    ];
-    place.run(&args).ends_with(0);
+    place.run(&observed("4s", "calls,go")).ends_with(0);
     let record = place.record();
     assert_eq!(record["ab"]["b"], "looked into by calls, go");
     let steps = record["steps"].as_array().unwrap();

@@ -2,12 +2,10 @@
 //! and squeezed is the same, whatever is spoken.
 
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, busily, json_at, program, skip, stolen, subjects};
+use wallfinder_tests::{
+    ECHO_PROTO, Place, alone, busily, json_at, program, ratio_of, skip, squeezed, stolen, subjects,
+};
 
-const PROTO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../subjects/go/echo/payload/echo.proto"
-);
 const CALL: &str = "wallfinder.echo.Echo/Call";
 /// Field 2, `data`, of 5 bytes.
 const PAYLOAD: &[u8] = b"\x12\x05hello";
@@ -41,7 +39,7 @@ const SPEECHES: [Speech; 4] = [
         url: "grpc://subject:0/",
         load: &[
             "--proto",
-            PROTO,
+            ECHO_PROTO,
             "-b",
             r#"{"data": "aGVsbG8="}"#,
             "--streams",
@@ -63,12 +61,6 @@ impl Speech {
             false => self.url.to_owned(),
         }
     }
-}
-
-fn measured<'r>(record: &'r Value, measure: &str) -> &'r Value {
-    let ratios = json_at(record, "/ab/ratios").as_array().expect("ratios");
-    let found = ratios.iter().find(|ratio| ratio["measure"] == measure);
-    found.unwrap_or_else(|| panic!("{measure}: {ratios:#?}"))
 }
 
 /// The echo in Go and in Rust, and under TLS with less collecting, in turn: each server is driven, and nothing fails.
@@ -101,7 +93,7 @@ fn two_servers_are_compared_in_every_protocol() {
         let record = place.record();
         // What telemetry tells may be missing where others starve it for the whole of a short window.
         for measure in ["throughput", "p50"] {
-            let ratio = measured(&record, measure);
+            let ratio = ratio_of(&record, measure);
             let of = |what: &str| ratio[what].as_f64().unwrap_or(f64::NAN);
             assert!(of("a") > 0.0 && of("b") > 0.0, "{a}: {ratio:#}");
             assert!(
@@ -146,9 +138,7 @@ fn a_grpc_servers_processor_is_squeezed_as_any_other() {
     ];
     place.run(&[&args[..], speech.load].concat()).ends_with(0);
     let record = place.record();
-    let steps = record["steps"].as_array().unwrap();
-    let step = steps.iter().find(|step| step["experiment"].is_object());
-    let step = step.unwrap_or_else(|| panic!("no step was squeezed: {record:#}"));
+    let step = squeezed(&record);
     for window in step["experiment"]["windows"].as_array().unwrap() {
         assert_eq!(window["failed"], 0, "{window:#}");
         assert_ne!(window["in_force"], false, "{window:#}");

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, busily, free_port, json_at, skip, subjects, together};
+use wallfinder_tests::{
+    Double, ECHO_PROTO, Place, busily, free_port, json_at, skip, subjects, together,
+};
 
 const SHORT: [&str; 6] = ["-d", "400ms", "--warmup", "100ms", "--no-calibrate", "-q"];
 
@@ -46,11 +48,12 @@ fn every_protocol_is_spoken_under_tls() {
     if subjects().is_none() {
         return;
     }
-    let proto = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../subjects/go/echo/payload/echo.proto"
-    );
-    let call = ["--proto", proto, "-b", r#"{"id":"r-1","data":"aGVsbG8="}"#];
+    let call = [
+        "--proto",
+        ECHO_PROTO,
+        "-b",
+        r#"{"id":"r-1","data":"aGVsbG8="}"#,
+    ];
     for (subject, url, alpn, more) in [
         (
             "catalogue",

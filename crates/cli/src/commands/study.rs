@@ -481,10 +481,8 @@ struct Bench {
 
 impl Bench {
     fn order(&self, step: &StudyStep, address: SocketAddr) -> Result<StepOrder, String> {
-        let (server, server_not_seen) = match &self.subject {
-            Some(running) => sight::subject(&running.subject, address, sight::Named::Nobody),
-            None => sight::server(address, sight::Named::Nobody),
-        };
+        let subject = self.subject.as_ref().map(|running| &running.subject);
+        let (server, server_not_seen) = sight::server(address, sight::Named::Nobody, subject);
         let request = exchange(address, step)?;
         let load = Load {
             lanes: self.placement.lanes(None, step.load.connections),
