@@ -16,29 +16,65 @@ pub struct Turn {
 }
 
 /// Who shares the machine has seats. Most tests wait most of their time, for a load to end or a deadline
-/// to pass: three of them at a time leave a sampler its turn.
-const SEATS: usize = 3;
+/// to pass: four of them at a time leave a sampler its turn.
+const SEATS: usize = 4;
 
-static TAKEN: Mutex<usize> = Mutex::new(0);
+static SEATED: Mutex<Seated> = Mutex::new(Seated {
+    taken: 0,
+    busy: 0,
+    busy_waiting: 0,
+});
 static SEATS_FREE: Condvar = Condvar::new();
+
+struct Seated {
+    taken: usize,
+    busy: usize,
+    busy_waiting: usize,
+}
+
+impl Seated {
+    /// Who is busy goes first and with one other beside it, so that the last of them do not
+    /// follow each other on a machine that has nothing else to do.
+    fn has_room(&self, wanted: usize) -> bool {
+        if wanted == BUSY {
+            return self.busy == 0 && self.taken + BUSY <= SEATS;
+        }
+        let kept = if self.busy == 0 && self.busy_waiting > 0 {
+            BUSY
+        } else {
+            0
+        };
+        self.taken + wanted + kept <= SEATS
+    }
+}
+
+/// What a test takes that keeps the processors busy.
+const BUSY: usize = 2;
 
 #[derive(Debug)]
 struct Seats(usize);
 
 impl Seats {
     fn take(wanted: usize) -> Seats {
-        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = SEATS_FREE
-            .wait_while(taken, |taken| *taken + wanted > SEATS)
+        let is_busy = usize::from(wanted == BUSY);
+        let mut seated = SEATED.lock().unwrap_or_else(PoisonError::into_inner);
+        seated.busy_waiting += is_busy;
+        let mut seated = SEATS_FREE
+            .wait_while(seated, |seated| !seated.has_room(wanted))
             .unwrap_or_else(PoisonError::into_inner);
-        *taken += wanted;
+        seated.busy_waiting -= is_busy;
+        seated.busy += is_busy;
+        seated.taken += wanted;
         Seats(wanted)
     }
 }
 
 impl Drop for Seats {
     fn drop(&mut self) {
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        let mut seated = SEATED.lock().unwrap_or_else(PoisonError::into_inner);
+        seated.busy -= usize::from(self.0 == BUSY);
+        seated.taken -= self.0;
+        drop(seated);
         SEATS_FREE.notify_all();
     }
 }
@@ -70,7 +106,7 @@ pub fn together() -> Turn {
 /// As [`together`], for a test that keeps the processors busy for seconds: there is at most one beside it,
 /// and that is not of its kind.
 pub fn busily() -> Turn {
-    seated(2)
+    seated(BUSY)
 }
 
 fn seated(wanted: usize) -> Turn {

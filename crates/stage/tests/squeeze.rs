@@ -113,7 +113,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const LOOK: Duration = Duration::from_millis(400);
+const LOOK: Duration = Duration::from_millis(250);
 
 #[test]
 fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {

@@ -24,7 +24,7 @@ fn has_apparatus() -> bool {
 }
 
 /// Short ones: these tests ask whether all happens that should, and not how sure it makes.
-const WINDOW: &str = "200ms";
+const WINDOW: &str = "120ms";
 
 /// The windows that have ended by now, as the journal has them.
 fn windows_of(place: &Place, run: &Path) -> Vec<Value> {

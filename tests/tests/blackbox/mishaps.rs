@@ -56,7 +56,8 @@ fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bo
     assert!((1_200..1_600).contains(&late), "{counts:#}");
     let sent = double.requests() - before;
     assert!(sent < 200 * (3 + 5), "{sent} requests after the gap");
-    assert_eq!(double.connections(), 2);
+    // A request that was under way when all stopped is past its deadline, and its connection given up.
+    assert!((2..=4).contains(&double.connections()));
 }
 
 /// Wherever the disk fills up, the load stops, the exit code says so, and what

@@ -115,7 +115,7 @@ fn a_server_that_stands_is_squeezed_and_left_as_it_was() {
         "--effort",
         "quick",
         "--window",
-        "300ms",
+        "200ms",
         "--no-calibrate",
         "--no-inside",
         "-c",

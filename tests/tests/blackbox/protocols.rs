@@ -105,6 +105,10 @@ fn two_servers_are_compared_in_every_protocol() {
             let counts = &step["counts"];
             assert!(counts["answered"].as_u64() > Some(50), "{a}: {counts}");
             assert_eq!(counts["failed"], serde_json::json!({}), "{a}");
+            // Each took a port that was free, and not the one after port 0.
+            let address = step["target"]["address"].as_str().expect("an address");
+            let port = address.rsplit(':').next().map(str::parse::<u16>);
+            assert!(matches!(port, Some(Ok(1_024..))), "{a}: {address}");
         }
     }
 }

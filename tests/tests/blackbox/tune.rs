@@ -32,7 +32,7 @@ fn another() -> Option<(String, &'static str)> {
 
 fn begun(place: &Place, url: &str, tuning: &str) -> Running {
     place.start(&[
-        "ab", url, "-c", "2", "-d", "2s", "--rounds", "4", "--tune-b", tuning, "-q",
+        "ab", url, "-c", "2", "-d", "1s", "--rounds", "4", "--tune-b", tuning, "-q",
     ])
 }
 

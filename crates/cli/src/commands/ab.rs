@@ -294,10 +294,14 @@ pub(super) fn with_path(url: &str, path: &str) -> String {
     format!("{scheme}://{place}/{}", path.trim_start_matches('/'))
 }
 
-/// A second subject needs a port of its own.
+/// A second subject needs a port of its own: any that is free (0) if the first takes any, else the next.
 fn other_port(b: &Setting, port: u16) -> Result<u16, Failed> {
     let ours = b.flags.subject.as_deref().is_some_and(is_told_where);
-    match port.checked_add(1) {
+    let other = match port {
+        0 => Some(0),
+        port => port.checked_add(1),
+    };
+    match other {
         Some(other) if ours => Ok(other),
         _ => Err(Failed::usage(
             "the two subjects would listen on one port: give B another one with --url-b",

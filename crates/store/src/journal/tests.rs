@@ -165,7 +165,9 @@ fn every_truncation_recovers_a_valid_prefix() {
     let whole = cut_off_bytes();
     let full = recover(&whole[..]).expect("recovered");
     let (mut answered, mut recovered) = (0, 0);
-    for end in 0..whole.len() {
+    // At every third byte, and at each of the last two thousand.
+    let last = whole.len().saturating_sub(2_000);
+    for end in (0..last).step_by(3).chain(last..whole.len()) {
         let Ok(record) = recover(&whole[..end]) else {
             assert_eq!(
                 recovered, 0,
