@@ -53,7 +53,7 @@ fn a_dose_takes_its_share_of_a_victims_speed_and_the_sham_takes_nothing() {
         Err(why) => panic!("{why}"),
     };
     let doses = [0.0, 0.2, 0.5];
-    let rounds = 7;
+    let rounds = 5;
     let mut stolen = Vec::new();
     let mut last = None;
     // Each window of a dose stands between windows of the sham.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use wallfinder_tests::{Double, Place, Running, alone, skip};
+use wallfinder_tests::{Double, Place, Running, skip, together};
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
@@ -49,7 +49,7 @@ fn becomes(wanted: &str, limit: Duration) -> bool {
 
 #[test]
 fn a_setting_is_in_force_in_turns_and_put_back_however_the_run_ends() {
-    let _turn = alone();
+    let _turn = together();
     let Some((before, other)) = another() else {
         return skip("huge pages cannot be set here");
     };

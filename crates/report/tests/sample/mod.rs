@@ -172,7 +172,7 @@ pub fn histogram(
     count: u64,
 ) -> Histogram {
     let mut hdr = Hdr::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds are valid");
-    let draws = count.min(12_000);
+    let draws = count.min(3_000);
     let body = (mean_s - floor_s).max(mean_s * 0.05);
     for index in 0..draws {
         let sum: f64 = (0..shape).map(|_| noise.exponential()).sum();
