@@ -22,7 +22,7 @@ use wallfinder_model::experiment::Experiment;
 use wallfinder_model::verdict::{Evidence, How, NextWall};
 use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
 
-use crate::words::percent;
+use crate::words::{capital, percent, trimmed};
 use crate::{observed, profile};
 use claims::Case;
 use gates::{Gates, note};
@@ -60,7 +60,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
     let Some(experiment) = &step.experiment else {
         return observed;
     };
-    let readings = Readings::of(experiment);
+    let readings = Readings::of(experiment).within(step);
     let gates = Gates::of(experiment, &observed.caveats);
     let case = Case {
         step,
@@ -170,6 +170,7 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     caveats.extend(telemetry.cloned());
     caveats.extend(decision.caveats.iter().cloned());
     caveats.extend(without_force(case.experiment));
+    caveats.extend(case.readings.iter().filter_map(over_use));
     caveats.extend(shares::inert(case).into_iter().map(|squeeze| {
         note(format!(
             "By telemetry {} should cost throughput at half, and it did not: the squeeze does not work, or what looks busy is not at work.",
@@ -189,6 +190,18 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
         });
     }
     caveats
+}
+
+/// A squeeze of processors that cost more than processors that idle so much can.
+fn over_use(reading: &Reading) -> Option<Caveat> {
+    let (measured, cores) = reading.over_use?;
+    Some(note(format!(
+        "{} read {:.2}, of which at most {:.2} can be the processors' speed: {} cores were at work. The rest is that what wakes there is held up by what takes their time.",
+        capital(say::what(reading.squeeze)),
+        measured.value,
+        reading.local.value,
+        trimmed(cores, 2),
+    )))
 }
 
 /// Squeezes of which many windows were not in force.

@@ -14,12 +14,15 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::Step;
 use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::verdict::Elasticity;
 
 use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
 use super::looks;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
+use crate::finite::positive;
 
 /// From here a squeeze may name a wall.
 pub(super) const WALL_MIN: f64 = 0.5;
@@ -33,6 +36,11 @@ const ALPHA_DOSES: f64 = 0.01;
 const APART_MIN: f64 = 0.3;
 /// Rounds without which nothing is proved.
 pub(super) const ROUNDS_PROVED: u32 = 6;
+/// Cores at work above which the speed of processors may be a wall of any height.
+const IDLE_MAX: f64 = 0.25;
+/// How much more than the use that telemetry counts an elasticity may be: collectors and
+/// interpreters answer up to 1.35 times their dose, and what ran while idle is not counted.
+const OVER_USE: (f64, f64) = (1.5, 0.05);
 
 /// How far a squeeze's answer settles whether its resource is a wall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +75,9 @@ pub(super) struct Reading {
     p: f64,
     /// Error that may be spent at this look.
     level: f64,
+    /// What was measured and the share of processors that were at work, where that share bounds the
+    /// elasticity to their speed below what was measured.
+    pub(super) over_use: Option<(Estimate, f64)>,
     pub(super) pairs: Vec<Pair>,
     /// Noise of its elasticity, as all squeezes show it.
     noise: Noise,
@@ -138,14 +149,37 @@ impl Reading {
         })
     }
 
+    /// What was measured, whatever of it counts.
+    pub(super) fn measured(&self) -> Estimate {
+        self.over_use.map_or(self.local, |(measured, _)| measured)
+    }
+
     pub(super) fn record(&self) -> Elasticity {
-        let (low, high) = self.interval();
+        let measured = self.measured();
+        let (low, high) = measured.interval(ALPHA);
         Elasticity {
-            value: self.local.value,
+            value: measured.value,
             low: low.max(-ELASTICITY_MAX),
             high: high.min(ELASTICITY_MAX),
-            rounds: self.local.rounds,
+            rounds: measured.rounds,
         }
+    }
+
+    /// Holds it to what `cores` at work allow.
+    fn bound_by_use(&mut self, cores: f64) {
+        let most = OVER_USE.0 * cores + OVER_USE.1;
+        if cores > IDLE_MAX || self.interval().0 <= most {
+            return;
+        }
+        let held = |estimate: Estimate| Estimate {
+            value: most,
+            ..estimate
+        };
+        self.over_use = Some((self.local, cores));
+        (self.local, self.main, self.small) = (held(self.local), None, None);
+        (self.bent, self.disagree, self.p) = (false, false, 1.0);
+        // Doses of a delay tell nothing about where the processors bind.
+        self.pairs.clear();
     }
 
     /// Whether the starts of the subject fall into two sorts that say different things of it,
@@ -205,6 +239,27 @@ impl Readings {
         Readings { all, noise }
     }
 
+    /// The same, with what telemetry says of the processors that were squeezed.
+    ///
+    /// Who takes time from a processor also holds up whatever wakes on it meanwhile. That is no
+    /// slower processor: a sleep under a lock becomes longer by it, at any speed. The two can be told
+    /// apart, for the elasticity to the speed of processors is at most the cores at work. (In a closed
+    /// product-form network a station of utilisation U with Q before it has dln X / dln speed =
+    /// Q(N) - Q(N-1), and Q(N) = U (1 + Q(N-1)) by the arrival theorem, so this is
+    /// U - (1 - U) Q(N-1).)
+    pub(super) fn within(mut self, step: &Step) -> Readings {
+        for (squeeze, family) in [
+            (Squeeze::ServerSpeed, &step.telemetry.server),
+            (Squeeze::ClientSpeed, &step.telemetry.client),
+        ] {
+            let cores = family.as_ref().and_then(|family| at_work(family, step));
+            if let (Some(reading), Some(cores)) = (self.all.get_mut(&squeeze), cores) {
+                reading.bound_by_use(cores);
+            }
+        }
+        self
+    }
+
     pub(super) fn get(&self, squeeze: Squeeze) -> Option<&Reading> {
         self.all.get(&squeeze)
     }
@@ -223,6 +278,13 @@ impl Readings {
             (None, pause) => pause,
         }
     }
+}
+
+/// Cores at work of those that a family may use, everybody's work included.
+fn at_work(family: &FamilySummary, step: &Step) -> Option<f64> {
+    let window_ns = positive(step.telemetry.window_ns as f64)?;
+    let busy = positive(family.cpus_busy)? * family.cpus_allowed.len() as f64;
+    Some(busy.max(family.cpu_ns as f64 / window_ns))
 }
 
 /// The variance that windows of all squeezes show around their own centres, and the centres
@@ -286,6 +348,7 @@ fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> 
         bent,
         disagree,
         gap,
+        over_use: None,
         p: 1.0,
         level,
         noise: in_elasticity(&of_main, noise),
@@ -321,6 +384,7 @@ pub(super) fn gap<'p>(pairs: impl Iterator<Item = &'p Pair>, noise: Noise) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::double::a_step;
     use crate::proof::synthetic::experiment_of;
 
     fn rounds(at_08: f64, at_09: f64) -> Readings {
@@ -348,6 +412,29 @@ mod tests {
         assert_eq!(server.answer(), Answer::Surely);
         assert!(!server.bent && server.confirmed());
         assert!(server.gap.value.abs() < 0.01);
+    }
+
+    /// A thief holds up whoever sleeps under a lock on a processor that is at work for a sixteenth of its time.
+    #[test]
+    fn an_idle_processor_is_no_wall_whatever_its_squeeze_costs() {
+        let at_work = |cores: f64| a_step().server(1.0, cores).build();
+        let judged = |cores: f64| {
+            let readings = rounds(870.0, 935.0).within(&at_work(cores));
+            readings.get(Squeeze::ServerSpeed).unwrap().clone()
+        };
+        let idle = judged(0.0625);
+        assert!((idle.local.value - 0.14375).abs() < 1e-9 && !idle.has_share());
+        assert!((idle.record().value - 0.62).abs() < 0.02, "as measured");
+        let readings = rounds(870.0, 935.0).within(&at_work(0.0625));
+        assert!(crate::proof::dose::ceilings(&readings, &[], 1000.0, &[]).is_empty());
+        // Where it works much, or nobody knows, what was measured stands.
+        for cores in [0.6, 0.0] {
+            let reading = judged(cores);
+            assert!(
+                reading.over_use.is_none() && reading.has_share(),
+                "{cores}: {reading:?}"
+            );
+        }
     }
 
     #[test]

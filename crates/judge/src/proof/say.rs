@@ -41,7 +41,7 @@ pub(super) fn moved(reading: &Reading) -> String {
         _ => 0.8,
     };
     let x = crate::finite::median(&own).unwrap_or(usual.ln());
-    let lost = 1.0 - (x * reading.local.value).exp();
+    let lost = 1.0 - (x * reading.measured().value).exp();
     let goes = if lost < 0.005 {
         "none".to_owned()
     } else {

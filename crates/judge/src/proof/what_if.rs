@@ -60,7 +60,10 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
         return None;
     }
     let walls = super::walls(&verdict);
-    let readings = step.experiment.as_ref().map(Readings::of);
+    let readings = step
+        .experiment
+        .as_ref()
+        .map(|experiment| Readings::of(experiment).within(step));
     let free = answered(&verdict, &walls, changes, readings.as_ref());
     let lowest = readings
         .map(|readings| dose::ceilings(&readings, &verdict.resources, throughput, &walls))
