@@ -137,6 +137,9 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
     }
     let inside = profile::evidence(sight.step, conclusion.wall);
     conclusion.evidence.extend(inside);
+    conclusion.detail = conclusion
+        .detail
+        .or_else(|| profile::made_of(sight.step, conclusion.wall));
     let decided = conclusion.wall != Wall::Inconclusive;
     let mut walls: Vec<Wall> = match conclusion.wall {
         Wall::CoLimited => Wall::ALL

@@ -361,12 +361,13 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
     let p50_ms = time_of.quantile_ns("p50")? as f64 / 1e6;
     let mean_ms = time_of.mean_ns / 1e6;
     let at_timer = |ms: f64| (39.5..46.0).contains(&ms);
-    let quick_rtt = sight
-        .step
-        .telemetry
-        .server_sockets
-        .as_ref()
-        .is_none_or(|sockets| sockets.rtt_p50_us < 20_000 || sockets.rtt_p50_us > 30_000);
+    // The kernel's round trip has the timer in it where only some answers are acknowledged late;
+    // a first byte that came at once came over the whole of the way.
+    let first_byte = sight.step.first_byte.as_ref();
+    let at_once = first_byte.is_some_and(|times| times.count > 0 && times.mean_ns < 10e6);
+    let sockets = sight.step.telemetry.server_sockets.as_ref();
+    let quick_rtt =
+        at_once || sockets.is_none_or(|sockets| !(20_000..=30_000).contains(&sockets.rtt_p50_us));
     if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt {
         return None;
     }

@@ -9,7 +9,7 @@ use wallfinder_model::telemetry::{
 use wallfinder_model::{Caveat, Nanos, Wall};
 
 use super::*;
-use crate::double::{DoubleStep, a_machine, a_step};
+use crate::double::{DoubleStep, a_machine, a_step, times};
 
 fn judge(step: DoubleStep) -> Verdict {
     let verdict = verdict(&step.build(), &a_machine());
@@ -552,6 +552,31 @@ mod waits {
         let verdict = judge(a_step().throughput(1_560.0).latency_ms(41.1, 41.0));
         expect(&verdict, Wall::Wait);
         assert!(verdict.detail.unwrap().contains("delayed acknowledgement"));
+    }
+
+    /// Where each second answer is acknowledged late, the kernel's round trip is half of the timer.
+    #[test]
+    fn a_round_trip_with_the_timer_in_it_is_no_long_way() {
+        let judge_with = |first_byte_ms: f64| {
+            judge(
+                a_step()
+                    .throughput(1_560.0)
+                    .latency_ms(44.0, 44.0)
+                    .with(|step| {
+                        step.first_byte = Some(times(first_byte_ms, first_byte_ms, 1_560));
+                        step.telemetry.server_sockets = Some(SocketsSummary {
+                            sockets: 64,
+                            rtt_p50_us: 20_469,
+                            ..SocketsSummary::default()
+                        });
+                    }),
+            )
+        };
+        let at_once = judge_with(0.2);
+        expect(&at_once, Wall::Wait);
+        assert!(at_once.detail.unwrap().contains("delayed acknowledgement"));
+        let far = judge_with(22.0).detail.unwrap_or_default();
+        assert!(!far.contains("delayed acknowledgement"), "{far}");
     }
 
     #[test]

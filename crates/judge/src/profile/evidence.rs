@@ -8,6 +8,8 @@ use super::short;
 
 /// A collector with less of the CPU than this is no reason.
 const COLLECTION_MIN: f64 = 0.1;
+/// With this much it is what the wall is made of.
+const COLLECTION_MUCH: f64 = 0.25;
 /// A place that fewer wait at is not worth a word: goroutines at any moment.
 const WAITING_MIN: f64 = 0.01;
 /// A place with at least this share of what waits has most of it.
@@ -28,9 +30,26 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
     found
 }
 
+/// What a wall of processors is made of, where profiles say that it is no work of the application.
+pub fn made_of(step: &Step, wall: Wall) -> Option<String> {
+    let (profiles, whose) = match wall {
+        Wall::ServerCpu => (step.profiles.as_ref()?, SERVER),
+        Wall::ClientCpu => (step.client_profiles.as_ref()?, LOAD_GENERATOR),
+        _ => return None,
+    };
+    let collection = of_cpu(profiles, whose)
+        .into_iter()
+        .find(|evidence| evidence.measure == COLLECTION);
+    collection
+        .filter(|evidence| evidence.value >= COLLECTION_MUCH)
+        .map(|evidence| format!("collection: {}", evidence.text))
+}
+
 /// How the two sides are called.
 const LOAD_GENERATOR: &str = "load generator";
 const SERVER: &str = "server";
+/// The measure of the collector's share.
+const COLLECTION: &str = "profile.collection";
 
 fn of_server(step: &Step, wall: Wall, profiles: &Profiles) -> Vec<Evidence> {
     let block = profiles.of_waits();
@@ -72,7 +91,7 @@ fn of_cpu(profiles: &Profiles, whose: &str) -> Vec<Evidence> {
                 "the garbage collector has {:.0} % of the {whose}'s CPU",
                 100.0 * collection
             ),
-            measure: "profile.collection".into(),
+            measure: COLLECTION.into(),
             value: collection,
         });
     }

@@ -244,6 +244,18 @@ fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
 }
 
 #[test]
+fn a_collector_with_much_of_the_cpu_is_what_the_wall_is_made_of() {
+    let step = with_a_lock(0.5, 64.0);
+    let of = |wall| made_of(&step, wall);
+    assert_eq!(
+        of(Wall::ServerCpu).as_deref(),
+        Some("collection: the garbage collector has 30 % of the server's CPU")
+    );
+    assert_eq!(of(Wall::ClientCpu), None, "nobody looked into the client");
+    assert_eq!(of(Wall::Wait), None);
+}
+
+#[test]
 fn a_load_generator_that_is_the_wall_is_looked_into_first() {
     let mut step = with_a_lock(0.5, 64.0);
     step.client_profiles = Some(Profiles {

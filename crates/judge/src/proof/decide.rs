@@ -23,7 +23,7 @@ use super::gates::note;
 use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
 use super::{fallback, in_flight, looks, say};
-use crate::words::{capital, lower, rate, trimmed};
+use crate::words::{capital, lower, percent, rate, trimmed};
 
 /// Claims whose sum is certainly above this stand at a kink.
 const SUM_SMOOTH: f64 = 1.1;
@@ -31,6 +31,8 @@ const SUM_SMOOTH: f64 = 1.1;
 const GAP_MIN: f64 = 0.02;
 /// Error in saying that one ceiling lies behind another. It is asked at several looks.
 pub(super) const ALPHA_BEHIND: f64 = 0.01;
+/// A quota that ends this share of its periods early holds up what comes in bursts.
+const THROTTLED_MIN: f64 = 0.05;
 
 /// What is concluded.
 pub(super) struct Decision {
@@ -137,10 +139,21 @@ fn offered_load(case: &Case) -> Option<Decision> {
         lower(&say::moved(reading)),
         say::rest(case, &[Squeeze::OfferedLoad])
     );
-    Some(Decision::new(
+    let decision = Decision::new(
         Wall::OfferedLoad,
         how(case, sure, reading.local.rounds),
         sentence,
+    );
+    Some(decision.with_detail(paid_in_latency(case)))
+}
+
+/// What holds bursts up where throughput keeps up with what is offered.
+fn paid_in_latency(case: &Case) -> Option<String> {
+    let family = case.step.telemetry.server.as_ref()?;
+    let throttled = Some(family.throttled_share).filter(|share| *share >= THROTTLED_MIN)?;
+    Some(format!(
+        "latency pays: the server was throttled in {} of the periods of its quota",
+        percent(throttled)
     ))
 }
 

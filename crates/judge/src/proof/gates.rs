@@ -169,57 +169,86 @@ fn drift(shams: &[&Window]) -> Option<Failed> {
 /// differ by is what each of them drew, and no drift, unless it goes one way; what all of them
 /// do while they last goes on from each to the next.
 fn levels(shams: &[&Window]) -> Vec<f64> {
-    /// A slope is believed from so many standard errors on.
-    const ERRORS_MIN: f64 = 4.0;
-    let at = |sham: &Window| (sham.from_ns / 2 + sham.to_ns / 2) as f64 / 1e9;
+    let as_seen = || shams.iter().map(|sham| sham.throughput).collect();
     let mut starts: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for sham in shams {
-        let own = starts.entry(sham.restart).or_default();
-        own.push((at(sham), sham.throughput.ln()));
+        starts.entry(sham.restart).or_default().push(point(sham));
     }
     if starts.len() < 2 {
-        return shams.iter().map(|sham| sham.throughput).collect();
+        return as_seen();
     }
-    let centre = |points: &[(f64, f64)]| {
-        let n = points.len() as f64;
-        let sum = points
-            .iter()
-            .fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1));
-        (sum.0 / n, sum.1 / n)
-    };
     let centres: BTreeMap<u32, (f64, f64)> = starts
         .iter()
         .map(|(start, own)| (*start, centre(own)))
         .collect();
-    let in_time: Vec<(f64, f64)> = centres.values().copied().collect();
-    if goes_one_way(&in_time) {
-        return shams.iter().map(|sham| sham.throughput).collect();
+    let slope = slope_within(&starts);
+    // Where starts decline and later ones are shorter, their centres rise; so they are
+    // compared as they began.
+    let begun = |(start, own): (&u32, &Vec<(f64, f64)>)| {
+        let ((middle, level), (first, _)) = (centres[start], own[0]);
+        (first, level + slope * (first - middle))
+    };
+    let begun: Vec<(f64, f64)> = starts.iter().map(begun).collect();
+    if goes_one_way(&begun) {
+        return as_seen();
     }
-    let beside = |sham: &Window| {
-        let (t, y) = centres[&sham.restart];
-        (at(sham) - t, sham.throughput.ln() - y)
-    };
-    let apart: Vec<(f64, f64)> = shams.iter().map(|sham| beside(sham)).collect();
-    let time: f64 = apart.iter().map(|(t, _)| t * t).sum();
-    let slope = apart.iter().map(|(t, y)| t * y).sum::<f64>() / time.max(1e-9);
-    let left: f64 = apart.iter().map(|(t, y)| (y - slope * t).powi(2)).sum();
-    let degrees = shams.len().saturating_sub(starts.len() + 1).max(1) as f64;
-    let error = (left / degrees / time.max(1e-9)).sqrt();
-    let slope = if slope.abs() > ERRORS_MIN * error {
-        slope
-    } else {
-        0.0
-    };
     let all: Vec<(f64, f64)> = starts.into_values().flatten().collect();
     let (middle, mean) = centre(&all);
-    shams
+    let joined = |sham: &&Window| {
+        let ((_, y), (t, level)) = (point(sham), centres[&sham.restart]);
+        (mean + y - level + slope * (t - middle)).exp()
+    };
+    shams.iter().map(joined).collect()
+}
+
+/// A window's middle in seconds, and its ln throughput.
+fn point(window: &Window) -> (f64, f64) {
+    let middle_ns = window.from_ns / 2 + window.to_ns / 2;
+    (middle_ns as f64 / 1e9, window.throughput.ln())
+}
+
+fn centre(points: &[(f64, f64)]) -> (f64, f64) {
+    let n = points.len() as f64;
+    points
         .iter()
-        .zip(apart)
-        .map(|(sham, (_, y))| {
-            let (t, _) = centres[&sham.restart];
-            (mean + y + slope * (t - middle)).exp()
-        })
-        .collect()
+        .fold((0.0, 0.0), |s, p| (s.0 + p.0 / n, s.1 + p.1 / n))
+}
+
+/// What every start does while it lasts: the common slope of its windows; 0 where there may be none.
+/// A start that warms up does so at first, and one that drifts goes on.
+fn slope_within(starts: &BTreeMap<u32, Vec<(f64, f64)>>) -> f64 {
+    /// A slope is believed from so many standard errors on.
+    const ERRORS_MIN: f64 = 4.0;
+    /// That of the later windows alone, which are fewer.
+    const ERRORS_LATER_MIN: f64 = 2.0;
+    let later = |own: &Vec<(f64, f64)>| own[own.len() / 3..].to_vec();
+    let whole = common_slope(starts.values().cloned());
+    let goes_on = common_slope(starts.values().map(later));
+    match (whole, goes_on) {
+        (Some((slope, error)), Some((later, error_later)))
+            if slope.abs() > ERRORS_MIN * error
+                && later * slope.signum() > ERRORS_LATER_MIN * error_later =>
+        {
+            slope
+        }
+        _ => 0.0,
+    }
+}
+
+/// One slope for groups of points that each have a level of their own, and its standard error.
+fn common_slope(groups: impl Iterator<Item = Vec<(f64, f64)>>) -> Option<(f64, f64)> {
+    let mut apart: Vec<(f64, f64)> = Vec::new();
+    let mut levels = 0;
+    for group in groups {
+        let (middle, level) = centre(&group);
+        apart.extend(group.iter().map(|(t, y)| (t - middle, y - level)));
+        levels += 1;
+    }
+    let degrees = apart.len().checked_sub(levels + 1).filter(|d| *d > 0)?;
+    let time = positive(apart.iter().map(|(t, _)| t * t).sum::<f64>())?;
+    let slope = apart.iter().map(|(t, y)| t * y).sum::<f64>() / time;
+    let left: f64 = apart.iter().map(|(t, y)| (y - slope * t).powi(2)).sum();
+    Some((slope, (left / degrees as f64 / time).sqrt()))
 }
 
 /// Whether points lie on a line that is not level, beyond one chance in a hundred.
@@ -229,9 +258,7 @@ fn goes_one_way(points: &[(f64, f64)]) -> bool {
     if points.len() < 4 {
         return false;
     }
-    let (t, y) = points
-        .iter()
-        .fold((0.0, 0.0), |s, p| (s.0 + p.0 / n, s.1 + p.1 / n));
+    let (t, y) = centre(points);
     let time: f64 = points.iter().map(|p| (p.0 - t).powi(2)).sum();
     let slope = points.iter().map(|p| (p.0 - t) * (p.1 - y)).sum::<f64>() / time.max(1e-9);
     let left: f64 = points
@@ -365,6 +392,30 @@ mod tests {
             };
             (1000.0 - 50.0 * f64::from(start)) * wobble
         });
+        assert!(failed.is_some_and(|failed| failed.fatal));
+    }
+
+    #[test]
+    fn a_start_that_warms_up_does_not_drift() {
+        let failed = of_starts(|_, at| 1000.0 * (1.0 - 0.1 * 0.3f64.powi(at as i32)) * wobble(at));
+        assert_eq!(failed, None);
+    }
+
+    #[test]
+    fn shorter_and_shorter_starts_hide_no_drift() {
+        let lengths = [10, 10, 10, 6, 5, 4, 4, 2];
+        let windows: Vec<(u32, u32)> = (0..)
+            .zip(lengths)
+            .flat_map(|(start, length)| (0..length).map(move |at| (start, at)))
+            .collect();
+        let levels = windows
+            .iter()
+            .map(|(_, at)| (0, 1000.0 * 0.99f64.powi(*at as i32) * wobble(*at)));
+        let mut experiment = experiment_of(&[], &levels.collect::<Vec<(u32, f64)>>());
+        for (window, (start, _)) in experiment.windows.iter_mut().zip(&windows) {
+            window.restart = *start;
+        }
+        let failed = drift(&pairs::shams(&experiment));
         assert!(failed.is_some_and(|failed| failed.fatal));
     }
 

@@ -77,7 +77,9 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         how: decision.how,
         confidence: confidence(decision.how, observed.confidence),
         sentence: decision.sentence,
-        detail: decision.detail,
+        detail: decision
+            .detail
+            .or_else(|| profile::made_of(step, decision.wall)),
         evidence,
         resources: observed.resources.clone(),
         shares: decision.shares,

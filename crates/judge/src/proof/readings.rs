@@ -280,11 +280,13 @@ impl Readings {
     }
 }
 
-/// Cores at work of those that a family may use, everybody's work included.
+/// Cores at work of those that a family may use, everybody's work included. Under a quota of less
+/// than a core: the share of the quota, for what a slow processor takes is taken from that.
 fn at_work(family: &FamilySummary, step: &Step) -> Option<f64> {
     let window_ns = positive(step.telemetry.window_ns as f64)?;
     let busy = positive(family.cpus_busy)? * family.cpus_allowed.len() as f64;
-    Some(busy.max(family.cpu_ns as f64 / window_ns))
+    let quota = family.quota_cores.and_then(positive).unwrap_or(1.0);
+    Some(busy.max(family.cpu_ns as f64 / window_ns) / quota.min(1.0))
 }
 
 /// The variance that windows of all squeezes show around their own centres, and the centres

@@ -2,7 +2,7 @@
 
 use wallfinder_model::experiment::{Connections, Experiment, Squeeze};
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Caveat, Wall};
+use wallfinder_model::{Caveat, Step, Verdict, Wall};
 
 use super::judge;
 use crate::proof::synthetic::{Conditions, System, run};
@@ -160,6 +160,85 @@ fn a_timer_that_telemetry_knows_is_a_wait_and_not_concurrency() {
         "{verdict:#?}"
     );
     assert!(verdict.detail.unwrap().starts_with("timer"));
+}
+
+/// The run of a system with the telemetry of another step.
+fn seen_as(system: &System, step: Step) -> Step {
+    let mut run = run(system, Conditions::default());
+    run.telemetry = step.telemetry;
+    run
+}
+
+fn is_held_to_use(verdict: &Verdict) -> bool {
+    let said = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains("cores were at work"));
+    verdict.caveats.iter().any(said)
+}
+
+/// A thief holds up what wakes under a lock, so that a processor which hardly works answers.
+#[test]
+fn what_wakes_late_on_an_idle_processor_is_no_wall_of_it() {
+    let system = System {
+        inner: 1e-3,
+        serial: 0.85e-3,
+        ..System::default()
+    };
+    let telemetry = |busy: f64| {
+        let step = crate::double::a_step().throughput(system.throughput());
+        step.server(1.0, busy).client(1.0, 0.02).build()
+    };
+    let idle = judge(&seen_as(&system, telemetry(0.06)));
+    assert_eq!(idle.wall, Wall::Wait, "{idle:#?}");
+    assert!(is_held_to_use(&idle), "{:#?}", idle.caveats);
+    let busy = judge(&seen_as(&system, telemetry(0.8)));
+    assert_ne!(busy.wall, Wall::Wait, "{busy:#?}");
+    assert!(!is_held_to_use(&busy), "{:#?}", busy.caveats);
+}
+
+/// A tenth of a core is little at work, and all that a quota allows.
+#[test]
+fn a_quota_that_is_used_up_is_no_idle_processor() {
+    let system = System {
+        client: 80e-6,
+        ..System::default()
+    };
+    let telemetry = |quota: Option<f64>| {
+        let step = crate::double::a_step().throughput(system.throughput());
+        let step = step.server(1.0, 0.1).client(0.1, 0.9);
+        let step = step.with(|step| {
+            let client = step.telemetry.client.as_mut().expect("a client");
+            client.quota_cores = quota;
+        });
+        step.build()
+    };
+    let held = judge(&seen_as(&system, telemetry(Some(0.1))));
+    assert_eq!(held.wall, Wall::ClientCpu, "{held:#?}");
+    assert!(!is_held_to_use(&held), "{:#?}", held.caveats);
+    assert!(is_held_to_use(&judge(&seen_as(&system, telemetry(None)))));
+}
+
+/// Where throughput keeps up with what is offered, a quota shows in latency.
+#[test]
+fn bursts_that_a_quota_holds_up_are_told_beside_the_offered_load() {
+    let system = System {
+        open: Some(800.0),
+        server: 300e-6,
+        quota: Some(0.6),
+        ..System::default()
+    };
+    let throttled = |share: f64| {
+        let mut step = run(&system, Conditions::default());
+        let server = step.telemetry.server.as_mut().expect("a server");
+        server.throttled_share = share;
+        judge(&step)
+    };
+    let verdict = throttled(0.17);
+    assert_eq!(verdict.wall, Wall::OfferedLoad, "{verdict:#?}");
+    let detail = verdict.detail.expect("a detail");
+    assert!(
+        detail.contains("throttled in 17 % of the periods"),
+        "{detail}"
+    );
+    assert_eq!(throttled(0.01).detail, None);
 }
 
 /// A proved verdict with one thing broken in its experiment.
