@@ -8,7 +8,8 @@ use std::process::Command;
 /// Control groups above one another, at the most.
 const DEPTH_MAX: u32 = 8;
 
-/// Network namespaces, control groups and journals that bear this tool's tag.
+/// Network namespaces, control groups and journals that bear this tool's tag, but for those of a
+/// run that lives in another session: somebody measures beside the tests.
 pub fn things_of_ours() -> Vec<String> {
     let mut found = Vec::new();
     let temporary = entries(&std::env::temp_dir()).into_iter();
@@ -20,7 +21,27 @@ pub fn things_of_ours() -> Vec<String> {
         found.extend(names.filter(|name| name.starts_with("wf-")));
     }
     groups(Path::new("/sys/fs/cgroup"), DEPTH_MAX, &mut found);
+    found.retain(|thing| !is_somebody_elses(thing));
     found
+}
+
+/// Whether the run whose tag this bears, `wf-PID-START`, lives, and not in our session. What a test
+/// has left behind stays in it.
+fn is_somebody_elses(thing: &str) -> bool {
+    let owner = || {
+        let (_, tag) = thing.rsplit_once("wf-")?;
+        let mut parts = tag.split(['-', '.']);
+        let (pid, start) = (parts.next()?, parts.next()?);
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let (session, started) = (*fields.get(3)?, *fields.get(19)?);
+        let is_it = u64::from_str_radix(start, 16).ok()? == started.parse::<u64>().ok()?;
+        is_it.then(|| session.to_owned())
+    };
+    let ours = rustix::process::getsid(None).ok();
+    let ours = ours.map(|session| session.as_raw_nonzero().to_string());
+    owner().is_some_and(|session| Some(session) != ours)
 }
 
 fn groups(folder: &Path, depth: u32, found: &mut Vec<String>) {
@@ -102,4 +123,40 @@ fn name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lives_in_another_session_is_somebody_elses() {
+        let start_of = |pid: u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            fields.split(' ').nth(19).unwrap().parse::<u64>().unwrap()
+        };
+        let own = std::process::id();
+        let own_tag = format!("wf-{own}-{:x}-0-server", start_of(own));
+        assert!(!is_somebody_elses(&own_tag));
+        let mut other = Command::new("setsid")
+            .args(["sleep", "60"])
+            .spawn()
+            .unwrap();
+        // It has its own session once it is `sleep`.
+        let is_sleep = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "sleep\n";
+        while !is_sleep(other.id()) {
+            std::thread::yield_now();
+        }
+        let (pid, start) = (other.id(), start_of(other.id()));
+        let tag = |start| format!("/sys/fs/cgroup/cpu/wallfinder-wf-{pid}-{start:x}-0-server");
+        assert!(is_somebody_elses(&tag(start)));
+        assert!(
+            !is_somebody_elses(&tag(start + 1)),
+            "another process had this number"
+        );
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!is_somebody_elses(&tag(start)), "it is dead");
+    }
 }
