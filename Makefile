@@ -119,7 +119,7 @@ bench-samples: tools ## Ten million requests as Parquet and their quantiles, bes
 	@bench/.peers/pandas/bin/python bench/samples.py
 
 .PHONY: walls
-walls: build servers ## Servers whose wall is known: how many does find name? ARGS='--smoke' for two of them.
+walls: build servers drivers ## Servers whose wall is known: how many does find name? ARGS='--smoke' for two of them.
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-walls -- $(ARGS)
 
 .PHONY: kills

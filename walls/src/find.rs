@@ -87,6 +87,13 @@ impl Apparatus {
         found::read(&json)
     }
 
+    /// Has the record of a run judged again.
+    pub fn judge(&self, run: &Path) -> Result<Found, String> {
+        let run = run.display().to_string();
+        let json = self.run(&["judge", "--format", "json", &run].map(str::to_owned))?;
+        found::read(&json)
+    }
+
     /// The tool: what it says of itself, and a checksum of what it was built from, for builds
     /// between two versions differ too; of its binary where that is not known.
     pub fn tool(&self) -> Result<String, String> {

@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod again;
+pub mod catalogue;
 pub mod find;
 pub mod found;
 pub mod ordinary;

@@ -4,13 +4,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use wallfinder_walls::again;
 use wallfinder_walls::find::{Apparatus, Effort};
-use wallfinder_walls::found::Found;
 use wallfinder_walls::results::Results;
 use wallfinder_walls::scenario::{Scenario, Server};
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
@@ -50,6 +50,9 @@ struct Flags {
     /// Run again what the folder of results has.
     #[arg(long, requires = "results")]
     fresh: bool,
+    /// Run nothing: have the records of what the folder of results has judged again, by this tool.
+    #[arg(long, requires = "results", conflicts_with_all = ["fresh", "repeat", "again"])]
+    judge_again: bool,
     /// Say which scenarios there are, and run none.
     #[arg(long)]
     list: bool,
@@ -91,7 +94,10 @@ fn run(flags: &Flags) -> Result<bool, String> {
         apparatus.effort,
         apparatus.tool()?,
     )?;
-    let wanted = startable(wanted)?;
+    if flags.judge_again {
+        return judge_again(&apparatus, &mut results, &wanted);
+    }
+    let wanted = startable(wanted, &apparatus.bin.join(".."))?;
     println!("{}", table::header());
     let mut taken = 0;
     for seed in 1..=flags.repeat {
@@ -105,19 +111,44 @@ fn run(flags: &Flags) -> Result<bool, String> {
             results.keep(answered(&apparatus, scenario, seed, flags.again))?;
         }
     }
-    let score = Score::of(&results.all(&wanted));
-    print!("\n{}", table::score(&score));
     if taken > 0 {
         println!("{taken} of these runs were made before, and taken from the folder");
     }
-    let tools = results.tools(&wanted);
+    Ok(scored(&results, &wanted))
+}
+
+/// Has every record behind the kept outcomes judged again.
+fn judge_again(
+    apparatus: &Apparatus,
+    results: &mut Results,
+    wanted: &[&Scenario],
+) -> Result<bool, String> {
+    println!("{}", table::header());
+    for scenario in wanted {
+        for outcome in results.all(&[scenario]) {
+            let outcome = match outcome.found {
+                Ok(_) => again::judged(apparatus, scenario, &outcome)?,
+                Err(_) => outcome,
+            };
+            print!("{}", table::line(scenario, &outcome));
+            results.judged_again(outcome)?;
+        }
+    }
+    Ok(scored(results, wanted))
+}
+
+/// Prints the score; whether the bar is met.
+fn scored(results: &Results, wanted: &[&Scenario]) -> bool {
+    let score = Score::of(&results.all(wanted));
+    print!("\n{}", table::score(&score));
+    let tools = results.tools(wanted);
     if tools.len() > 1 {
         println!("these runs are of different tools, and the score is of none of them:");
         for (tool, runs) in tools {
             println!("  {runs} by {tool}");
         }
     }
-    Ok(score.missed().is_empty())
+    score.missed().is_empty()
 }
 
 /// Runs a scenario, and again where nothing was answered.
@@ -156,10 +187,13 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
     }
 }
 
-/// Those whose server is there. The others are told, and count for nothing.
-fn startable(wanted: Vec<&'static Scenario>) -> Result<Vec<&'static Scenario>, String> {
+/// Those whose server is there, and what else they need of the project's folder `root`. The others are told, and count for nothing.
+fn startable(
+    wanted: Vec<&'static Scenario>,
+    root: &Path,
+) -> Result<Vec<&'static Scenario>, String> {
     let missing = |scenario: &Scenario| match &scenario.server {
-        Server::Subject(_) => None,
+        Server::Subject(_) => scenario.missing(root),
         Server::Ordinary(server) => server.missing(),
     };
     let is_there = |scenario: &&Scenario| {
@@ -210,15 +244,12 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
 fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
     let since = Instant::now();
     let found = apparatus.find(scenario, seed);
-    let next = found
-        .as_ref()
-        .ok()
-        .and_then(|found| lift(apparatus, scenario, found, seed));
-    let (next_error, next_unknown) = match next {
-        None => (None, None),
-        Some(Ok(error)) => (Some(error), None),
-        Some(Err(why)) => (None, Some(why)),
-    };
+    let before = found.as_ref().ok();
+    let lifted = before.and_then(|_| lifted(apparatus, scenario, seed));
+    let next = before
+        .zip(scenario.lift)
+        .zip(lifted.clone())
+        .map(|((before, lift), rate)| score::next_error(before, lift.next, rate?));
     Outcome {
         scenario: scenario.name.to_owned(),
         seed,
@@ -227,21 +258,18 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         detail_named: None,
         function_named: None,
         label_holds: None,
-        next_error,
-        next_unknown,
+        lifted_rate: lifted.and_then(Result::ok),
+        next_error: None,
+        next_unknown: None,
         seconds: since.elapsed().as_secs_f64(),
         found,
     }
+    .with_next(next)
     .marked(scenario)
 }
 
-/// Takes the wall away, and compares what comes with what was predicted.
-fn lift(
-    apparatus: &Apparatus,
-    scenario: &Scenario,
-    before: &Found,
-    seed: u64,
-) -> Option<Result<f64, String>> {
+/// Answers per second with the wall taken away; `None`: it cannot be.
+fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<f64, String>> {
     let lift = scenario.lift?;
     let lifted = Scenario {
         server: Server::Subject(lift.subject),
@@ -253,6 +281,5 @@ fn lift(
         effort: Effort::Quick,
         ..apparatus.clone()
     };
-    let after = apparatus.find(&lifted, seed);
-    Some(after.and_then(|after| score::next_error(before, lift.next, after.rate)))
+    Some(apparatus.find(&lifted, seed).map(|after| after.rate))
 }

@@ -23,10 +23,23 @@ use crate::score::Outcome;
 pub struct Kept {
     /// The tool: its version, and a checksum of its binary.
     pub tool: String,
+    /// The tool that judged its record again, where another did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_by: Option<String>,
     /// How hard it tried.
     pub effort: Effort,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+impl Kept {
+    /// Who measured and judged.
+    fn by(&self) -> String {
+        match &self.judged_by {
+            Some(judge) => format!("{}, judged again by {judge}", self.tool),
+            None => self.tool.clone(),
+        }
+    }
 }
 
 /// The outcomes of one effort, of this run and, where there is a folder, of earlier ones.
@@ -75,11 +88,29 @@ impl Results {
 
     /// Takes an outcome, in the place of an earlier one with its seed.
     pub fn keep(&mut self, outcome: Outcome) -> Result<(), String> {
-        let kept = Kept {
+        self.put(Kept {
             tool: self.tool.clone(),
+            judged_by: None,
             effort: self.effort,
             outcome,
-        };
+        })
+    }
+
+    /// Takes what the tool of now says of the record of an earlier outcome.
+    pub fn judged_again(&mut self, outcome: Outcome) -> Result<(), String> {
+        let key = (outcome.scenario.clone(), outcome.seed);
+        let measured_by = self.kept.get(&key).map(|kept| kept.tool.clone());
+        let now = self.tool.clone();
+        let tool = measured_by.unwrap_or_else(|| now.clone());
+        self.put(Kept {
+            judged_by: Some(now).filter(|now| *now != tool),
+            tool,
+            effort: self.effort,
+            outcome,
+        })
+    }
+
+    fn put(&mut self, kept: Kept) -> Result<(), String> {
         if let Some(folder) = &self.folder {
             write(folder, &kept)?;
         }
@@ -100,13 +131,13 @@ impl Results {
     }
 
     /// The tools that these scenarios were run with, and how many runs each made.
-    pub fn tools(&self, wanted: &[&Scenario]) -> BTreeMap<&str, usize> {
+    pub fn tools(&self, wanted: &[&Scenario]) -> BTreeMap<String, usize> {
         let mut tools = BTreeMap::new();
         for kept in wanted
             .iter()
             .flat_map(|scenario| self.of_scenario(scenario))
         {
-            *tools.entry(kept.tool.as_str()).or_default() += 1;
+            *tools.entry(kept.by()).or_default() += 1;
         }
         tools
     }

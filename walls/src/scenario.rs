@@ -1,5 +1,7 @@
 //! What a labelled scenario consists of.
 
+use std::path::Path;
+
 use wallfinder_model::verdict::Wall;
 
 /// A load whose wall is known.
@@ -22,13 +24,24 @@ pub struct Scenario {
     pub beside: Option<&'static str>,
     /// What must come out.
     pub expect: Expect,
-    /// A word of the function behind the wall, which what is seen inside the server should hold.
+    /// A word of the function or the part of the runtime behind the wall, which what is seen inside
+    /// the server should hold.
     pub function: Option<&'static str>,
     /// The rates, least and most, in answers per second, between which the label holds:
     /// arithmetic, not experience. Outside, the build does not do what it says.
     pub rate: Option<(f64, f64)>,
+    /// A file of the project, got by `make drivers`, without which it is left out.
+    pub needs: Option<&'static str>,
     /// How to take the wall away, to see which is the next.
     pub lift: Option<Lift>,
+}
+
+impl Scenario {
+    /// Why it cannot be run, where something of the project's folder is not there.
+    pub fn missing(&self, root: &Path) -> Option<String> {
+        let needed = self.needs.filter(|needed| !root.join(needed).is_file())?;
+        Some(format!("{needed} is not there; `make drivers` gets it"))
+    }
 }
 
 /// Who is under load.

@@ -45,6 +45,9 @@ pub struct Outcome {
     pub function_named: Option<bool>,
     /// Whether the rate was one at which the label holds; `None`: no bounds.
     pub label_holds: Option<bool>,
+    /// Answers per second once the first wall was lifted, where it was.
+    #[serde(default)]
+    pub lifted_rate: Option<f64>,
     /// Relative error of the next wall's ceiling, once the first was lifted.
     pub next_error: Option<f64>,
     /// Why there is no such error where there should be one.
@@ -52,6 +55,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The same with how far the next wall was off; `None`: it was not asked.
+    pub fn with_next(mut self, next: Option<Result<f64, String>>) -> Outcome {
+        (self.next_error, self.next_unknown) = match next {
+            None => (None, None),
+            Some(Ok(error)) => (Some(error), None),
+            Some(Err(why)) => (None, Some(why)),
+        };
+        self
+    }
+
     /// The same with its marks as the scenario's labels are now.
     pub fn marked(mut self, scenario: &Scenario) -> Outcome {
         let found = self.found.as_ref().ok();
@@ -408,6 +421,7 @@ mod tests {
             detail_named: None,
             function_named: None,
             label_holds: None,
+            lifted_rate: None,
             next_error: None,
             next_unknown: None,
         }

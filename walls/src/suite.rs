@@ -5,6 +5,7 @@ use wallfinder_model::verdict::Wall::{
     ServerSerial, Uplink, Wait,
 };
 
+use crate::catalogue::CATALOGUE;
 use crate::scenario::Check::{Elasticity, P99AtLeastMs};
 use crate::scenario::Server::Subject;
 use crate::scenario::{Expect, Lift, Scenario};
@@ -22,6 +23,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     expect: Expect::NoEffect,
     function: None,
     rate: None,
+    needs: None,
     lift: None,
 };
 
@@ -43,9 +45,9 @@ pub(crate) const fn made_of(
 /// Enough to see that everything works: a processor, and a lock whose function is named.
 pub const SMOKE: [&str; 2] = ["spin-200us", "lock-sleep-1ms"];
 
-/// Every scenario of both sections.
+/// Every scenario of all sections.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SUITE.iter().chain(SERVERS)
+    SUITE.iter().chain(SERVERS).chain(CATALOGUE)
 }
 
 /// Every scenario with a server whose wall is dialled in.
@@ -200,6 +202,7 @@ pub const SUITE: &[Scenario] = &[
         server: Subject("catalogue --server nethttp --products 5000 --gogc 20"),
         path: "/compute?body=full",
         expect: made_of(&[ServerCpu], Some("collect|GC")),
+        function: Some("garbage collector"),
         ..PLAIN
     },
     Scenario {

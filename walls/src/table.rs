@@ -175,6 +175,7 @@ mod tests {
             label_holds: label_holds(scenario, &found),
             found: Ok(found),
             seconds: 61.4,
+            lifted_rate: None,
             next_error: Some(-0.031),
             next_unknown: None,
         };

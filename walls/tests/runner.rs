@@ -147,6 +147,57 @@ fn the_next_wall_is_measured_by_lifting_the_first() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// A `find` that says `wait`, and a `judge` that reads what `find` measured as a CPU wall.
+#[test]
+fn what_was_measured_is_judged_again_and_by_whom_is_said() {
+    let record = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/record.json");
+    let said_first = fs::read_to_string(record)
+        .unwrap()
+        .replace("server-cpu", "wait");
+    let folder = stage("judges", "");
+    let (first, runs) = (folder.join("first.json"), folder.join("runs"));
+    fs::write(&first, &said_first).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase $1 in\n--version) cat '{0}/version';;\njudge) exec cat '{record}';;\n*) exec cat '{1}';;\nesac\n",
+        folder.display(),
+        first.display()
+    );
+    fs::write(folder.join("wallfinder"), script).unwrap();
+    fs::write(folder.join("version"), "wallfinder 1").unwrap();
+    let results = folder.join("results");
+    let walls = |flags: &[&str]| {
+        let kept = [
+            "--only",
+            "spin-200us",
+            "--results",
+            results.to_str().unwrap(),
+        ];
+        let kept = [&kept[..], &["--runs", runs.to_str().unwrap()], flags].concat();
+        walls(&folder, &kept)
+    };
+    assert!(said(&walls(&[])).contains("right 0 of 1"));
+    // The record of another run of the scenario is not taken for it.
+    let kept = |name: &str, text: &str| {
+        let run = runs.join(format!("{name}-spin-200us"));
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("record.json"), text).unwrap();
+    };
+    kept("20260101T000000Z", &said_first.replace("4710.0", "4720.0"));
+    let output = walls(&["--judge-again"]);
+    assert_eq!(output.status.code(), Some(2));
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(why.contains("no record of spin-200us"), "{why}");
+    kept("20260101T000001Z", &said_first);
+    fs::write(folder.join("version"), "wallfinder 2").unwrap();
+    let text = said(&walls(&["--judge-again"]));
+    assert!(text.contains("right 1 of 1"), "{text}");
+    let file = results.join("spin-200us-normal-1.json");
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(kept["tool"].as_str().unwrap().starts_with("wallfinder 1"));
+    let judge = kept["judged_by"].as_str().unwrap();
+    assert!(judge.starts_with("wallfinder 2"), "{judge}");
+}
+
 #[test]
 fn a_find_that_fails_is_no_answer_and_says_why() {
     let folder = stage("fails", "echo 'no such flag' >&2; exit 2");
