@@ -121,8 +121,9 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         for (number, segment) in segments.iter().enumerate() {
             assert_eq!(segment.number, number as u32 + 1);
             let seconds = (segment.to_ns - segment.from_ns) as f64 / 1e9;
-            // At least as long as it was held; longer where the machine let us wait.
-            assert!((0.3..4.0).contains(&seconds), "{segment:?}");
+            // As long as it was held; shorter where the machine let the lane wait at its beginning, longer
+            // where it let us wait.
+            assert!((0.1..4.0).contains(&seconds), "{segment:?}");
             let rate = segment.answered as f64 / seconds;
             assert!(
                 (rate / segment.throughput - 1.0).abs() < 0.02,
