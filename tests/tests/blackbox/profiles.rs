@@ -433,7 +433,7 @@ fn the_cost_of_telemetry_is_measured_in_turn() {
     for (step, turn) in steps.iter().zip(record["ab"]["order"].as_array().unwrap()) {
         let is_b = turn[1].as_bool().unwrap();
         let samples = step["telemetry"]["samples"].as_u64().unwrap();
-        assert_eq!(samples > 3, is_b, "{samples} in {turn}");
+        assert_eq!(samples > 0, is_b, "{samples} in {turn}");
         // Looked at as the window opens and closes, all is counted that is divided by it.
         let cpu_ns = json_at(step, "/telemetry/server/cpu_ns").as_u64();
         assert!(cpu_ns.unwrap() > 0, "{turn}");

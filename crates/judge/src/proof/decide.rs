@@ -168,6 +168,13 @@ fn concurrency(case: &Case) -> Option<Decision> {
     if !reading.clearly() && parts(case).len() >= 2 {
         return None;
     }
+    // Of a pool the pause tells, but it also takes work of the load generator: where that is a
+    // wall, it costs throughput without any pool.
+    let by_pause = reading.squeeze == Squeeze::ThinkTime && case.get(Squeeze::InFlight).is_some();
+    let claims = case.claims();
+    if by_pause && claims.iter().any(|claim| claim.wall == Wall::ClientCpu) {
+        return None;
+    }
     let rounds = reading.local.rounds;
     if let Some(timer) = named_wait(case) {
         let sentence = format!(
@@ -177,7 +184,7 @@ fn concurrency(case: &Case) -> Option<Decision> {
         // The squeeze says that time passes; what passes it is named by telemetry.
         return Some(Decision::new(Wall::Wait, How::Likely, sentence).with_detail(Some(timer)));
     }
-    if let Some(full) = case.claims().iter().find(|claim| claim.reading.fills()) {
+    if let Some(full) = claims.iter().find(|claim| claim.reading.fills()) {
         let near = [Part::of(full), Part::by(Wall::Concurrency, reading)];
         return Some(co_limited(case, &near, true));
     }

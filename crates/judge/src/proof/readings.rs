@@ -141,6 +141,11 @@ impl Reading {
         high < WALL_MIN && self.local.value < SHARE_MIN
     }
 
+    /// As good as nothing, and known well enough to conclude something else from it.
+    pub(super) fn surely_slack(&self) -> bool {
+        self.slack() && self.local.half_width() <= HALF_WIDTH_MAX
+    }
+
     /// Whether the small dose bears the main one out.
     pub(super) fn confirmed(&self) -> bool {
         self.small.is_some_and(|small| {
@@ -273,7 +278,7 @@ impl Readings {
     pub(super) fn in_flight(&self) -> Option<&Reading> {
         let (fewer, pause) = (self.get(Squeeze::InFlight), self.get(Squeeze::ThinkTime));
         match (fewer, pause) {
-            (Some(fewer), Some(pause)) if fewer.slack() && pause.names() => Some(pause),
+            (Some(fewer), Some(pause)) if fewer.surely_slack() && pause.names() => Some(pause),
             (Some(fewer), _) => Some(fewer),
             (None, pause) => pause,
         }

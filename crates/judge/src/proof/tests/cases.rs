@@ -1,11 +1,11 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
-use wallfinder_model::experiment::{Connections, Experiment, Squeeze};
+use wallfinder_model::experiment::{Connections, Effort, Experiment, Squeeze};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Step, Verdict, Wall};
 
 use super::judge;
-use crate::proof::synthetic::{Conditions, System, run};
+use crate::proof::synthetic::{Conditions, System, experiment_of, run};
 
 /// What can be said without privilege: the load generator and the number in flight.
 #[test]
@@ -214,6 +214,102 @@ fn a_quota_that_is_used_up_is_no_idle_processor() {
     assert_eq!(held.wall, Wall::ClientCpu, "{held:#?}");
     assert!(!is_held_to_use(&held), "{:#?}", held.caveats);
     assert!(is_held_to_use(&judge(&seen_as(&system, telemetry(None)))));
+}
+
+/// Windows of 120 ms of a client under a quota of a tenth of a core, as measured: three rounds, with
+/// nothing squeezed from 6,600 to 11,300/s. That fewer in flight seem to cost nothing is no evidence
+/// of a pool then.
+#[test]
+fn what_is_hardly_known_is_no_evidence_of_a_pool() {
+    let squeezes = [
+        Squeeze::ServerSpeed,
+        Squeeze::ServerCapacity,
+        Squeeze::ClientSpeed,
+        Squeeze::ClientCapacity,
+        Squeeze::InFlight,
+        Squeeze::ThinkTime,
+    ];
+    let rounds: [&[(u32, f64)]; 3] = [
+        &[
+            (0, 7228.0),
+            (5, 9128.0),
+            (6, 5938.0),
+            (0, 8673.0),
+            (2, 8287.0),
+            (4, 5057.0),
+            (0, 6649.0),
+            (1, 5316.0),
+            (3, 5441.0),
+            (0, 9396.0),
+        ],
+        &[
+            (0, 8612.0),
+            (1, 8734.0),
+            (2, 7496.0),
+            (0, 9084.0),
+            (3, 7463.0),
+            (5, 9486.0),
+            (0, 8999.0),
+            (4, 5816.0),
+            (6, 5785.0),
+            (0, 9167.0),
+        ],
+        &[
+            (0, 11302.0),
+            (3, 8123.0),
+            (1, 7039.0),
+            (0, 7178.0),
+            (4, 7474.0),
+            (2, 9079.0),
+            (0, 9177.0),
+            (6, 6051.0),
+            (5, 9168.0),
+            (0, 9171.0),
+        ],
+    ];
+    let mut experiment = experiment_of(&squeezes.map(|squeeze| (squeeze, 0.8)), &rounds.concat());
+    experiment.effort = Effort::Quick;
+    for (at, window) in experiment.windows.iter_mut().enumerate() {
+        window.round = at as u32 / 10;
+    }
+    let mut step = crate::double::a_step()
+        .server(1.0, 0.1)
+        .client(0.1, 0.9)
+        .build();
+    step.experiment = Some(experiment);
+    let verdict = judge(&step);
+    assert_ne!(verdict.wall, Wall::Concurrency, "{verdict:#?}");
+}
+
+/// A pause takes work of whoever makes it, so that of a load generator at its limit costs throughput.
+#[test]
+fn a_pause_that_costs_a_busy_client_is_no_pool() {
+    let squeezes = [
+        (Squeeze::ServerSpeed, 0.8),
+        (Squeeze::ClientSpeed, 0.8),
+        (Squeeze::InFlight, 0.8),
+        (Squeeze::ThinkTime, 0.8),
+    ];
+    let round = |at: u32| {
+        let near = |level: f64| level + f64::from(at % 3);
+        [
+            (0, near(1000.0)),
+            (1, near(999.0)),
+            (2, near(800.0)),
+            (0, near(1001.0)),
+            (3, near(1000.0)),
+            (4, near(830.0)),
+            (0, near(1000.0)),
+        ]
+    };
+    let windows: Vec<(u32, f64)> = (0..6).flat_map(round).collect();
+    let mut step = crate::double::a_step()
+        .server(1.0, 0.1)
+        .client(1.0, 0.99)
+        .build();
+    step.experiment = Some(experiment_of(&squeezes, &windows));
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
 }
 
 /// Where throughput keeps up with what is offered, a quota shows in latency.
