@@ -195,15 +195,18 @@ fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
             Pauses::of(&pids, "server", 7, &shim()).unwrap()
         };
         let mut lever = Speed::by_pauses(Squeeze::ServerSpeed, pauses, "server");
-        let alone = spinner.share(LOOK);
-        lever.set(0.8).unwrap();
         one_of_three(|| {
+            // Beside a spell in which somebody else has a part of the processor, too.
+            lever.set(1.0).unwrap();
+            let alone = spinner.share(LOOK);
+            lever.set(0.8).unwrap();
             lever.begin_window();
             let share = spinner.share(2 * LOOK) / alone;
             let check = lever.end_window();
             println!("{}: {share:.3} of its time, {check:?}", lever.how());
             assert!((check.retained.unwrap() - 0.8).abs() < 0.03, "{check:?}");
-            (share - 0.8).abs() < 0.08
+            // Each of a hundred pauses in a second takes some time to end.
+            (0.7..0.86).contains(&share)
         });
         assert!(lever.set(0.7).is_err(), "they reach no further");
         drop(lever);
