@@ -32,16 +32,27 @@ fn is_somebody_elses(thing: &str) -> bool {
         let (_, tag) = thing.rsplit_once("wf-")?;
         let mut parts = tag.split(['-', '.']);
         let (pid, start) = (parts.next()?, parts.next()?);
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(") ")?;
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let (session, started) = (*fields.get(3)?, *fields.get(19)?);
-        let is_it = u64::from_str_radix(start, 16).ok()? == started.parse::<u64>().ok()?;
-        is_it.then(|| session.to_owned())
+        let owner = process(pid)?;
+        (u64::from_str_radix(start, 16).ok()? == owner.start).then_some(owner.session)
     };
-    let ours = rustix::process::getsid(None).ok();
-    let ours = ours.map(|session| session.as_raw_nonzero().to_string());
+    let ours = process("self").map(|process| process.session);
     owner().is_some_and(|session| Some(session) != ours)
+}
+
+struct Process {
+    /// 0 if its leader is outside this PID namespace, as that of a container's first process is.
+    session: u32,
+    /// Ticks after the boot.
+    start: u64,
+}
+
+fn process(pid: &str) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let session = fields.get(3)?.parse().ok()?;
+    let start = fields.get(19)?.parse().ok()?;
+    Some(Process { session, start })
 }
 
 fn groups(folder: &Path, depth: u32, found: &mut Vec<String>) {
@@ -131,11 +142,7 @@ mod tests {
 
     #[test]
     fn only_what_lives_in_another_session_is_somebody_elses() {
-        let start_of = |pid: u32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-            let (_, fields) = stat.rsplit_once(") ").unwrap();
-            fields.split(' ').nth(19).unwrap().parse::<u64>().unwrap()
-        };
+        let start_of = |pid: u32| process(&pid.to_string()).unwrap().start;
         let own = std::process::id();
         let own_tag = format!("wf-{own}-{:x}-0-server", start_of(own));
         assert!(!is_somebody_elses(&own_tag));
