@@ -55,7 +55,7 @@ def theirs(file: Path, again: Path) -> tuple[float, float, dict]:
 
     began = time.perf_counter()
     frame = pd.read_parquet(again, columns=["latency_ns", "service_ns", "failed"])
-    good = frame[frame["failed"] == ""]
+    good = frame[frame["failed"].isna()]
     length = len(good) // BATCHES
     levels = list(LEVELS.values())
     answers = {}

@@ -16,7 +16,7 @@ use crate::ConductError;
 /// How often what the lanes have filled is fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(20);
 
-/// A thread that writes while there is load. Dropped, it ends, and its spool stays.
+/// A thread that writes while there is load. Dropped, it ends, and what it wrote has no name.
 pub(crate) struct Keeping {
     over: Arc<AtomicBool>,
     writing: Option<JoinHandle<Result<SampleWriter, StoreError>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Keeping {
 
 impl Keeping {
     pub(crate) fn start(path: &Path) -> Result<Keeping, ConductError> {
-        let writer = SampleWriter::create(path).map_err(kept)?;
+        let writer = SampleWriter::create(path, class_of).map_err(kept)?;
         let over = Arc::new(AtomicBool::new(false));
         let outlet = Outlet::default();
         let (until, from) = (Arc::clone(&over), outlet.inlet());
@@ -48,14 +48,14 @@ impl Keeping {
         self.outlet.clone()
     }
 
-    /// The lanes have ended: packs what there is.
+    /// The lanes have ended: writes what is left.
     pub(crate) fn finish(mut self) -> Result<Samples, ConductError> {
         self.over.store(true, Ordering::Relaxed);
         let writing = self.writing.take().expect("it is finished once");
         let panicked = |_| ConductError::Samples("the writer of samples panicked".to_owned());
         let writer = writing.join().map_err(panicked)?.map_err(kept)?;
         Ok(Samples {
-            rows: writer.pack(&class_of).map_err(kept)?,
+            rows: writer.finish().map_err(kept)?,
             dropped: self.outlet.inlet().dropped(),
             file: std::mem::take(&mut self.file),
         })

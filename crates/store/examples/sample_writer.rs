@@ -26,17 +26,13 @@ fn main() {
     };
     let made = made_up(rows);
     let began = Instant::now();
-    let mut writer = SampleWriter::create(&file).expect("the file can be made");
+    let mut writer = SampleWriter::create(&file, |_| "timeout.total").expect("it can be made");
     for block in made.chunks(BLOCK) {
         writer.append(block.iter().copied()).expect("it is kept");
     }
-    let name = |class: u16| match class {
-        0 => "",
-        _ => "timeout.total",
-    };
-    let packed = writer.pack(&name).expect("it is packed");
+    let rows = writer.finish().expect("it is written");
     let seconds = began.elapsed().as_secs_f64();
-    println!("{{\"rows\":{packed},\"seconds\":{seconds}}}");
+    println!("{{\"rows\":{rows},\"seconds\":{seconds}}}");
 }
 
 /// Latencies whose logarithms are spread as waiting times are, one failure in a thousand; the same

@@ -35,5 +35,5 @@ pub use error::StoreError;
 pub use folder::RunFolder;
 pub use journal::Journal;
 pub use open::open;
-pub use samples::{Clock, SampleRow, SampleWriter, Times, read_times};
+pub use samples::{ClassName, Clock, SampleRow, SampleWriter, Times, read_times};
 pub use utc::{utc_compact, utc_rfc3339};

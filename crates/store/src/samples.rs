@@ -6,14 +6,15 @@
 //!
 //! `done_ns` counts from the schedule's zero; the three times end there: from the intended
 //! instant to the last byte, from sending to the last byte, from sending to the first byte.
-//! -1 stands for what never came to pass. `failed` is the class of a failure, empty for a
+//! -1 stands for what never came to pass. `failed` is the class of a failure, null for a
 //! good answer. Rows of one lane are in the order in which its requests ended.
 //!
-//! While there is load, rows go to a spool file as they are in memory, which costs next to
-//! nothing; they are packed when the load is over.
+//! Values stand in the file as they do in memory: to write them costs next to nothing, so that
+//! it is done while there is load. To pack them would take eight times as long as to keep
+//! them, and a fifth of the room.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
@@ -32,8 +33,8 @@ use parquet::schema::types::ColumnPath;
 
 use crate::StoreError;
 
-/// Rows in one row group.
-const GROUP_ROWS: usize = 1 << 20;
+/// Rows in one row group: 5 MB, so that lanes do not wait for long for who writes them.
+const GROUP_ROWS: usize = 1 << 17;
 /// Values decoded at a time.
 const BATCH: usize = 1 << 16;
 /// Rows that are believed before they are read.
@@ -46,7 +47,7 @@ const SCHEMA: &str = "message samples {
     REQUIRED INT64 first_byte_ns;
     REQUIRED INT32 bytes;
     REQUIRED INT32 status;
-    REQUIRED BYTE_ARRAY failed (UTF8);
+    OPTIONAL BYTE_ARRAY failed (UTF8);
 }";
 
 /// A request that ended; the columns of the file, with -1 for what never was.
@@ -64,186 +65,176 @@ pub struct SampleRow {
     pub bytes: u32,
     /// HTTP status; 0: none.
     pub status: u16,
-    /// 0: answered well; else a number that the names given to [`SampleWriter::pack`] explain.
+    /// 0: answered well; else a number that [`ClassName`] explains.
     pub failed: u16,
 }
 
-const ROW_BYTES: usize = 40;
+/// The name of the class behind [`SampleRow::failed`].
+pub type ClassName = fn(u16) -> &'static str;
 
-impl SampleRow {
-    fn to_bytes(self) -> [u8; ROW_BYTES] {
-        let mut bytes = [0; ROW_BYTES];
-        bytes[..8].copy_from_slice(&self.done_ns.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.latency_ns.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.service_ns.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.first_byte_ns.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.bytes.to_le_bytes());
-        bytes[36..38].copy_from_slice(&self.status.to_le_bytes());
-        bytes[38..].copy_from_slice(&self.failed.to_le_bytes());
-        bytes
-    }
-
-    fn of_bytes(bytes: &[u8; ROW_BYTES]) -> SampleRow {
-        let long = |at: usize| {
-            let part: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes");
-            i64::from_le_bytes(part)
-        };
-        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let part: [u8; 4] = bytes[32..36].try_into().expect("four bytes");
-        SampleRow {
-            done_ns: long(0),
-            latency_ns: long(8),
-            service_ns: long(16),
-            first_byte_ns: long(24),
-            bytes: u32::from_le_bytes(part),
-            status: short(36),
-            failed: short(38),
-        }
-    }
-}
-
-/// Rows on their way to a file.
+/// Rows on their way to a file, which has its name once it is whole.
 #[derive(Debug)]
 pub struct SampleWriter {
     path: PathBuf,
-    spool_path: PathBuf,
-    spool: BufWriter<File>,
+    part_path: PathBuf,
+    part: SerializedFileWriter<File>,
+    group: Columns,
     rows: u64,
+    name: ClassName,
 }
 
 impl SampleWriter {
-    /// Opens the spool beside `path`.
-    pub fn create(path: &Path) -> Result<SampleWriter, StoreError> {
-        let spool_path = path.with_extension("spool");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&spool_path)
-            .map_err(|error| StoreError::io("create", &spool_path, &error))?;
+    /// Opens what will be `path`, beside it.
+    pub fn create(path: &Path, name: ClassName) -> Result<SampleWriter, StoreError> {
+        let part_path = path.with_extension("part");
+        let part = File::create(&part_path)
+            .map_err(|error| StoreError::io("create", &part_path, &error))?;
+        let part = parse_message_type(SCHEMA)
+            .and_then(|schema| SerializedFileWriter::new(part, Arc::new(schema), properties()))
+            .map_err(|error| StoreError::io("write", &part_path, &of_parquet(error)))?;
         Ok(SampleWriter {
             path: path.to_owned(),
-            spool: BufWriter::with_capacity(1 << 20, file),
-            spool_path,
+            part_path,
+            part,
+            group: Columns::default(),
             rows: 0,
+            name,
         })
     }
 
-    /// Appends rows to the spool.
+    /// Appends rows. Every now and then a group of them is full, and is written.
     pub fn append(&mut self, rows: impl Iterator<Item = SampleRow>) -> Result<(), StoreError> {
         for row in rows {
-            self.spool
-                .write_all(&row.to_bytes())
-                .map_err(|error| StoreError::io("write", &self.spool_path, &error))?;
-            self.rows += 1;
+            self.group.push(&row);
+            if self.group.rows() == GROUP_ROWS {
+                self.write_group()?;
+            }
         }
         Ok(())
     }
 
-    /// Packs the spool into the file, removes it, and gives the number of rows.
-    pub fn pack(self, name: &dyn Fn(u16) -> &'static str) -> Result<u64, StoreError> {
-        let SampleWriter {
-            path,
-            spool_path,
-            spool,
-            rows,
-        } = self;
-        let packed = (|| -> io::Result<()> {
-            let mut file = spool.into_inner().map_err(io::IntoInnerError::into_error)?;
-            io::Seek::rewind(&mut file)?;
-            let out = BufWriter::with_capacity(1 << 20, File::create(&path)?);
-            pack(
-                &mut BufReader::with_capacity(1 << 20, file),
-                rows,
-                out,
-                name,
-            )
-        })();
-        packed.map_err(|error| StoreError::io("write", &path, &error))?;
-        fs::remove_file(&spool_path)
-            .map_err(|error| StoreError::io("remove", &spool_path, &error))?;
-        Ok(rows)
+    /// Writes what is left, gives the file its name, and says how many rows it has.
+    pub fn finish(mut self) -> Result<u64, StoreError> {
+        if self.group.rows() > 0 {
+            self.write_group()?;
+        }
+        let closed = self.part.close().map_err(of_parquet);
+        closed.map_err(|error| StoreError::io("write", &self.part_path, &error))?;
+        fs::rename(&self.part_path, &self.path)
+            .map_err(|error| StoreError::io("rename", &self.part_path, &error))?;
+        Ok(self.rows)
+    }
+
+    fn write_group(&mut self) -> Result<(), StoreError> {
+        let wrote = self.group.write(&mut self.part, self.name);
+        wrote.map_err(|error| StoreError::io("write", &self.part_path, &of_parquet(error)))?;
+        self.rows += self.group.rows() as u64;
+        self.group.clear();
+        Ok(())
     }
 }
 
-fn pack(
-    spool: &mut impl Read,
-    rows: u64,
-    out: impl Write + Send,
-    name: &dyn Fn(u16) -> &'static str,
-) -> io::Result<()> {
-    let schema = Arc::new(parse_message_type(SCHEMA).map_err(io::Error::other)?);
-    let mut properties = WriterProperties::builder()
+fn properties() -> Arc<WriterProperties> {
+    let properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::UNCOMPRESSED)
-        .set_dictionary_enabled(false);
-    // Neighbours are alike, and their differences take few bits.
-    for column in ["done_ns", "latency_ns", "service_ns", "first_byte_ns"] {
-        let column = ColumnPath::from(column);
-        properties = properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        .set_encoding(Encoding::PLAIN)
+        .set_dictionary_enabled(false)
+        // A page for each column of a group, and each in one go.
+        .set_data_page_size_limit(GROUP_ROWS * size_of::<i64>())
+        .set_data_page_row_count_limit(GROUP_ROWS)
+        .set_write_batch_size(GROUP_ROWS)
+        .set_statistics_enabled(EnabledStatistics::None)
+        // Whether anything failed in a group is known without a look at its rows.
+        .set_column_statistics_enabled(ColumnPath::from("failed"), EnabledStatistics::Chunk);
+    Arc::new(properties.build())
+}
+
+/// What the file system said, where it was that.
+fn of_parquet(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(inner) => *inner,
+            Err(inner) => io::Error::other(inner),
+        },
+        error => io::Error::other(error),
     }
-    for column in ["bytes", "status", "failed"] {
-        properties = properties.set_column_dictionary_enabled(ColumnPath::from(column), true);
+}
+
+/// The rows of a group, a column each.
+#[derive(Debug, Default)]
+struct Columns {
+    /// `done_ns`, `latency_ns`, `service_ns`, `first_byte_ns`.
+    longs: [Vec<i64>; 4],
+    /// `bytes`, `status`.
+    ints: [Vec<i32>; 2],
+    /// 1: it failed.
+    failed: Vec<i16>,
+    classes: Vec<u16>,
+}
+
+impl Columns {
+    fn rows(&self) -> usize {
+        self.failed.len()
     }
-    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties.build()))
-        .map_err(io::Error::other)?;
-    let mut left = rows;
-    let mut group = Vec::with_capacity(GROUP_ROWS.min(rows as usize));
-    while left > 0 {
-        group.clear();
-        for _ in 0..left.min(GROUP_ROWS as u64) {
-            let mut bytes = [0; ROW_BYTES];
-            spool.read_exact(&mut bytes)?;
-            group.push(SampleRow::of_bytes(&bytes));
+
+    fn push(&mut self, row: &SampleRow) {
+        let longs = [
+            row.done_ns,
+            row.latency_ns,
+            row.service_ns,
+            row.first_byte_ns,
+        ];
+        for (column, value) in self.longs.iter_mut().zip(longs) {
+            column.push(value);
         }
-        left -= group.len() as u64;
-        write_group(&mut file, &group, name).map_err(io::Error::other)?;
+        let bytes = i32::try_from(row.bytes).unwrap_or(i32::MAX);
+        for (column, value) in self.ints.iter_mut().zip([bytes, row.status.into()]) {
+            column.push(value);
+        }
+        self.failed.push((row.failed != 0).into());
+        if row.failed != 0 {
+            self.classes.push(row.failed);
+        }
     }
-    file.close().map_err(io::Error::other)?;
-    Ok(())
+
+    fn clear(&mut self) {
+        self.longs.iter_mut().for_each(Vec::clear);
+        self.ints.iter_mut().for_each(Vec::clear);
+        self.failed.clear();
+        self.classes.clear();
+    }
+
+    fn write(
+        &self,
+        file: &mut SerializedFileWriter<File>,
+        name: ClassName,
+    ) -> Result<(), ParquetError> {
+        let mut group = file.next_row_group()?;
+        for values in &self.longs {
+            write_column::<Int64Type>(&mut group, values, None)?;
+        }
+        for values in &self.ints {
+            write_column::<Int32Type>(&mut group, values, None)?;
+        }
+        let named = |class: &u16| ByteArray::from(name(*class));
+        let classes: Vec<ByteArray> = self.classes.iter().map(named).collect();
+        write_column::<ByteArrayType>(&mut group, &classes, Some(&self.failed))?;
+        group.close()?;
+        Ok(())
+    }
 }
 
-fn write_group<W: Write + Send>(
-    file: &mut SerializedFileWriter<W>,
-    rows: &[SampleRow],
-    name: &dyn Fn(u16) -> &'static str,
+/// The next column of a group. `present` has a 1 for each row that has a value, where a row may
+/// have none.
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: &[T::T],
+    present: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
-    let mut group = file.next_row_group()?;
-    let longs: [fn(&SampleRow) -> i64; 4] = [
-        |row| row.done_ns,
-        |row| row.latency_ns,
-        |row| row.service_ns,
-        |row| row.first_byte_ns,
-    ];
-    for get in longs {
-        write_column::<Int64Type, W>(&mut group, rows, get)?;
-    }
-    let shorts: [fn(&SampleRow) -> i32; 2] = [
-        |row| i32::try_from(row.bytes).unwrap_or(i32::MAX),
-        |row| i32::from(row.status),
-    ];
-    for get in shorts {
-        write_column::<Int32Type, W>(&mut group, rows, get)?;
-    }
-    write_column::<ByteArrayType, W>(&mut group, rows, |row| match row.failed {
-        0 => ByteArray::from(""),
-        class => ByteArray::from(name(class)),
-    })?;
-    group.close()?;
-    Ok(())
-}
-
-/// The next column of a group.
-fn write_column<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    rows: &[SampleRow],
-    get: impl Fn(&SampleRow) -> T::T,
-) -> Result<(), ParquetError> {
-    let values: Vec<T::T> = rows.iter().map(get).collect();
     let missing = || ParquetError::General("the schema has fewer columns".into());
     let mut column = group.next_column()?.ok_or_else(missing)?;
-    column.typed::<T>().write_batch(&values, None, None)?;
+    column.typed::<T>().write_batch(values, present, None)?;
     column.close()
 }
 
@@ -309,12 +300,9 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
         let group = reader.get_row_group(group)?;
         let from = times.good_ns.len();
         longs(group.get_column_reader(time)?, &mut times.good_ns)?;
-        // Where the last class by the alphabet is none, there is none.
         let statistics = group.metadata().column(failed).statistics();
-        let all_good = statistics
-            .and_then(Statistics::max_bytes_opt)
-            .is_some_and(<[u8]>::is_empty);
-        if all_good {
+        let nulls = statistics.and_then(Statistics::null_count_opt);
+        if nulls == u64::try_from(group.metadata().num_rows()).ok() {
             continue;
         }
         let bad = failures(group.get_column_reader(failed)?)?;
@@ -343,13 +331,19 @@ fn longs(column: ColumnReader, into: &mut Vec<i64>) -> Result<(), ParquetError> 
     Ok(())
 }
 
+/// Whether each row failed.
 fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
     let ColumnReader::ByteArrayColumnReader(mut column) = column else {
         return Err(ParquetError::General("`failed` is no text".into()));
     };
-    let (mut bad, mut values) = (Vec::new(), Vec::new());
-    while column.read_records(BATCH, None, None, &mut values)?.0 > 0 {
-        bad.extend(values.drain(..).map(|class: ByteArray| !class.is_empty()));
+    let (mut bad, mut levels, mut classes) = (Vec::new(), Vec::new(), Vec::new());
+    while column
+        .read_records(BATCH, Some(&mut levels), None, &mut classes)?
+        .0
+        > 0
+    {
+        bad.extend(levels.drain(..).map(|level| level > 0));
+        classes.clear();
     }
     Ok(bad)
 }
@@ -375,18 +369,20 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("wallfinder-samples-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("samples-0.parquet");
-        let mut writer = SampleWriter::create(&path).unwrap();
-        for part in 0..10 {
-            writer
-                .append((0..1_000).map(|n| row(part * 1_000 + n)))
-                .unwrap();
+        let mut writer = SampleWriter::create(&path, |_| "timeout.total").unwrap();
+        // A group and the beginning of another.
+        let rows = GROUP_ROWS as i64 + 10_000;
+        for from in (0..rows).step_by(1_000) {
+            let block = from..rows.min(from + 1_000);
+            writer.append(block.map(row)).unwrap();
         }
-        assert_eq!(writer.pack(&|_| "timeout.total").unwrap(), 10_000);
-        assert!(!path.with_extension("spool").exists());
-        let good: Vec<SampleRow> = (0..10_000).map(row).filter(|row| row.failed == 0).collect();
+        assert!(!path.exists(), "it has its name once it is whole");
+        assert_eq!(writer.finish().unwrap(), rows as u64);
+        assert!(!path.with_extension("part").exists());
+        let good: Vec<SampleRow> = (0..rows).map(row).filter(|row| row.failed == 0).collect();
         let of = |get: fn(&SampleRow) -> i64| Times {
             good_ns: good.iter().map(get).collect(),
-            failed: 100,
+            failed: rows as u64 - good.len() as u64,
         };
         let read = |clock| read_times(&path, clock).unwrap();
         assert_eq!(read(Clock::Due), of(|row| row.latency_ns));
@@ -398,19 +394,5 @@ mod tests {
             assert!(read_times(&path, Clock::Due).is_err(), "{end} bytes");
         }
         fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn rows_survive_the_spool() {
-        let odd = SampleRow {
-            done_ns: i64::MAX,
-            latency_ns: -1,
-            service_ns: i64::MIN,
-            first_byte_ns: 7,
-            bytes: u32::MAX,
-            status: 65_535,
-            failed: 66,
-        };
-        assert_eq!(SampleRow::of_bytes(&odd.to_bytes()), odd);
     }
 }

@@ -264,7 +264,7 @@ fn every_request_is_kept_where_that_is_asked_for() {
     assert_eq!(samples["dropped"], 0);
     let run = place.last_run();
     let folder = run.to_str().unwrap();
-    assert!(!run.join("samples-0.spool").exists());
+    assert!(!run.join("samples-0.part").exists());
     let read = place
         .run(&["samples", folder, "--format", "json"])
         .ends_with(0);

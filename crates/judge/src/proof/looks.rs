@@ -6,6 +6,8 @@
 //!            └► what is still open: to 10 rounds, and to 16
 //! ```
 //!
+//! A quick look has the first line, and more rounds of what that leaves open while its minute lasts.
+//!
 //! It is a function of the experiment so far. The conductor calls it after each batch and
 //! stops at [`Next::Enough`]. It ends by itself, for every order is for rounds that a
 //! condition lacks, and windows count as run whether or not their squeeze was in force.
@@ -82,10 +84,10 @@ pub fn next(experiment: &Experiment) -> Next {
     if !first.is_empty() {
         return plan.order(first, u32::MAX);
     }
-    if experiment.effort == Effort::Quick {
-        return Next::Enough;
-    }
     let readings = Readings::of(experiment);
+    if experiment.effort == Effort::Quick {
+        return plan.order(plan.lacking(plan.unknown(&readings)), BATCH);
+    }
     let mut wanted = plan.lacking(plan.confirm(&readings));
     wanted.extend(plan.lacking(plan.search(&readings)));
     if wanted.is_empty() {
@@ -143,7 +145,7 @@ impl Plan<'_> {
     /// Windows that may still be run, shams included.
     fn left(&self) -> usize {
         let (windows, seconds) = match self.experiment.effort {
-            Effort::Quick => (40, 60.0),
+            Effort::Quick => (60, 65.0),
             Effort::Normal => (190, 285.0),
             Effort::Thorough => (580, 870.0),
         };
@@ -270,6 +272,23 @@ impl Plan<'_> {
                 .map(|reading| (reading.squeeze, 0.65, rounds)),
         );
         wanted
+    }
+
+    /// What is not known well enough to say anything of, up to the next look; what seems to be a
+    /// wall comes first.
+    fn unknown(&self, readings: &Readings) -> Vec<Want> {
+        let mut unknown: Vec<&Reading> = readings
+            .iter()
+            .filter(|reading| self.in_reach.contains(&reading.squeeze))
+            .filter(|reading| reading.answer() == Answer::Open)
+            .collect();
+        unknown.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
+        let wanted = unknown.into_iter().map(|reading| {
+            let dose = first_dose(reading.squeeze);
+            let rounds = look_after(self.had(reading.squeeze, dose));
+            (reading.squeeze, dose, rounds)
+        });
+        wanted.collect()
     }
 
     /// What is not yet decided, up to the next look.

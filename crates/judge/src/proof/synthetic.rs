@@ -411,7 +411,12 @@ fn window(
         answered: x as u64,
         in_flight_mean: Some(system.in_flight()),
         latency_mean_ns: Some(system.in_flight() / x * 1e9),
-        ..blank(index as u32, round, experiment.windows.len())
+        ..blank(
+            conditions.effort,
+            index as u32,
+            round,
+            experiment.windows.len(),
+        )
     }
 }
 
@@ -459,15 +464,19 @@ fn empty(effort: Effort, seed: u64) -> Experiment {
     }
 }
 
-/// A window of one second after half a second of wash-out.
-fn blank(condition: u32, round: u32, at: usize) -> Window {
-    let from_ns = at as u64 * 1_500_000_000 + 500_000_000;
+/// A window, and the wash-out before it, as long as an effort has them.
+fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
+    let (wash_out_ns, window_ns) = match effort {
+        Effort::Quick => (350_000_000, 800_000_000),
+        _ => (500_000_000, 1_000_000_000),
+    };
+    let from_ns = at as u64 * (wash_out_ns + window_ns) + wash_out_ns;
     Window {
         round,
         condition,
         restart: 0,
         from_ns,
-        to_ns: from_ns + 1_000_000_000,
+        to_ns: from_ns + window_ns,
         answered: 0,
         failed: 0,
         throughput: 0.0,
@@ -501,7 +510,7 @@ pub(super) fn experiment_of(squeezes: &[(Squeeze, f64)], windows: &[(u32, f64)])
         experiment.windows.push(Window {
             throughput: *throughput,
             answered: *throughput as u64,
-            ..blank(*condition, round, at)
+            ..blank(Effort::Normal, *condition, round, at)
         });
     }
     experiment
