@@ -162,7 +162,10 @@ impl Apparatus {
     }
 
     fn run(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
-        let mut child = Command::new(&self.wallfinder)
+        // Ended early, this leaves no experiment behind: the kernel interrupts it.
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "INT"])
+            .arg(&self.wallfinder)
             .args(arguments)
             .env("WALLFINDER_SUBJECTS", &self.bin)
             .stdin(Stdio::null())

@@ -185,6 +185,13 @@ pub struct Window {
     pub client_cores: Option<f64>,
     /// Share of the processors that the hypervisor took, 0..1.
     pub steal_share: f64,
+    /// CPU time that a fixed piece of work took on the server's processors: how slow they were.
+    /// `None` where that was not watched.
+    #[serde(default)]
+    pub server_yard_ns: Option<f64>,
+    /// The same on the client's.
+    #[serde(default)]
+    pub client_yard_ns: Option<f64>,
 }
 
 impl Window {

@@ -14,6 +14,11 @@ pub fn allowed_cpus() -> Vec<u32> {
     }
 }
 
+/// Number of the parent process, asked of the kernel each time: the shortest system call.
+pub fn parent() -> Option<u32> {
+    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
+}
+
 /// Keeps the calling thread, and what it starts, on these processors.
 pub fn pin_to(cpus: &[u32]) -> Result<(), Errno> {
     let mut set = CpuSet::new();

@@ -103,6 +103,13 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
     }
     for window in experiment["windows"].as_array().unwrap() {
         assert_ne!(window["in_force"], false, "{window:#}");
+        // How fast the machine was meanwhile is known of both sides.
+        for yard in ["server_yard_ns", "client_yard_ns"] {
+            assert!(
+                window[yard].as_f64().is_some_and(|yard| yard > 100.0),
+                "{window:#}"
+            );
+        }
     }
     // At the wall it was profiled, over the link, and the reasons name functions.
     let inside = step["profiles"]["readings"].as_array().unwrap();

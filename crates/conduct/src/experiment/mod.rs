@@ -35,6 +35,7 @@ use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::Family;
+use wallfinder_probe::yardstick::Yardstick;
 use wallfinder_stage::squeeze::Lever;
 use wallfinder_sys::clock;
 
@@ -182,6 +183,13 @@ pub fn experiment(
         intervals: Vec::new(),
         cut_short: None,
     };
+    // Under a quota of its own it would take from the lanes, of which there is little.
+    let is_free = experiment.setting.client_quota_cores.is_none();
+    let sides = [
+        &experiment.setting.server_cpus,
+        &experiment.setting.client_cpus,
+    ];
+    let yardstick = is_free.then(|| Yardstick::start(&sides.map(Vec::as_slice)));
     let mut conducting = Conducting {
         loads,
         source: None,
@@ -197,6 +205,7 @@ pub fn experiment(
         slices: Vec::new(),
         gaps: Vec::new(),
         open: Vec::new(),
+        yardstick,
     };
     relayed(order.step);
     let ended = conducting.all(&mut experiment);
@@ -332,6 +341,7 @@ struct Conducting<'c> {
     gaps: Vec<Caveat>,
     /// Connections open to the server, by window.
     open: Vec<u32>,
+    yardstick: Option<Yardstick>,
 }
 
 impl Conducting<'_> {
@@ -452,7 +462,7 @@ impl Conducting<'_> {
             },
         );
         let mut tries = 0;
-        let (seen, check) = loop {
+        let (seen, check, (from_ns, to_ns)) = loop {
             let gaps = self.gaps.len();
             let source = self.source.as_mut().expect("a load is held");
             source.last_for(self.times.each())?;
@@ -466,8 +476,10 @@ impl Conducting<'_> {
             let source = self.source.as_mut().expect("a load is held");
             source.begin(&self.hands)?;
             self.hands.begin_window();
+            let from_ns = clock::monotonic_ns();
             self.pass(self.times.window)?;
             let check = self.hands.end_window();
+            let span = (from_ns, clock::monotonic_ns());
             // Wherever it happened: what was not asked for to pass stood still.
             self.note_gap(began.elapsed().saturating_sub(self.times.window));
             let seen = self.source().end()?;
@@ -475,7 +487,7 @@ impl Conducting<'_> {
             self.note_gap(waited);
             let stood_still = self.gaps.len() > gaps;
             if let Some(seen) = seen.filter(|_| !stood_still) {
-                break (seen, check);
+                break (seen, check, span);
             }
             tries += 1;
             if tries == TRIES_MAX {
@@ -488,6 +500,7 @@ impl Conducting<'_> {
         };
         let check = self.hands.borne_out(check, &seen);
         self.windows += 1;
+        let yard_ns = |cpus: &[u32]| self.yardstick.as_ref()?.time_ns(cpus, from_ns, to_ns);
         Ok(Window {
             round: self.round,
             condition: index as u32,
@@ -507,6 +520,8 @@ impl Conducting<'_> {
             server_cores: None,
             client_cores: None,
             steal_share: 0.0,
+            server_yard_ns: yard_ns(&experiment.setting.server_cpus),
+            client_yard_ns: yard_ns(&experiment.setting.client_cpus),
         })
     }
 

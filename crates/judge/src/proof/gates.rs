@@ -10,6 +10,7 @@ use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::verdict::Evidence;
 
 use super::estimate::{ALPHA, Estimate};
+use super::pace;
 use super::pairs;
 use crate::caveats::{ERRORS_MAX, STEAL_MAX};
 use crate::finite::{known, mean, median, positive, ratio};
@@ -47,11 +48,13 @@ pub(super) struct Gates {
 impl Gates {
     pub(super) fn of(experiment: &Experiment, doubts: &[Caveat]) -> Gates {
         let shams = pairs::shams(experiment);
-        let null = pairs::null_effect(experiment);
+        // How fast the machine was is neither drift nor an effect of nothing.
+        let at_one_pace = pace::at_one_pace(experiment);
+        let null = pairs::null_effect(&at_one_pace);
         let mut failed: Vec<Failed> = [
             errors(experiment),
             steal(experiment),
-            drift(&shams),
+            drift(&pairs::shams(&at_one_pace)),
             little(&shams, experiment),
             null_effect(null),
             shared(experiment),

@@ -21,6 +21,7 @@ use super::design;
 use super::dose;
 use super::estimate::{ALPHA, LOOKS};
 use super::gates::NULL_MAX;
+use super::pace;
 use super::pairs;
 use super::readings::{Answer, HALF_WIDTH_MAX, Reading, Readings, SHARE_MIN, WALL_MIN};
 
@@ -364,7 +365,7 @@ impl Plan<'_> {
     }
 
     fn null_is_known(&self) -> bool {
-        pairs::null_effect(self.experiment).is_some_and(|null| {
+        pairs::null_effect(&pace::at_one_pace(self.experiment)).is_some_and(|null| {
             let (low, high) = null.interval(ALPHA);
             low >= -NULL_MAX && high <= NULL_MAX
         })

@@ -26,6 +26,7 @@ use crate::words::{capital, percent, trimmed};
 use crate::{observed, profile};
 use claims::Case;
 use gates::{Gates, note};
+use pace::Pace;
 use readings::{Reading, Readings};
 
 pub mod ab;
@@ -38,6 +39,7 @@ mod fallback;
 mod gates;
 mod in_flight;
 pub mod looks;
+mod pace;
 mod pairs;
 mod random;
 mod readings;
@@ -142,6 +144,7 @@ fn evidence(case: &Case, wall: Wall) -> Vec<Evidence> {
     let observed = observed.filter(|evidence| !evidence.measure.starts_with("profile."));
     squeezes
         .chain(case.gates.evidence())
+        .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
         .chain(observed.cloned())
         .chain(profile::evidence(case.step, wall))
         .collect()

@@ -21,6 +21,7 @@ use wallfinder_model::verdict::Elasticity;
 
 use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
 use super::looks;
+use super::pace;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
 use crate::finite::positive;
 
@@ -219,7 +220,7 @@ impl Reading {
 
 impl Readings {
     pub(super) fn of(experiment: &Experiment) -> Readings {
-        let pairs = pairs::pairs(experiment);
+        let pairs = pairs::pairs(&pace::at_one_pace(experiment));
         let noise = noise(&pairs);
         let mut all: BTreeMap<Squeeze, Reading> = BTreeMap::new();
         for squeeze in Squeeze::ALL {

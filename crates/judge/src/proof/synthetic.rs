@@ -267,6 +267,9 @@ pub(super) struct Conditions {
     pub(super) rough: bool,
     /// Only what needs no privilege.
     pub(super) unprivileged: bool,
+    /// Deviation of ln speed of the server's processors from window to window, and whether a
+    /// yardstick tells it.
+    pub(super) pace: (f64, bool),
 }
 
 impl Default for Conditions {
@@ -280,6 +283,7 @@ impl Default for Conditions {
             luck: 0.02,
             rough: false,
             unprivileged: false,
+            pace: (0.0, true),
         }
     }
 }
@@ -308,6 +312,7 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     let mut batches = 0;
     let (mut start, mut level) = (0, 1.0);
     let mut machine = Machine::default();
+    let answers = system.elasticity(Squeeze::ServerSpeed);
     while let looks::Next::Rounds {
         rounds,
         conditions: orders,
@@ -335,6 +340,7 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
                 if conditions.rough {
                     machine.pass(&mut window, &mut noise);
                 }
+                pace(&mut window, answers, conditions.pace, &mut noise);
                 experiment.windows.push(window);
             }
             round += 1;
@@ -342,6 +348,19 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     }
     step.experiment = Some(experiment);
     step
+}
+
+/// Strangers on the cores of the server's processors, and a yardstick there that blurs by 2 %.
+fn pace(window: &mut Window, answers: f64, pace: (f64, bool), noise: &mut Noise) {
+    let (deviation, is_told) = pace;
+    if deviation == 0.0 {
+        return;
+    }
+    let speed = deviation * noise.gauss();
+    window.throughput *= (answers * speed).exp();
+    window.latency_mean_ns = window.in_flight_mean.map(|n| n / window.throughput * 1e9);
+    let yard_ns = 7_000.0 * (0.02 * noise.gauss() - speed).exp();
+    window.server_yard_ns = is_told.then_some(yard_ns);
 }
 
 /// Others on the machine.
@@ -490,6 +509,8 @@ fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
         server_cores: None,
         client_cores: None,
         steal_share: 0.0,
+        server_yard_ns: None,
+        client_yard_ns: None,
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
         let telemetry = verdict.evidence.iter().filter(|evidence| {
             !evidence.measure.starts_with("elasticity.")
                 && !evidence.measure.starts_with(PROFILED)
-                && evidence.measure != NULL_EFFECT
+                && ![NULL_EFFECT, PACE].contains(&evidence.measure.as_str())
         });
         let new = telemetry.filter(|evidence| !verdict.sentence.contains(&evidence.text));
         for evidence in new.take(REASONS_MAX) {
@@ -105,6 +105,8 @@ pub(crate) fn inside(page: &mut Page, step: &Step) {
 const PROFILED: &str = "profile.";
 /// The measure of shams beside shams among the evidence.
 const NULL_EFFECT: &str = "proof.null_effect";
+/// The measure of what the machine's own pace explains.
+const PACE: &str = "proof.pace_explained";
 
 /// What the wall is made of, its shares, and whose number this is.
 pub(crate) fn details(verdict: &Verdict) -> Vec<String> {
@@ -209,6 +211,10 @@ pub(crate) fn elasticities(page: &mut Page, step: &Step) {
         page.push(row);
     }
     null_effect(page, verdict);
+    let pace = verdict.evidence.iter().find(|e| e.measure == PACE);
+    if let Some(pace) = pace {
+        page.beside(Role::Dim, &words::capital_sentence(&pace.text));
+    }
 }
 
 /// What windows with nothing squeezed read against each other, unless a doubt says it.

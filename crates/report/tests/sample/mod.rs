@@ -847,6 +847,8 @@ pub fn experiment(
                 server_cores: Some(point.busy[0]),
                 client_cores: Some(point.busy[1]),
                 steal_share: 0.001,
+                server_yard_ns: None,
+                client_yard_ns: None,
             });
             at_ns += 1_300_000_000;
         }

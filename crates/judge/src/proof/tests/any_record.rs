@@ -30,6 +30,8 @@ prop_compose! {
             latency_mean_ns: Some(throughput),
             retained: (round % 2 == 0).then_some(retained / 2_000.0),
             steal_share: steal / 1e5,
+            server_yard_ns: (round % 3 > 0).then_some(1e4 + throughput),
+            client_yard_ns: (round % 3 > 1).then_some(retained),
             in_force,
             from_ns: at * 1_000_000_000,
             to_ns: (at + 1) * 1_000_000_000,

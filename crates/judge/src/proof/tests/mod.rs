@@ -456,6 +456,22 @@ fn a_quick_look_takes_its_minute_on_a_noisy_machine() {
     assert!(score.answered() >= 0.88);
 }
 
+/// Processors that are slowed by strangers, by a tenth in the mean.
+#[test]
+fn a_yardstick_tells_strangers_from_walls() {
+    let with = |effort, is_told| Conditions {
+        effort,
+        pace: (0.1, is_told),
+        ..Conditions::default()
+    };
+    let blind = scored(4, with(Effort::Quick, false));
+    let told = scored(4, with(Effort::Quick, true));
+    assert!(told.answered() >= 0.9 && told.of_answered() >= 0.92);
+    assert!(blind.answered() < 0.8, "there is something to tell");
+    let told = scored(4, with(Effort::Normal, true));
+    assert!(told.answered() >= 0.9 && told.of_answered() >= 0.95);
+}
+
 #[test]
 fn among_neighbours_that_come_and_go_it_still_is() {
     let score = scored(

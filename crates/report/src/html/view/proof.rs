@@ -458,11 +458,13 @@ fn gates(step: &Step, experiment: &Experiment) -> Vec<Gate> {
         .iter()
         .filter(|window| experiment.is_sham(window))
         .collect();
-    let null = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
-    let null = null
-        .filter(|evidence| evidence.measure == "proof.null_effect")
+    let evidence = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
+    let measures = ["proof.null_effect", "proof.pace_explained"];
+    let null: Vec<String> = evidence
+        .filter(|evidence| measures.contains(&evidence.measure.as_str()))
         .map(|evidence| words::capital_sentence(&evidence.text))
-        .next();
+        .collect();
+    let null = (!null.is_empty()).then(|| null.join(" "));
     let failed = shams.iter().map(|w| w.failed as f64).sum::<f64>();
     let all = failed + shams.iter().map(|w| w.answered as f64).sum::<f64>();
     let steal = mean(experiment.windows.iter().map(|window| window.steal_share));

@@ -1,0 +1,374 @@
+//! Windows as they would have been at one pace of the machine.
+//!
+//! A processor of a shared machine is slowed by strangers, by a quarter or a half, for seconds at a
+//! time. Windows that are compared then differ by more than what was squeezed. A yardstick on each
+//! side's processors tells how slow they were ([`Window::server_yard_ns`]), and what throughput answers
+//! to that is learnt from the experiment itself and taken out of every window (analysis of
+//! covariance; Cochran 1957):
+//!
+//! ```text
+//!   ln X ┤ ●                        within one condition and one start
+//!        │   ● ●   slope            ln X' = ln X - slope · (ln yard - its median)
+//!        │      ●  ●
+//!        └──────────── ln yard
+//! ```
+//!
+//! Slopes come from differences within conditions alone, so that no squeeze is taken for a pace; and
+//! where a squeeze itself moves a yardstick (a thief that shares its core with the other side), that
+//! much of it is none. Where the yardstick explains little, as on a quiet machine, nothing is changed.
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::experiment::{Experiment, Window};
+use wallfinder_model::verdict::Evidence;
+
+use crate::finite::{mean, median, positive};
+use crate::words::percent;
+
+/// Differences without which there is no slope.
+const DEGREES_MIN: usize = 10;
+/// Share of the variance within conditions that a pace must explain.
+const EXPLAINED_MIN: f64 = 0.3;
+/// Standard errors from which a slope is believed.
+const ERRORS_MIN: f64 = 4.0;
+/// The second side's pace counts where it leaves no more than this of the variance.
+const SECOND_LEAVES_MAX: f64 = 0.85;
+/// Deviations from which a window is no guide to the slope.
+const FAR: f64 = 5.0;
+/// Standard errors from which a condition is taken to move a yardstick by itself.
+const MOVES_MIN: f64 = 3.0;
+/// The steepest slope that is believed.
+const STEEPEST: f64 = -2.5;
+/// Server and client.
+const SIDES: usize = 2;
+
+/// What throughput answers to the machine's pace.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pace {
+    /// d ln X / d ln yard of server and client: 0 for a side that is of no weight, else below.
+    slopes: [f64; SIDES],
+    /// ln yards from which windows of each condition are off: medians of all, and what a squeeze
+    /// moves them by itself.
+    middles: BTreeMap<u32, [f64; SIDES]>,
+    /// Share of the variance within conditions that is explained.
+    explained: f64,
+    /// The slowest and the fastest window's pace, as a factor of throughput.
+    span: (f64, f64),
+}
+
+impl Pace {
+    /// `None` where no yardstick stood, or where it explains too little.
+    pub(super) fn of(experiment: &Experiment) -> Option<Pace> {
+        let points = points(experiment);
+        let fit = best(&points)?;
+        let near = without_far(&points, &fit);
+        let fit = best(&near)?;
+        let middles = middles(&points);
+        let mut pace = Pace {
+            slopes: fit.slopes.map(|slope| slope.max(STEEPEST)),
+            middles,
+            explained: fit.explained,
+            span: (1.0, 1.0),
+        };
+        let effects = experiment.windows.iter().map(|w| pace.effect(w).exp());
+        pace.span = effects.fold((1.0, 1.0), |(low, high), e| (e.min(low), e.max(high)));
+        Some(pace)
+    }
+
+    /// By how much of ln throughput a window was off for its pace.
+    fn effect(&self, window: &Window) -> f64 {
+        let yards = yards(window);
+        let middles = self.middles.get(&window.condition).or_else(|| {
+            // A condition that was run once: as the sham.
+            self.middles.get(&0)
+        });
+        let Some(middles) = middles else { return 0.0 };
+        (0..SIDES)
+            .filter_map(|side| Some(self.slopes[side] * (yards[side]? - middles[side])))
+            .sum()
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        let (low, high) = self.span;
+        Evidence {
+            text: format!(
+                "the processors themselves were up to {} slower and {} faster than usual, by fixed pieces of work: windows are compared as at one pace, which takes {} of the variance away",
+                percent(1.0 - low),
+                percent(high - 1.0),
+                percent(self.explained)
+            ),
+            measure: "proof.pace_explained".to_owned(),
+            value: self.explained,
+        }
+    }
+}
+
+/// The experiment with its throughputs as at one pace, where that makes them agree better. Slices
+/// are left out.
+pub(super) fn at_one_pace(experiment: &Experiment) -> Experiment {
+    let pace = Pace::of(experiment);
+    let at_pace = |window: &Window| Window {
+        throughput: match &pace {
+            Some(pace) => window.throughput * (-pace.effect(window)).exp(),
+            None => window.throughput,
+        },
+        ..window.clone()
+    };
+    Experiment {
+        windows: experiment.windows.iter().map(at_pace).collect(),
+        intervals: Vec::new(),
+        conditions: experiment.conditions.clone(),
+        out_of_reach: experiment.out_of_reach.clone(),
+        setting: experiment.setting.clone(),
+        cut_short: experiment.cut_short.clone(),
+        ..*experiment
+    }
+}
+
+/// A window's ln throughput and ln yards, from the middle of its condition and start.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    group: (u32, u32),
+    y: f64,
+    c: [f64; SIDES],
+    /// ln yards as they are.
+    yards: [f64; SIDES],
+}
+
+fn yards(window: &Window) -> [Option<f64>; SIDES] {
+    [window.server_yard_ns, window.client_yard_ns].map(|yard| yard.and_then(positive).map(f64::ln))
+}
+
+/// Windows of conditions that were run more than once in one start.
+fn points(experiment: &Experiment) -> Vec<Point> {
+    let points = experiment.windows.iter().filter_map(|window| {
+        // A side of which nothing is known has no differences.
+        let yards = match yards(window) {
+            [None, None] => return None,
+            some => some.map(|yard| yard.unwrap_or(0.0)),
+        };
+        let y = positive(window.throughput)?.ln();
+        let group = (window.condition, window.restart);
+        (window.in_force != Some(false)).then_some(Point {
+            group,
+            y,
+            c: yards,
+            yards,
+        })
+    });
+    centred(points)
+}
+
+/// Each point from the middle of its group; groups of one have no differences.
+fn centred(points: impl Iterator<Item = Point>) -> Vec<Point> {
+    let mut groups: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();
+    for point in points {
+        groups.entry(point.group).or_default().push(point);
+    }
+    let groups = groups.into_values().filter(|group| group.len() >= 2);
+    let centred = groups.flat_map(|group| {
+        let of = |get: &dyn Fn(&Point) -> f64| {
+            mean(&group.iter().map(get).collect::<Vec<f64>>()).unwrap_or(0.0)
+        };
+        let y = of(&|point| point.y);
+        let c = [0, 1].map(|side| of(&|point| point.c[side]));
+        let moved = |point: Point| Point {
+            y: point.y - y,
+            c: [point.c[0] - c[0], point.c[1] - c[1]],
+            ..point
+        };
+        group.into_iter().map(moved).collect::<Vec<Point>>()
+    });
+    centred.collect()
+}
+
+/// What windows of each condition are measured from.
+fn middles(points: &[Point]) -> BTreeMap<u32, [f64; SIDES]> {
+    let mut conditions: BTreeMap<u32, Vec<&Point>> = BTreeMap::new();
+    for point in points {
+        conditions.entry(point.group.0).or_default().push(point);
+    }
+    let sides = [0, 1].map(|side| {
+        let all: Vec<f64> = points.iter().map(|point| point.yards[side]).collect();
+        let middle = median(&all).unwrap_or(0.0);
+        let squares: f64 = points.iter().map(|point| point.c[side].powi(2)).sum();
+        let variance = squares / points.len() as f64;
+        let of = |own: &[&Point]| {
+            let yards: Vec<f64> = own.iter().map(|point| point.yards[side]).collect();
+            mean(&yards).unwrap_or(middle)
+        };
+        let shams = conditions.get(&0).map_or(&[][..], Vec::as_slice);
+        let moved = conditions.iter().map(|(condition, own)| {
+            let apart = of(own) - of(shams);
+            let error = (variance * (1.0 / own.len() as f64 + 1.0 / shams.len() as f64)).sqrt();
+            let is_own = !shams.is_empty() && apart.abs() > MOVES_MIN * error;
+            (*condition, middle + if is_own { apart } else { 0.0 })
+        });
+        moved.collect::<BTreeMap<u32, f64>>()
+    });
+    let [server, client] = sides;
+    let both = server.into_iter().map(|(condition, middle)| {
+        let other = client.get(&condition).copied().unwrap_or(0.0);
+        (condition, [middle, other])
+    });
+    both.collect()
+}
+
+/// A line through the differences.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    slopes: [f64; SIDES],
+    explained: f64,
+    /// Variance that is left.
+    left: f64,
+}
+
+/// The line of one side, or of both where the second explains much of what the first leaves.
+fn best(points: &[Point]) -> Option<Fit> {
+    let mut groups: Vec<(u32, u32)> = points.iter().map(|point| point.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let degrees = points.len().checked_sub(groups.len() + 1)?;
+    if degrees < DEGREES_MIN {
+        return None;
+    }
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
+    let yy = positive(sum(&|p| p.y * p.y))?;
+    let cy = [0, 1].map(|side| sum(&|p| p.c[side] * p.y));
+    let cc = [0, 1].map(|side| sum(&|p| p.c[side] * p.c[side]));
+    let both = sum(&|p| p.c[0] * p.c[1]);
+    let fit = |slopes: [f64; SIDES], degrees: usize| {
+        let rest = sum(&|p| (p.y - slopes[0] * p.c[0] - slopes[1] * p.c[1]).powi(2));
+        Fit {
+            slopes,
+            explained: 1.0 - rest / yy,
+            left: rest / degrees as f64,
+        }
+    };
+    let one = |side: usize| {
+        let slope = cy[side] / positive(cc[side])?;
+        let mut slopes = [0.0; SIDES];
+        slopes[side] = slope;
+        let fit = fit(slopes, degrees);
+        let error = (fit.left / cc[side]).sqrt();
+        let is_sure = slope < -ERRORS_MIN * error && fit.explained >= EXPLAINED_MIN;
+        is_sure.then_some(fit)
+    };
+    let first = [one(0), one(1)]
+        .into_iter()
+        .flatten()
+        .min_by(|a, b| a.left.total_cmp(&b.left))?;
+    let Some(determinant) = positive(cc[0] * cc[1] - both * both) else {
+        // One processor for both sides, or only one that is watched.
+        return Some(first);
+    };
+    let slopes = [
+        (cy[0] * cc[1] - cy[1] * both) / determinant,
+        (cy[1] * cc[0] - cy[0] * both) / determinant,
+    ];
+    let second = fit(slopes, degrees - 1);
+    let is_better =
+        slopes.iter().all(|slope| *slope < 0.0) && second.left <= SECOND_LEAVES_MAX * first.left;
+    Some(if is_better { second } else { first })
+}
+
+/// Without the windows that lie far from the line: what slowed them was no pace.
+fn without_far(points: &[Point], fit: &Fit) -> Vec<Point> {
+    let off =
+        |point: &Point| (point.y - fit.slopes[0] * point.c[0] - fit.slopes[1] * point.c[1]).abs();
+    let distances: Vec<f64> = points.iter().map(off).collect();
+    let typical = 1.4826 * median(&distances).unwrap_or(0.0);
+    let near = points.iter().filter(|point| off(point) <= FAR * typical);
+    centred(near.copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_model::experiment::Squeeze;
+
+    use super::*;
+    use crate::double::Noise;
+    use crate::proof::pairs::pairs;
+    use crate::proof::synthetic::experiment_of;
+
+    /// A machine of this many rounds whose server slows and speeds up by this, and whose yardstick is
+    /// `yard(pace, noise)`.
+    fn run(deviation: f64, yard: impl Fn(u32, f64, f64) -> f64) -> Experiment {
+        let mut noise = Noise::new(7);
+        let mut windows = Vec::new();
+        let mut paces = Vec::new();
+        for window in 0..41 {
+            let pace = deviation * noise.gauss();
+            let condition = window % 2;
+            let left = if condition == 1 { 0.8 } else { 1.0 };
+            let x = 1_000.0 * left * (1.3 * pace + 0.01 * noise.gauss()).exp();
+            windows.push((condition, x));
+            paces.push((condition, pace, noise.gauss()));
+        }
+        let mut experiment = experiment_of(&[(Squeeze::ServerSpeed, 0.8)], &windows);
+        for (window, (condition, pace, blur)) in experiment.windows.iter_mut().zip(paces) {
+            window.server_yard_ns = Some(7_000.0 * yard(condition, pace, blur).exp());
+            window.client_yard_ns = Some(7_000.0 * (0.05 * blur).exp());
+        }
+        experiment
+    }
+
+    fn elasticities(experiment: &Experiment) -> (f64, f64) {
+        let of: Vec<f64> = pairs(experiment).iter().map(|p| p.y / p.x).collect();
+        let centre = mean(&of).unwrap();
+        let squares: f64 = of.iter().map(|e| (e - centre).powi(2)).sum();
+        (centre, (squares / of.len() as f64).sqrt())
+    }
+
+    #[test]
+    fn windows_of_a_machine_that_wanders_agree_at_one_pace() {
+        let seen = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
+        let (_, apart) = elasticities(&seen);
+        assert!(apart > 0.8, "{apart}");
+        let pace = Pace::of(&seen).unwrap();
+        assert!(
+            pace.explained > 0.9 && (pace.slopes[0] + 1.3).abs() < 0.1,
+            "{pace:?}"
+        );
+        assert_eq!(pace.slopes[1], 0.0, "the client's is of no weight");
+        let (value, apart) = elasticities(&at_one_pace(&seen));
+        assert!(
+            (value - 1.0).abs() < 0.06 && apart < 0.15,
+            "{value} {apart}"
+        );
+    }
+
+    #[test]
+    fn a_yardstick_that_tells_nothing_changes_nothing() {
+        let seen = run(0.15, |_, _, blur| 0.1 * blur);
+        assert_eq!(Pace::of(&seen), None);
+        assert_eq!(at_one_pace(&seen).windows, seen.windows);
+        let mut unwatched = run(0.15, |_, pace, _| -pace);
+        for window in &mut unwatched.windows {
+            (window.server_yard_ns, window.client_yard_ns) = (None, None);
+        }
+        assert_eq!(at_one_pace(&unwatched).windows, unwatched.windows);
+    }
+
+    #[test]
+    fn a_squeeze_that_moves_the_yardstick_is_not_taken_back() {
+        // In its windows the yardstick is a third slower, and the server is not.
+        let seen = run(0.05, |condition, pace, _| {
+            -pace + 0.3 * f64::from(condition)
+        });
+        assert!(Pace::of(&seen).is_some());
+        let (value, _) = elasticities(&at_one_pace(&seen));
+        assert!((value - 1.0).abs() < 0.06, "{value}");
+    }
+
+    #[test]
+    fn absurd_yards_are_none() {
+        for absurd in [f64::NAN, 0.0, -1.0, f64::INFINITY] {
+            let mut seen = run(0.15, |_, pace, _| -pace);
+            seen.windows[3].server_yard_ns = Some(absurd);
+            for window in at_one_pace(&seen).windows {
+                assert!(window.throughput.is_finite(), "{absurd}");
+            }
+        }
+    }
+}
