@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -98,10 +98,24 @@ fn journal(place: &Place) -> PathBuf {
     let url = double.url("/");
     let args = ["run", &url, "-c", "2", "-d", "30s", "--warmup", "0s", "-q"];
     let running = place.start(&args);
-    std::thread::sleep(Duration::from_millis(1_200));
+    // On a busy machine it takes seconds to begin.
+    let since = Instant::now();
+    while written(place) < ENTRIES && since.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     running.signal(Signal::KILL);
     running.wait(Duration::from_secs(2));
     place.last_run()
+}
+
+/// Entries that a journal of these tests has at the least.
+const ENTRIES: usize = 12;
+
+/// Entries of the last run's journal so far.
+fn written(place: &Place) -> usize {
+    let runs = place.runs();
+    let journal = runs.last().map(|run| fs::read(run.join("journal.wfj")));
+    journal.map_or(0, |bytes| entries(&bytes.unwrap_or_default()).len())
 }
 
 /// Where a journal's entries begin, read as ARCHITECTURE and the store document it.
