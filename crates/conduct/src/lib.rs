@@ -37,6 +37,7 @@ use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::lab::RelayWatch;
+use wallfinder_stage::squeeze;
 use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
@@ -80,6 +81,8 @@ pub struct StepOrder {
     /// Whether both sides are watched while the window is open too, and not only when it opens and
     /// closes.
     pub watched: bool,
+    /// Whether the pace of both sides' processors is watched, for who compares steps.
+    pub paced: bool,
     /// Who delays packets between client and server, if anybody does.
     pub relay: Option<RelayWatch>,
 }
@@ -225,6 +228,23 @@ pub(crate) fn relayed(order: &StepOrder) -> Option<RelaySummary> {
     order.relay.as_ref()?.read().ok()
 }
 
+/// Processors of server and client whose pace is watched. Under a quota that would take from the lanes, of
+/// whose time there is little.
+fn paced_cpus(order: &StepOrder, environment: &Environment) -> [Vec<u32>; 2] {
+    if !order.paced || is_crowded(order, environment) {
+        return Default::default();
+    }
+    let server = order.server.as_ref();
+    let client = match &order.client_cpus[..] {
+        [] => wallfinder_sys::process::allowed_cpus(),
+        cpus => cpus.to_vec(),
+    };
+    [
+        server.map_or(Vec::new(), |family| squeeze::cpus_of(&family.pids)),
+        client,
+    ]
+}
+
 fn start_sampler(
     order: &StepOrder,
     environment: &Environment,
@@ -245,6 +265,7 @@ fn start_sampler(
         pin: order.client_cpus.first().copied(),
         under_quota: is_crowded(order, environment),
         marks_only: !order.watched,
+        paced_cpus: paced_cpus(order, environment),
     })
     .map_err(|error| ConductError::Probe(error.to_string()))
 }

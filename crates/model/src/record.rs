@@ -397,6 +397,10 @@ pub struct Ratio {
     /// Whether a difference is shown: the interval, widened for the number of measures,
     /// leaves 1 out.
     pub differs: bool,
+    /// Share of the variance within either setting that the machine's own pace explains, where that
+    /// was taken out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_explained: Option<f64>,
 }
 
 /// A sentence of a study, and what the data say of it.

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 use wallfinder_sys::{clock, process};
 
+/// What its threads are called.
+pub(crate) const THREAD: &str = "wf-yardstick";
 /// Time from one piece of work to the next.
 const EVERY: Duration = Duration::from_millis(5);
 /// System calls in a piece of work.
@@ -61,13 +63,18 @@ impl Yardstick {
             let pieces = Pieces::default();
             let (until, into) = (Arc::clone(&over), Arc::clone(&pieces));
             let watching = thread::Builder::new()
-                .name("yardstick".to_owned())
+                .name(THREAD.to_owned())
                 .spawn(move || watch(cpu, &until, &into));
             if watching.is_ok() {
                 by_cpu.insert(cpu, pieces);
             }
         }
         Yardstick { over, by_cpu }
+    }
+
+    /// Ends it. What it saw can still be read.
+    pub fn stop(&self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 
     /// The CPU time of a piece of work on these processors at their mean speed between two instants of
@@ -84,7 +91,7 @@ impl Yardstick {
 
 impl Drop for Yardstick {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop();
     }
 }
 

@@ -305,6 +305,7 @@ mod tests {
             high,
             rounds: 6,
             differs,
+            pace_explained: None,
         }
     }
 

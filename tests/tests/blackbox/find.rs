@@ -531,6 +531,17 @@ fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
     let ran = place.run(&args).ends_with(0);
     let record = place.record();
     assert_eq!(record["ab"]["order"].as_array().unwrap().len(), 8);
+    for step in record["steps"].as_array().unwrap() {
+        // The machine's pace is watched on both sides, and that is no work of the client's on the
+        // server's processor.
+        let telemetry = &step["telemetry"];
+        for yard in ["server_yard_ns", "client_yard_ns"] {
+            assert!(telemetry[yard].as_f64().is_some(), "{yard}: {telemetry:#}");
+        }
+        let cpus_of = |side: &str| telemetry[side]["cpus_allowed"].clone();
+        assert_ne!(cpus_of("server"), cpus_of("client"));
+        assert_eq!(cpus_of("client").as_array().unwrap().len(), 1);
+    }
     // `/compute` takes several times the CPU of `/simple`. Four rounds on a busy machine may have
     // an interval that shows no difference: then that is what is said.
     let cpu = ratio_of(&record, "server-cpu");

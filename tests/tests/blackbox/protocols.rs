@@ -1,6 +1,8 @@
 //! `ab` and `find` over each protocol, and a foreign driver of one that is not HTTP/1.1: what is compared
 //! and squeezed is the same, whatever is spoken.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use wallfinder_tests::{
     ECHO_PROTO, Place, alone, busily, json_at, program, ratio_of, skip, squeezed, stolen, subjects,
@@ -101,6 +103,7 @@ fn two_servers_are_compared_in_every_protocol() {
                 "{a}: {ratio:#}"
             );
         }
+        let mut servers_cpus = BTreeSet::new();
         for step in record["steps"].as_array().unwrap() {
             let counts = &step["counts"];
             assert!(counts["answered"].as_u64() > Some(50), "{a}: {counts}");
@@ -109,7 +112,12 @@ fn two_servers_are_compared_in_every_protocol() {
             let address = step["target"]["address"].as_str().expect("an address");
             let port = address.rsplit(':').next().map(str::parse::<u16>);
             assert!(matches!(port, Some(Ok(1_024..))), "{a}: {address}");
+            // On the same processors, or they are not compared; where telemetry was starved nobody knows.
+            if let Some(cpus) = step["telemetry"]["server"]["cpus_allowed"].as_array() {
+                servers_cpus.insert(format!("{cpus:?}"));
+            }
         }
+        assert!(servers_cpus.len() <= 1, "{a}: {servers_cpus:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::exit::Failed;
 use crate::flags::{AbFlags, CpuList, ProbeFlag, TargetFlags};
 use crate::interrupt::Interrupts;
 use crate::session::{Beside, Session, redacted_command};
-use crate::stand::{Stand, is_told_where};
+use crate::stand::{Home, Stand, is_told_where};
 use crate::target::{Url, redact};
 
 /// Shorter windows than this say little of a tail.
@@ -58,8 +58,12 @@ pub(super) fn compare(
     if !shared && flags.url_b.is_none() && a.flags.link.is_none() {
         url_b.port = other_port(&b, url_b.port)?;
     }
+    let home = Home::here()?;
     a.stand = Some(Stand::raise(&a.flags, &url_a)?);
     if !shared {
+        // From where the first was raised: a client that stands pinned beside its own server has no
+        // processor to give to a second one.
+        home.back()?;
         b.stand = Some(Stand::raise(&b.flags, &url_b)?);
     }
     let interrupts = interrupts.unwrap_or_else(Interrupts::catch);
@@ -322,7 +326,11 @@ fn order(
     };
     stand.enter()?;
     let target = setting.flags.clone();
-    load::in_turn(target, flags.rounds, least, &shape, url, stand)
+    let order = load::in_turn(target, flags.rounds, least, &shape, url, stand)?;
+    Ok(StepOrder {
+        paced: true,
+        ..order
+    })
 }
 
 #[cfg(test)]

@@ -255,6 +255,7 @@ pub(crate) fn order(
         samples: None,
         profiles: None,
         watched: true,
+        paced: false,
         relay: stand.lab.as_ref().and_then(Lab::relay_watch),
     })
 }

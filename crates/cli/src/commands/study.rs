@@ -513,6 +513,7 @@ impl Bench {
             samples: step.samples.then(|| self.session.samples_of(index)),
             profiles: self.profiles(step, address)?,
             watched: true,
+            paced: false,
             relay: lab.and_then(Lab::relay_watch),
         })
     }

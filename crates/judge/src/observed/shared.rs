@@ -97,7 +97,9 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
             }
             None => shared.to_owned(),
         };
-        let conclusion = Conclusion::new(wall, 0.55 * certainty(full), text, facts);
+        // A thread that never rests is one whether or not the processors are full.
+        let thread = thread.map_or(full, |(_, busy)| busy.max(full));
+        let conclusion = Conclusion::new(wall, 0.55 * certainty(thread), text, facts);
         return Some(conclusion.with_detail(Some(detail)));
     }
     let mut parts = vec![

@@ -10,6 +10,7 @@ use wallfinder_model::Step;
 use wallfinder_model::record::Ratio;
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
+use super::pace::{self, Pace, Point};
 use super::random::Random;
 use crate::cost;
 use crate::finite::positive;
@@ -32,17 +33,43 @@ pub fn order_of_rounds(seed: u64, rounds: u32) -> Vec<(u32, bool)> {
     order
 }
 
-type Measure = (&'static str, fn(&Step) -> Option<f64>);
+/// A measure, and what it answers to a slow machine.
+struct Measure {
+    name: &'static str,
+    of: fn(&Step) -> Option<f64>,
+    answers: Answers,
+}
+
+/// Which way a measure goes when the machine becomes slow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// It falls.
+    Falls,
+    /// It grows.
+    Grows,
+    /// It does not answer.
+    Stays,
+}
+
+const fn measure(name: &'static str, answers: Answers, of: fn(&Step) -> Option<f64>) -> Measure {
+    Measure { name, of, answers }
+}
 
 /// What is compared. Costs are of one good answer.
 const MEASURES: [Measure; 7] = [
-    ("throughput", |step| positive(step.throughput)),
-    ("p50", |step| quantile(step, "p50")),
-    ("p99", |step| quantile(step, "p99")),
-    ("p99.9", |step| quantile(step, "p99.9")),
-    ("server-cpu", |step| cost::per_answer(step).server_cpu_ns),
-    ("client-cpu", |step| cost::per_answer(step).client_cpu_ns),
-    ("downlink-bytes", |step| {
+    measure("throughput", Answers::Falls, |step| {
+        positive(step.throughput)
+    }),
+    measure("p50", Answers::Grows, |step| quantile(step, "p50")),
+    measure("p99", Answers::Grows, |step| quantile(step, "p99")),
+    measure("p99.9", Answers::Grows, |step| quantile(step, "p99.9")),
+    measure("server-cpu", Answers::Grows, |step| {
+        cost::per_answer(step).server_cpu_ns
+    }),
+    measure("client-cpu", Answers::Grows, |step| {
+        cost::per_answer(step).client_cpu_ns
+    }),
+    measure("downlink-bytes", Answers::Stays, |step| {
         cost::per_answer(step).downlink_bytes
     }),
 ];
@@ -62,17 +89,37 @@ fn quantile(step: &Step, name: &str) -> Option<f64> {
         .and_then(|ns| positive(ns as f64))
 }
 
-/// B over A by measure; steps that were not measured leave their round out.
+/// What was compared: a measure over the rounds that have it.
+struct Compared {
+    name: &'static str,
+    pairs: Vec<(f64, f64)>,
+    pace_explained: Option<f64>,
+}
+
+/// B over A by measure; steps that were not measured leave their round out. Where the machine's own
+/// pace explains how a measure moves within either setting, it is taken out ([`pace`]).
 pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
-    let compared: Vec<(&str, Vec<(f64, f64)>)> = MEASURES
+    let compared: Vec<Compared> = MEASURES
         .iter()
-        .map(|(name, of)| (*name, pairs(steps, order, *of)))
-        .filter(|(_, pairs)| pairs.len() >= 3)
+        .map(|measure| {
+            let seen: Vec<Option<f64>> = steps.iter().map(measure.of).collect();
+            let pace = pace_of(measure, steps, &seen, order);
+            let values = match &pace {
+                Some(pace) => at_one_pace(measure, pace, steps, &seen, order),
+                None => seen,
+            };
+            Compared {
+                name: measure.name,
+                pairs: pairs(&values, order),
+                pace_explained: pace.map(|pace| pace.explained()),
+            }
+        })
+        .filter(|compared| compared.pairs.len() >= 3)
         .collect();
     let estimates: Vec<Option<Estimate>> = compared
         .iter()
-        .map(|(_, pairs)| {
-            let logs: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
+        .map(|compared| {
+            let logs: Vec<f64> = compared.pairs.iter().map(|(a, b)| (b / a).ln()).collect();
             estimate(&logs, None)
         })
         .collect();
@@ -93,15 +140,16 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
         .iter()
         .zip(&estimates)
         .zip(&adjusted)
-        .filter_map(|(((name, pairs), found), p)| {
+        .filter_map(|((compared, found), p)| {
             let found = (*found)?;
+            let pairs = &compared.pairs;
             let (low, high) = found.interval(ALPHA);
             let mean = |of: fn(&(f64, f64)) -> f64| {
                 let sum: f64 = pairs.iter().map(|pair| of(pair).ln()).sum();
                 (sum / pairs.len() as f64).exp()
             };
             Some(Ratio {
-                measure: (*name).to_owned(),
+                measure: compared.name.to_owned(),
                 a: mean(|pair| pair.0),
                 b: mean(|pair| pair.1),
                 ratio: found.value.exp(),
@@ -109,6 +157,7 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
                 high: high.exp(),
                 rounds: pairs.len() as u32,
                 differs: *p < ALPHA,
+                pace_explained: compared.pace_explained,
             })
         })
         // An interval without an end says nothing, and no record can hold one.
@@ -116,11 +165,56 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
         .collect()
 }
 
+/// Which way y of a measure goes: it has to fall.
+fn sign(measure: &Measure) -> f64 {
+    match measure.answers {
+        Answers::Grows => -1.0,
+        Answers::Falls | Answers::Stays => 1.0,
+    }
+}
+
+fn yards(step: &Step) -> pace::Yards {
+    let telemetry = &step.telemetry;
+    pace::ln_yards([telemetry.server_yard_ns, telemetry.client_yard_ns])
+}
+
+/// What the machine's pace does to a measure; a setting is a condition.
+fn pace_of(
+    measure: &Measure,
+    steps: &[Step],
+    seen: &[Option<f64>],
+    order: &[(u32, bool)],
+) -> Option<Pace> {
+    if measure.answers == Answers::Stays {
+        return None;
+    }
+    let all = steps.iter().zip(seen).zip(order);
+    Pace::through(all.filter_map(|((step, value), (_, is_b))| {
+        let y = sign(measure) * value.and_then(positive)?.ln();
+        Point::new((u32::from(*is_b), 0), y, yards(step))
+    }))
+}
+
+fn at_one_pace(
+    measure: &Measure,
+    pace: &Pace,
+    steps: &[Step],
+    seen: &[Option<f64>],
+    order: &[(u32, bool)],
+) -> Vec<Option<f64>> {
+    let all = steps.iter().zip(seen).zip(order);
+    all.map(|((step, value), (_, is_b))| {
+        let off = sign(measure) * pace.effect(u32::from(*is_b), yards(step));
+        value.map(|value| value * (-off).exp())
+    })
+    .collect()
+}
+
 /// A and B of each round that has both.
-fn pairs(steps: &[Step], order: &[(u32, bool)], of: fn(&Step) -> Option<f64>) -> Vec<(f64, f64)> {
+fn pairs(values: &[Option<f64>], order: &[(u32, bool)]) -> Vec<(f64, f64)> {
     let measured = |round: u32, is_b: bool| {
         let at = order.iter().position(|place| *place == (round, is_b))?;
-        of(steps.get(at)?)
+        *values.get(at)?
     };
     let rounds = order.iter().map(|(round, _)| *round + 1).max().unwrap_or(0);
     (0..rounds)
@@ -194,5 +288,30 @@ mod tests {
         assert_eq!(ratios(&steps, &order)[0].rounds, 4);
         steps.truncate(4);
         assert!(ratios(&steps, &order).is_empty());
+    }
+
+    #[test]
+    fn on_a_machine_that_wanders_a_small_difference_is_shown() {
+        let mut noise = Noise::new(11);
+        let (mut shown, mut held) = ([0, 0], 0);
+        for told in [false, true] {
+            for _ in 0..20 {
+                let (mut steps, order) = rounds(1.08, &mut noise);
+                for step in &mut steps {
+                    let pace = 0.1 * noise.gauss();
+                    step.throughput *= pace.exp();
+                    let yard = 7_000.0 * (0.01 * noise.gauss() - pace).exp();
+                    step.telemetry.server_yard_ns = told.then_some(yard);
+                }
+                let ratios = ratios(&steps, &order);
+                let throughput = ratios.iter().find(|r| r.measure == "throughput").unwrap();
+                assert_eq!(throughput.pace_explained.is_some(), told, "{throughput:?}");
+                held += u32::from(throughput.low <= 1.08 && 1.08 <= throughput.high);
+                shown[usize::from(told)] += u32::from(throughput.differs);
+            }
+        }
+        let [blind, told] = shown;
+        assert!(told >= 17 && blind <= 5, "{blind} and {told} of 20");
+        assert!(held >= 34, "{held} of 40");
     }
 }

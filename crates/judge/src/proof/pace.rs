@@ -57,42 +57,58 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `None` where no yardstick stood, or where it explains too little.
+    /// That of an experiment's windows; `None` where no yardstick stood, or where it explains too little.
     pub(super) fn of(experiment: &Experiment) -> Option<Pace> {
-        let points = points(experiment);
-        let fit = best(&points)?;
-        let near = without_far(&points, &fit);
-        let fit = best(&near)?;
-        let middles = middles(&points);
-        let mut pace = Pace {
-            slopes: fit.slopes.map(|slope| slope.max(STEEPEST)),
-            middles,
-            explained: fit.explained,
-            span: (1.0, 1.0),
-        };
-        let effects = experiment.windows.iter().map(|w| pace.effect(w).exp());
+        let points = experiment.windows.iter().filter_map(|window| {
+            let y = positive(window.throughput)?.ln();
+            let group = (window.condition, window.restart);
+            let point = Point::new(group, y, yards(window))?;
+            (window.in_force != Some(false)).then_some(point)
+        });
+        let mut pace = Pace::through(points)?;
+        let effects = experiment.windows.iter().map(|w| pace.of_window(w).exp());
         pace.span = effects.fold((1.0, 1.0), |(low, high), e| (e.min(low), e.max(high)));
         Some(pace)
     }
 
-    /// By how much of ln throughput a window was off for its pace.
-    fn effect(&self, window: &Window) -> f64 {
-        let yards = yards(window);
-        let middles = self.middles.get(&window.condition).or_else(|| {
-            // A condition that was run once: as the sham.
-            self.middles.get(&0)
-        });
+    /// That of any points, whose y falls as yards grow.
+    pub(super) fn through(points: impl Iterator<Item = Point>) -> Option<Pace> {
+        let points = centred(points);
+        let fit = best(&points)?;
+        let fit = best(&without_far(&points, &fit))?;
+        Some(Pace {
+            slopes: fit.slopes.map(|slope| slope.max(STEEPEST)),
+            middles: middles(&points),
+            explained: fit.explained,
+            span: (1.0, 1.0),
+        })
+    }
+
+    /// By how much y was off for the pace, in a condition.
+    pub(super) fn effect(&self, condition: u32, yards: Yards) -> f64 {
+        // A condition that was run once: as the sham.
+        let middles = self.middles.get(&condition).or(self.middles.get(&0));
         let Some(middles) = middles else { return 0.0 };
         (0..SIDES)
             .filter_map(|side| Some(self.slopes[side] * (yards[side]? - middles[side])))
             .sum()
     }
 
+    /// By how much of ln throughput a window was off for its pace.
+    fn of_window(&self, window: &Window) -> f64 {
+        self.effect(window.condition, yards(window))
+    }
+
+    /// Share of the variance within conditions that it explains.
+    pub(super) fn explained(&self) -> f64 {
+        self.explained
+    }
+
     pub(super) fn evidence(&self) -> Evidence {
         let (low, high) = self.span;
         Evidence {
             text: format!(
-                "the processors themselves were up to {} slower and {} faster than usual, by fixed pieces of work: windows are compared as at one pace, which takes {} of the variance away",
+                "the machine itself moved throughput by -{} to {}, as a yardstick on its processors tells: windows are compared as at one pace, which takes {} of their variance away",
                 percent(1.0 - low),
                 percent(high - 1.0),
                 percent(self.explained)
@@ -109,7 +125,7 @@ pub(super) fn at_one_pace(experiment: &Experiment) -> Experiment {
     let pace = Pace::of(experiment);
     let at_pace = |window: &Window| Window {
         throughput: match &pace {
-            Some(pace) => window.throughput * (-pace.effect(window)).exp(),
+            Some(pace) => window.throughput * (-pace.of_window(window)).exp(),
             None => window.throughput,
         },
         ..window.clone()
@@ -125,38 +141,39 @@ pub(super) fn at_one_pace(experiment: &Experiment) -> Experiment {
     }
 }
 
-/// A window's ln throughput and ln yards, from the middle of its condition and start.
+/// ln of a server's and a client's yard, where they are known.
+pub(super) type Yards = [Option<f64>; SIDES];
+
+fn yards(window: &Window) -> Yards {
+    ln_yards([window.server_yard_ns, window.client_yard_ns])
+}
+
+/// Logarithms of what makes sense.
+pub(super) fn ln_yards(yards_ns: [Option<f64>; SIDES]) -> Yards {
+    yards_ns.map(|yard| yard.and_then(positive).map(f64::ln))
+}
+
+/// What was measured, in ln, and ln yards meanwhile.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+pub(super) struct Point {
+    /// Condition and start.
     group: (u32, u32),
     y: f64,
     c: [f64; SIDES],
-    /// ln yards as they are.
+    /// ln yards as they are; `y` and `c` become distances from the middle of their group.
     yards: [f64; SIDES],
 }
 
-fn yards(window: &Window) -> [Option<f64>; SIDES] {
-    [window.server_yard_ns, window.client_yard_ns].map(|yard| yard.and_then(positive).map(f64::ln))
-}
-
-/// Windows of conditions that were run more than once in one start.
-fn points(experiment: &Experiment) -> Vec<Point> {
-    let points = experiment.windows.iter().filter_map(|window| {
-        // A side of which nothing is known has no differences.
-        let yards = match yards(window) {
-            [None, None] => return None,
-            some => some.map(|yard| yard.unwrap_or(0.0)),
-        };
-        let y = positive(window.throughput)?.ln();
-        let group = (window.condition, window.restart);
-        (window.in_force != Some(false)).then_some(Point {
-            group,
-            y,
-            c: yards,
-            yards,
-        })
-    });
-    centred(points)
+impl Point {
+    /// `None` where no side's yard is known. A side of which nothing is known has no differences.
+    pub(super) fn new(group: (u32, u32), y: f64, yards: Yards) -> Option<Point> {
+        if yards == [None, None] {
+            return None;
+        }
+        let yards = yards.map(|yard| yard.unwrap_or(0.0));
+        let c = yards;
+        Some(Point { group, y, c, yards })
+    }
 }
 
 /// Each point from the middle of its group; groups of one have no differences.

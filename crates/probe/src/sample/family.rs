@@ -13,6 +13,7 @@ use crate::groups::{Groups, Hierarchies};
 use crate::procfile::Buffer;
 use crate::sample::member::{Member, Since, Units};
 use crate::sample::reading::{FamilyDetail, FamilyReading, ThreadDetail};
+use crate::yardstick::THREAD;
 
 /// Threads of a family that are read one by one, at the most: each takes a descriptor and some 2 µs
 /// a tick.
@@ -200,7 +201,12 @@ impl FamilyReader {
     /// The family thread by thread, after a read in detail.
     pub(crate) fn detail(&self) -> FamilyDetail {
         let totals = self.totals();
-        let threads = self.members.iter().flat_map(|member| &member.threads);
+        // Threads of our own that stand on the other side's processors do not work there.
+        let is_yardstick = |pid: u32, name: &str| pid == std::process::id() && name == THREAD;
+        let threads = self.members.iter().flat_map(|member| {
+            let threads = member.threads.iter();
+            threads.filter(|thread| !is_yardstick(member.pid, &thread.name))
+        });
         FamilyDetail {
             pids: self.members.iter().map(|member| member.pid).collect(),
             threads: threads

@@ -74,6 +74,8 @@ pub struct Setup {
     pub under_quota: bool,
     /// Whether to look at marks only: no thread, no ticks, and nothing spent between marks.
     pub marks_only: bool,
+    /// Processors of server and client whose pace is watched; empty: it is not.
+    pub paced_cpus: [Vec<u32>; 2],
 }
 
 /// Why sampling could not start.
@@ -175,6 +177,7 @@ impl Sampler {
             self.end();
             self.shared.look(Occasion::Tick);
         }
+        lock(&self.shared.store).stop();
         let store = std::mem::take(&mut *lock(&self.shared.store));
         Series::from(store)
     }

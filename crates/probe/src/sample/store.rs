@@ -15,6 +15,7 @@ use crate::sample::Setup;
 use crate::sample::difference::{Switches, sample};
 use crate::sample::reading::{Detail, Reading, Side};
 use crate::sample::window::Window;
+use crate::yardstick::Yardstick;
 
 /// Memory for readings; beyond it every second tick is let go.
 const READINGS_BYTES_MAX: usize = 96 << 20;
@@ -71,6 +72,26 @@ pub(crate) struct Store {
     server_name: String,
     server_gomaxprocs: Option<u32>,
     interface: Option<String>,
+    /// The schedule's zero, in monotonic time.
+    zero_ns: u64,
+    pace: Option<Pace>,
+}
+
+/// Who watches the pace of the processors of server and client.
+#[derive(Debug)]
+struct Pace {
+    yardstick: Yardstick,
+    cpus: [Vec<u32>; 2],
+}
+
+impl Pace {
+    fn watch(cpus: &[Vec<u32>; 2]) -> Option<Pace> {
+        let is_wanted = cpus.iter().any(|cpus| !cpus.is_empty());
+        is_wanted.then(|| Pace {
+            yardstick: Yardstick::start(&cpus.each_ref().map(Vec::as_slice)),
+            cpus: cpus.clone(),
+        })
+    }
 }
 
 impl Store {
@@ -87,6 +108,8 @@ impl Store {
             server_name: name(&setup.server),
             server_gomaxprocs: setup.server.as_ref().and_then(|server| server.gomaxprocs),
             interface,
+            zero_ns: setup.zero_ns,
+            pace: Pace::watch(&setup.paced_cpus),
             ..Store::default()
         }
     }
@@ -126,6 +149,14 @@ impl Store {
             *at_ns -= later_ns;
         }
         self.gaps.clear();
+        self.zero_ns = self.zero_ns.saturating_add_signed(later_ns);
+    }
+
+    /// Ends what watches beside the sampler.
+    pub(crate) fn stop(&self) {
+        if let Some(pace) = &self.pace {
+            pace.yardstick.stop();
+        }
     }
 
     pub(crate) fn push(&mut self, reading: Reading, mark: Option<&str>) {
@@ -196,7 +227,18 @@ impl Store {
         if first >= last {
             return Telemetry::default();
         }
-        Window::new(self, first, last).summary()
+        let telemetry = Window::new(self, first, last).summary();
+        let Some(pace) = &self.pace else {
+            return telemetry;
+        };
+        let [from_ns, to_ns] =
+            [first, last].map(|at| self.zero_ns.saturating_add_signed(self.readings[at].at_ns));
+        let time_ns = |side: usize| pace.yardstick.time_ns(&pace.cpus[side], from_ns, to_ns);
+        Telemetry {
+            server_yard_ns: time_ns(0),
+            client_yard_ns: time_ns(1),
+            ..telemetry
+        }
     }
 
     /// The reading nearest to a time.

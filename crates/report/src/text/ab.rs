@@ -113,6 +113,20 @@ fn ratios(page: &mut Page, ab: &Ab) {
         indent,
     );
     columns::note(page, left_out);
+    let paced = ab.ratios.iter().filter_map(|ratio| {
+        let share = number::share(ratio.pace_explained?);
+        Some(format!("{} ({share})", compared::measure(&ratio.measure)))
+    });
+    let paced: Vec<String> = paced.collect();
+    if !paced.is_empty() {
+        page.beside(
+            Role::Dim,
+            &format!(
+                "As at one pace of the machine, which explains so much of the variance within A and within B: {}.",
+                paced.join(", ")
+            ),
+        );
+    }
 }
 
 /// What there is where nothing could be compared: each window.

@@ -467,6 +467,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         intervals,
         telemetry: Telemetry {
             window_ns,
+            server_yard_ns: None,
+            client_yard_ns: None,
             samples: 100,
             cores: vec![
                 core(0, server_busy + 0.01, softirq[0], 0.55),
