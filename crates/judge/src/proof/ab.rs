@@ -191,7 +191,7 @@ fn pace_of(
     let all = steps.iter().zip(seen).zip(order);
     Pace::through(all.filter_map(|((step, value), (_, is_b))| {
         let y = sign(measure) * value.and_then(positive)?.ln();
-        Point::new((u32::from(*is_b), 0), y, yards(step))
+        Some(Point::new((u32::from(*is_b), 0), y, yards(step)))
     }))
 }
 

@@ -62,8 +62,7 @@ impl Pace {
         let points = experiment.windows.iter().filter_map(|window| {
             let y = positive(window.throughput)?.ln();
             let group = (window.condition, window.restart);
-            let point = Point::new(group, y, yards(window))?;
-            (window.in_force != Some(false)).then_some(point)
+            (window.in_force != Some(false)).then(|| Point::new(group, y, yards(window)))
         });
         let mut pace = Pace::through(points)?;
         let effects = experiment.windows.iter().map(|w| pace.of_window(w).exp());
@@ -73,7 +72,11 @@ impl Pace {
 
     /// That of any points, whose y falls as yards grow.
     pub(super) fn through(points: impl Iterator<Item = Point>) -> Option<Pace> {
-        let points = centred(points);
+        let points: Vec<Point> = points.collect();
+        // One that lacks what the others know would lie far from them.
+        let known = [0, 1].map(|side| points.iter().any(|point| point.is_known[side]));
+        let is_whole = |point: &Point| point.is_known == known;
+        let points = centred(points.into_iter().filter(is_whole));
         let fit = best(&points)?;
         let fit = best(&without_far(&points, &fit))?;
         Some(Pace {
@@ -162,17 +165,20 @@ pub(super) struct Point {
     c: [f64; SIDES],
     /// ln yards as they are; `y` and `c` become distances from the middle of their group.
     yards: [f64; SIDES],
+    is_known: [bool; SIDES],
 }
 
 impl Point {
-    /// `None` where no side's yard is known. A side of which nothing is known has no differences.
-    pub(super) fn new(group: (u32, u32), y: f64, yards: Yards) -> Option<Point> {
-        if yards == [None, None] {
-            return None;
-        }
+    pub(super) fn new(group: (u32, u32), y: f64, yards: Yards) -> Point {
+        let is_known = yards.map(|yard| yard.is_some());
         let yards = yards.map(|yard| yard.unwrap_or(0.0));
-        let c = yards;
-        Some(Point { group, y, c, yards })
+        Point {
+            group,
+            y,
+            c: yards,
+            yards,
+            is_known,
+        }
     }
 }
 
@@ -376,6 +382,23 @@ mod tests {
         assert!(Pace::of(&seen).is_some());
         let (value, _) = elasticities(&at_one_pace(&seen));
         assert!((value - 1.0).abs() < 0.06, "{value}");
+    }
+
+    #[test]
+    fn a_window_in_which_a_yardstick_was_starved_is_no_guide() {
+        let mut seen = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
+        let whole = Pace::of(&seen).unwrap();
+        seen.windows[3].server_yard_ns = None;
+        seen.windows[8].client_yard_ns = None;
+        let pace = Pace::of(&seen).unwrap();
+        assert!((pace.slopes[0] - whole.slopes[0]).abs() < 0.05, "{pace:?}");
+        // Of the client's alone where nobody sees the server.
+        let mut far = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
+        for window in &mut far.windows {
+            window.client_yard_ns = window.server_yard_ns.take();
+        }
+        let pace = Pace::of(&far).unwrap();
+        assert!((pace.slopes[1] + 1.3).abs() < 0.1, "{pace:?}");
     }
 
     #[test]
