@@ -230,19 +230,19 @@ pub(crate) fn relayed(order: &StepOrder) -> Option<RelaySummary> {
 
 /// Processors of server and client whose pace is watched. Under a quota that would take from the lanes, of
 /// whose time there is little.
-fn paced_cpus(order: &StepOrder, environment: &Environment) -> [Vec<u32>; 2] {
+fn paced_cpus(order: &StepOrder, environment: &Environment) -> Option<[Vec<u32>; 2]> {
     if !order.paced || is_crowded(order, environment) {
-        return Default::default();
+        return None;
     }
     let server = order.server.as_ref();
     let client = match &order.client_cpus[..] {
         [] => wallfinder_sys::process::allowed_cpus(),
         cpus => cpus.to_vec(),
     };
-    [
+    Some([
         server.map_or(Vec::new(), |family| squeeze::cpus_of(&family.pids)),
         client,
-    ]
+    ])
 }
 
 fn start_sampler(

@@ -43,17 +43,18 @@ fn locked(pieces: &Pieces) -> MutexGuard<'_, VecDeque<(u64, u32)>> {
     pieces.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread on each watched processor. Dropped, they end.
+/// A thread on each watched processor of a server and a client. Dropped, they end.
 #[derive(Debug)]
 pub struct Yardstick {
     over: Arc<AtomicBool>,
     by_cpu: BTreeMap<u32, Pieces>,
+    sides: [Vec<u32>; 2],
 }
 
 impl Yardstick {
-    /// Watches the processors of some sides; those of a side with very many are watched in part. One
-    /// that this process may not run on is left out.
-    pub fn start(sides: &[&[u32]]) -> Yardstick {
+    /// Watches the processors of server and client; those of a side with very many are watched in part.
+    /// One that this process may not run on is left out.
+    pub fn start(sides: [Vec<u32>; 2]) -> Yardstick {
         let over = Arc::new(AtomicBool::new(false));
         let mut by_cpu = BTreeMap::new();
         for cpu in sides.iter().flat_map(|cpus| spread(cpus)) {
@@ -69,7 +70,11 @@ impl Yardstick {
                 by_cpu.insert(cpu, pieces);
             }
         }
-        Yardstick { over, by_cpu }
+        Yardstick {
+            over,
+            by_cpu,
+            sides,
+        }
     }
 
     /// Ends it. What it saw can still be read.
@@ -77,15 +82,17 @@ impl Yardstick {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// The CPU time of a piece of work on these processors at their mean speed between two instants of
-    /// monotonic time, in nanoseconds.
-    pub fn time_ns(&self, cpus: &[u32], from_ns: u64, to_ns: u64) -> Option<f64> {
-        let speeds: Vec<f64> = cpus
-            .iter()
-            .filter_map(|cpu| speed(&locked(self.by_cpu.get(cpu)?), from_ns, to_ns))
-            .collect();
-        let sum: f64 = speeds.iter().sum();
-        (!speeds.is_empty()).then(|| speeds.len() as f64 / sum)
+    /// The CPU time of a piece of work on the processors of server and client at their mean speed between
+    /// two instants of monotonic time, in nanoseconds.
+    pub fn times_ns(&self, from_ns: u64, to_ns: u64) -> [Option<f64>; 2] {
+        self.sides.each_ref().map(|cpus| {
+            let speeds: Vec<f64> = cpus
+                .iter()
+                .filter_map(|cpu| speed(&locked(self.by_cpu.get(cpu)?), from_ns, to_ns))
+                .collect();
+            let sum: f64 = speeds.iter().sum();
+            (!speeds.is_empty()).then(|| speeds.len() as f64 / sum)
+        })
     }
 }
 
@@ -158,12 +165,12 @@ mod tests {
     fn processors_are_watched_and_others_are_not() {
         let own = process::allowed_cpus();
         let from_ns = clock::monotonic_ns();
-        let yardstick = Yardstick::start(&[&own[..1], &own[..1], &[60_000]]);
+        let yardstick = Yardstick::start([own[..1].to_vec(), vec![60_000]]);
         thread::sleep(Duration::from_millis(400));
         let to_ns = clock::monotonic_ns();
-        let took_ns = yardstick.time_ns(&own[..1], from_ns, to_ns);
-        assert!(took_ns.is_some_and(|took| took > 1_000.0), "{took_ns:?}");
-        assert_eq!(yardstick.time_ns(&[60_000], from_ns, to_ns), None);
+        let [server, client] = yardstick.times_ns(from_ns, to_ns);
+        assert!(server.is_some_and(|took| took > 1_000.0), "{server:?}");
+        assert_eq!(client, None);
     }
 
     #[test]

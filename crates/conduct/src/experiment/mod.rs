@@ -184,12 +184,11 @@ pub fn experiment(
         cut_short: None,
     };
     // Under a quota of its own it would take from the lanes, of which there is little.
-    let is_free = experiment.setting.client_quota_cores.is_none();
-    let sides = [
-        &experiment.setting.server_cpus,
-        &experiment.setting.client_cpus,
-    ];
-    let yardstick = is_free.then(|| Yardstick::start(&sides.map(Vec::as_slice)));
+    let setting = &experiment.setting;
+    let yardstick = setting
+        .client_quota_cores
+        .is_none()
+        .then(|| Yardstick::start([setting.server_cpus.clone(), setting.client_cpus.clone()]));
     let mut conducting = Conducting {
         loads,
         source: None,
@@ -500,7 +499,9 @@ impl Conducting<'_> {
         };
         let check = self.hands.borne_out(check, &seen);
         self.windows += 1;
-        let yard_ns = |cpus: &[u32]| self.yardstick.as_ref()?.time_ns(cpus, from_ns, to_ns);
+        let yardstick = self.yardstick.as_ref();
+        let [server_yard_ns, client_yard_ns] =
+            yardstick.map_or([None, None], |yardstick| yardstick.times_ns(from_ns, to_ns));
         Ok(Window {
             round: self.round,
             condition: index as u32,
@@ -520,8 +521,8 @@ impl Conducting<'_> {
             server_cores: None,
             client_cores: None,
             steal_share: 0.0,
-            server_yard_ns: yard_ns(&experiment.setting.server_cpus),
-            client_yard_ns: yard_ns(&experiment.setting.client_cpus),
+            server_yard_ns,
+            client_yard_ns,
         })
     }
 

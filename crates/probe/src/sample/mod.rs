@@ -74,8 +74,8 @@ pub struct Setup {
     pub under_quota: bool,
     /// Whether to look at marks only: no thread, no ticks, and nothing spent between marks.
     pub marks_only: bool,
-    /// Processors of server and client whose pace is watched; empty: it is not.
-    pub paced_cpus: [Vec<u32>; 2],
+    /// Processors of server and client whose pace is to be watched, if it is.
+    pub paced_cpus: Option<[Vec<u32>; 2]>,
 }
 
 /// Why sampling could not start.

@@ -74,24 +74,8 @@ pub(crate) struct Store {
     interface: Option<String>,
     /// The schedule's zero, in monotonic time.
     zero_ns: u64,
-    pace: Option<Pace>,
-}
-
-/// Who watches the pace of the processors of server and client.
-#[derive(Debug)]
-struct Pace {
-    yardstick: Yardstick,
-    cpus: [Vec<u32>; 2],
-}
-
-impl Pace {
-    fn watch(cpus: &[Vec<u32>; 2]) -> Option<Pace> {
-        let is_wanted = cpus.iter().any(|cpus| !cpus.is_empty());
-        is_wanted.then(|| Pace {
-            yardstick: Yardstick::start(&cpus.each_ref().map(Vec::as_slice)),
-            cpus: cpus.clone(),
-        })
-    }
+    /// What watches the pace of both sides' processors.
+    yardstick: Option<Yardstick>,
 }
 
 impl Store {
@@ -109,7 +93,7 @@ impl Store {
             server_gomaxprocs: setup.server.as_ref().and_then(|server| server.gomaxprocs),
             interface,
             zero_ns: setup.zero_ns,
-            pace: Pace::watch(&setup.paced_cpus),
+            yardstick: setup.paced_cpus.clone().map(Yardstick::start),
             ..Store::default()
         }
     }
@@ -154,8 +138,8 @@ impl Store {
 
     /// Ends what watches beside the sampler.
     pub(crate) fn stop(&self) {
-        if let Some(pace) = &self.pace {
-            pace.yardstick.stop();
+        if let Some(yardstick) = &self.yardstick {
+            yardstick.stop();
         }
     }
 
@@ -228,15 +212,15 @@ impl Store {
             return Telemetry::default();
         }
         let telemetry = Window::new(self, first, last).summary();
-        let Some(pace) = &self.pace else {
+        let Some(yardstick) = &self.yardstick else {
             return telemetry;
         };
         let [from_ns, to_ns] =
             [first, last].map(|at| self.zero_ns.saturating_add_signed(self.readings[at].at_ns));
-        let time_ns = |side: usize| pace.yardstick.time_ns(&pace.cpus[side], from_ns, to_ns);
+        let [server_yard_ns, client_yard_ns] = yardstick.times_ns(from_ns, to_ns);
         Telemetry {
-            server_yard_ns: time_ns(0),
-            client_yard_ns: time_ns(1),
+            server_yard_ns,
+            client_yard_ns,
             ..telemetry
         }
     }
