@@ -34,11 +34,14 @@ subjects-rust: tools
 	@cd subjects/rust && $(LINTED) $(CARGO) build --release --locked -j $(JOBS)
 	@install -t bin $(addprefix subjects/rust/target/release/,knownwall knownwall-client echo-rs)
 
-# The echo subjects with another limit of small objects in Go's allocator, for a study of what 32 KB means.
-.PHONY: small20k
-small20k: subjects ## Build the echo subjects with Go's limit of small objects at 20 KB, for `--with anomalies`.
-	@cd subjects/go && go run ./overlay --limit 20480 --into ../../target/small20k \
-		&& go build -p $(JOBS) -overlay ../../target/small20k/overlay.json -o ../../bin/small20k/ ./cmd/echo ./cmd/echo-client
+# The echo subjects with another constant of Go's runtime or of grpc-go, for a study of what 32 KB means: the limit of
+# small objects, and HTTP/2 frames.
+.PHONY: variants
+variants: subjects ## Build the echo subjects with other limits of objects and frames, for `size-sweep --with anomalies`.
+	@cd subjects/go && while read -r name option; do \
+		go run ./overlay $$option --into ../../target/$$name && go build -p $(JOBS) \
+			-overlay ../../target/$$name/overlay.json -o ../../bin/$$name/ ./cmd/echo ./cmd/echo-client || exit 1; \
+	done <<< $$'small20k --limit 20480\nframes8k --frames 8192\nframes32k --frames 32768'
 
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
@@ -128,7 +131,8 @@ kills: build ## Runs killed at random moments: KILLS (200) of them, and nothing 
 
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.
-	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+	@cd fuzz && targets=$$(cargo +nightly fuzz list) || { echo 'fuzz: it needs a nightly toolchain and cargo-fuzz:' \
+		'rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 1; }; for target in $$targets; do \
 		dictionary=dictionaries/$$target.dict; mkdir -p corpus/$$target; \
 		cargo +nightly fuzz run $$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- -max_len=4096 \
 			$$(ls $$dictionary 2>/dev/null | sed s/^/-dict=/) -max_total_time=$${FUZZ_SECONDS:-600}; done

@@ -1,12 +1,13 @@
-// Command overlay writes what `go build -overlay` takes to build a program with another limit of small
-// objects in Go's allocator. No toolchain is changed: the compiler is told to read one file of the
-// standard library elsewhere.
+// Command overlay writes what `go build -overlay` takes to build a program with another constant of Go's runtime
+// or of grpc-go. No toolchain and no module is changed: the compiler is told to read one file elsewhere.
 //
 //	go run ./overlay --limit 20480 --into /tmp/overlay
+//	go run ./overlay --frames 8192 --into /tmp/overlay
 //	go build -overlay /tmp/overlay/overlay.json ./cmd/echo
 //
-// Objects up to the limit come from size classes, larger ones from the heap itself. The limit must be a
-// size class of the toolchain's own table, which is cut off behind it.
+// --limit is the allocator's: objects up to it come from size classes, larger ones from the heap itself. It
+// must be a size class of the toolchain's own table, which is cut off behind it. --frames is the largest
+// HTTP/2 frame that grpc-go sends.
 package main
 
 import (
@@ -15,53 +16,52 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 )
 
-// table is the standard library's file, below GOROOT/src.
-const table = "internal/runtime/gc/sizeclasses.go"
-
-// classesMin is as many as runtime.MemStats reports by size.
-const classesMin = 61
-
-// Sizes above this are rounded up by steps of so much, as the table has them.
-const (
-	smallSizeMax = 1024
-	largeSizeDiv = 128
-)
+// change is a file that the compiler is to read otherwise.
+type change struct {
+	file string
+	edit func(text string) (string, error)
+}
 
 func main() {
 	limit := flag.Int("limit", 0, "largest small object, in bytes")
+	frame := flag.Int("frames", 0, "largest HTTP/2 frame that grpc-go sends, in bytes")
 	into := flag.String("into", "", "folder to write to")
 	flag.Parse()
 	if *into == "" {
 		fmt.Fprintln(os.Stderr, "overlay: --into is missing")
 		os.Exit(2)
 	}
-	if err := write(*limit, *into); err != nil {
+	wanted, err := chosen(*limit, *frame)
+	if err == nil {
+		err = write(wanted, *into)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "overlay:", err)
 		os.Exit(1)
 	}
 }
 
-func write(limit int, into string) error {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		return fmt.Errorf("go env GOROOT: %w", err)
+func chosen(limit, frame int) (change, error) {
+	switch {
+	case limit != 0 && frame == 0:
+		return smallObjects(limit)
+	case frame != 0 && limit == 0:
+		return frames(frame)
 	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(table))
-	text, err := os.ReadFile(original)
+	return change{}, errors.New("either --limit or --frames")
+}
+
+func write(wanted change, into string) error {
+	text, err := os.ReadFile(wanted.file)
 	if err != nil {
 		return err
 	}
-	cut, err := cutOff(string(text), limit)
+	edited, err := wanted.edit(string(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", original, err)
+		return fmt.Errorf("%s: %w", wanted.file, err)
 	}
 	if into, err = filepath.Abs(into); err != nil {
 		return err
@@ -69,60 +69,13 @@ func write(limit int, into string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
 	}
-	replacement := filepath.Join(into, "sizeclasses.go")
-	if err := os.WriteFile(replacement, []byte(cut), 0o644); err != nil {
+	replacement := filepath.Join(into, filepath.Base(wanted.file))
+	if err := os.WriteFile(replacement, []byte(edited), 0o644); err != nil {
 		return err
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: replacement}})
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{wanted.file: replacement}})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(into, "overlay.json"), overlay, 0o644)
-}
-
-// cutOff leaves only the size classes up to a limit in the text of the table.
-func cutOff(text string, limit int) (string, error) {
-	sizes, err := array(text, "SizeClassToSize")
-	if err != nil {
-		return "", err
-	}
-	last := slices.Index(sizes, strconv.Itoa(limit))
-	if last+1 < classesMin || limit <= smallSizeMax || limit%largeSizeDiv != 0 {
-		return "", fmt.Errorf("%d is no size class that the table can end with; there are %s",
-			limit, strings.Join(sizes[classesMin-1:], ", "))
-	}
-	keep := map[string]int{
-		"SizeClassToSize":     last + 1,
-		"SizeClassToNPages":   last + 1,
-		"SizeClassToDivMagic": last + 1,
-		"SizeToSizeClass128":  (limit-smallSizeMax)/largeSizeDiv + 1,
-	}
-	for name, count := range keep {
-		values, err := array(text, name)
-		if err != nil {
-			return "", err
-		}
-		if len(values) < count {
-			return "", fmt.Errorf("%s has %d values, not %d", name, len(values), count)
-		}
-		old := "{" + strings.Join(values, ", ") + "}"
-		text = strings.Replace(text, old, "{"+strings.Join(values[:count], ", ")+"}", 1)
-	}
-	for name, value := range map[string]int{"MaxSmallSize": limit, "NumSizeClasses": last + 1} {
-		constant := regexp.MustCompile(`(?m)^(\s` + name + `\s*= )\d+$`)
-		if !constant.MatchString(text) {
-			return "", errors.New("there is no constant " + name)
-		}
-		text = constant.ReplaceAllString(text, "${1}"+strconv.Itoa(value))
-	}
-	return text, nil
-}
-
-// array gives the values of one of the table's arrays, as they are written.
-func array(text, name string) ([]string, error) {
-	found := regexp.MustCompile(`(?m)^var ` + name + ` = \[[^\]]*\]\w+\{(.*)\}$`).FindStringSubmatch(text)
-	if found == nil {
-		return nil, errors.New("there is no array " + name)
-	}
-	return strings.Split(found[1], ", "), nil
 }
