@@ -37,6 +37,16 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
+/// Whether a subject can be given a quota here; says why not.
+pub fn may_set_quotas() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let may = is_root && std::path::Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
+    if !may {
+        skip("it needs root, and version 1 of control groups");
+    }
+    may
+}
+
 /// Where a program is on the search path.
 pub fn program(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;

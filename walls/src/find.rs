@@ -44,6 +44,15 @@ impl Effort {
         }
     }
 
+    /// What one `find` may take, from its start to its end.
+    pub const fn within(self) -> Duration {
+        Duration::from_secs(match self {
+            Effort::Quick => 90,
+            Effort::Normal => 300,
+            Effort::Thorough => 1_200,
+        })
+    }
+
     /// When it counts as hung: three times what it should take.
     const fn time_limit(self) -> Duration {
         Duration::from_secs(match self {

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use wallfinder_walls::again;
@@ -114,7 +114,7 @@ fn run(flags: &Flags) -> Result<bool, String> {
     if taken > 0 {
         println!("{taken} of these runs were made before, and taken from the folder");
     }
-    Ok(scored(&results, &wanted))
+    Ok(scored(&results, &wanted, apparatus.effort.within()))
 }
 
 /// Has every record behind the kept outcomes judged again.
@@ -134,12 +134,12 @@ fn judge_again(
             results.judged_again(outcome)?;
         }
     }
-    Ok(scored(results, wanted))
+    Ok(scored(results, wanted, apparatus.effort.within()))
 }
 
 /// Prints the score; whether the bar is met.
-fn scored(results: &Results, wanted: &[&Scenario]) -> bool {
-    let score = Score::of(&results.all(wanted));
+fn scored(results: &Results, wanted: &[&Scenario], within: Duration) -> bool {
+    let score = Score::of(&results.all(wanted), within);
     print!("\n{}", table::score(&score));
     let tools = results.tools(wanted);
     if tools.len() > 1 {
@@ -244,6 +244,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
 fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
     let since = Instant::now();
     let found = apparatus.find(scenario, seed);
+    let seconds = since.elapsed().as_secs_f64();
     let before = found.as_ref().ok();
     let lifted = before.and_then(|_| lifted(apparatus, scenario, seed));
     let next = before
@@ -261,7 +262,7 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         lifted_rate: lifted.and_then(Result::ok),
         next_error: None,
         next_unknown: None,
-        seconds: since.elapsed().as_secs_f64(),
+        seconds,
         found,
     }
     .with_next(next)

@@ -1,6 +1,7 @@
 //! Marks: what was found beside what is known, and the bar. Pure.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wallfinder_model::verdict::{How, Wall};
@@ -40,7 +41,7 @@ pub struct Outcome {
     /// Whether the detail names what the wall is made of; `None`: nothing to name.
     pub detail_named: Option<bool>,
     /// Whether what was seen inside names the function behind the wall; `None`: none to name, or
-    /// nobody looked.
+    /// nothing was seen.
     #[serde(default)]
     pub function_named: Option<bool>,
     /// Whether the rate was one at which the label holds; `None`: no bounds.
@@ -275,6 +276,8 @@ pub struct Score {
     pub functions: usize,
     /// Those named.
     pub functions_named: usize,
+    /// Walls behind which a function was to be named, and nothing was seen inside.
+    pub not_looked_into: usize,
     /// Rates at which the label does not hold.
     pub labels_doubtful: usize,
     /// Next walls to be told.
@@ -285,11 +288,13 @@ pub struct Score {
     pub next_rmse: Option<f64>,
     /// Scenarios that ran more than once.
     pub repeats: Vec<Repeats>,
+    /// Runs that took longer than their effort may.
+    pub slow: usize,
 }
 
 impl Score {
-    /// Adds outcomes up.
-    pub fn of(outcomes: &[Outcome]) -> Score {
+    /// Adds outcomes up, each of which may have taken so long.
+    pub fn of(outcomes: &[Outcome], within: Duration) -> Score {
         let count =
             |wanted: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| wanted(o)).count();
         let marked = |mark: Mark| count(&|outcome| outcome.mark == mark);
@@ -300,6 +305,11 @@ impl Score {
         };
         let null = count(&is_null);
         let by_squeezes = |o: &Outcome| o.found.as_ref().is_ok_and(|f| f.how >= How::Likely);
+        let unseen = |o: &Outcome| {
+            let mut scenarios = crate::suite::scenarios();
+            let scenario = scenarios.find(|scenario| scenario.name == o.scenario);
+            o.function_named.is_none() && scenario.is_some_and(|s| s.function.is_some())
+        };
         let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
         let mean_square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64;
         Score {
@@ -314,11 +324,13 @@ impl Score {
             details_named: count(&|outcome| outcome.detail_named == Some(true)),
             functions: count(&|outcome| outcome.function_named.is_some()),
             functions_named: count(&|outcome| outcome.function_named == Some(true)),
+            not_looked_into: count(&unseen),
             labels_doubtful: count(&|outcome| outcome.label_holds == Some(false)),
             next: errors.len() + count(&|outcome| outcome.next_unknown.is_some()),
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
             repeats: Repeats::of(outcomes),
+            slow: count(&|outcome| outcome.seconds > within.as_secs_f64()),
         }
     }
 
@@ -369,6 +381,9 @@ impl Score {
                 self.functions_named, self.functions
             ));
         }
+        if self.slow > 0 {
+            missed.push(format!("{} took longer than they may", self.slow));
+        }
         for repeats in self.repeats.iter().filter(|repeats| repeats.differ()) {
             let (name, same, runs) = (&repeats.scenario, repeats.same(), repeats.runs);
             missed.push(format!("{name}: {same} of {runs} the same verdict"));
@@ -382,6 +397,8 @@ mod tests {
     use super::*;
     use crate::found::Next;
     use crate::suite::SUITE;
+
+    const MINUTES: Duration = Duration::from_secs(300);
 
     fn scenario(name: &str) -> &'static Scenario {
         SUITE.iter().find(|s| s.name == name).expect("in the suite")
@@ -524,7 +541,7 @@ mod tests {
             let all: Vec<Outcome> = all.map(|mark| outcome("spin-200us", mark)).collect();
             all
         };
-        let missed = |outcomes: &[Outcome]| Score::of(outcomes).missed();
+        let missed = |outcomes: &[Outcome]| Score::of(outcomes, MINUTES).missed();
         assert_eq!(missed(&labelled(19, 1, 2)), Vec::<String>::new());
         assert_eq!(missed(&labelled(18, 2, 0)), ["18 of 20 answered are right"]);
         assert_eq!(missed(&labelled(17, 0, 3)), ["17 of 20 are answered"]);
@@ -541,6 +558,9 @@ mod tests {
         next[1].next_unknown = Some("none was named".into());
         next[0].next_error = Some(0.01);
         assert_eq!(missed(&next), ["1 of 2 next walls are told"]);
+        let mut slow = labelled(2, 0, 0);
+        slow[1].seconds = 301.0;
+        assert_eq!(missed(&slow), ["1 took longer than they may"]);
         let mut locks = labelled(2, 0, 0);
         locks[0].function_named = Some(true);
         assert_eq!(missed(&locks), Vec::<String>::new());
@@ -565,16 +585,16 @@ mod tests {
             repeats[0].how,
             BTreeMap::from([(How::Proved, 8), (How::Likely, 1)])
         );
-        assert_eq!(Score::of(&runs).missed(), Vec::<String>::new());
+        assert_eq!(Score::of(&runs, MINUTES).missed(), Vec::<String>::new());
         // What did not run is no verdict, and so not the same one.
         runs[0].found = Err("not done".into());
         assert_eq!(
-            Score::of(&runs).missed(),
+            Score::of(&runs, MINUTES).missed(),
             ["spin-200us: 8 of 10 the same verdict"]
         );
         assert_eq!(Repeats::of(&runs[..1]), []);
         assert_eq!(
-            Score::of(&runs[8..]).missed(),
+            Score::of(&runs[8..], MINUTES).missed(),
             Vec::<String>::new(),
             "two runs show nothing"
         );

@@ -77,7 +77,7 @@ pub const SERVERS: &[Scenario] = &[
             backend: Some("{bin}/knownwall --async-sleep-us 5000 --port 18182"),
         }),
         flags: "-c 64",
-        expect: made_of(&[Wait], Some("pool|limit|queue")),
+        expect: made_of(&[Wait], Some("about 4 at a time")),
         rate: Some((700.0, 801.0)),
         ..PLAIN
     },

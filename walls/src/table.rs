@@ -119,6 +119,13 @@ pub fn score(score: &Score) -> String {
             rmse * 100.0
         );
     }
+    if score.not_looked_into > 0 {
+        let n = score.not_looked_into;
+        let _ = writeln!(
+            text,
+            "{n} with a function to be named showed nothing inside"
+        );
+    }
     if score.labels_doubtful > 0 {
         let n = score.labels_doubtful;
         let _ = writeln!(text, "{n} ran at a rate at which the label is in doubt");
@@ -156,6 +163,8 @@ fn alike(repeats: &Repeats) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::found;
     use crate::score::{detail_named, function_named, label_holds, mark};
@@ -187,12 +196,13 @@ neighbour                   server-cpu               server-cpu    proved       
     next wall: off by -3.1 %
 ";
         assert_eq!(line(scenario, &outcome), expected);
-        let said = score(&Score::of(std::slice::from_ref(&outcome)));
+        let minutes = Duration::from_secs(300);
+        let said = score(&Score::of(std::slice::from_ref(&outcome), minutes));
         assert!(
             said.starts_with("right 1 of 1 answered, 1 of them by squeezes")
                 && said.ends_with("the bar is met\n")
         );
-        let said = score(&Score::of(&[outcome.clone(), outcome]));
+        let said = score(&Score::of(&[outcome.clone(), outcome], minutes));
         let alike = "neighbour: 2 of 2 the same verdict, server-cpu (2 proved)\n";
         assert!(said.contains(alike), "{said}");
     }

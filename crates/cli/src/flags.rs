@@ -252,7 +252,8 @@ pub(crate) struct TargetFlags {
     pub(crate) client_cgroup: Option<PathBuf>,
 
     /// An interface whose rate may be squeezed on the way from server to client, and its full
-    /// rate where it has no tbf: [NETNS/]IFACE[,RATE]. It is journalled first and put back.
+    /// rate where it has no tbf: [NETNS/]IFACE[,RATE]. It is journalled first and put back. Without
+    /// NETNS it is of the namespace that the command is started in, whatever --client-netns says.
     #[arg(long, value_name = "DEV", conflicts_with = "link")]
     pub(crate) downlink_dev: Option<String>,
 
@@ -379,6 +380,11 @@ pub(crate) struct RampFlags {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) rates: Vec<Rate>,
 
+    /// One step for each of these numbers in flight on a connection, at the largest number of connections:
+    /// pipelined requests, streams, messages.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count_u32, conflicts_with = "rates")]
+    pub(crate) depths: Vec<u32>,
+
     /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
     #[arg(long)]
     pub(crate) samples: bool,
@@ -425,7 +431,8 @@ pub(crate) struct FindFlags {
     pub(crate) what_if: Vec<String>,
 
     /// Make the changes of --what-if that are ours to make (the rate of --link, --server-quota,
-    /// requests in flight), and measure each beside its prediction.
+    /// processors that are free, engine threads, requests in flight), and measure each beside its
+    /// prediction.
     #[arg(long, requires = "what_if")]
     pub(crate) lift: bool,
 
@@ -493,6 +500,10 @@ pub(crate) struct AbFlags {
     /// Permits of B's semaphore.
     #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
     pub(crate) semaphore_b: Option<u32>,
+
+    /// Engine threads of B.
+    #[arg(long, value_name = "N", value_parser = count_u32)]
+    pub(crate) threads_b: Option<u32>,
 
     /// Processors for B's subject, where they are to be others than A's.
     #[arg(long, value_name = "CPUS", requires = "subject", value_parser = cpu_list)]

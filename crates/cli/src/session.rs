@@ -9,11 +9,11 @@ use wallfinder_conduct::experiment::{
 };
 use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
-use wallfinder_model::experiment::{Condition, Effort, Experiment, OutOfReach, Setting};
+use wallfinder_model::experiment::{Alone, Condition, Effort, Experiment, OutOfReach, Setting};
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
-use wallfinder_model::{Caveat, Environment, Nanos, Plan, Record, Step};
+use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
 use wallfinder_stage::driver::DriverSpec;
@@ -200,6 +200,38 @@ impl Session {
         }
         self.journal.step_ends(step).map_err(store)?;
         Ok(step)
+    }
+
+    /// Asks for one request at a time, and judges the step that was squeezed again by what each takes. That
+    /// nothing was answered leaves the wall as it is.
+    pub(crate) fn ask_alone(&mut self, order: &StepOrder) -> Result<(), Failed> {
+        let signals = self.interrupts.next_step();
+        self.presenter
+            .phase(Phase::Squeezing("nothing: one request at a time".into()));
+        let environment = &self.record.environment;
+        let conducted = conduct(
+            order,
+            environment,
+            &signals,
+            &mut wallfinder_conduct::Nobody,
+        );
+        let pause_ns = match order.load.arrival {
+            Arrival::Closed { think } => think.0,
+            _ => 0,
+        };
+        let step = self.record.steps.last_mut().expect("a step was squeezed");
+        let latency = conducted.ok().and_then(|asked| asked.latency);
+        if let (Some(experiment), Some(latency)) = (&mut step.experiment, latency)
+            && latency.count > 0
+        {
+            experiment.alone = Some(Alone {
+                answered: latency.count,
+                mean_ns: latency.mean_ns,
+                pause_ns,
+            });
+        }
+        step.verdict = Some(proof::prove(step, environment));
+        self.journal.step_ends(step).map_err(store)
     }
 
     /// Holds the load of the step that was squeezed once more while the server is profiled, and

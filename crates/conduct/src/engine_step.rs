@@ -156,7 +156,8 @@ pub(crate) fn run(
         }
         blank.samples = Some(kept);
     }
-    let ceiling = ceiling(order, &spec, &measured, signals, audience);
+    let caveats = &mut blank.caveats;
+    let ceiling = ceiling(order, &spec, &measured, signals, audience, caveats);
     fill(&mut blank, measured, telemetry, series, ceiling);
     if let Some(capture) = capture {
         let captured = capture.finish(&blank, zero_ns, is_stopped(signals))?;
@@ -224,13 +225,14 @@ fn is_stopped(signals: &Signals) -> bool {
 }
 
 /// The most the lanes could drive for such a load; nothing when the run is being stopped
-/// or nothing was answered.
+/// or nothing was answered. Where it cannot be told, a caveat says why.
 fn ceiling(
     order: &StepOrder,
     spec: &StepSpec,
     measured: &Measured,
     signals: &Signals,
     audience: &mut dyn Audience,
+    caveats: &mut Vec<Caveat>,
 ) -> Option<Ceiling> {
     let long = order.calibrate?;
     if is_stopped(signals) || measured.counts.answered == 0 {
@@ -241,9 +243,18 @@ fn ceiling(
     let typical = Typical {
         body_bytes: counts.body_bytes / counts.answered,
         messages: counts.messages / counts.answered,
+        closes: counts.connects > counts.answered / 2,
     };
-    // Without a ceiling the result stands; the report shows that there is none.
-    calibrate(spec, typical, order.null_server_cpu, long).ok()
+    match calibrate(spec, typical, order.null_server_cpu, long) {
+        Ok(ceiling) => Some(ceiling),
+        // The result stands without.
+        Err(why) => {
+            caveats.push(Caveat::Note {
+                text: format!("there is no ceiling of the lanes beside the result: {why}"),
+            });
+            None
+        }
+    }
 }
 
 fn fill(

@@ -5,20 +5,25 @@ use std::io;
 use std::sync::Arc;
 
 use wallfinder_model::record::Ceiling;
-use wallfinder_model::{Arrival, Decode, Nanos, Stop};
+use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::lane::Signals;
 use crate::null_server::streams::Answer;
 use crate::null_server::{NullServer, Stand};
+use crate::precheck;
 use crate::protocol::http1_options;
-use crate::run::{EngineError, StepSpec, Unwatched, bad_request, run};
+use crate::run::{EngineError, Measured, StepSpec, Unwatched, bad_request, run};
 
 /// Share of its processor from which a lane counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
 
 /// Longer answers over streams would wait for windows, which a null server does not watch.
 const STREAMED_BYTES_MAX: u64 = 1 << 20;
+
+/// Requests may wait for so long at the least: that a server's answers are soon too late says nothing of
+/// the lanes.
+const TIMEOUT_MIN: Nanos = Nanos::from_secs(10);
 
 /// What a load was answered with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +32,21 @@ pub struct Typical {
     pub body_bytes: u64,
     /// Messages of an answer, in gRPC.
     pub messages: u64,
+    /// Whether connections ended with their first answer, although nobody had asked for that.
+    pub closes: bool,
 }
 
 /// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
-/// answer; under TLS with the cipher suite that was agreed on. The server runs on `server_cpu`, if
-/// given: on a processor of the lanes it would take their time.
+/// answer; under TLS with the cipher suite that was agreed on. Where each request had a connection of
+/// its own, it has one here. The server runs on `server_cpu`, if given: on a processor of the lanes it
+/// would take their time.
 ///
 /// Where the null server binds first, the ceiling is extrapolated from the lanes' CPU time
 /// per request, and says so; busier lanes take less per request, so it is then a lower
 /// bound.
+///
+/// A ceiling of another load is none: what a null server cannot play, and what did not go well, is
+/// an error that says why.
 pub fn calibrate(
     spec: &StepSpec,
     typical: Typical,
@@ -44,26 +55,29 @@ pub fn calibrate(
 ) -> Result<Ceiling, EngineError> {
     let mut spec = spec.clone();
     spec.samples = None;
+    spec.spare_connections = 0;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
-    spec.load.connection_per_request = false;
-    spec.load.decode = Decode::None;
+    spec.load.connection_per_request |= typical.closes;
+    spec.load.timeout = spec.load.timeout.max(TIMEOUT_MIN);
     spec.load.warmup = Nanos(measure.0 / 3);
     spec.load.stop = Stop {
         after: measure,
         requests: None,
     };
+    check_kind(&spec.load, spec.tls.is_some())?;
+    precheck::check_both_ends(&spec.load).map_err(|error| no_ceiling(error.0))?;
     let server = null_server(&spec, typical, server_cpu)?;
     spec.address = server.address();
     spec.tls = spec.tls.map(|client| client.that_believes_anybody());
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
+    check_outcome(&measured, &server)?;
     let cpu_ns: u64 = measured.lanes.iter().map(|lane| lane.cpu_ns).sum();
     let busiest = measured
         .lanes
         .iter()
         .map(|lane| lane.busy_share)
         .fold(0.0, f64::max);
-    let answered = measured.counts.answered.max(1);
-    let cpu_per_request_ns = cpu_ns as f64 / answered as f64;
+    let cpu_per_request_ns = cpu_ns as f64 / measured.counts.answered as f64;
     let lanes_saturated = busiest >= SATURATED_SHARE;
     let extrapolated = measured.lanes.len() as f64 * 1e9 / cpu_per_request_ns.max(1.0);
     Ok(Ceiling {
@@ -78,23 +92,71 @@ pub fn calibrate(
     })
 }
 
+/// Refuses a load whose requests cost the lanes more than they would before a null server.
+fn check_kind(load: &Load, is_under_tls: bool) -> Result<(), EngineError> {
+    let decodes = match load.decode {
+        Decode::None => false,
+        // The first body of each connection: of connections with one answer each, all of them.
+        Decode::Check => load.connection_per_request,
+        Decode::Inflate => true,
+    };
+    if decodes {
+        return Err(no_ceiling(
+            "every body is decoded, and a null server has none like the server's",
+        ));
+    }
+    if load.connection_per_request && is_under_tls {
+        return Err(no_ceiling(
+            "every request has a handshake of TLS, and a null server's is not like the server's",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a measurement in which anything failed: those lanes had less to do.
+fn check_outcome(measured: &Measured, server: &NullServer) -> Result<(), EngineError> {
+    let counts = &measured.counts;
+    if server.is_short() {
+        return Err(no_ceiling(
+            "the null server could not take every connection",
+        ));
+    }
+    if let Some(class) = counts.connect_failures.keys().next() {
+        return Err(no_ceiling(format!(
+            "connections to the null server could not be made ({class})"
+        )));
+    }
+    if let Some(class) = counts.failed.keys().next() {
+        return Err(no_ceiling(format!(
+            "requests to the null server failed ({class})"
+        )));
+    }
+    if counts.answered == 0 {
+        return Err(no_ceiling("the null server answered nothing in time"));
+    }
+    Ok(())
+}
+
 /// A server that answers the load as it was answered, and does nothing else.
 fn null_server(
     spec: &StepSpec,
     typical: Typical,
     cpu: Option<u32>,
 ) -> Result<NullServer, EngineError> {
-    let stand = Stand::of(cpu, spec.tls.as_ref())?;
+    let one_each = spec.load.connection_per_request;
+    // Over HTTP/2 only the client knows that a connection has had its last stream.
+    let closes = one_each && matches!(spec.request, Exchange::Http1(_) | Exchange::Framed(_));
+    let stand = Stand::of(cpu, spec.tls.as_ref())?.closing(closes);
     let body_bytes = typical.body_bytes as usize;
     let streams = |answer| started(NullServer::streams(answer, &stand));
     match &spec.request {
-        Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => {
-            Err(speechless("answers are longer than it has windows for"))
-        }
+        Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => Err(
+            no_ceiling("answers are longer than a null server has windows for"),
+        ),
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();
-            let answer = answer(request.method == "HEAD", typical.body_bytes);
+            let answer = answer(request.method == "HEAD", typical.body_bytes, closes);
             started(NullServer::counted(request_bytes, &answer, &stand))
         }
         Exchange::Http2(request) => streams(Answer::http(body_bytes, request.method == "HEAD")),
@@ -106,8 +168,8 @@ fn null_server(
             };
             streams(Answer::grpc(body_bytes / messages.max(1), messages))
         }
-        Exchange::Framed(request) if request.format.credit => Err(speechless(
-            "it reads nothing, and credit is granted for what was read",
+        Exchange::Framed(request) if request.format.credit => Err(no_ceiling(
+            "a null server reads nothing, and credit is granted for what was read",
         )),
         Exchange::Framed(request) => {
             let format = request.format;
@@ -137,17 +199,15 @@ fn started(server: io::Result<NullServer>) -> Result<NullServer, EngineError> {
     })
 }
 
-fn speechless(why: &str) -> EngineError {
-    EngineError::Refused {
-        what: "a null server",
-        why: why.to_owned(),
-    }
+fn no_ceiling(why: impl Into<String>) -> EngineError {
+    EngineError::NoCeiling { why: why.into() }
 }
 
-fn answer(head_only: bool, body_bytes: u64) -> Vec<u8> {
+fn answer(head_only: bool, body_bytes: u64, closes: bool) -> Vec<u8> {
+    let connection = if closes { "Connection: close\r\n" } else { "" };
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nServer: null\r\nContent-Type: application/octet-stream\r\n\
-         Content-Length: {body_bytes}\r\n\r\n"
+         {connection}Content-Length: {body_bytes}\r\n\r\n"
     )
     .into_bytes();
     if !head_only {

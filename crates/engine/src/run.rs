@@ -171,6 +171,11 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
+    /// What the lanes could drive of such a load cannot be told.
+    NoCeiling {
+        /// Why.
+        why: String,
+    },
     /// A lane panicked: our own bug.
     LanePanicked {
         /// Which.
@@ -201,6 +206,7 @@ impl std::fmt::Display for EngineError {
                 "what listens at {address} does not speak HTTP/2 ({fault}); {way_out}"
             ),
             EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
+            EngineError::NoCeiling { why } => f.write_str(why),
             EngineError::LanePanicked { lane, message } => write!(
                 f,
                 "lane {lane} panicked ({message}): a bug of Wallfinder, and the step is void"

@@ -126,6 +126,14 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
             Arrival::Poisson {
                 rate: Rate(5_000.0),
             },
+            Arrival::Constant {
+                rate: Rate(5_000.0),
+            },
+            Arrival::Ramp {
+                from: Rate(3_000.0),
+                to: Rate(6_000.0),
+                over: Nanos::from_millis(180),
+            },
         ] {
             for (depth, permits) in [(1, None), (20, None), (20, Some(30))] {
                 let spec = StepSpec {

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
+use wallfinder_engine::StepSpec;
 use wallfinder_engine::calibrate::{Typical, calibrate};
+use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Decode, Nanos};
 use wallfinder_wire::tls::{Client, Options, Trust, Version};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
@@ -26,15 +28,68 @@ fn driven_under(
 ) -> f64 {
     let mut spec = drive::spec(NOWHERE, request, 4, depth);
     spec.tls = tls;
-    spec.load.decode = Decode::None;
     let typical = Typical {
         body_bytes,
         messages,
+        closes: false,
     };
-    let ceiling = calibrate(&spec, typical, None, Nanos::from_millis(150)).unwrap();
+    measured(&spec, typical).driven
+}
+
+fn measured(spec: &StepSpec, typical: Typical) -> Ceiling {
+    let ceiling = calibrate(spec, typical, None, Nanos::from_millis(150)).unwrap();
     assert!(ceiling.throughput >= ceiling.driven, "{ceiling:?}");
     assert!(ceiling.cpu_per_request_ns > 100.0, "{ceiling:?}");
-    ceiling.driven
+    ceiling
+}
+
+const SHORT: Typical = Typical {
+    body_bytes: 16,
+    messages: 1,
+    closes: false,
+};
+
+#[test]
+fn http1_with_connections_that_stay_and_with_one_for_each_request() {
+    let closing = Typical {
+        closes: true,
+        ..SHORT
+    };
+    for io in drive::ways() {
+        let get = Exchange::Http1(Request::get("null", "/"));
+        let mut spec = drive::spec(NOWHERE, get, 8, 1);
+        spec.io = io;
+        let kept = measured(&spec, SHORT);
+        // Whether it was asked for, or is what the server does.
+        let by_server = measured(&spec, closing);
+        spec.load.connection_per_request = true;
+        let asked_for = measured(&spec, SHORT);
+        for each in [by_server, asked_for] {
+            assert!(each.driven > 100.0, "{io:?}: {each:?}");
+            let ratio = each.throughput / kept.throughput;
+            assert!(ratio < 0.8, "{io:?}: {each:?} of {kept:?}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_for_each_request_in_the_other_protocols() {
+    let framed = |format: &str| framed::Request {
+        format: format.parse().unwrap(),
+        message: vec![b'm'; 64],
+    };
+    for request in [
+        Exchange::Http2(Request::get("null", "/")),
+        grpc::Request::unary("null", "/a.B/C", vec![7; 64]).into(),
+        framed("u32be").into(),
+        framed("u32be,id=u64be@4").into(),
+    ] {
+        let what = format!("{request:?}");
+        let mut spec = drive::spec(NOWHERE, request, 4, 1);
+        spec.load.connection_per_request = true;
+        let each = measured(&spec, SHORT);
+        assert!(each.driven > 100.0, "{what}: {each:?}");
+    }
 }
 
 #[test]
@@ -138,6 +193,7 @@ fn what_a_null_server_cannot_play_is_refused() {
     let typical = Typical {
         body_bytes: 2 << 20,
         messages: 0,
+        closes: false,
     };
     let refused = |spec: &_| calibrate(spec, typical, None, Nanos::from_millis(50)).unwrap_err();
     assert!(refused(&spec).to_string().contains("windows"));
@@ -147,4 +203,35 @@ fn what_a_null_server_cannot_play_is_refused() {
     };
     spec.request = credit.into();
     assert!(refused(&spec).to_string().contains("credit"));
+}
+
+/// No ceiling is better than that of an easier load.
+#[test]
+fn what_costs_the_lanes_more_than_a_null_server_makes_it_is_refused() {
+    let get = Exchange::Http1(Request::get("null", "/"));
+    let plain = drive::spec(NOWHERE, get, 2, 1);
+    let refused = |decode: Decode, one_each: bool, tls: Option<Client>| {
+        let mut spec = plain.clone();
+        spec.load.decode = decode;
+        spec.load.connection_per_request = one_each;
+        spec.tls = tls;
+        let ceiling = calibrate(&spec, SHORT, None, Nanos::from_millis(50));
+        ceiling.err().map(|why| why.to_string())
+    };
+    let client = || Some(suspicious(&["http/1.1"], Version::Tls13));
+    for (decode, one_each, tls, why) in [
+        (Decode::Inflate, false, None, Some("decoded")),
+        (Decode::Check, true, None, Some("decoded")),
+        (Decode::None, true, client(), Some("handshake")),
+        (Decode::Check, false, None, None),
+        (Decode::None, false, client(), None),
+    ] {
+        let said = refused(decode, one_each, tls);
+        let is_told = match (&said, why) {
+            (Some(said), Some(why)) => said.contains(why),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(is_told, "{decode:?} {one_each}: {said:?}");
+    }
 }

@@ -203,20 +203,23 @@ fn after_a_warm_up_a_counted_load_is_counted_from_its_end() {
 #[test]
 fn an_open_loop_keeps_its_rate() {
     let server = null_server();
-    for arrival in [
-        Arrival::Constant {
-            rate: Rate(2_000.0),
-        },
-        Arrival::Poisson {
-            rate: Rate(2_000.0),
-        },
-    ] {
+    // Of four thousand arrivals that are Poisson's the spread is a sixtieth; evenly spaced ones have none.
+    let constant = Arrival::Constant {
+        rate: Rate(2_000.0),
+    };
+    let poisson = Arrival::Poisson {
+        rate: Rate(2_000.0),
+    };
+    for (arrival, off) in [(constant, 0.03), (poisson, 0.08)] {
         let mut spec = spec(server.address(), 16, 1);
         spec.load.arrival = arrival;
         spec.load.stop.after = Nanos::from_secs(2);
         with_both(spec, |measured| {
             let ratio = measured.throughput / 2_000.0;
-            assert!((0.9..1.1).contains(&ratio), "achieved {ratio} of the rate");
+            assert!(
+                (1.0 - off..1.0 + off).contains(&ratio),
+                "achieved {ratio} of the rate"
+            );
             assert!(measured.lateness.as_ref().unwrap().count > 3_000);
         });
     }

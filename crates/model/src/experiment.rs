@@ -112,6 +112,20 @@ pub struct Experiment {
     pub intervals: Vec<Interval>,
     /// Why it ended before it was done, such as a signal or a server that went away.
     pub cut_short: Option<String>,
+    /// What a request takes that meets no other, where that was asked: at a wait.
+    #[serde(default)]
+    pub alone: Option<Alone>,
+}
+
+/// One request at a time, with a pause before each in which whatever it waits for is free again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Alone {
+    /// Good answers.
+    pub answered: u64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// The pause before each.
+    pub pause_ns: u64,
 }
 
 impl Experiment {

@@ -11,7 +11,7 @@ use wallfinder_probe::sockets::{self, Side};
 use wallfinder_probe::{NotSeen, Sampler, Setup, family_of_self, server_of};
 use wallfinder_sys::clock::monotonic_ns;
 
-use stand::{AtEnd, ROLE, is_root, listen_shared, must, role, say, stay, try_to};
+use stand::{AtEnd, ROLE, is_root, lays_links, listen_shared, must, role, say, stay, try_to};
 
 /// Not a test: what this binary does when it is started by one.
 #[test]
@@ -182,7 +182,7 @@ impl Drop for Lab {
 
 #[test]
 fn a_server_in_another_namespace_is_found_and_its_link_measured() {
-    if !is_root("a_server_in_another_namespace_is_found_and_its_link_measured") {
+    if !lays_links("a_server_in_another_namespace_is_found_and_its_link_measured") {
         return;
     }
     let lab = Lab::new("link", 77);
@@ -244,7 +244,7 @@ fn a_server_in_another_namespace_is_found_and_its_link_measured() {
 
 #[test]
 fn without_the_server_in_sight_the_drivers_interface_is_swapped() {
-    if !is_root("without_the_server_in_sight_the_drivers_interface_is_swapped") {
+    if !lays_links("without_the_server_in_sight_the_drivers_interface_is_swapped") {
         return;
     }
     let lab = Lab::new("swap", 79);
@@ -285,7 +285,7 @@ fn without_the_server_in_sight_the_drivers_interface_is_swapped() {
 
 #[test]
 fn sockets_of_another_namespace_can_be_read() {
-    if !is_root("sockets_of_another_namespace_can_be_read") {
+    if !lays_links("sockets_of_another_namespace_can_be_read") {
         return;
     }
     let lab = Lab::new("sock", 81);

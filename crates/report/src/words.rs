@@ -214,11 +214,7 @@ pub fn question(asked: &str) -> String {
     let Some(factor) = number.ok().filter(|factor| factor.is_finite()) else {
         return asked.to_owned();
     };
-    let times = match factor {
-        0.5 => "half".to_owned(),
-        2.0 => "twice".to_owned(),
-        factor => format!("{} ×", number::amount(factor)),
-    };
+    let times = times(factor);
     match name {
         "bytes" => format!("{times} the bytes"),
         "in-flight" => format!("{times} as much in flight"),
@@ -232,6 +228,27 @@ pub fn question(asked: &str) -> String {
         "uplink" => format!("an uplink {times} as fast"),
         _ => asked.to_owned(),
     }
+}
+
+/// `half`, `twice`, `1.3 ×`.
+fn times(factor: f64) -> String {
+    match factor {
+        0.5 => "half".to_owned(),
+        2.0 => "twice".to_owned(),
+        factor => format!("{} ×", number::amount(factor)),
+    }
+}
+
+/// What is changed where other bytes are asked for and the link is what can be changed: of
+/// `bytes=0.5`, `a link twice as fast in place of half the bytes`.
+pub fn link_for_bytes(asked: &str) -> Option<String> {
+    let factor = asked.strip_prefix("bytes=")?;
+    let factor: f64 = factor.trim().trim_end_matches(['x', '×']).parse().ok()?;
+    let link = times(1.0 / factor);
+    Some(format!(
+        "a link {link} as fast in place of {}",
+        question(asked)
+    ))
 }
 
 /// What is predicted: `56,000/s [54,000, 58,000]. The server's CPU then binds.`
@@ -263,6 +280,9 @@ pub struct Lifted {
     pub present: f64,
     /// What was predicted, if anything was.
     pub predicted: Option<Prediction>,
+    /// What was really changed, where that is not what was asked: `a link twice as fast in place of
+    /// half the bytes`.
+    pub by: Option<String>,
     /// Throughput with the change over that without, and the record of both; or why it was not
     /// made.
     pub measured: Result<(Ratio, String), String>,
@@ -270,21 +290,23 @@ pub struct Lifted {
 
 /// The multiple that was predicted beside the one that was measured.
 pub fn lifted(lifted: &Lifted) -> String {
-    let times = |low: f64, value: f64, high: f64| format!("{value:.2} × [{low:.2}, {high:.2}]");
+    let multiple = |low: f64, value: f64, high: f64| format!("{value:.2} × [{low:.2}, {high:.2}]");
+    let by = lifted.by.as_ref().map(|by| format!(" with {by}"));
     let predicted = match &lifted.predicted {
         Some(found) if lifted.present > 0.0 => {
             let of = |throughput: f64| throughput / lifted.present;
             format!(
                 "predicted {}",
-                times(of(found.low), of(found.throughput), of(found.high))
+                multiple(of(found.low), of(found.throughput), of(found.high))
             )
         }
         _ => "nothing could be predicted".to_owned(),
     };
     match &lifted.measured {
         Ok((ratio, record)) => format!(
-            "{predicted}; measured {}, over {} rounds ({record}).",
-            times(ratio.low, ratio.ratio, ratio.high),
+            "{predicted}; measured {}{}, over {} rounds ({record}).",
+            multiple(ratio.low, ratio.ratio, ratio.high),
+            by.unwrap_or_default(),
             ratio.rounds
         ),
         Err(why) => format!("{predicted}; not made: {why}."),
@@ -656,5 +678,42 @@ pub fn throughput_from(driver: &Driver) -> Option<&'static str> {
         "report" => Some("as the driver reports it"),
         "wire" => Some("counted on the wire"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lift_says_what_was_changed_in_the_place_of_what() {
+        let made = Lifted {
+            question: "bytes=0.5".to_owned(),
+            present: 1000.0,
+            predicted: None,
+            by: link_for_bytes("bytes=0.5"),
+            measured: Ok((
+                Ratio {
+                    measure: "throughput".to_owned(),
+                    a: 1000.0,
+                    b: 1900.0,
+                    ratio: 1.9,
+                    low: 1.88,
+                    high: 1.92,
+                    rounds: 8,
+                    differs: true,
+                    pace_explained: None,
+                },
+                "runs/b".to_owned(),
+            )),
+        };
+        assert_eq!(
+            lifted(&made),
+            "nothing could be predicted; measured 1.90 × [1.88, 1.92] with a link twice as fast in \
+             place of half the bytes, over 8 rounds (runs/b)."
+        );
+        let as_asked = Lifted { by: None, ..made };
+        assert!(lifted(&as_asked).contains("1.92], over 8 rounds"));
+        assert_eq!(link_for_bytes("downlink=2"), None);
     }
 }

@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use wallfinder_tests::{Double, Place, Running, alone, free_port, json_at, skip, together};
+use wallfinder_tests::{
+    Double, Place, Running, alone, free_port, json_at, skip, stolen, subjects, together,
+};
 
 const SHORT: [&str; 6] = ["-d", "300ms", "--warmup", "0s", "--no-calibrate", "-q"];
 
@@ -276,9 +278,53 @@ fn a_requirement_that_does_not_hold_ends_with_4() {
     let ran = place.run(&args).ends_with(4);
     assert!(ran.err.contains("server-bound"), "{}", ran.err);
     let run = place.last_run();
-    place
-        .run(&["judge", run.to_str().unwrap(), "--require", "server-bound"])
-        .ends_with(4);
+    let run = run.to_str().unwrap();
+    for command in ["judge", "report"] {
+        let ran = place.run(&[command, run, "--require", "server-bound"]);
+        assert!(ran.ends_with(4).err.contains("server-bound"), "{command}");
+    }
+}
+
+#[test]
+fn a_requirement_that_holds_ends_with_0() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return;
+    }
+    let args = [
+        "run",
+        "--subject",
+        "knownwall --spin-us 1000",
+        "http://subject:0/",
+        "-c",
+        "8",
+        "-d",
+        "1s",
+        "-q",
+        "--require",
+        "server-bound",
+    ];
+    for attempts_left in [2, 1, 0] {
+        let place = Place::new();
+        let ran = place.run(&args);
+        if ran.code != Some(0) {
+            let ran = ran.ends_with(4);
+            let step = place.step();
+            let is_over = attempts_left == 0 && !stolen(&step["verdict"]);
+            assert!(!is_over, "{}", ran.said());
+            continue;
+        }
+        let run = place.last_run();
+        let run = run.to_str().unwrap();
+        for command in ["judge", "report"] {
+            let required = |wall: &str| place.run(&[command, run, "--require", wall]);
+            required("server-bound").ends_with(0);
+            let ran = required("client-cpu").ends_with(4);
+            assert!(ran.err.contains("client-cpu"), "{}", ran.err);
+        }
+        return;
+    }
+    skip("the hypervisor took too much of the processors");
 }
 
 /// A run of half a minute, once it measures.

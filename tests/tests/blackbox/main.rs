@@ -3,8 +3,10 @@
 //! One test program, so that tests that wait do so side by side: those that measure take the machine for
 //! themselves (`wallfinder_tests::alone`), all others share it (`together`).
 
+mod ab;
 mod browser;
 mod bytes;
+mod ceilings;
 mod decode;
 mod echo_client;
 mod exit_codes;
@@ -29,6 +31,7 @@ mod profiles;
 mod protocols;
 mod records;
 mod secrets;
+mod standing;
 mod studies;
 mod tls;
 mod tune;

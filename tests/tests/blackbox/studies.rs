@@ -142,6 +142,50 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     );
 }
 
+/// What `make demo` runs, in its smallest size: every step and every claim of a built-in study.
+#[test]
+fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    let place = Place::new();
+    let args = ["study", "run", "client-ceiling", "--size", "smoke", "-q"];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    let list = |path: &str| {
+        json_at(&record, path)
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let loaded = |path: &str, driver: &str| {
+        list("/steps").into_iter().any(|step| {
+            let is_it = json_at(&step, "/target/path") == path;
+            let by = json_at(&step, "/driver/name").as_str();
+            let answered = json_at(&step, "/throughput").as_f64();
+            is_it && by.is_some_and(|by| by.contains(driver)) && answered.is_some_and(|x| x > 100.0)
+        })
+    };
+    for path in ["/simple", "/compute"] {
+        assert!(
+            loaded(path, "wallfinder"),
+            "{path}: {:.2000}",
+            record["steps"]
+        );
+    }
+    // Claims of drivers that are not there are open, and say so.
+    let claims = list("/claims");
+    assert!(claims.len() >= 10, "{claims:#?}");
+    for claim in &claims {
+        let because = claim["because"].as_str().unwrap_or_default();
+        assert!(!because.is_empty(), "{claim:#}");
+        assert!(!because.contains("the study is wrong"), "{claim:#}");
+    }
+    let decided = |claim: &&Value| claim["outcome"] != "open";
+    assert!(claims.iter().filter(decided).count() >= 3, "{claims:#?}");
+}
+
 /// Files as they are and compressed behind a narrow link, and with a client that may do little.
 const LINKED: &str = r#"schema = "wallfinder.study/1"
 id = "linked"

@@ -234,6 +234,14 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         };
         lever(&shown(a.semaphore), &shown(b.semaphore));
     }
+    if let Some(threads) = flags.threads_b {
+        b.lanes = Some(threads);
+        let shown = |threads: Option<u32>| match threads {
+            Some(threads) => format!("-t {threads}"),
+            None => "a thread for each processor".to_owned(),
+        };
+        lever(&shown(a.lanes), &shown(b.lanes));
+    }
     if let Some(cpus) = &flags.server_cpus_b {
         b.server_cpus = Some(cpus.clone());
         let shown = |cpus: &Option<CpuList>| match cpus {

@@ -62,6 +62,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     let typical = Typical {
         body_bytes,
         messages: 1,
+        closes: false,
     };
     let ceiling = measure(&spec, typical, placement.null_server_cpu(), flags.duration)
         .map_err(Failed::run)?;

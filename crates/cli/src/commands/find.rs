@@ -1,15 +1,17 @@
 //! `find`: ramp to the ceiling, squeeze there, and say which wall it is, how that was
 //! established, and which comes next.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsRawFd;
 
 use wallfinder_conduct::{Looks, ProfileOrder, StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
-use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::telemetry::{FamilySummary, Telemetry};
 use wallfinder_model::{Nanos, Step, Wall};
-use wallfinder_probe::{Family, stacks};
+use wallfinder_probe::{Family, NotSeen, server_of, stacks};
 use wallfinder_stage::child::Shim;
 use wallfinder_stage::lab::{self, BadLink, LinkSpec, Shaper};
 use wallfinder_stage::squeeze::{self, Scene, Side};
@@ -38,6 +40,9 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
+/// How long requests are asked one at a time.
+const ALONE_LEAST: Nanos = Nanos::from_secs(1);
+const ALONE_MOST: Nanos = Nanos::from_secs(5);
 /// How long a foreign driver is let run at a time.
 const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 
@@ -50,9 +55,10 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let questions = questions(&flags.what_if, target.link.as_deref())?;
     let effort = effort(flags.effort);
     let home = Home::here()?;
+    let started_in = File::open("/proc/thread-self/ns/net").map_err(Failed::run)?;
     let mut stand = Stand::raise(target, &url)?;
     let question = asked.at(target, &url, &stand)?;
-    let (downlink, uplink) = shapers(target, &mut stand)?;
+    let (downlink, uplink) = shapers(target, &mut stand, &started_in)?;
     let inside = can_look_inside(flags, &stand)?;
     let interrupts = Interrupts::catch();
     let order = |connections: u32, duration: Nanos| {
@@ -124,6 +130,9 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             return Ok(());
         };
         session.prove(&held, proof, stand.restart())?;
+        if let Some(alone) = alone(flags, &url, &question, &stand, &session)? {
+            session.ask_alone(&alone)?;
+        }
         match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.
             true => session.look_inside(&profiled(flags, looked_at, &stand, &session)?),
@@ -144,6 +153,40 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         }
     }
     hold(&record, &target.require, &target.threshold)
+}
+
+/// One request at a time, where the wall is a wait: what each takes then tells a pool from a lock. With
+/// pauses of ten times what comes between two answers at the wall, in which whatever it waits for is free again.
+fn alone(
+    flags: &FindFlags,
+    url: &Url,
+    question: &load::Question,
+    stand: &Stand,
+    session: &Session,
+) -> Result<Option<StepOrder>, Failed> {
+    const PAUSES: f64 = 10.0;
+    const PAUSE_MAX: Nanos = Nanos::from_millis(500);
+    let step = session.record.steps.last();
+    let waits = |step: &&Step| step.verdict.as_ref().is_some_and(|v| v.wall == Wall::Wait);
+    let Some(step) = step.filter(waits).filter(|step| step.throughput > 0.0) else {
+        return Ok(None);
+    };
+    let others = flags.rate.is_some() || flags.target.driver.is_some();
+    if others || flags.null || session.interrupted() {
+        return Ok(None);
+    }
+    let apart_s = 1.0 / step.throughput;
+    let pause = Nanos((PAUSES * apart_s * 1e9) as u64).min(PAUSE_MAX);
+    let target = TargetFlags {
+        duration: Nanos((1_000.0 * apart_s * 1e9) as u64).clamp(ALONE_LEAST, ALONE_MOST),
+        warmup: Some(RAMP_WARMUP),
+        no_calibrate: true,
+        pipeline: 1,
+        semaphore: None,
+        ..flags.target.clone()
+    };
+    let shape = Shape::held(1, None, pause);
+    load::order(&target, &shape, url, question, stand, 1).map(Some)
 }
 
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that
@@ -271,10 +314,12 @@ fn past_the_knee(seen: &[(u32, f64)]) -> u32 {
     wanted.map_or(knee, |(n, _)| *n)
 }
 
-/// The links whose rates may be squeezed: those that were laid, or those that were named.
+/// The links whose rates may be squeezed: those that were laid, or those that were named. A name without
+/// a namespace is of the one that the command was started in, which has to stay open as long as they are.
 fn shapers(
     flags: &TargetFlags,
     stand: &mut Stand,
+    started_in: &File,
 ) -> Result<(Option<Shaper>, Option<Shaper>), Failed> {
     if let Some(lab) = &mut stand.lab {
         return Ok(lab.take_shapers());
@@ -290,7 +335,13 @@ fn shapers(
             }
             None => (device.as_str(), None),
         };
-        lab::standing(interface, rate, &Shim::of_this_process())
+        // By now this thread, and whoever it starts, is where the client is.
+        let is_elsewhere = flags.client_netns.is_some() && !interface.contains('/');
+        let interface = match is_elsewhere {
+            true => format!("/proc/self/fd/{}/{interface}", started_in.as_raw_fd()),
+            false => interface.to_owned(),
+        };
+        lab::standing(&interface, rate, &Shim::of_this_process())
             .map(Some)
             .map_err(Failed::run)
     };
@@ -346,16 +397,24 @@ impl Ground<'_> {
             false => Vec::new(),
         };
         let reach = squeeze::reach(Scene {
-            server: Side {
-                pids: self.family.map_or(Vec::new(), |family| family.pids.clone()),
-                // Of those who were seen at work: idle housekeepers may well run elsewhere.
-                cpus: setting.server_cpus.clone(),
-                ..Side::default()
+            server: match self.way_out(order, telemetry) {
+                Some(interface) => Side::beyond(&interface),
+                None => Side {
+                    pids: self.family.map_or(Vec::new(), |family| family.pids.clone()),
+                    // Of those who were seen at work: idle housekeepers may well run elsewhere.
+                    cpus: setting.server_cpus.clone(),
+                    ..Side::default()
+                },
             },
             client: Side {
                 pids: client_pids,
-                cpus: self.placement.client.clone(),
+                // A driver may keep to fewer than it was given.
+                cpus: match self.own_engine {
+                    true => self.placement.client.clone(),
+                    false => setting.client_cpus.clone(),
+                },
                 comes_later: !self.own_engine,
+                ..Side::default()
             },
             backend: (!self.backend_pids.is_empty()).then(|| Side {
                 pids: self.backend_pids.to_vec(),
@@ -376,6 +435,14 @@ impl Ground<'_> {
             setting,
             null: false,
         }
+    }
+
+    /// The interface that leads to the server, where nobody on this machine has its address.
+    fn way_out(&self, order: &StepOrder, telemetry: Option<&Telemetry>) -> Option<String> {
+        let link = telemetry?.link.as_ref()?;
+        let is_away = self.family.is_none()
+            && matches!(server_of(order.address), Err(NotSeen::Remote { .. }));
+        is_away.then(|| link.interface.clone())
     }
 
     /// Who else uses the server's processors, where telemetry says that somebody does. What is

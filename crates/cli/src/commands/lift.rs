@@ -1,17 +1,22 @@
 //! A predicted change, made and measured beside what was predicted.
+//!
+//! Not every change can be made as it was asked: what is made in its place is said beside what it
+//! brought. Where nothing can be, the reason names what to give instead.
 
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::record::Ratio;
-use wallfinder_model::{Nanos, Step};
-use wallfinder_report::words::Lifted;
+use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::{Nanos, Step, Wall};
+use wallfinder_report::words::{self, Lifted};
 use wallfinder_stage::lab::LinkSpec;
+use wallfinder_sys::process;
 
 use crate::commands::ab;
 use crate::commands::find::{Answered, Question};
 use crate::exit::Failed;
-use crate::flags::{AbFlags, FindFlags};
+use crate::flags::{AbFlags, CpuList, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
-use crate::stand::Home;
+use crate::stand::{Home, is_told_where};
 
 /// Rounds of a comparison, and how long each setting is measured in one of them.
 const ROUNDS: u32 = 8;
@@ -31,22 +36,25 @@ pub(crate) fn lift<'q>(
         if interrupts.came().is_some() {
             break;
         }
-        let measured = match with_change(flags, step, changes) {
-            Err(why) => Err(why),
-            Ok(ab) => {
-                home.back()?;
+        // Which processors are free is seen from there.
+        home.back()?;
+        let (by, measured) = match with_change(flags, step, text, changes) {
+            Err(why) => (None, Err(why)),
+            Ok(Made { ab, by }) => {
                 let (session, result) = ab::compare(&ab, Some(interrupts.clone()))?;
                 let (record, folder) = session.seal(result)?;
                 let ratio = record.ab.as_ref().and_then(throughput);
-                ratio
+                let measured = ratio
                     .map(|ratio| (ratio, folder.display().to_string()))
-                    .ok_or_else(|| "it was interrupted".to_owned())
+                    .ok_or_else(|| "it was interrupted".to_owned());
+                (by, measured)
             }
         };
         lifted.push(Lifted {
             question: text.to_owned(),
             present: step.throughput,
             predicted,
+            by,
             measured,
         });
     }
@@ -58,18 +66,74 @@ fn throughput(ab: &wallfinder_model::record::Ab) -> Option<Ratio> {
     ratios.find(|r| r.measure == "throughput").cloned()
 }
 
-/// The settings with and without the change; or why it is not ours to make.
+/// A change as it is made.
+struct Made {
+    /// The settings with and without it.
+    ab: AbFlags,
+    /// What is changed, where that is not what was asked.
+    by: Option<String>,
+}
+
+/// The change as it can be made; or why it is not ours to make.
 fn with_change(
     flags: &FindFlags,
     step: &Step,
+    text: &str,
     changes: &[(Squeeze, f64)],
-) -> Result<AbFlags, String> {
+) -> Result<Made, String> {
+    let mut made = Made {
+        ab: as_it_is(flags, step),
+        by: words::link_for_bytes(text),
+    };
+    let laid = flags.target.link.as_ref();
+    let laid: Option<LinkSpec> = laid.and_then(|link| link.parse().ok());
+    let mut link = laid;
+    for (squeeze, factor) in changes {
+        let times = |bits: u64| (bits as f64 * factor).round() as u64;
+        match (squeeze, &mut link) {
+            (Squeeze::Downlink, Some(link)) => link.down_bits = times(link.down_bits),
+            (Squeeze::Uplink, Some(link)) => link.up_bits = times(link.up_bits),
+            (Squeeze::Downlink | Squeeze::Uplink, None) => {
+                return Err("the link is not ours: lay one with --subject and --link".to_owned());
+            }
+            (Squeeze::ServerSpeed | Squeeze::ServerCapacity, _) => {
+                other_server(&mut made, flags, step, *squeeze, *factor)?;
+            }
+            (Squeeze::ClientSpeed | Squeeze::ClientCapacity, _) => {
+                other_lanes(&mut made, flags, step, *factor)?;
+            }
+            (Squeeze::InFlight, _) => other_in_flight(&mut made, flags, step, *factor)?,
+            (Squeeze::MoreInFlight | Squeeze::ThinkTime, _) => {
+                return Err("ask for in-flight, which a pause takes from".to_owned());
+            }
+            (Squeeze::OfferedLoad, _) => {
+                return Err(
+                    "both are held at one rate: `wallfinder ramp --rates` holds several".to_owned(),
+                );
+            }
+            (Squeeze::BackendSpeed, _) => {
+                return Err(
+                    "what is behind the server is not ours to start: give it more processors, \
+                     and `wallfinder compare` a run with them and one without"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    if link != laid {
+        made.ab.link_b = link.map(|link| link.to_string());
+    }
+    Ok(made)
+}
+
+/// Two settings that are both as what was squeezed.
+fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
     let mut target = flags.target.clone();
     target.duration = Nanos(u64::from(ROUNDS) * flags.window.unwrap_or(MEASURED).0);
     target.require = None;
     target.threshold.clear();
     target.output.output = None;
-    let mut ab = AbFlags {
+    AbFlags {
         target,
         connections: step.load.connections,
         rate: flags.rate,
@@ -84,42 +148,244 @@ fn with_change(
         connections_b: None,
         pipeline_b: None,
         semaphore_b: None,
+        threads_b: None,
         server_cpus_b: None,
         tune_b: Vec::new(),
         observe_b: Vec::new(),
+    }
+}
+
+/// Another quota where the server has one, else other processors.
+fn other_server(
+    made: &mut Made,
+    flags: &FindFlags,
+    step: &Step,
+    squeeze: Squeeze,
+    factor: f64,
+) -> Result<(), String> {
+    let wall = step.verdict.as_ref().map(|verdict| verdict.wall);
+    match (squeeze, flags.target.server_quota) {
+        (Squeeze::ServerCapacity, Some(cores)) => {
+            second_server(&flags.target)?;
+            made.ab.server_quota_b = Some(cores * factor);
+            return Ok(());
+        }
+        (_, Some(_)) => {
+            return Err(
+                "the server has a quota, and more time is what can be given: ask for \
+                 server-capacity"
+                    .to_owned(),
+            );
+        }
+        (Squeeze::ServerSpeed, None) if wall == Some(Wall::ServerSerial) => {
+            return Err(
+                "no processor here is faster, and of more of them a serial section has no use: \
+                 `wallfinder ab --subject-b` compares another server"
+                    .to_owned(),
+            );
+        }
+        (_, None) => {}
+    }
+    second_server(&flags.target)?;
+    let telemetry = &step.telemetry;
+    let (server, client) = (cpus_of(&telemetry.server), cpus_of(&telemetry.client));
+    if server.is_empty() || client.is_empty() {
+        return Err("which processors server and client have is not known".to_owned());
+    }
+    let there = process::allowed_cpus().into_iter();
+    let mut free: Vec<u32> = there
+        .filter(|cpu| !server.contains(cpu) && !client.contains(cpu))
+        .collect();
+    if telemetry.relay.is_some() {
+        // The link's relay stays where neither side is.
+        free.pop();
+    }
+    let other = other_cpus(&server, &free, factor)?;
+    made.by = Some(format!(
+        "the server on {} in place of {}",
+        shown_cpus(&other),
+        shown_cpus(&server)
+    ));
+    made.ab.server_cpus_b = Some(CpuList(other));
+    made.ab.target.server_cpus = Some(CpuList(server));
+    made.ab.target.client_cpus = Some(CpuList(client));
+    Ok(())
+}
+
+/// Whether a second server can stand beside the first.
+fn second_server(target: &TargetFlags) -> Result<(), String> {
+    let Some(subject) = &target.subject else {
+        return Err(
+            "the server is not ours to start otherwise: give its command with --subject".to_owned(),
+        );
     };
-    let link: Option<LinkSpec> = flags.target.link.as_ref().and_then(|l| l.parse().ok());
-    let mut lifted_link = link;
-    for (squeeze, factor) in changes {
-        let times = |bits: u64| (bits as f64 * factor).round() as u64;
-        match (squeeze, &mut lifted_link) {
-            (Squeeze::Downlink, Some(link)) => link.down_bits = times(link.down_bits),
-            (Squeeze::Uplink, Some(link)) => link.up_bits = times(link.up_bits),
-            (Squeeze::Downlink | Squeeze::Uplink, None) => {
-                return Err("the link is not ours: there is no --link".to_owned());
-            }
-            (Squeeze::ServerCapacity, _) => match flags.target.server_quota {
-                Some(cores) => ab.server_quota_b = Some(cores * factor),
-                None => return Err("there is no --server-quota to raise".to_owned()),
-            },
-            (Squeeze::InFlight, _) if step.load.permits.is_some() => {
-                let permits = step.load.in_flight_max() as f64 * factor;
-                ab.semaphore_b = Some((permits.round() as u32).max(1));
-            }
-            (Squeeze::InFlight, _) => {
-                let connections = f64::from(step.load.connections) * factor;
-                ab.connections_b = Some((connections.round() as u32).max(1));
-            }
-            (other, _) => {
-                return Err(format!(
-                    "nothing here gives more of {}; `wallfinder ab` compares what you change",
-                    other.label()
-                ));
-            }
+    match target.link.is_some() || is_told_where(subject) {
+        true => Ok(()),
+        false => Err(
+            "two of this server would listen on one port: `wallfinder ab` compares them on two, \
+             with --url-b"
+                .to_owned(),
+        ),
+    }
+}
+
+fn cpus_of(family: &Option<FamilySummary>) -> Vec<u32> {
+    let family = family.as_ref();
+    family.map_or(Vec::new(), |family| family.cpus_allowed.clone())
+}
+
+/// So many times these processors, by those that are free.
+fn other_cpus(now: &[u32], free: &[u32], factor: f64) -> Result<Vec<u32>, String> {
+    let wanted = whole(now.len(), factor)?;
+    if wanted <= now.len() {
+        return Ok(now[..wanted].to_vec());
+    }
+    let more = wanted - now.len();
+    let Some(added) = free.get(..more) else {
+        return Err(format!(
+            "the server has {} of the {wanted} processors that it takes, and {} are free: leave some \
+             with --server-cpus and --client-cpus",
+            now.len(),
+            free.len()
+        ));
+    };
+    let mut cpus = [now, added].concat();
+    cpus.sort_unstable();
+    Ok(cpus)
+}
+
+/// `cpu 0`, `cpus 0,2`.
+fn shown_cpus(cpus: &[u32]) -> String {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let word = if cpus.len() == 1 { "cpu" } else { "cpus" };
+    format!("{word} {}", list.join(","))
+}
+
+/// More lanes, where the client has processors without one; or fewer.
+fn other_lanes(made: &mut Made, flags: &FindFlags, step: &Step, factor: f64) -> Result<(), String> {
+    let target = &flags.target;
+    if target.driver.is_some() {
+        return Err(
+            "how many threads a driver has is up to its own flags: `wallfinder ab --driver-b` \
+             compares others"
+                .to_owned(),
+        );
+    }
+    if target.client_quota.is_some() {
+        return Err(
+            "the load generator has a quota, and both are held to it: `wallfinder compare` a run \
+             with a higher --client-quota"
+                .to_owned(),
+        );
+    }
+    let now = step.load.lanes;
+    let connections = step
+        .load
+        .connections
+        .min(step.load.permits.unwrap_or(u32::MAX));
+    let wanted = lanes(
+        now,
+        factor,
+        cpus_of(&step.telemetry.client).len(),
+        connections,
+    )?;
+    made.by = Some(format!(
+        "{wanted} engine thread{} in place of {now}",
+        if wanted == 1 { "" } else { "s" }
+    ));
+    made.ab.target.lanes = Some(now);
+    made.ab.threads_b = Some(wanted);
+    Ok(())
+}
+
+/// So many times these lanes: each takes a processor and a connection.
+fn lanes(now: u32, factor: f64, cpus: usize, connections: u32) -> Result<u32, String> {
+    let wanted = whole(now as usize, factor)?;
+    if wanted > cpus {
+        return Err(format!(
+            "that takes {wanted} engine threads, with a processor each, and the client has {cpus}: \
+             give it more with --client-cpus, and begin with fewer threads (-t)"
+        ));
+    }
+    match u32::try_from(wanted) {
+        Ok(wanted) if wanted <= connections => Ok(wanted),
+        _ => Err(format!(
+            "that takes {wanted} engine threads, with a connection each, and there are \
+             {connections}: hold more with -c"
+        )),
+    }
+}
+
+/// More connections or permits, or fewer.
+fn other_in_flight(
+    made: &mut Made,
+    flags: &FindFlags,
+    step: &Step,
+    factor: f64,
+) -> Result<(), String> {
+    let driver = flags.target.driver.as_ref();
+    if driver.is_some_and(|command| !command.contains("{connections}")) {
+        return Err(
+            "the driver holds what its own flags say: write {connections} in its command for the \
+             number"
+                .to_owned(),
+        );
+    }
+    if step.load.permits.is_some() {
+        let permits = step.load.in_flight_max() as f64 * factor;
+        made.ab.semaphore_b = Some((permits.round() as u32).max(1));
+    } else {
+        let connections = f64::from(step.load.connections) * factor;
+        made.ab.connections_b = Some((connections.round() as u32).max(1));
+    }
+    Ok(())
+}
+
+/// So many times a count, where that is about whole.
+fn whole(now: usize, factor: f64) -> Result<usize, String> {
+    const OFF_MAX: f64 = 0.05;
+    let wanted = now as f64 * factor;
+    let whole = wanted.round();
+    match whole >= 1.0 && (whole / wanted - 1.0).abs() <= OFF_MAX {
+        true => Ok(whole as usize),
+        false => Err(format!(
+            "{factor} times {now} is no whole number of processors"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_gets_processors_that_nobody_has() {
+        assert_eq!(other_cpus(&[1], &[0, 3], 2.0), Ok(vec![0, 1]));
+        assert_eq!(other_cpus(&[0, 1], &[], 0.5), Ok(vec![0]));
+        assert_eq!(shown_cpus(&[0, 1]), "cpus 0,1");
+        let why = other_cpus(&[0], &[], 2.0).expect_err("the client has the other");
+        assert!(
+            why.contains("1 of the 2 processors") && why.contains("--client-cpus"),
+            "{why}"
+        );
+        assert!(other_cpus(&[0], &[2], 1.5).is_err(), "no half of one");
+    }
+
+    #[test]
+    fn lanes_take_a_processor_and_a_connection_each() {
+        assert_eq!(lanes(1, 2.0, 2, 16), Ok(2));
+        assert_eq!(lanes(2, 0.5, 2, 16), Ok(1));
+        let why = lanes(1, 2.0, 1, 16).expect_err("it has a lane already");
+        assert!(why.contains("--client-cpus"), "{why}");
+        let why = lanes(1, 2.0, 4, 1).expect_err("one connection");
+        assert!(why.contains("-c"), "{why}");
+    }
+
+    #[test]
+    fn counts_come_whole() {
+        assert_eq!(whole(3, 1.33), Ok(4));
+        for (now, factor) in [(1, 1.5), (1, 0.2), (0, 2.0)] {
+            assert!(whole(now, factor).is_err(), "{factor} times {now}");
         }
     }
-    if lifted_link != link {
-        ab.link_b = lifted_link.map(|link| link.to_string());
-    }
-    Ok(ab)
 }

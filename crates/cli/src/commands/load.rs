@@ -43,6 +43,7 @@ pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
     };
     let shape = Shape {
         connections: flags.connections,
+        depth: None,
         arrival,
         requests: flags.requests,
     };
@@ -55,14 +56,24 @@ pub(crate) fn run(flags: RunFlags) -> Result<(), Failed> {
 }
 
 /// `wallfinder ramp`.
-pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
+pub(crate) fn ramp(mut flags: RampFlags) -> Result<(), Failed> {
     let most = flags.connections.iter().copied().max().unwrap_or(1);
-    let shapes: Vec<Shape> = if flags.rates.is_empty() {
-        let closed = |connections: &u32| Shape::held(*connections, None, flags.target.think);
-        flags.connections.iter().map(closed).collect()
-    } else {
+    let closed = |connections: u32| Shape::held(connections, None, flags.target.think);
+    let shapes: Vec<Shape> = if !flags.rates.is_empty() {
         let open = |rate: &Rate| Shape::held(most, Some(*rate), flags.target.think);
         flags.rates.iter().map(open).collect()
+    } else if let Some(deepest) = flags.depths.iter().copied().max() {
+        let at_depth = |depth: &u32| Shape {
+            depth: Some(*depth),
+            ..closed(most)
+        };
+        let shapes = flags.depths.iter().map(at_depth).collect();
+        // What may not be in flight at the deepest is told before any load.
+        flags.target.pipeline = deepest;
+        shapes
+    } else {
+        let connections = flags.connections.iter().copied();
+        connections.map(closed).collect()
     };
     load(
         "ramp",
@@ -76,6 +87,8 @@ pub(crate) fn ramp(flags: RampFlags) -> Result<(), Failed> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) connections: u32,
+    /// In flight on each connection, where that is not `--pipeline`.
+    pub(crate) depth: Option<u32>,
     pub(crate) arrival: Arrival,
     pub(crate) requests: Option<u64>,
 }
@@ -85,6 +98,7 @@ impl Shape {
     pub(crate) fn held(connections: u32, rate: Option<Rate>, think: Nanos) -> Shape {
         Shape {
             connections,
+            depth: None,
             arrival: match rate {
                 Some(rate) => Arrival::Constant { rate },
                 None => Arrival::Closed { think },
@@ -218,6 +232,12 @@ pub(crate) fn order(
     stand: &Stand,
     steps: usize,
 ) -> Result<StepOrder, Failed> {
+    if shape.arrival.is_open() && flags.think > Nanos(0) {
+        return Err(Failed::usage(
+            "--think is the pause of a closed loop; in an open loop requests are due by the clock: leave out \
+             --think, or the rate",
+        ));
+    }
     let Question { request, secured } = question;
     let (server, placement) = (&stand.server, &stand.placement);
     let load = step_load(flags, shape, request, placement);
@@ -296,7 +316,7 @@ pub(crate) fn step_load(
     let lanes_max = shape.connections.min(flags.semaphore.unwrap_or(u32::MAX));
     Load {
         connections: shape.connections,
-        in_flight_per_connection: flags.pipeline,
+        in_flight_per_connection: shape.depth.unwrap_or(flags.pipeline),
         permits: flags.semaphore,
         lanes: placement.lanes(flags.lanes, lanes_max),
         arrival: shape.arrival,

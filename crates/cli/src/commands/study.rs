@@ -513,7 +513,7 @@ impl Bench {
             samples: step.samples.then(|| self.session.samples_of(index)),
             profiles: self.profiles(step, address)?,
             watched: true,
-            paced: false,
+            paced: true,
             relay: lab.and_then(Lab::relay_watch),
         })
     }
@@ -609,8 +609,12 @@ impl Apparatus for Bench {
         if driver.is_engine() || driver::available(&driver.program).is_some() {
             return Availability::Available { version: None };
         }
+        let made_by = match driver.program.contains('/') {
+            true => "variants",
+            false => "drivers",
+        };
         Availability::Missing {
-            why: format!("{} is not installed (`make drivers`)", driver.program),
+            why: format!("{} is not installed (`make {made_by}`)", driver.program),
         }
     }
 

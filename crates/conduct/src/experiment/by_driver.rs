@@ -2,7 +2,8 @@
 //!
 //! A driver runs for as long as its command says, so it is started again whenever the next
 //! window would outlast it. Throughput is counted on the wire: payload over what one
-//! exchange weighs.
+//! exchange weighs. Failures and latencies of a window are not seen, and a failure has bytes like
+//! an answer: the judge goes by the driver's own report of the base, and says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -182,6 +182,7 @@ pub fn experiment(
         setting: order.setting,
         intervals: Vec::new(),
         cut_short: None,
+        alone: None,
     };
     // Under a quota of its own it would take from the lanes, of which there is little.
     let setting = &experiment.setting;

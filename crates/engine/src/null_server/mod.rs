@@ -27,8 +27,8 @@ use std::thread::{self, JoinHandle};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
-use wallfinder_sys::process;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
+use wallfinder_sys::{clock, process};
 use wallfinder_wire::tls::{Client, Double};
 
 use crate::run::EngineError;
@@ -38,12 +38,16 @@ use secured::Secured;
 use streams::Streams;
 
 const LISTENER: u64 = u64::MAX;
+/// How long no connection is taken after one could not be.
+const ACCEPT_PAUSE_NS: u64 = 20_000_000;
 
 /// The server, until it is dropped.
 #[derive(Debug)]
 pub struct NullServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// Whether a connection could not be taken.
+    is_short: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,13 +58,26 @@ pub(crate) struct Stand {
     cpu: Option<u32>,
     /// TLS.
     double: Option<Double>,
+    /// Whether each connection is closed behind its first answer, as a server does that was told
+    /// `Connection: close`: the client then keeps no port for what is over. Only for a server that
+    /// writes nothing before its answers.
+    closes: bool,
 }
 
 impl Stand {
     /// On this processor, and under TLS if that is what the load is under.
     pub(crate) fn of(cpu: Option<u32>, tls: Option<&Client>) -> Result<Stand, EngineError> {
         let double = tls.map(secured::double).transpose()?;
-        Ok(Stand { cpu, double })
+        Ok(Stand {
+            cpu,
+            double,
+            closes: false,
+        })
+    }
+
+    /// The same, where each connection is closed behind its first answer if `closes`.
+    pub(crate) fn closing(self, closes: bool) -> Stand {
+        Stand { closes, ..self }
     }
 }
 
@@ -68,8 +85,11 @@ impl NullServer {
     /// For each so many bytes read it writes the same answer. Like the others it is started on a free
     /// port of loopback, in one thread, pinned if a processor is given.
     pub fn start(request_bytes: usize, answer: &[u8], cpu: Option<u32>) -> io::Result<NullServer> {
-        let double = None;
-        NullServer::counted(request_bytes, answer, &Stand { cpu, double })
+        let stand = Stand {
+            cpu,
+            ..Stand::default()
+        };
+        NullServer::counted(request_bytes, answer, &stand)
     }
 
     /// The same, under TLS too.
@@ -98,23 +118,24 @@ impl NullServer {
 
     fn playing<S: Script>(script: S, stand: &Stand) -> io::Result<NullServer> {
         match &stand.double {
-            None => NullServer::serving(script, stand.cpu),
+            None => NullServer::serving(script, stand),
             Some(double) => {
                 let script = Secured::new(script, double.clone());
-                NullServer::serving(script, stand.cpu)
+                NullServer::serving(script, stand)
             }
         }
     }
 
-    fn serving<S: Script>(script: S, cpu: Option<u32>) -> io::Result<NullServer> {
+    fn serving<S: Script>(script: S, stand: &Stand) -> io::Result<NullServer> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         // The standard library listens with a backlog of 128; a load opens far more at once.
         rustix::net::listen(&listener, 4096)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut serving = Serving::new(listener, script)?;
-        let stopping = Arc::clone(&stop);
+        let mut serving = Serving::new(listener, script, stand.closes)?;
+        let is_short = Arc::clone(&serving.is_short);
+        let (cpu, stopping) = (stand.cpu, Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("null-server".into())
             .spawn(move || {
@@ -131,6 +152,7 @@ impl NullServer {
         Ok(NullServer {
             address,
             stop,
+            is_short,
             thread: Some(thread),
         })
     }
@@ -138,6 +160,12 @@ impl NullServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether a connection could not be taken so far, for want of a descriptor or of memory: whoever
+    /// made it believes that it is open, and waits.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
     }
 }
 
@@ -200,6 +228,7 @@ impl Out {
 struct Connection<P> {
     fd: OwnedFd,
     peer: P,
+    has_written: bool,
     waits_to_write: bool,
 }
 
@@ -207,12 +236,19 @@ struct Serving<S: Script> {
     poll: OwnedFd,
     listener: TcpListener,
     connections: Vec<Option<Connection<S::Peer>>>,
+    /// Places in `connections` that were left.
+    free: Vec<usize>,
+    /// No connection is taken before this instant.
+    accepts_at_ns: Option<u64>,
+    is_short: Arc<AtomicBool>,
     read: Box<[u8]>,
     script: S,
+    /// Whether each connection is closed behind its first answer.
+    closes: bool,
 }
 
 impl<S: Script> Serving<S> {
-    fn new(listener: TcpListener, script: S) -> io::Result<Serving<S>> {
+    fn new(listener: TcpListener, script: S, closes: bool) -> io::Result<Serving<S>> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&poll, &listener, data, epoll::EventFlags::IN)?;
@@ -220,8 +256,12 @@ impl<S: Script> Serving<S> {
             poll,
             listener,
             connections: Vec::new(),
+            free: Vec::new(),
+            accepts_at_ns: None,
+            is_short: Arc::default(),
             read: vec![0; 256 * 1024].into_boxed_slice(),
             script,
+            closes,
         })
     }
 
@@ -237,39 +277,65 @@ impl<S: Script> Serving<S> {
         }
         for event in ready.iter() {
             if event.data.u64() == LISTENER {
-                self.accept();
+                self.accept()?;
                 continue;
             }
             let index = event.data.u64() as usize;
             let flags = event.flags;
             if self.serve(index, flags).is_err() {
                 self.connections[index] = None;
+                self.free.push(index);
             }
+        }
+        if let Some(at_ns) = self.accepts_at_ns
+            && clock::monotonic_ns() >= at_ns
+        {
+            self.accepts_at_ns = None;
+            self.watch_listener(epoll::EventFlags::IN)?;
         }
         Ok(())
     }
 
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            let fd = OwnedFd::from(stream);
-            let _ = sockopt::set_tcp_nodelay(&fd, true);
-            let free = self.connections.iter().rposition(Option::is_none);
-            let index = free.unwrap_or_else(|| {
-                self.connections.push(None);
-                self.connections.len() - 1
-            });
-            let data = epoll::EventData::new_u64(index as u64);
-            if epoll::add(&self.poll, &fd, data, epoll::EventFlags::IN).is_ok() {
-                self.connections[index] = Some(Connection {
-                    fd,
-                    peer: S::Peer::default(),
-                    waits_to_write: false,
-                });
+    fn watch_listener(&self, flags: epoll::EventFlags) -> Result<(), Errno> {
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::modify(&self.poll, &self.listener, data, flags)
+    }
+
+    /// Takes every connection that waits. One that cannot be taken goes on waiting, and would wake this
+    /// thread for ever: so none is for a moment.
+    fn accept(&mut self) -> Result<(), Errno> {
+        loop {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(fd) => self.admit(fd),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => {
+                    self.is_short.store(true, Ordering::Relaxed);
+                    self.accepts_at_ns = Some(clock::monotonic_ns() + ACCEPT_PAUSE_NS);
+                    return self.watch_listener(epoll::EventFlags::empty());
+                }
             }
         }
+    }
+
+    fn admit(&mut self, fd: OwnedFd) {
+        let _ = sockopt::set_tcp_nodelay(&fd, true);
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let data = epoll::EventData::new_u64(index as u64);
+        if epoll::add(&self.poll, &fd, data, epoll::EventFlags::IN).is_err() {
+            self.is_short.store(true, Ordering::Relaxed);
+            self.free.push(index);
+            return;
+        }
+        self.connections[index] = Some(Connection {
+            fd,
+            peer: S::Peer::default(),
+            has_written: false,
+            waits_to_write: false,
+        });
     }
 
     /// An error, or an end, closes the connection.
@@ -297,7 +363,10 @@ impl<S: Script> Serving<S> {
                 break;
             }
             match send(fd, next, SendFlags::NOSIGNAL) {
-                Ok(count) => self.script.wrote(peer, count),
+                Ok(count) => {
+                    self.script.wrote(peer, count);
+                    connection.has_written = true;
+                }
                 Err(Errno::AGAIN) => {
                     if !connection.waits_to_write {
                         connection.waits_to_write = true;
@@ -310,6 +379,9 @@ impl<S: Script> Serving<S> {
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
+        }
+        if self.closes && connection.has_written {
+            return Err(Errno::PIPE);
         }
         if connection.waits_to_write {
             connection.waits_to_write = false;
@@ -335,5 +407,21 @@ mod tests {
         let mut got = [0; 14];
         near.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"answer!answer!");
+    }
+
+    #[test]
+    fn a_connection_ends_behind_its_first_answer_where_that_is_asked_for() {
+        let stand = Stand::default().closing(true);
+        // Longer than what a socket takes at once.
+        let answer = vec![b'a'; 8 << 20];
+        let server = NullServer::counted(10, &answer, &stand).unwrap();
+        for _ in 0..3 {
+            let mut near = TcpStream::connect(server.address()).unwrap();
+            near.write_all(&[b'x'; 10]).unwrap();
+            let mut got = Vec::new();
+            near.read_to_end(&mut got).unwrap();
+            assert_eq!(got.len(), answer.len());
+        }
+        assert!(!server.is_short());
     }
 }

@@ -28,6 +28,10 @@ pub(super) struct Finding {
     pub(super) evidence: Vec<Evidence>,
 }
 
+/// What a serial wall is made of where no thread is hot: who looks inside may know more.
+pub(crate) const IN_TURN: &str =
+    "one thread at a time: a runtime limited to one processor, or a lock with work inside";
+
 /// Evidence in one line.
 pub(super) fn evidence(measure: &str, value: f64, text: String) -> Evidence {
     Evidence {
@@ -319,10 +323,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
         wall: Wall::ServerSerial,
         level: share(side.used / workers),
         strength: 0.6,
-        detail: Some(
-            "one thread at a time: a runtime limited to one processor, or a lock with work inside"
-                .to_owned(),
-        ),
+        detail: Some(IN_TURN.to_owned()),
         clause: format!(
             "its {} threads together used {} cores of the {of}, as if one ran at a time",
             side.threads,

@@ -22,6 +22,7 @@ use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
 
 use crate::words::rate;
 use crate::{caveats, identity, little, profile, steady};
+pub(crate) use finding::IN_TURN;
 use finding::evidence;
 use sight::Sight;
 

@@ -45,6 +45,33 @@ pub fn made_of(step: &Step, wall: Wall) -> Option<String> {
         .map(|evidence| format!("collection: {}", evidence.text))
 }
 
+/// The lock at which most of what waits stands in line, where requests are served one at a time: a futex
+/// below the server's own code is one then.
+pub(crate) fn lock(step: &Step) -> Option<String> {
+    const LOCKS: [&str; 4] = ["Mutex", "mutex", "Lock", "futex"];
+    const NO_LOCKS: [&str; 2] = ["Condvar", "park"];
+    let block = step.profiles.as_ref()?.of_waits()?;
+    let site = block.sites.iter().find(|site| !site.idle)?;
+    let is_in = |names: &[&str]| names.iter().any(|name| site.waits_in.contains(name));
+    let waiting = site.value as f64 / block.duration_ns as f64;
+    let most = block.share_of_busy(site.value) >= MOST && waiting >= 1.0;
+    (most && waiting.is_finite() && is_in(&LOCKS) && !is_in(&NO_LOCKS)).then(|| {
+        format!(
+            "a lock: {}, where {waiting:.1} {} wait at any moment",
+            place(site),
+            waiters(block)
+        )
+    })
+}
+
+/// Who waits.
+fn waiters(block: &Reading) -> &'static str {
+    match block.kind {
+        ProfileKind::Waits => "threads",
+        _ => "goroutines",
+    }
+}
+
 /// How the two sides are called.
 const LOAD_GENERATOR: &str = "load generator";
 const SERVER: &str = "server";
@@ -125,10 +152,7 @@ fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
     }
     let is_there = matches!(wall, Wall::Wait | Wall::ServerSerial | Wall::CoLimited);
     let most_are_there = waiting >= MOST * step.in_flight_mean;
-    let who = match block.kind {
-        ProfileKind::Waits => "threads",
-        _ => "goroutines",
-    };
+    let who = waiters(block);
     let so = match (is_there, most_are_there) {
         (true, true) => format!(
             ": {waiting:.1} of the {:.1} requests in flight are there",

@@ -19,6 +19,7 @@ mod sites;
 mod tree;
 
 pub use difference::{Change, difference};
+pub(crate) use evidence::lock;
 pub use evidence::{evidence, made_of, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};

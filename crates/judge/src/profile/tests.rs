@@ -256,6 +256,18 @@ fn a_collector_with_much_of_the_cpu_is_what_the_wall_is_made_of() {
 }
 
 #[test]
+fn a_lock_is_named_where_most_of_what_waits_stands_in_line_for_it() {
+    let named = lock(&with_a_lock(6.0, 64.0)).unwrap();
+    assert!(named.starts_with("a lock: "), "{named}");
+    assert!(
+        named.ends_with("6.0 goroutines wait at any moment"),
+        "{named}"
+    );
+    assert_eq!(lock(&with_a_lock(0.5, 64.0)), None, "hardly anybody waits");
+    assert_eq!(lock(&double::a_step().build()), None);
+}
+
+#[test]
 fn a_load_generator_that_is_the_wall_is_looked_into_first() {
     let mut step = with_a_lock(0.5, 64.0);
     step.client_profiles = Some(Profiles {

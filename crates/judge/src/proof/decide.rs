@@ -17,6 +17,7 @@ use wallfinder_model::experiment::{Effort, Squeeze};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Wall};
 
+use super::alone::{self, AtOnce};
 use super::claims::{Case, Claim, squeezes_of};
 use super::estimate::{ALPHA, Estimate, level};
 use super::gates::note;
@@ -194,6 +195,9 @@ fn concurrency(case: &Case) -> Option<Decision> {
     if let Some(more) = more.filter(|more| fewer && more.excluded()) {
         return Some(at_the_knee(case, reading, more));
     }
+    if fewer && more.is_none() && never_rests(case) {
+        return None;
+    }
     let sentence = format!(
         "Too little in flight: {}; {}.",
         lower(&say::moved(reading)),
@@ -207,6 +211,17 @@ fn concurrency(case: &Case) -> Option<Decision> {
         reading.answer() == Answer::Surely && (!fewer || more.is_none_or(Reading::has_share));
     let decision = Decision::new(Wall::Concurrency, how(case, sure, rounds), sentence);
     Some(decision.with_detail(in_flight::detail(case)))
+}
+
+/// Whether a thread of the server has no time left, where no squeeze can say what that means: it can carry
+/// no more, and fewer in flight cost what it saves by taking several at once.
+fn never_rests(case: &Case) -> bool {
+    const NEVER: f64 = 0.97;
+    let squeezes = [Squeeze::ServerSpeed, Squeeze::ServerCapacity];
+    let server = case.step.telemetry.server.as_ref();
+    let hottest = server.and_then(|server| server.hottest_thread.as_ref());
+    squeezes.iter().all(|squeeze| case.get(*squeeze).is_none())
+        && hottest.is_some_and(|thread| thread.share >= NEVER)
 }
 
 /// Less in flight costs throughput, and more brings none: what is in flight just fills
@@ -376,10 +391,10 @@ fn wait(case: &Case) -> Option<Decision> {
     if low < WALL_MIN || !held || !idle(case) {
         return None;
     }
-    let named = named_wait(case);
+    let named = named_wait(case).or_else(|| alone::at_once(case.step).map(AtOnce::words));
     let most = rate(case.step.throughput);
     let sentence = format!(
-        "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {most}/s while both sides have time left."
+        "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {most}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer."
     );
     let rounds = case
         .readings
@@ -390,9 +405,8 @@ fn wait(case: &Case) -> Option<Decision> {
     let sure = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort))
         && shares::inert(case).is_empty();
     let decision = Decision::new(Wall::Wait, how(case, sure, rounds), sentence);
-    Some(decision.with_detail(Some(named.unwrap_or_else(|| {
-        "a wait that no squeeze reaches: a pool, a limiter, a sleeping lock or a timer".to_owned()
-    }))))
+    let detail = named.unwrap_or_else(|| "a wait that no squeeze reaches".to_owned());
+    Some(decision.with_detail(Some(detail)))
 }
 
 /// Two or more with a share, none with a half.

@@ -5,19 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::Caveat;
 use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::verdict::Evidence;
+use wallfinder_model::{Caveat, Step};
 
 use super::estimate::{ALPHA, Estimate};
 use super::pace;
 use super::pairs;
 use crate::caveats::{ERRORS_MAX, STEAL_MAX};
 use crate::finite::{known, mean, median, positive, ratio};
+use crate::identity;
 use crate::little;
 use crate::steady;
 use crate::student;
-use crate::words::{percent, trimmed};
+use crate::words::{capital, percent, trimmed};
 
 /// Shams against shams must read nothing within this, in ln of throughput.
 pub(super) const NULL_MAX: f64 = 0.02;
@@ -27,6 +28,9 @@ const ERRORS_TOO_MANY: f64 = 0.10;
 const STEAL_TOO_MUCH: f64 = 0.10;
 /// A level that moved this much is not one level.
 const DRIFT_TOO_MUCH: f64 = 0.20;
+/// Bytes per second of a driver's load, over those that its report was about or under them, from
+/// which its answers may be others.
+const OTHER_ANSWERS: f64 = 1.5;
 
 /// One gate that failed.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,13 +50,15 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    pub(super) fn of(experiment: &Experiment, doubts: &[Caveat]) -> Gates {
+    pub(super) fn of(step: &Step, experiment: &Experiment, doubts: &[Caveat]) -> Gates {
         let shams = pairs::shams(experiment);
         // How fast the machine was is neither drift nor an effect of nothing.
         let at_one_pace = pace::at_one_pace(experiment);
         let null = pairs::null_effect(&at_one_pace);
         let mut failed: Vec<Failed> = [
-            errors(experiment),
+            errors(step, experiment),
+            uncounted(step, experiment),
+            other_answers(step, &shams, experiment),
             steal(experiment),
             drift(&pairs::shams(&at_one_pace)),
             little(&shams, experiment),
@@ -106,7 +112,9 @@ fn hundredths(value: f64) -> String {
     trimmed(tenths + 0.0, 1)
 }
 
-fn errors(experiment: &Experiment) -> Option<Failed> {
+/// Failures with nothing squeezed: those of the windows and, of a foreign driver, whose windows show
+/// none, those that it reports of the same load.
+fn errors(step: &Step, experiment: &Experiment) -> Option<Failed> {
     // Under a squeeze a server may well refuse; with none it should not.
     let mut counts = (0u64, 0u64);
     for window in &experiment.windows {
@@ -118,7 +126,12 @@ fn errors(experiment: &Experiment) -> Option<Failed> {
                 .saturating_add(window.failed);
         }
     }
-    let share = ratio(counts.0 as f64, counts.1 as f64).filter(|share| *share > ERRORS_MAX)?;
+    let seen = ratio(counts.0 as f64, counts.1 as f64).unwrap_or(0.0);
+    let reported = match experiment.setting.own_engine {
+        true => 0.0,
+        false => identity::failure_share(&step.counts),
+    };
+    let share = Some(seen.max(reported)).filter(|share| *share > ERRORS_MAX)?;
     Some(Failed {
         words: format!(
             "{} of the requests failed with nothing squeezed",
@@ -126,9 +139,49 @@ fn errors(experiment: &Experiment) -> Option<Failed> {
         ),
         caveat: Caveat::Errors {
             share,
-            class: "any".to_owned(),
+            class: identity::worst_class(&step.counts)
+                .unwrap_or("any")
+                .to_owned(),
         },
         fatal: share > ERRORS_TOO_MANY,
+    })
+}
+
+/// On the wire an error is as good as an answer: where a driver's report was not understood, nobody
+/// has counted failures.
+fn uncounted(step: &Step, experiment: &Experiment) -> Option<Failed> {
+    let nobody = !experiment.setting.own_engine && step.driver.throughput_from == "wire";
+    nobody.then(|| {
+        let words = "nobody counted failures: the driver's own report was not understood, and on \
+                     the wire an error is as good as an answer";
+        Failed {
+            words: words.to_owned(),
+            caveat: note(format!("{}.", capital(words))),
+            fatal: false,
+        }
+    })
+}
+
+/// A driver's bytes come much faster or slower than those of the load that it reported on: they may
+/// be of other answers, such as errors.
+fn other_answers(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
+    if experiment.setting.own_engine {
+        return None;
+    }
+    let rates: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
+    let change = ratio(median(&rates)?, step.throughput).and_then(positive)?;
+    (change.ln().abs() > OTHER_ANSWERS.ln()).then(|| {
+        let words = format!(
+            "the wire carries {} of the bytes per second that the driver's load had before",
+            percent(change)
+        );
+        Failed {
+            caveat: note(format!(
+                "With no squeeze {words}: its answers may be others by now, such as errors."
+            )),
+            words,
+            fatal: false,
+        }
     })
 }
 

@@ -18,18 +18,21 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::experiment::Experiment;
+use wallfinder_model::experiment::{Experiment, Squeeze};
 use wallfinder_model::verdict::{Evidence, How, NextWall};
 use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
 
+use crate::caveats::ERRORS_MAX;
 use crate::words::{capital, percent, trimmed};
-use crate::{observed, profile};
+use crate::{identity, observed, profile};
+use alone::AtOnce;
 use claims::Case;
 use gates::{Gates, note};
 use pace::Pace;
 use readings::{Reading, Readings};
 
 pub mod ab;
+mod alone;
 mod claims;
 mod decide;
 pub mod design;
@@ -63,7 +66,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         return observed;
     };
     let readings = Readings::of(experiment).within(step);
-    let gates = Gates::of(experiment, &observed.caveats);
+    let gates = Gates::of(step, experiment, &observed.caveats);
     let case = Case {
         step,
         experiment,
@@ -73,15 +76,14 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
     };
     let decision = decide::decide(&case);
     let evidence = evidence(&case, decision.wall);
+    let detail = detail(&case, &decision);
     let caveats = caveats(&case, &decision);
     let mut verdict = Verdict {
         wall: decision.wall,
         how: decision.how,
         confidence: confidence(decision.how, observed.confidence),
         sentence: decision.sentence,
-        detail: decision
-            .detail
-            .or_else(|| profile::made_of(step, decision.wall)),
+        detail,
         evidence,
         resources: observed.resources.clone(),
         shares: decision.shares,
@@ -94,6 +96,20 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
     };
     verdict.next = next_wall(&verdict, &readings, step.throughput);
     verdict
+}
+
+/// What the wall is made of. Of a lock who looked inside knows more than who looked from outside.
+fn detail(case: &Case, decision: &decide::Decision) -> Option<String> {
+    let outside = || decision.detail.clone();
+    let is_in_line = match decision.wall {
+        Wall::Wait => matches!(alone::at_once(case.step), Some(AtOnce::One { .. })),
+        Wall::ServerSerial => outside().as_deref() == Some(observed::IN_TURN),
+        _ => false,
+    };
+    match is_in_line {
+        true => profile::lock(case.step).or_else(outside),
+        false => outside().or_else(|| profile::made_of(case.step, decision.wall)),
+    }
 }
 
 /// The walls that a verdict names: one, or those that share.
@@ -145,9 +161,16 @@ fn evidence(case: &Case, wall: Wall) -> Vec<Evidence> {
     squeezes
         .chain(case.gates.evidence())
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
+        .chain(of_one_alone(case, wall))
         .chain(observed.cloned())
         .chain(profile::evidence(case.step, wall))
         .collect()
+}
+
+/// How many requests are served at once, where that is what the wall is made of.
+fn of_one_alone(case: &Case, wall: Wall) -> Option<Evidence> {
+    let at_once = alone::at_once(case.step).filter(|_| wall == Wall::Wait)?;
+    Some(at_once.evidence(case.step.throughput))
 }
 
 /// What the check of the manipulation saw, in one window of it.
@@ -175,7 +198,10 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     caveats.extend(telemetry.cloned());
     caveats.extend(decision.caveats.iter().cloned());
     caveats.extend(without_force(case.experiment));
+    caveats.extend(unseen_failures(case));
     caveats.extend(case.readings.iter().filter_map(over_use));
+    let rising = case.readings.iter();
+    caveats.extend(rising.filter_map(|reading| rose(case, reading)));
     caveats.extend(shares::inert(case).into_iter().map(|squeeze| {
         note(format!(
             "By telemetry {} should cost throughput at half, and it did not: the squeeze does not work, or what looks busy is not at work.",
@@ -206,6 +232,49 @@ fn over_use(reading: &Reading) -> Option<Caveat> {
         measured.value,
         reading.local.value,
         trimmed(cores, 2),
+    )))
+}
+
+/// What the windows of a foreign driver cannot show, and what it says itself. Where its report was not
+/// understood, or tells of many failures, a gate says so.
+fn unseen_failures(case: &Case) -> Option<Caveat> {
+    let unseen = "Failures and latencies within the windows of a foreign driver are not seen, for its answers are counted by their bytes.";
+    let is_read = case.step.driver.throughput_from == "report";
+    if case.experiment.setting.own_engine || !is_read {
+        return None;
+    }
+    Some(note(match identity::failure_share(&case.step.counts) {
+        share if share > ERRORS_MAX => unseen.to_owned(),
+        share if share > 0.0 => format!(
+            "{unseen} By its own report of this load, before any squeeze, fewer than one in a thousand failed."
+        ),
+        _ => format!("{unseen} By its own report of this load, before any squeeze, none failed."),
+    }))
+}
+
+/// A squeeze under which throughput certainly rose. No wall does that.
+fn rose(case: &Case, reading: &Reading) -> Option<Caveat> {
+    let measured = reading.record();
+    // That more in flight costs is no riddle.
+    if reading.squeeze == Squeeze::MoreInFlight || measured.high >= say::RISES {
+        return None;
+    }
+    let why = match reading.squeeze {
+        Squeeze::InFlight | Squeeze::ThinkTime | Squeeze::OfferedLoad => {
+            "so much at a time stands in its own way"
+        }
+        _ => "what was taken stood in the way of the other side",
+    };
+    let or = match case.experiment.setting.own_engine {
+        true => "",
+        false => " Or the count is off, for a driver's answers are counted by their bytes.",
+    };
+    Some(note(format!(
+        "Throughput rose under the squeeze of {}, by {} % for each per cent that was taken [{}, {}]. That is no wall: {why}.{or}",
+        reading.squeeze.label(),
+        trimmed(-measured.value, 2),
+        trimmed(-measured.high, 2),
+        trimmed(-measured.low, 2),
     )))
 }
 

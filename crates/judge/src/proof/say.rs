@@ -70,6 +70,9 @@ pub(super) fn moved(reading: &Reading) -> String {
     )
 }
 
+/// Where an elasticity certainly lies below this, throughput rose under the squeeze.
+pub(super) const RISES: f64 = -0.1;
+
 /// What the other squeezes did, as the end of a sentence about this one.
 pub(super) fn rest(case: &Case, but: &[Squeeze]) -> String {
     let others: Vec<&Reading> = case
@@ -88,8 +91,11 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> String {
             )
         })
         .collect();
+    // What throughput rose under is told apart.
+    let rises = others.iter().any(|reading| reading.record().high < RISES);
     match (others.is_empty(), moving.is_empty()) {
         (true, _) => "no other squeeze was in reach".to_owned(),
+        (false, true) if rises => "nothing else that was squeezed costs any".to_owned(),
         (false, true) => "nothing else that was squeezed moves it".to_owned(),
         (false, false) => format!("of the others, {}", join(&moving)),
     }

@@ -480,6 +480,7 @@ fn empty(effort: Effort, seed: u64) -> Experiment {
         },
         intervals: Vec::new(),
         cut_short: None,
+        alone: None,
     }
 }
 

@@ -113,6 +113,15 @@ pub(crate) fn is_root(test: &str) -> bool {
     root
 }
 
+/// Whether a test may lay links between namespaces; says so when it may not.
+pub(crate) fn lays_links(test: &str) -> bool {
+    let has_ip = try_to("ip -V >/dev/null 2>&1");
+    if !has_ip {
+        println!("{test}: skipped, for there is no `ip` (Debian: iproute2)");
+    }
+    has_ip && is_root(test)
+}
+
 /// Runs a command that must succeed.
 pub(crate) fn must(command: &str) {
     assert!(try_to(command), "failed: {command}");

@@ -110,6 +110,11 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
         )
         .or_headed("connec-", "tions"),
     );
+    let depth = |step: &Step| step.load.in_flight_per_connection;
+    if steps.iter().any(|step| depth(step) != depth(&steps[0])) {
+        let depths = column(steps, |step| number::whole(u64::from(depth(step))));
+        table.push(Column::numbers("depth", 1, depths));
+    }
     table.push(
         Column::numbers(
             "in-flight",

@@ -881,6 +881,7 @@ pub fn experiment(
         },
         intervals,
         cut_short: None,
+        alone: None,
     }
 }
 

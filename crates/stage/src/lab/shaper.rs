@@ -272,7 +272,10 @@ impl Shaper {
             Holder::Tbf { .. } => "tbf",
             Holder::Htb(_) => "htb",
         };
-        let place = self.netns.as_deref().and_then(Path::file_name);
+        // One that only a descriptor leads to has no name.
+        let named = |path: &&Path| !path.starts_with("/proc");
+        let place = self.netns.as_deref().filter(named);
+        let place = place.and_then(Path::file_name);
         let place = place.map_or_else(String::new, |name| format!(" of {}", name.display()));
         let rate = shown_bits(self.full_bits);
         format!("{kind} of {rate} on {}{place}", self.interface)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_probe::parse::host::cpulist;
@@ -18,6 +19,8 @@ use crate::thief::{Thief, shown_cpus};
 const THREADS_MAX: usize = 4_096;
 /// A backend that uses fewer cores than this has no share worth naming in the throughput.
 const WORKING_CORES_MIN: f64 = 0.2;
+/// Where the kernel tells what its interfaces are.
+const INTERFACES: &str = "/sys/class/net";
 
 /// The processes of one side, and the processors that they may run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +31,19 @@ pub struct Side {
     pub cpus: Vec<u32>,
     /// Whether its processes are started later, and told by [`Lever::follow`] each time.
     pub comes_later: bool,
+    /// Whether it is on another machine: it shares no processor with anybody here. A side that was
+    /// only not found is not.
+    pub elsewhere: bool,
+}
+
+impl Side {
+    /// A server whose address nobody on this machine has, reached by this interface.
+    pub fn beyond(interface: &str) -> Side {
+        Side {
+            elsewhere: leads_away(Path::new(INTERFACES), interface),
+            ..Side::default()
+        }
+    }
 }
 
 /// Who is there to be squeezed.
@@ -85,6 +101,7 @@ pub fn reach(scene: Scene) -> Reach {
     } = scene;
     let (server, client) = (located(server), located(client));
     let apart = keep_apart(&server, &client);
+    let client_apart = client_apart(&server, &client);
     let own_engine = client.pids == [std::process::id()];
     // Thieves before quotas: the kernel may give a group of ours no real-time bandwidth.
     reach.add(
@@ -96,7 +113,7 @@ pub fn reach(scene: Scene) -> Reach {
     if !own_engine {
         reach.add(
             Squeeze::ClientSpeed,
-            apart
+            client_apart
                 .clone()
                 .and_then(|()| speed(Squeeze::ClientSpeed, &client, "client", seed ^ 1, &shim)),
         );
@@ -111,13 +128,11 @@ pub fn reach(scene: Scene) -> Reach {
     }
     reach.add(
         Squeeze::ServerCapacity,
-        apart
-            .clone()
-            .and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim)),
+        apart.and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim)),
     );
     reach.add(
         Squeeze::ClientCapacity,
-        apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim)),
+        client_apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim)),
     );
     for (squeeze, shaper, flag) in [
         (Squeeze::Downlink, downlink, "--downlink-dev"),
@@ -137,9 +152,34 @@ pub fn reach(scene: Scene) -> Reach {
 
 fn located(mut side: Side) -> Side {
     if side.cpus.is_empty() {
-        side.cpus = cpus_of(&side.pids);
+        side.cpus = match side.comes_later {
+            // What this process starts may run where it may itself.
+            true => cpus_of(&[std::process::id()]),
+            false => cpus_of(&side.pids),
+        };
     }
     side
+}
+
+/// Whether what leaves by an interface leaves this machine: by a network card, or by a bond or a
+/// VLAN on cards. Anything else (a bridge, one end of a pair, a tunnel) may end in a container or
+/// a virtual machine here.
+fn leads_away(interfaces: &Path, name: &str) -> bool {
+    let folder = interfaces.join(name);
+    if folder.join("device").exists() {
+        return true;
+    }
+    if folder.join("bridge").exists() {
+        return false;
+    }
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let below: Vec<String> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("lower_").map(str::to_owned)
+        })
+        .collect();
+    !below.is_empty() && below.iter().all(|lower| leads_away(interfaces, lower))
 }
 
 /// Processors that any thread of the processes may run on, ascending; empty where that cannot
@@ -165,14 +205,8 @@ pub fn cpus_of(pids: &[u32]) -> Vec<u32> {
 
 /// What is taken from one side of a shared processor feeds the other.
 fn keep_apart(server: &Side, client: &Side) -> Result<(), String> {
-    for (side, name) in [(server, "server"), (client, "client")] {
-        if side.cpus.is_empty() {
-            return Err(format!(
-                "which processors the {name} runs on cannot be seen: it may be another user's, \
-                 or on another machine"
-            ));
-        }
-    }
+    seen(server, "server")?;
+    seen(client, "client")?;
     let shared: Vec<u32> = server
         .cpus
         .iter()
@@ -187,6 +221,28 @@ fn keep_apart(server: &Side, client: &Side) -> Result<(), String> {
          with --client-cpus, and --server-cpus or, for a server that stands, taskset",
         shown_cpus(&shared)
     ))
+}
+
+/// The same for squeezes of the client: what they take cannot feed a server on another machine.
+fn client_apart(server: &Side, client: &Side) -> Result<(), String> {
+    match server.elsewhere {
+        true => seen(client, "client"),
+        false => keep_apart(server, client),
+    }
+}
+
+/// Whether a side is here, and it is known where.
+fn seen(side: &Side, name: &str) -> Result<(), String> {
+    match (side.elsewhere, side.cpus.is_empty()) {
+        (true, _) => Err(format!(
+            "the {name} is on another machine, where nothing is ours to squeeze"
+        )),
+        (false, true) => Err(format!(
+            "which processors the {name} runs on cannot be seen: it may be another user's, or in \
+             a container or a virtual machine of this host"
+        )),
+        (false, false) => Ok(()),
+    }
 }
 
 fn speed(
@@ -276,7 +332,7 @@ mod tests {
         Side {
             pids: vec![std::process::id()],
             cpus: cpus.to_vec(),
-            comes_later: false,
+            ..Side::default()
         }
     }
 
@@ -289,6 +345,58 @@ mod tests {
             "{why}"
         );
         assert!(keep_apart(&side(&[]), &side(&[1])).is_err());
+    }
+
+    /// Who drives from here may be squeezed whoever the server is, unless that may be here as well.
+    #[test]
+    fn a_server_elsewhere_puts_only_its_own_squeezes_out_of_reach() {
+        let elsewhere = Side {
+            elsewhere: true,
+            ..Side::default()
+        };
+        let client = side(&[0, 1]);
+        let why = keep_apart(&elsewhere, &client).expect_err("nothing there is ours");
+        assert!(why.contains("another machine"), "{why}");
+        assert_eq!(client_apart(&elsewhere, &client), Ok(()));
+        assert!(client_apart(&elsewhere, &side(&[])).is_err());
+        // It may be another user's, on the same processors.
+        let not_found = Side::default();
+        let why = client_apart(&not_found, &client).expect_err("it may be here");
+        assert!(why.contains("cannot be seen"), "{why}");
+        assert!(client_apart(&side(&[1]), &client).is_err());
+        assert_eq!(client_apart(&side(&[2]), &client), Ok(()));
+    }
+
+    #[test]
+    fn a_driver_that_nobody_pins_runs_where_this_process_may() {
+        let driver = located(Side {
+            comes_later: true,
+            ..Side::default()
+        });
+        assert!(!driver.cpus.is_empty());
+        assert_eq!(seen(&driver, "client"), Ok(()));
+    }
+
+    #[test]
+    fn only_cards_lead_away_from_this_machine() {
+        let top = std::env::temp_dir().join(format!("wf-interfaces-{}", std::process::id()));
+        for folder in [
+            "eth0/device",
+            "bond0/lower_eth0",
+            "bond0.7/lower_bond0",
+            "br0/bridge",
+            "br0/lower_eth0",
+            "veth1",
+            "vlan2/lower_veth1",
+        ] {
+            fs::create_dir_all(top.join(folder)).expect("a folder");
+        }
+        let away = ["eth0", "bond0", "bond0.7"];
+        let here = ["br0", "veth1", "vlan2", "lo", "gone"];
+        let is_away = |name: &&str| leads_away(&top, name);
+        let (away, here) = (away.iter().all(is_away), here.iter().any(is_away));
+        let _ = fs::remove_dir_all(&top);
+        assert!(away && !here);
     }
 
     #[test]

@@ -456,6 +456,7 @@ fn experiment(conditions: usize) -> Experiment {
         setting: Setting::default(),
         intervals: Vec::new(),
         cut_short: None,
+        alone: None,
     }
 }
 

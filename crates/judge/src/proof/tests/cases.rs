@@ -1,6 +1,7 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Squeeze};
+use wallfinder_model::telemetry::ThreadShare;
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Step, Verdict, Wall};
 
@@ -92,6 +93,46 @@ fn a_drivers_pool_is_named_by_its_connections() {
     );
     let detail = with_open(64).detail.unwrap_or_default();
     assert!(!detail.contains("pool"), "{detail}");
+}
+
+/// Fewer in flight cost a thread that never rests what it saves by taking several at once; more would bring
+/// it nothing.
+#[test]
+fn where_a_thread_never_rests_there_is_enough_in_flight() {
+    let system = System {
+        delay: 5e-3,
+        in_flight: 8.0,
+        ..System::default()
+    };
+    let with_thread = |share: f64| {
+        let mut step = run(
+            &system,
+            Conditions {
+                effort: Effort::Quick,
+                unprivileged: true,
+                ..Conditions::default()
+            },
+        );
+        let experiment = step.experiment.as_mut().unwrap();
+        let conditions = experiment.conditions.clone();
+        experiment.windows.retain(|window| {
+            conditions[window.condition as usize].squeeze != Some(Squeeze::MoreInFlight)
+        });
+        step.telemetry.server.as_mut().unwrap().hottest_thread = Some(ThreadShare {
+            tid: 7,
+            name: "worker".to_owned(),
+            share,
+        });
+        judge(&step)
+    };
+    let resting = with_thread(0.3);
+    assert_eq!(
+        (resting.wall, resting.how),
+        (Wall::Concurrency, How::Likely)
+    );
+    // Telemetry is left to say what it is.
+    let busy = with_thread(0.99);
+    assert_eq!(busy.how, How::Observed, "{busy:#?}");
 }
 
 #[test]
@@ -451,6 +492,109 @@ fn starts_of_the_server_that_disagree_decide_nothing() {
         }
     });
     assert_eq!((wall, how), (Wall::Inconclusive, How::Inconclusive));
+}
+
+/// A load generator that gains from a slower server, by so much for each per cent.
+#[test]
+fn throughput_that_rises_under_a_squeeze_is_said() {
+    let system = System {
+        client: 300e-6,
+        ..System::default()
+    };
+    let quiet = Conditions {
+        noise: 0.005,
+        slow: 0.0,
+        ..Conditions::default()
+    };
+    let judged = |elasticity: f64, own_engine: bool| {
+        let mut step = run(&system, quiet);
+        let experiment = step.experiment.as_mut().unwrap();
+        experiment.setting.own_engine = own_engine;
+        let conditions = experiment.conditions.clone();
+        for window in &mut experiment.windows {
+            let condition = &conditions[window.condition as usize];
+            if condition.squeeze == Some(Squeeze::ServerSpeed) {
+                window.throughput *= condition.retained.powf(elasticity);
+            }
+        }
+        judge(&step)
+    };
+    let said = |verdict: &Verdict| {
+        let text = |caveat: &Caveat| match caveat {
+            Caveat::Note { text } if text.contains("rose under the squeeze") => Some(text.clone()),
+            _ => None,
+        };
+        verdict.caveats.iter().find_map(text)
+    };
+    let verdict = judged(-0.5, true);
+    assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+    let text = said(&verdict).expect("it is said");
+    let (start, end) = (
+        "Throughput rose under the squeeze of server-speed, by 0.",
+        "side.",
+    );
+    assert!(text.starts_with(start) && text.ends_with(end), "{text}");
+    let text = said(&judged(-0.5, false)).expect("it is said");
+    assert!(text.contains("counted by their bytes"), "{text}");
+    assert_eq!(said(&judged(-0.03, true)), None);
+}
+
+/// A driver's windows show no failures: its own report of the load is what tells.
+#[test]
+fn of_a_driver_its_own_report_is_the_gate() {
+    let system = System {
+        server: 200e-6,
+        ..System::default()
+    };
+    let quiet = Conditions {
+        noise: 0.005,
+        slow: 0.0,
+        ..Conditions::default()
+    };
+    let judged = |change: fn(&mut Step)| {
+        let mut step = run(&system, quiet);
+        step.driver.throughput_from = "report".to_owned();
+        let experiment = step.experiment.as_mut().unwrap();
+        experiment.setting.own_engine = false;
+        for window in &mut experiment.windows {
+            (window.in_flight_mean, window.latency_mean_ns) = (None, None);
+        }
+        change(&mut step);
+        let verdict = judge(&step);
+        assert_eq!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
+        (verdict.how, verdict.caveats)
+    };
+    let is_noted = |caveats: &[Caveat], words: &str| {
+        let has = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains(words));
+        caveats.iter().any(has)
+    };
+
+    let (how, caveats) = judged(|_| {});
+    assert_eq!(how, How::Proved, "{caveats:#?}");
+    assert!(is_noted(&caveats, "none failed"), "{caveats:#?}");
+
+    let (how, caveats) = judged(|step| {
+        let failed = step.counts.answered / 200;
+        step.counts.failed.insert("status.5xx".into(), failed);
+    });
+    assert_eq!(how, How::Likely);
+    let errors =
+        |caveat: &&Caveat| matches!(caveat, Caveat::Errors { class, .. } if class == "status.5xx");
+    assert_eq!(caveats.iter().filter(errors).count(), 1, "{caveats:#?}");
+
+    let (how, caveats) = judged(|step| step.driver.throughput_from = "wire".to_owned());
+    assert_eq!(how, How::Likely);
+    assert!(
+        is_noted(&caveats, "Nobody counted failures"),
+        "{caveats:#?}"
+    );
+
+    let (how, caveats) = judged(|step| {
+        let windows = &mut step.experiment.as_mut().unwrap().windows;
+        windows.iter_mut().for_each(|w| w.throughput *= 1.7);
+    });
+    assert_eq!(how, How::Likely);
+    assert!(is_noted(&caveats, "may be others"), "{caveats:#?}");
 }
 
 /// Something beside the requests burns the group's time: it answers a quota and no thief.

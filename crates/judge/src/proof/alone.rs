@@ -1,0 +1,162 @@
+//! What a wait is made of, from what one request takes that meets no other.
+//!
+//! A request that is alone takes `S`; with many in flight `X` are answered in a second. Little's law
+//! says how many of them are served at once, whatever does it:
+//!
+//! ```text
+//!   N = X · S     less than one: each alone is fast, so something spaces them: a limit of rate, a timer
+//!                 one:           they stand in line for a single thing: a lock, a slot
+//!                 several:       as many are let in at once: a pool, a limit, that many workers
+//! ```
+
+use wallfinder_model::Step;
+use wallfinder_model::verdict::Evidence;
+
+use crate::finite::positive;
+use crate::words::{rate, time, trimmed};
+
+/// Answers without which a mean says little.
+const ANSWERED_MIN: u64 = 10;
+/// Fewer at once than this are spaced by something.
+const SPACED_MAX: f64 = 0.5;
+/// More at once than this are let in together.
+const ONE_MAX: f64 = 1.5;
+/// Where this part of what is in flight is served at once, nothing waits in line.
+const ALL_MIN: f64 = 0.8;
+
+/// Requests that are served at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AtOnce {
+    /// None, for most of the time.
+    Spaced {
+        /// What one takes that is alone.
+        each_ns: f64,
+    },
+    /// One after the other.
+    One {
+        /// What each takes.
+        each_ns: f64,
+    },
+    /// So many.
+    Several {
+        /// How many.
+        count: f64,
+        /// What each takes.
+        each_ns: f64,
+    },
+}
+
+/// How many requests a step's server serves at once, where it was asked.
+pub(crate) fn at_once(step: &Step) -> Option<AtOnce> {
+    let alone = step.experiment.as_ref()?.alone?;
+    let each_ns = positive(alone.mean_ns).filter(|_| alone.answered >= ANSWERED_MIN)?;
+    let count = positive(step.throughput)? * each_ns / 1e9;
+    if count >= ALL_MIN * step.in_flight_mean {
+        return None;
+    }
+    Some(match count {
+        count if count < SPACED_MAX => AtOnce::Spaced { each_ns },
+        count if count < ONE_MAX => AtOnce::One { each_ns },
+        count => AtOnce::Several { count, each_ns },
+    })
+}
+
+impl AtOnce {
+    /// What a wait is made of, by that alone.
+    pub(super) fn words(self) -> String {
+        let time = |ns: f64| time(ns / 1e9);
+        match self {
+            AtOnce::Spaced { each_ns } => format!(
+                "a limit of rate, or a timer: alone a request takes {}, and fewer are let through",
+                time(each_ns)
+            ),
+            AtOnce::One { each_ns } => format!(
+                "one request at a time, {} each: a lock that is held while it waits, or a single slot",
+                time(each_ns)
+            ),
+            AtOnce::Several { count, each_ns } => format!(
+                "a pool, or a limit of how many at once: about {} at a time, {} each",
+                trimmed(count, usize::from(count < 3.0)),
+                time(each_ns)
+            ),
+        }
+    }
+
+    /// The law that says so.
+    pub(super) fn evidence(self, throughput: f64) -> Evidence {
+        let (AtOnce::Spaced { each_ns }
+        | AtOnce::One { each_ns }
+        | AtOnce::Several { each_ns, .. }) = self;
+        let count = throughput * each_ns / 1e9;
+        Evidence {
+            text: format!(
+                "alone a request takes {}; of {}/s that is {} at a time",
+                time(each_ns / 1e9),
+                rate(throughput),
+                trimmed(count, 1)
+            ),
+            measure: "proof.at_once".to_owned(),
+            value: count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_model::experiment::{Alone, Squeeze};
+
+    use super::*;
+    use crate::double;
+    use crate::proof::synthetic::experiment_of;
+
+    /// A server that answers 800 each second with 64 in flight, and a request alone in so many ms.
+    fn server(alone_ms: f64, answered: u64) -> Option<AtOnce> {
+        let mut experiment = experiment_of(&[(Squeeze::InFlight, 0.8)], &[(0, 800.0), (1, 800.0)]);
+        experiment.alone = Some(Alone {
+            answered,
+            mean_ns: alone_ms * 1e6,
+            pause_ns: 12_500_000,
+        });
+        let step = double::a_step().throughput(800.0).in_flight(64.0);
+        at_once(&step.with(|step| step.experiment = Some(experiment)).build())
+    }
+
+    #[test]
+    fn littles_law_tells_a_pool_from_a_lock_and_both_from_a_limit_of_rate() {
+        assert_eq!(server(0.2, 50), Some(AtOnce::Spaced { each_ns: 0.2e6 }));
+        assert_eq!(server(1.25, 50), Some(AtOnce::One { each_ns: 1.25e6 }));
+        match server(5.1, 50) {
+            Some(AtOnce::Several { count, .. }) => assert!((count - 4.08).abs() < 1e-9),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn where_all_are_served_at_once_nothing_waits_in_line() {
+        assert_eq!(server(80.0, 50), None);
+        assert_eq!(server(5.1, 3), None, "too few answers");
+        assert_eq!(server(f64::NAN, 50), None);
+        assert_eq!(server(0.0, 50), None);
+    }
+
+    #[test]
+    fn it_is_said_in_words() {
+        let words = |alone_ms| server(alone_ms, 50).unwrap().words();
+        assert!(words(0.2).starts_with("a limit of rate"), "{}", words(0.2));
+        assert!(
+            words(1.1).starts_with("one request at a time, 1.1 ms each"),
+            "{}",
+            words(1.1)
+        );
+        assert!(
+            words(5.1).contains("about 4 at a time, 5.1 ms each"),
+            "{}",
+            words(5.1)
+        );
+        let evidence = server(5.1, 50).unwrap().evidence(800.0);
+        assert!(
+            evidence.text.ends_with("of 800/s that is 4.1 at a time"),
+            "{evidence:?}"
+        );
+    }
+}

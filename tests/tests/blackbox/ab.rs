@@ -1,0 +1,191 @@
+//! Levers of `ab`: what is given for B is there in B's turns, and in no other.
+
+use serde_json::Value;
+use wallfinder_tests::{
+    Double, Place, alone, json_at, may_set_quotas, ratio_of, subjects, together,
+};
+
+/// The steps of a record, and whether each is of B.
+#[track_caller]
+fn turns(record: &Value) -> Vec<(&Value, bool)> {
+    let steps = json_at(record, "/steps").as_array().unwrap();
+    let order = json_at(record, "/ab/order").as_array().unwrap();
+    assert_eq!(steps.len(), order.len(), "{:#}", record["caveats"]);
+    let is_b = order.iter().map(|turn| turn[1].as_bool().unwrap());
+    steps.iter().zip(is_b).collect()
+}
+
+#[test]
+fn a_header_connections_and_depth_of_b_are_its_own() {
+    let _turn = together();
+    let place = Place::new();
+    // Ten bytes, and a hundred times as many where they are asked for.
+    let double = Double::start(|peer| {
+        while let Some(request) = peer.request() {
+            let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
+            let bytes = match request.contains("\r\nx-large: yes\r\n") {
+                true => 1_000,
+                false => 10,
+            };
+            let body = "x".repeat(bytes);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
+            if !peer.say(head + &body) {
+                return;
+            }
+        }
+    });
+    let url = double.url("/");
+    let args = [
+        "ab",
+        &url,
+        "--header-b",
+        "X-Large: yes",
+        "-c",
+        "2",
+        "--connections-b",
+        "4",
+        "--pipeline-b",
+        "3",
+        "--rounds",
+        "3",
+        "-d",
+        "900ms",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    let ab = &record["ab"];
+    assert_eq!(ab["a"], "without X-Large, 2 connections, depth 1");
+    assert_eq!(ab["b"], "with X-Large, 4 connections, depth 3");
+    for (step, is_b) in turns(&record) {
+        let (connections, depth, bytes) = match is_b {
+            true => (4, 3, 1_000.0),
+            false => (2, 1, 10.0),
+        };
+        let load = &step["load"];
+        assert_eq!(load["connections"], connections, "{load:#}");
+        assert_eq!(load["in_flight_per_connection"], depth, "{load:#}");
+        let count = |name: &str| step["counts"][name].as_f64().unwrap();
+        let each = count("body_bytes") / count("answered");
+        assert!((each / bytes - 1.0).abs() < 0.05, "{each} bytes, B: {is_b}");
+    }
+}
+
+#[test]
+fn a_subject_with_another_environment_and_another_driver_take_turns() {
+    // What a driver has had answered is counted on loopback, where nobody else may be.
+    let _turn = alone();
+    let Some(subjects) = subjects() else { return };
+    let place = Place::new();
+    let driver = format!(
+        "{}/knownwall-client -c {{connections}} -d {{duration}} {{url}}",
+        subjects.display()
+    );
+    let args = [
+        "ab",
+        "--subject",
+        "GOMAXPROCS=2 catalogue",
+        "--subject-b",
+        "GOMAXPROCS=3 catalogue",
+        "--driver-b",
+        &driver,
+        "-c",
+        "4",
+        "--rounds",
+        "3",
+        "-d",
+        "3s",
+        "-q",
+        "http://subject:0/simple",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["a"], "GOMAXPROCS=2 catalogue, wallfinder");
+    let b = record["ab"]["b"].as_str().unwrap();
+    assert!(b.starts_with("GOMAXPROCS=3 catalogue, "), "{b}");
+    for (step, is_b) in turns(&record) {
+        let server = json_at(step, "/telemetry/server");
+        let processors = if is_b { 3 } else { 2 };
+        assert_eq!(server["gomaxprocs"], processors, "{server:#}");
+        let command = step["driver"]["command"].as_str();
+        let is_theirs = command.is_some_and(|command| command.contains("knownwall-client"));
+        assert_eq!(is_theirs, is_b, "{}", step["driver"]);
+        assert_eq!(step["driver"]["name"] == "wallfinder", !is_b);
+        assert!(step["throughput"].as_f64() > Some(100.0), "B: {is_b}");
+    }
+}
+
+#[test]
+fn a_quota_of_b_halves_what_it_answers() {
+    let _turn = alone();
+    if subjects().is_none() || !may_set_quotas() {
+        return;
+    }
+    let place = Place::new();
+    let args = [
+        "ab",
+        "--subject",
+        "knownwall --spin-us 500",
+        "--server-quota-b",
+        "0.5",
+        "-c",
+        "4",
+        "--rounds",
+        "3",
+        "-d",
+        "1500ms",
+        "-q",
+        "http://subject:0/",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["a"], "no quota");
+    assert_eq!(record["ab"]["b"], "0.5 processors' quota");
+    for (step, is_b) in turns(&record) {
+        let quota = json_at(step, "/telemetry/server/quota_cores").as_f64();
+        assert_eq!(quota == Some(0.5), is_b, "{quota:?}");
+    }
+    let throughput = ratio_of(&record, "throughput");
+    let ratio = throughput["ratio"].as_f64().unwrap();
+    assert!((0.3..0.7).contains(&ratio), "{throughput:#}");
+}
+
+/// One in twenty would be shown by chance.
+#[test]
+fn a_server_does_not_differ_from_itself() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return;
+    }
+    let args = [
+        "ab",
+        "--subject",
+        "knownwall --spin-us 200",
+        "-c",
+        "16",
+        "--rounds",
+        "4",
+        "-d",
+        "2s",
+        "-q",
+        "http://subject:0/",
+    ];
+    for attempts_left in [1, 0] {
+        let place = Place::new();
+        let ran = place.run(&args).ends_with(0);
+        let record = place.record();
+        assert_eq!(record["ab"]["a"], "the same as the other");
+        assert_eq!(record["ab"]["b"], "the same as the other");
+        assert_eq!(turns(&record).len(), 8);
+        let throughput = ratio_of(&record, "throughput");
+        let ratio = throughput["ratio"].as_f64().unwrap();
+        let differs = throughput["differs"].as_bool().unwrap();
+        if !differs && (0.9..1.1).contains(&ratio) {
+            let words: Vec<&str> = ran.out.split_whitespace().collect();
+            let said = words.join(" ");
+            assert!(said.contains("No difference shown"), "{}", ran.out);
+            return;
+        }
+        assert!(attempts_left > 0, "twice: {throughput:#}");
+    }
+}
