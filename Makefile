@@ -39,8 +39,8 @@ subjects-rust: tools
 .PHONY: variants
 variants: subjects ## Build the echo subjects with other limits of objects and frames, for `size-sweep --with anomalies`.
 	@cd subjects/go && while read -r name option; do \
-		go run ./overlay $$option --into ../../target/$$name && go build -p $(JOBS) \
-			-overlay ../../target/$$name/overlay.json -o ../../bin/$$name/ ./cmd/echo ./cmd/echo-client || exit 1; \
+		changed=$$(go run ./overlay $$option --into ../../target/$$name) \
+			&& go build -p $(JOBS) $$changed -o ../../bin/$$name/ ./cmd/echo ./cmd/echo-client || exit 1; \
 	done <<< $$'small20k --limit 20480\nframes8k --frames 8192\nframes32k --frames 32768'
 
 .PHONY: build

@@ -2,31 +2,38 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestFramesAreChangedInOnePlace(t *testing.T) {
+func TestACopyOfTheModuleHasOtherFrames(t *testing.T) {
 	for bytes, wanted := range map[int]string{
 		8192:  "\tmaxSize := 8192\n",
 		32768: "\thttp2MaxFrameLen = 32768",
 	} {
-		change, err := frames(bytes)
+		into := t.TempDir()
+		flag, err := made(0, bytes, into)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(change.file)
+		if flag != "-modfile="+filepath.Join(into, "go.mod") {
+			t.Errorf("it says %s", flag)
+		}
+		change, err := newFrames(bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		edited, err := change.edit(string(text))
+		changed := change.(frames)
+		file := filepath.Join(into, "grpc", "internal", "transport", changed.file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(edited, wanted) {
+		if !strings.Contains(string(text), wanted) {
 			t.Errorf("%d bytes: %q is not there", bytes, wanted)
 		}
-		if _, err := change.edit(edited); err == nil {
+		if changed.edit(file) == nil {
 			t.Errorf("%d bytes: what is not there was changed", bytes)
 		}
 	}
@@ -34,7 +41,7 @@ func TestFramesAreChangedInOnePlace(t *testing.T) {
 
 func TestFramesThatAreNone(t *testing.T) {
 	for _, bytes := range []int{-1, 10, frameDefault, 1 << 24} {
-		if _, err := frames(bytes); err == nil {
+		if _, err := newFrames(bytes); err == nil {
 			t.Errorf("%d was taken", bytes)
 		}
 	}

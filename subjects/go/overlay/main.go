@@ -1,9 +1,9 @@
-// Command overlay writes what `go build -overlay` takes to build a program with another constant of Go's runtime
-// or of grpc-go. No toolchain and no module is changed: the compiler is told to read one file elsewhere.
+// Command overlay writes what `go build` takes to build a program with another constant of Go's runtime or of
+// grpc-go, and prints the flag that says so. No toolchain and no module is changed: the compiler is told to
+// read one file elsewhere, or a module.
 //
-//	go run ./overlay --limit 20480 --into /tmp/overlay
-//	go run ./overlay --frames 8192 --into /tmp/overlay
-//	go build -overlay /tmp/overlay/overlay.json ./cmd/echo
+//	go build $(go run ./overlay --limit 20480 --into /tmp/overlay) ./cmd/echo
+//	go build $(go run ./overlay --frames 8192 --into /tmp/overlay) ./cmd/echo
 //
 // --limit is the allocator's: objects up to it come from size classes, larger ones from the heap itself. It
 // must be a size class of the toolchain's own table, which is cut off behind it. --frames is the largest
@@ -11,7 +11,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,10 +18,9 @@ import (
 	"path/filepath"
 )
 
-// change is a file that the compiler is to read otherwise.
-type change struct {
-	file string
-	edit func(text string) (string, error)
+// change makes what `go build` is to be told, in a folder, and says how: a flag.
+type change interface {
+	write(into string) (flag string, err error)
 }
 
 func main() {
@@ -34,48 +32,34 @@ func main() {
 		fmt.Fprintln(os.Stderr, "overlay: --into is missing")
 		os.Exit(2)
 	}
-	wanted, err := chosen(*limit, *frame)
-	if err == nil {
-		err = write(wanted, *into)
-	}
+	flag, err := made(*limit, *frame, *into)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "overlay:", err)
 		os.Exit(1)
 	}
+	fmt.Println(flag)
+}
+
+func made(limit, frame int, into string) (string, error) {
+	wanted, err := chosen(limit, frame)
+	if err != nil {
+		return "", err
+	}
+	if into, err = filepath.Abs(into); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return "", err
+	}
+	return wanted.write(into)
 }
 
 func chosen(limit, frame int) (change, error) {
 	switch {
 	case limit != 0 && frame == 0:
-		return smallObjects(limit)
+		return smallObjects{limit}, nil
 	case frame != 0 && limit == 0:
-		return frames(frame)
+		return newFrames(frame)
 	}
-	return change{}, errors.New("either --limit or --frames")
-}
-
-func write(wanted change, into string) error {
-	text, err := os.ReadFile(wanted.file)
-	if err != nil {
-		return err
-	}
-	edited, err := wanted.edit(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", wanted.file, err)
-	}
-	if into, err = filepath.Abs(into); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(into, 0o755); err != nil {
-		return err
-	}
-	replacement := filepath.Join(into, filepath.Base(wanted.file))
-	if err := os.WriteFile(replacement, []byte(edited), 0o644); err != nil {
-		return err
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{wanted.file: replacement}})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(into, "overlay.json"), overlay, 0o644)
+	return nil, errors.New("either --limit or --frames")
 }

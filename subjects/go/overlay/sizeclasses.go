@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -23,16 +25,33 @@ const (
 	largeSizeDiv = 128
 )
 
-// smallObjects is the table with another end.
-func smallObjects(limit int) (change, error) {
+// smallObjects is Go's allocator with another end of its table.
+type smallObjects struct{ limit int }
+
+func (s smallObjects) write(into string) (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return change{}, fmt.Errorf("go env GOROOT: %w", err)
+		return "", fmt.Errorf("go env GOROOT: %w", err)
 	}
-	return change{
-		file: filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(table)),
-		edit: func(text string) (string, error) { return cutOff(text, limit) },
-	}, nil
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(table))
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	cut, err := cutOff(string(text), s.limit)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", original, err)
+	}
+	replacement := filepath.Join(into, filepath.Base(original))
+	if err := os.WriteFile(replacement, []byte(cut), 0o644); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: replacement}})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(into, "overlay.json")
+	return "-overlay=" + list, os.WriteFile(list, overlay, 0o644)
 }
 
 // cutOff leaves only the size classes up to a limit in the text of the table.
