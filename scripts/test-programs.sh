@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the test programs of the workspace's crates two at a time, which cargo runs one after the other:
-# half of them wait, for a load to end or a deadline to pass. Those that weigh processors and
+# Runs the test programs of the workspace's crates three at a time, which cargo runs one after the other:
+# most of them wait, for a load to end or a deadline to pass. Those that weigh processors and
 # times against each other come afterwards, one by one. The black-box tests have a run of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,10 +28,10 @@ run_one() {
 	local folder=$1 program=$2 name
 	name=$(basename "$program")
 	cd "$folder"
-	local failed=0
+	local failed=0 since=$SECONDS
 	"$program" >"$said/$name" 2>&1 || failed=$?
 	{
-		echo "     Running ${folder##*/} ${name%-*}"
+		echo "     Ran ${folder##*/} ${name%-*} in $((SECONDS - since)) s"
 		cat "$said/$name"
 	} | flock "$said" cat
 	return "$failed"
@@ -46,7 +46,7 @@ run_all() {
 
 all=$(programs)
 failed=0
-grep -Ev "$measuring" <<<"$all" | run_all 2 || failed=1
+grep -Ev "$measuring" <<<"$all" | run_all 3 || failed=1
 grep -E "$measuring" <<<"$all" | run_all 1 || failed=1
 [ "$failed" = 0 ] || echo "some of the tests above failed" >&2
 exit "$failed"

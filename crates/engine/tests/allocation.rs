@@ -145,7 +145,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                         arrival,
                         warmup: Nanos::from_millis(30),
                         stop: Stop {
-                            after: Nanos::from_millis(150),
+                            after: Nanos::from_millis(110),
                             requests: None,
                         },
                         timeout: Nanos::from_secs(5),
