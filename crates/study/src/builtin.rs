@@ -51,6 +51,10 @@ pub const ALL: &[Builtin] = &[
         name: "backpressure",
         text: include_str!("../../../studies/backpressure.toml"),
     },
+    Builtin {
+        name: "chooser",
+        text: include_str!("../../../studies/chooser.toml"),
+    },
 ];
 
 /// The built-in study of this name.

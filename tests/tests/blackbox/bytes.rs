@@ -49,7 +49,7 @@ fn a_link_is_predicted_from_bytes_and_measured() {
         &[
             &run[..],
             &[
-                "--rounds", "3", "-d", "900ms", "--warmup", "200ms", "-c", "4", "-q",
+                "--rounds", "3", "-d", "900ms", "--warmup", "100ms", "-c", "4", "-q",
             ],
         ]
         .concat(),
