@@ -298,18 +298,15 @@ impl Score {
         let count =
             |wanted: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| wanted(o)).count();
         let marked = |mark: Mark| count(&|outcome| outcome.mark == mark);
-        let is_null = |outcome: &Outcome| {
+        let asks = |outcome: &Outcome, for_it: fn(&Scenario) -> bool| {
             let mut scenarios = crate::suite::scenarios();
             let scenario = scenarios.find(|scenario| scenario.name == outcome.scenario);
-            scenario.is_some_and(|scenario| matches!(scenario.expect, Expect::NoEffect))
+            scenario.is_some_and(for_it)
         };
+        let is_null = |o: &Outcome| asks(o, |s| matches!(s.expect, Expect::NoEffect));
         let null = count(&is_null);
         let by_squeezes = |o: &Outcome| o.found.as_ref().is_ok_and(|f| f.how >= How::Likely);
-        let unseen = |o: &Outcome| {
-            let mut scenarios = crate::suite::scenarios();
-            let scenario = scenarios.find(|scenario| scenario.name == o.scenario);
-            o.function_named.is_none() && scenario.is_some_and(|s| s.function.is_some())
-        };
+        let unseen = |o: &Outcome| o.function_named.is_none() && asks(o, |s| s.function.is_some());
         let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
         let mean_square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64;
         Score {

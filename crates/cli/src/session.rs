@@ -205,59 +205,57 @@ impl Session {
     /// Asks for one request at a time, and judges the step that was squeezed again by what each takes. That
     /// nothing was answered leaves the wall as it is.
     pub(crate) fn ask_alone(&mut self, order: &StepOrder) -> Result<(), Failed> {
-        let signals = self.interrupts.next_step();
-        self.presenter
-            .phase(Phase::Squeezing("nothing: one request at a time".into()));
-        let environment = &self.record.environment;
-        let conducted = conduct(
-            order,
-            environment,
-            &signals,
-            &mut wallfinder_conduct::Nobody,
-        );
         let pause_ns = match order.load.arrival {
             Arrival::Closed { think } => think.0,
             _ => 0,
         };
-        let step = self.record.steps.last_mut().expect("a step was squeezed");
-        let latency = conducted.ok().and_then(|asked| asked.latency);
-        if let (Some(experiment), Some(latency)) = (&mut step.experiment, latency)
-            && latency.count > 0
-        {
-            experiment.alone = Some(Alone {
-                answered: latency.count,
-                mean_ns: latency.mean_ns,
-                pause_ns,
-            });
-        }
-        step.verdict = Some(proof::prove(step, environment));
-        self.journal.step_ends(step).map_err(store)
+        self.once_more("nothing: one request at a time", order, |step, asked| {
+            let latency = asked.ok().and_then(|asked| asked.latency);
+            if let (Some(experiment), Some(latency)) = (&mut step.experiment, latency)
+                && latency.count > 0
+            {
+                experiment.alone = Some(Alone {
+                    answered: latency.count,
+                    mean_ns: latency.mean_ns,
+                    pause_ns,
+                });
+            }
+            None
+        })
     }
 
     /// Holds the load of the step that was squeezed once more while the server is profiled, and
     /// judges that step again by what it shows. That there are no profiles is a doubt, and no
     /// failure: the wall stands without them.
     pub(crate) fn look_inside(&mut self, order: &StepOrder) -> Result<(), Failed> {
+        self.once_more("nothing: the server is profiled", order, |step, looked| {
+            let looked = match looked {
+                Ok(looked) => looked,
+                Err(error) => return Some(format!("the server was not profiled: {error}")),
+            };
+            step.profiles = looked.profiles;
+            step.client_profiles = looked.client_profiles;
+            None
+        })
+    }
+
+    /// Holds one more load at the server of the step that was squeezed, gives what came of it to that
+    /// step, and judges it again. What `keep` gives back is a doubt.
+    fn once_more(
+        &mut self,
+        what: &str,
+        order: &StepOrder,
+        keep: impl FnOnce(&mut Step, Result<Step, ConductError>) -> Option<String>,
+    ) -> Result<(), Failed> {
         let signals = self.interrupts.next_step();
-        self.presenter
-            .phase(Phase::Squeezing("nothing: the server is profiled".into()));
+        self.presenter.phase(Phase::Squeezing(what.to_owned()));
         let environment = &self.record.environment;
-        let conducted = conduct(
-            order,
-            environment,
-            &signals,
-            &mut wallfinder_conduct::Nobody,
-        );
+        let nobody = &mut wallfinder_conduct::Nobody;
+        let conducted = conduct(order, environment, &signals, nobody);
         let step = self.record.steps.last_mut().expect("a step was squeezed");
-        match conducted {
-            Ok(looked) => {
-                step.profiles = looked.profiles;
-                step.client_profiles = looked.client_profiles;
-            }
-            Err(error) => self.record.caveats.push(Caveat::Note {
-                text: format!("the server was not profiled: {error}"),
-            }),
-        }
+        let doubt = keep(step, conducted);
+        let caveat = doubt.map(|text| Caveat::Note { text });
+        self.record.caveats.extend(caveat);
         step.verdict = Some(proof::prove(step, environment));
         self.journal.step_ends(step).map_err(store)
     }
