@@ -52,7 +52,8 @@ impl Standing {
         fs::create_dir_all(&folder)
             .and_then(|()| fs::write(folder.join(file), text))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
-        for command in server.backend.into_iter().chain([server.command]) {
+        let behind = server.backend.map(|behind| (behind.command, behind.cpus));
+        for (command, cpus) in behind.into_iter().chain([(server.command, cpus)]) {
             let command = command
                 .replace("{folder}", &folder.display().to_string())
                 .replace("{bin}", &bin.display().to_string());

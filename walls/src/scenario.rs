@@ -76,7 +76,16 @@ pub struct Ordinary {
     /// Its configuration: name and text.
     pub file: (&'static str, &'static str),
     /// A process behind it, to be squeezed apart from it.
-    pub backend: Option<&'static str>,
+    pub backend: Option<Behind>,
+}
+
+/// A process behind a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Behind {
+    /// How it is started, in the foreground.
+    pub command: &'static str,
+    /// Its processors.
+    pub cpus: &'static str,
 }
 
 /// What must come out of a scenario.

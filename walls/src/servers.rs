@@ -2,9 +2,9 @@
 //! them, with the wall that their settings impose. Each row's arithmetic is in
 //! `docs/labelled-suite.md`.
 
-use wallfinder_model::verdict::Wall::{Concurrency, ServerCpu, ServerSerial, Wait};
+use wallfinder_model::verdict::Wall::{Backend, Concurrency, ServerCpu, ServerSerial, Wait};
 
-use crate::scenario::{Ordinary, Scenario, Server};
+use crate::scenario::{Behind, Ordinary, Scenario, Server};
 use crate::suite::{PLAIN, made_of};
 
 const NGINX: Ordinary = Ordinary {
@@ -74,11 +74,31 @@ pub const SERVERS: &[Scenario] = &[
             package: "haproxy",
             command: "haproxy -db -f {folder}/server.cfg",
             file: ("server.cfg", include_str!("../servers/haproxy-maxconn.cfg")),
-            backend: Some("{bin}/knownwall --async-sleep-us 5000 --port 18182"),
+            backend: Some(Behind {
+                command: "{bin}/knownwall --async-sleep-us 5000 --port 18182",
+                cpus: "0",
+            }),
         }),
         flags: "-c 64",
         expect: made_of(&[Wait], Some("about 4 at a time")),
         rate: Some((700.0, 801.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "haproxy-slow-backend",
+        server: Server::Ordinary(Ordinary {
+            program: "haproxy",
+            package: "haproxy",
+            command: "haproxy -db -f {folder}/server.cfg",
+            file: ("server.cfg", include_str!("../servers/haproxy.cfg")),
+            // Beside the client, which needs little of its processor.
+            backend: Some(Behind {
+                command: "{bin}/knownwall --spin-us 1000 --port 18182",
+                cpus: "1",
+            }),
+        }),
+        expect: made_of(&[Backend], None),
+        rate: Some((700.0, 1000.0)),
         ..PLAIN
     },
     Scenario {

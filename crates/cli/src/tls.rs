@@ -1,9 +1,10 @@
 //! TLS as the command line asks for it: whom to trust, what to show, and one handshake before
 //! any load.
 
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,7 +15,7 @@ use crate::exit::Failed;
 use crate::flags::{TargetFlags, TlsVersionFlag};
 use crate::target::Url;
 
-/// Longest time for each step of the one handshake before the load.
+/// Longest time for the one handshake before the load, and for its connection before that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client, and what it and the server agreed on.
@@ -150,9 +151,11 @@ pub(crate) fn greet(
     url: &Url,
 ) -> Result<Secured, Failed> {
     let io = |error: std::io::Error| Failed::run(format!("no handshake with {address}: {error}"));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(io)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(io)?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
+    let mut stream = UntilThen {
+        stream,
+        then: Instant::now() + PATIENCE,
+    };
     let greeting = client.greet(&mut stream).map_err(|refused| match refused {
         Refused::Certificate(_) => Failed::run(format!(
             "{address}: {refused}. Name who signed it with --cacert FILE, the name it is for \
@@ -176,6 +179,41 @@ pub(crate) fn greet(
         agreed: agreed(&greeting, &client, flags),
         client: client.having_greeted(&greeting),
     })
+}
+
+/// A stream that is read and written until an instant, however little comes at a time.
+struct UntilThen {
+    stream: TcpStream,
+    then: Instant,
+}
+
+impl UntilThen {
+    /// What is left; an error when nothing is.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.then.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Read for UntilThen {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(into)
+    }
+}
+
+impl Write for UntilThen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 fn agreed(greeting: &Greeting, client: &Client, flags: &TargetFlags) -> plan::Tls {

@@ -191,11 +191,9 @@ struct Connection<W> {
     dirty: bool,
     /// Stands in `line`.
     in_line: bool,
-    /// Requests that a closed loop may issue here.
-    grants: u32,
+    /// The intended instants of the requests that a closed loop may issue here, the oldest first.
+    granted: VecDeque<u64>,
     in_flight: u32,
-    /// Since when the first grant has waited: the intended instant of the next request.
-    granted_ns: u64,
     /// When the last answer ended or the connection opened.
     last_done_ns: u64,
     /// When the attempt began, greeting included.
@@ -219,13 +217,17 @@ impl<W> Connection<W> {
         self.last_done_ns = now;
     }
 
-    /// Leave for `count` more requests; the first that waits sets the intended instant.
+    /// Leave for `count` more requests, due at one instant.
     #[inline]
     fn grant(&mut self, count: u32, due_ns: u64) {
-        if self.grants == 0 {
-            self.granted_ns = due_ns;
+        for _ in 0..count {
+            self.granted.push_back(due_ns);
         }
-        self.grants += count;
+    }
+
+    /// What was granted is due at this instant, and not before.
+    fn grants_are_due(&mut self, now: u64) {
+        self.granted.iter_mut().for_each(|due_ns| *due_ns = now);
     }
 }
 
@@ -337,6 +339,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             plan.requests_from_the_start(),
         );
         let closed = schedule.is_none();
+        let granted = if closed { depth as usize } else { 0 };
         let connections = (0..count)
             .map(|_| Connection {
                 wire: W::open(&shared),
@@ -344,9 +347,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 sending: Sending::Nothing,
                 dirty: false,
                 in_line: false,
-                grants: if closed { depth } else { 0 },
+                granted: VecDeque::from(vec![0; granted]),
                 in_flight: 0,
-                granted_ns: 0,
                 last_done_ns: 0,
                 connecting_since_ns: 0,
                 answered: 0,
@@ -454,7 +456,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.deadline_checked_ns = zero_ns;
         for conn in 0..self.connections.len() as u32 {
             let connection = &mut self.connections[conn as usize];
-            connection.granted_ns = zero_ns;
+            connection.grants_are_due(zero_ns);
             if connection.phase == Phase::Open {
                 connection.last_done_ns = zero_ns;
                 self.offer(conn);
@@ -1035,10 +1037,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.setting = setting;
         for conn in 0..self.plan.connections {
             let connection = &mut self.connections[conn as usize];
-            if connection.grants > 0 {
+            if !connection.granted.is_empty() {
                 if !self.room.is_by_permits() {
                     // What was held back was not meant to be sent before now.
-                    connection.granted_ns = now;
+                    connection.grants_are_due(now);
                 }
                 self.offer(conn);
             }
@@ -1105,24 +1107,22 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let can_send = self.can_send(conn);
             let connection = &mut self.connections[conn as usize];
             connection.in_line = false;
+            let Some(due_ns) = connection.granted.front().copied() else {
+                continue;
+            };
             // Who cannot send now asks again as soon as it can.
-            if connection.grants == 0 || !can_send {
+            if !can_send {
                 continue;
             }
-            let (due_ns, now) = (connection.granted_ns, clock::monotonic_ns());
+            let now = clock::monotonic_ns();
             if now.saturating_sub(due_ns) > self.plan.load.timeout.0 {
-                // Its deadline passed before a permit was free, and the next is due now.
-                connection.granted_ns = now;
-                let class = Class::Other(Failure::TimeoutTotal);
-                keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
-                self.counters.failed[class.index()] += 1;
-                self.counters.scheduled += 1;
-                self.budget -= 1;
+                // Its deadline passed before a permit was free.
+                self.fail_granted(conn, 0, now);
             } else {
-                self.issue_granted(conn, 1);
+                self.issue_granted(conn, 0, 1);
                 self.transmit(conn);
             }
-            if self.connections[conn as usize].grants > 0 {
+            if !self.connections[conn as usize].granted.is_empty() {
                 self.line_up(conn);
             }
         }
@@ -1213,31 +1213,56 @@ impl<W: Wire, I: Io> Lane<W, I> {
         if connection.phase != Phase::Open || connection.sending != Sending::Nothing {
             return;
         }
-        if connection.grants > 0 && self.budget > 0 && !self.closing && !self.held_back(conn) {
+        let granted = connection.granted.len() as u32;
+        if granted > 0 && self.budget > 0 && !self.closing && !self.held_back(conn) {
             let room = connection.wire.room(&self.shared);
-            let held = self.depth - self.room.depth;
-            let count = connection.grants.saturating_sub(held).min(room);
+            let held = self.held();
+            let count = granted.saturating_sub(held).min(room);
             match self.room.is_by_permits() {
-                false => self.issue_granted(conn, count),
+                false => self.issue_granted(conn, held, count),
                 true => self.line_up(conn),
             }
         }
         self.transmit(conn);
     }
 
-    /// Closed loop: issues so many of the requests that a connection was granted.
+    /// Of what a connection was granted, so much is held back by a lever: the oldest.
     #[inline]
-    fn issue_granted(&mut self, conn: u32, count: u32) {
+    fn held(&self) -> u32 {
+        self.depth - self.room.depth
+    }
+
+    /// Closed loop: issues so many of the requests that a connection was granted, behind those that
+    /// are held back.
+    #[inline]
+    fn issue_granted(&mut self, conn: u32, held: u32, count: u32) {
         let count = u64::from(count).min(self.budget) as u32;
-        let due_ns = self.connections[conn as usize].granted_ns;
         let now = clock::monotonic_ns();
         self.advance(now);
         for _ in 0..count {
-            self.issue(conn, due_ns, now);
+            let granted = &mut self.connections[conn as usize].granted;
+            let due_ns = match held {
+                0 => granted.pop_front(),
+                held => granted.remove(held as usize),
+            };
+            self.issue(conn, due_ns.expect("it was granted"), now);
         }
         self.counters.scheduled += u64::from(count);
         self.budget -= u64::from(count);
-        self.connections[conn as usize].grants -= count;
+    }
+
+    /// The oldest request that is not held back has waited too long for its turn to be sent. The next
+    /// is due now.
+    #[cold]
+    fn fail_granted(&mut self, conn: u32, held: u32, now: u64) {
+        let granted = &mut self.connections[conn as usize].granted;
+        let due_ns = granted.remove(held as usize).expect("it was granted");
+        granted.push_back(now);
+        let class = Class::Other(Failure::TimeoutTotal);
+        keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
+        self.counters.failed[class.index()] += 1;
+        self.counters.scheduled += 1;
+        self.budget -= 1;
     }
 
     /// Sends what the wire has to send, until it has no more or the socket takes no more.
@@ -1296,11 +1321,29 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         self.could_not_connect(conn, Failure::TimeoutConnect, Errno::TIMEDOUT);
                     }
                 }
-                Phase::Open if connection.in_flight > 0 => {
-                    self.fail_late(conn, now.saturating_sub(timeout_ns), now);
+                Phase::Open => {
+                    if connection.in_flight > 0 {
+                        self.fail_late(conn, now.saturating_sub(timeout_ns), now);
+                    }
+                    self.fail_unsent(conn, now.saturating_sub(timeout_ns), now);
                 }
-                _ => {}
+                Phase::Closed => {}
             }
+        }
+    }
+
+    /// Closed loop: fails what a connection was granted before an instant, and has had no room for: a
+    /// peer that allows no streams, or no more of them. Whoever waits for a permit is told when it has one.
+    fn fail_unsent(&mut self, conn: u32, before_ns: u64, now: u64) {
+        if self.room.is_by_permits() || self.held_back(conn) {
+            return;
+        }
+        let held = self.held();
+        while self.budget > 0
+            && let Some(due_ns) = self.connections[conn as usize].granted.get(held as usize)
+            && *due_ns < before_ns
+        {
+            self.fail_granted(conn, held, now);
         }
     }
 

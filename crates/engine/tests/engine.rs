@@ -487,6 +487,19 @@ fn a_semaphore_lets_so_many_through_and_those_who_wait_are_counted() {
 }
 
 #[test]
+fn a_request_that_waits_for_a_permit_is_due_since_it_was_granted() {
+    let (address, _) = holding();
+    // Forty want to on two connections, and two are let.
+    let mut spec = spec(address, 2, 20);
+    spec.load.permits = Some(2);
+    with_both(spec, |measured| {
+        let [latency, service] = [&measured.latency, &measured.service].map(Option::as_ref);
+        let ratio = latency.unwrap().mean_ns / service.unwrap().mean_ns;
+        assert!((14.0..28.0).contains(&ratio), "{ratio}");
+    });
+}
+
+#[test]
 fn an_open_loop_waits_for_permits_and_says_how_long() {
     let (address, most) = holding();
     let mut spec = spec(address, 20, 1);

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use wallfinder_engine::{EngineError, StepSpec};
 use wallfinder_model::Nanos;
@@ -59,6 +61,50 @@ fn a_window_that_never_opens_is_told_from_a_server_that_never_answers() {
             assert_eq!(counts.connects, 0, "the connections go on");
         });
     }
+}
+
+/// SETTINGS_MAX_CONCURRENT_STREAMS.
+const STREAMS_MAX: u8 = 3;
+
+#[test]
+fn who_waits_for_a_stream_waits_since_it_was_due_and_no_longer() {
+    // END_STREAM and END_HEADERS; `:status: 200` from the static table.
+    let address = peer(
+        &[0, STREAMS_MAX, 0, 0, 0, 2],
+        |stream, kind, id| match kind {
+            HEADERS => {
+                thread::sleep(Duration::from_millis(5));
+                stream.write_all(&frame(HEADERS, 5, id, &[0x88]))
+            }
+            _ => Ok(()),
+        },
+    );
+    let mut spec = spec(address, 0);
+    spec.load.in_flight_per_connection = 10;
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert_eq!(counts.failed_total(), 0, "{counts:?}");
+        // Ten want to and two may: from wanting to the answer it takes 10/2 as long.
+        let [latency, service] = [&measured.latency, &measured.service].map(Option::as_ref);
+        let ratio = latency.unwrap().mean_ns / service.unwrap().mean_ns;
+        assert!((4.0..6.5).contains(&ratio), "{ratio}");
+    });
+}
+
+#[test]
+fn where_no_stream_is_allowed_requests_run_out_of_time() {
+    let address = peer(&[0, STREAMS_MAX, 0, 0, 0, 0], |_, kind, _| {
+        assert_ne!(kind, HEADERS, "more than the limit");
+        Ok(())
+    });
+    with_both(spec(address, 0), |measured| {
+        let counts = &measured.counts;
+        // Six wait, and each gives up after 200 ms of the 600.
+        let late = counts.failed["timeout.total"];
+        assert!((6..=18).contains(&late), "{counts:?}");
+        assert_eq!(counts.failed_total(), late, "{counts:?}");
+        assert_eq!(counts.connects, 0, "the connections go on");
+    });
 }
 
 #[test]

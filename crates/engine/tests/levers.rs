@@ -1,7 +1,7 @@
 //! The engine's own squeezes at real servers: each moves what it should, in segments that
 //! add up.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -182,6 +182,55 @@ fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
         spoiled.push(seen);
     }
     panic!("half in flight, half by thinking, slower, more: {spoiled:#?}");
+}
+
+#[test]
+fn a_request_that_a_lever_holds_back_is_not_late() {
+    // Two connections of ten requests each: what is taken is depth.
+    let address = pipelining_server(Duration::from_millis(1));
+    let mut deep = load(Arrival::Closed { think: Nanos(0) }, 2, 1);
+    deep.in_flight_per_connection = 10;
+    let half = Setting {
+        in_flight: 0.5,
+        ..SHAM
+    };
+    let mut spoiled = Vec::new();
+    for _ in 0..3 {
+        let seen = segments(deep.clone(), address, &[SHAM, half]);
+        let [before, held] = [0, 1].map(|at: usize| seen[at].quantiles_ns["p99"] as f64);
+        // Half as many in a queue wait half as long.
+        if held < 0.8 * before {
+            return;
+        }
+        spoiled.push(seen);
+    }
+    panic!("half in flight: {spoiled:#?}");
+}
+
+/// A server that takes a while for each request, one after the other on each connection.
+fn pipelining_server(pause: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || {
+                let (mut answers, requests) = (stream.try_clone().unwrap(), BufReader::new(stream));
+                for line in requests.lines().map_while(Result::ok) {
+                    // The line behind the head.
+                    if !line.is_empty() {
+                        continue;
+                    }
+                    thread::sleep(pause);
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+                    if answers.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
 }
 
 /// A server that tells how long each request was.

@@ -26,24 +26,28 @@ pub const QUANTILES: [(&str, f64); 6] = [
 
 /// Quantiles of samples in the order of time, each with its 95 % interval where batches are
 /// long enough for one. Exact: no histogram. Empty for no samples.
-pub fn quantiles(mut samples: Vec<i64>) -> Vec<QuantileInterval> {
+pub fn quantiles(samples: &[i64]) -> Vec<QuantileInterval> {
     if samples.is_empty() {
         return Vec::new();
     }
     let length = samples.len() / BATCHES;
     let told = |q: f64| (1.0 - q) * length as f64 >= BEYOND_MIN;
     let mut readings: [Vec<f64>; QUANTILES.len()] = Default::default();
+    let mut all = Counts::default();
+    let mut rest = samples;
     if told(QUANTILES[0].1) {
-        let mut batch = Vec::with_capacity(length);
-        for part in samples.chunks_exact(length).take(BATCHES) {
-            batch.clear();
-            batch.extend_from_slice(part);
-            for (reading, value) in readings.iter_mut().zip(selected(&mut batch)) {
+        let (batches, left) = samples.split_at(length * BATCHES);
+        for batch in batches.chunks_exact(length) {
+            let counts = Counts::of(batch);
+            for (reading, value) in readings.iter_mut().zip(selected(batch, &counts)) {
                 reading.push(value as f64);
             }
+            all.add(&counts);
         }
+        rest = left;
     }
-    let values = selected(&mut samples);
+    all.add(&Counts::of(rest));
+    let values = selected(samples, &all);
     let each = QUANTILES.iter().zip(values).zip(&readings);
     each.map(|(((name, q), value), readings)| {
         let interval = told(*q).then(|| interval(readings, value as f64));
@@ -57,18 +61,79 @@ pub fn quantiles(mut samples: Vec<i64>) -> Vec<QuantileInterval> {
     .collect()
 }
 
-/// The samples that these shares of all do not exceed. What lies below one is not looked at
-/// again for the next.
-fn selected(samples: &mut [i64]) -> [i64; QUANTILES.len()] {
-    let count = samples.len();
-    let mut from = 0;
-    QUANTILES.map(|(_, q)| {
-        let rank = (q * count as f64).ceil() as usize;
-        let index = rank.clamp(1, count) - 1;
-        let value = *samples[from..].select_nth_unstable(index - from).1;
-        from = index;
-        value
-    })
+/// Leading bits, after the first, by which samples are told apart without being sorted.
+const BITS: u32 = 8;
+/// Rooms for every `i64`: each power of two from 2^8 on has 2^8 of them.
+const ROOMS: usize = ((i64::BITS - BITS) as usize) << BITS;
+
+/// The room of a sample. A larger one is never in a lower room; what is below 0 is in the lowest.
+fn room(sample: i64) -> usize {
+    let sample = sample.max(0) as u64;
+    let power = (u64::BITS - sample.leading_zeros()).saturating_sub(BITS + 1);
+    // The leading bit counts as well: it begins the rooms of the next power.
+    ((power as usize) << BITS) + (sample >> power) as usize
+}
+
+/// Samples in each room.
+struct Counts(Vec<usize>);
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts(vec![0; ROOMS])
+    }
+}
+
+impl Counts {
+    fn of(samples: &[i64]) -> Counts {
+        let mut counts = Counts::default();
+        for sample in samples {
+            counts.0[room(*sample)] += 1;
+        }
+        counts
+    }
+
+    fn add(&mut self, other: &Counts) {
+        for (count, other) in self.0.iter_mut().zip(&other.0) {
+            *count += other;
+        }
+    }
+
+    /// The room of the sample at a rank, and the samples in lower rooms.
+    fn room_of(&self, rank: usize) -> (usize, usize) {
+        let mut below = 0;
+        for (room, count) in self.0.iter().enumerate() {
+            if rank < below + count {
+                return (room, below);
+            }
+            below += count;
+        }
+        unreachable!("ranks are below the count of samples");
+    }
+}
+
+/// The samples that these shares of all do not exceed: only those that share a room with one of them
+/// are sorted out.
+fn selected(samples: &[i64], counts: &Counts) -> [i64; QUANTILES.len()] {
+    const NONE: u8 = u8::MAX;
+    let mut sought = vec![NONE; ROOMS];
+    let mut found: Vec<Vec<i64>> = Vec::new();
+    let places = QUANTILES.map(|(_, q)| {
+        let rank = (q * samples.len() as f64).ceil() as usize;
+        let rank = rank.clamp(1, samples.len()) - 1;
+        let (room, below) = counts.room_of(rank);
+        if sought[room] == NONE {
+            sought[room] = found.len() as u8;
+            found.push(Vec::with_capacity(counts.0[room]));
+        }
+        (usize::from(sought[room]), rank - below)
+    });
+    for sample in samples {
+        let at = sought[room(*sample)];
+        if at != NONE {
+            found[usize::from(at)].push(*sample);
+        }
+    }
+    places.map(|(room, rank)| *found[room].select_nth_unstable(rank).1)
 }
 
 /// Around `centre`, as wide as readings differ.
@@ -104,7 +169,7 @@ mod tests {
         let samples = even(400_000);
         let mut sorted = samples.clone();
         sorted.sort_unstable();
-        for found in quantiles(samples) {
+        for found in quantiles(&samples) {
             let (_, q) = QUANTILES
                 .iter()
                 .find(|(name, _)| *name == found.name)
@@ -119,12 +184,48 @@ mod tests {
     }
 
     #[test]
+    fn rooms_keep_the_order_of_samples() {
+        let mut edges: Vec<i64> = (0..63)
+            .flat_map(|power| [-1, 0, 1].map(|by| (1 << power) + by))
+            .collect();
+        edges.extend([i64::MIN, i64::MAX, -1]);
+        edges.sort_unstable();
+        assert!(edges.is_sorted_by_key(|edge| room(*edge)));
+        assert_eq!(
+            (room(-1), room(0), room(256), room(i64::MAX)),
+            (0, 0, 256, ROOMS - 1)
+        );
+    }
+
+    #[test]
+    fn quantiles_are_those_of_sorted_samples_whatever_their_spread() {
+        // From nanoseconds to minutes, and many alike.
+        for spread in [1_u32, 7, 20, 40] {
+            let samples: Vec<i64> = even(100_003)
+                .iter()
+                .map(|n| n * n % (1 << spread))
+                .collect();
+            let mut sorted = samples.clone();
+            sorted.sort_unstable();
+            for (found, (_, q)) in quantiles(&samples).iter().zip(QUANTILES) {
+                let rank = (q * 100_003.0).ceil() as usize;
+                assert_eq!(
+                    found.value_ns as i64,
+                    sorted[rank - 1],
+                    "{} of 2^{spread}",
+                    found.name
+                );
+            }
+        }
+    }
+
+    #[test]
     fn intervals_hold_the_truth_nineteen_times_in_twenty() {
         let truth = 990_000.0;
         let mut held = 0;
         let samples = even(200 * 40_000);
         for part in samples.chunks_exact(40_000) {
-            let found = quantiles(part.to_vec());
+            let found = quantiles(part);
             let p99 = found.iter().find(|found| found.name == "p99").unwrap();
             let (low, high) = (p99.low_ns.unwrap() as f64, p99.high_ns.unwrap() as f64);
             held += usize::from((low..=high).contains(&truth));
@@ -139,7 +240,7 @@ mod tests {
         let mut moody = calm.clone();
         moody.sort_unstable();
         let width = |samples: &[i64]| {
-            let found = quantiles(samples.to_vec());
+            let found = quantiles(samples);
             found[0].high_ns.unwrap() - found[0].low_ns.unwrap()
         };
         assert!(width(&moody) > 10 * width(&calm));
@@ -147,8 +248,8 @@ mod tests {
 
     #[test]
     fn few_samples_have_no_intervals() {
-        assert_eq!(quantiles(Vec::new()), []);
-        let found = quantiles(vec![7]);
+        assert_eq!(quantiles(&[]), []);
+        let found = quantiles(&[7]);
         assert!(
             found
                 .iter()

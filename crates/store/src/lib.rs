@@ -27,6 +27,7 @@ mod error;
 mod folder;
 mod journal;
 mod open;
+mod packed;
 mod samples;
 mod series;
 mod utc;

@@ -1,6 +1,6 @@
 //! TLS at real servers: Go's, nginx's, and ones that should not be believed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wallfinder_tests::{
@@ -221,10 +221,21 @@ fn what_speaks_no_tls_or_never_answers_is_said_before_the_load() {
         "{said}"
     );
     let silent = Double::start(|_| std::thread::sleep(Duration::from_secs(30)));
-    let url = silent.url("/").replace("http://", "https://");
-    let args = [&["run", "-k", &url][..], &SHORT].concat();
-    let said = place.run(&args).ends_with(1).said();
-    assert!(said.contains("tls.handshake"), "{said}");
+    // A record that comes byte by byte: each is in time, and all of them are not.
+    let trickling = Double::start(|client| {
+        client.say([22, 3, 3, 64, 0]);
+        while client.say([2]) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    for double in [&silent, &trickling] {
+        let url = double.url("/").replace("http://", "https://");
+        let args = [&["run", "-k", &url][..], &SHORT].concat();
+        let began = Instant::now();
+        let said = place.run(&args).ends_with(1).said();
+        assert!(said.contains("tls.handshake"), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{said}");
+    }
     assert!(place.runs().is_empty());
 }
 

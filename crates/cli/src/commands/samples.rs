@@ -53,7 +53,7 @@ impl Read {
         let by = |clock: Clock| {
             let Times { good_ns, failed } = read_times(path, clock)?;
             let answered = good_ns.len() as u64;
-            Ok((answered, failed, quantiles(good_ns)))
+            Ok((answered, failed, quantiles(&good_ns)))
         };
         let (due, sent): (Result<_, StoreError>, Result<_, StoreError>) = thread::scope(|scope| {
             let sent = scope.spawn(|| by(Clock::Sent));

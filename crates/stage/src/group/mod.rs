@@ -38,6 +38,8 @@ const QUOTA_US_MIN: u64 = 1_000;
 const LOOKS_MAX: usize = 8;
 /// How long a group may take to be frozen.
 const FREEZE_WAIT_MAX: Duration = Duration::from_millis(200);
+/// How often they are looked at meanwhile.
+const FREEZE_LOOK_EVERY: Duration = Duration::from_micros(20);
 
 /// What a group is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -289,7 +291,8 @@ impl Group {
             if text.trim() == "FROZEN" || text.contains("frozen 1") {
                 break;
             }
-            std::thread::yield_now();
+            // Not a spin: they may need this very processor to come to a stand.
+            std::thread::sleep(FREEZE_LOOK_EVERY);
         }
         Ok(())
     }

@@ -54,6 +54,9 @@ pub struct Http2 {
     pub(super) memo: Memo,
     /// Frames in a row that brought no answer further.
     pub(super) idle_frames: u32,
+    /// Bytes of bodies that were sent, and for which no window was opened again: each counts twice,
+    /// for its stream and for the connection.
+    pub(super) uncredited: u64,
     /// Streams above this id were not and will not be answered: a GOAWAY said so.
     pub(super) answerable_max: u32,
     /// Requests without hope are to be told, one by one.
@@ -106,6 +109,7 @@ impl Wire for Http2 {
             decoder: Decoder::new(TABLE_BYTES_DEFAULT),
             memo: Memo::new(),
             idle_frames: 0,
+            uncredited: 0,
             answerable_max: u32::MAX,
             is_sweeping: false,
             contents: Contents::new(options),
@@ -139,6 +143,7 @@ impl Wire for Http2 {
         self.decoder.reset();
         self.memo.reset();
         self.idle_frames = 0;
+        self.uncredited = 0;
         self.answerable_max = u32::MAX;
         self.is_sweeping = false;
         self.contents.reset();

@@ -14,6 +14,9 @@ use super::settings::PARAMETER_BYTES;
 use super::shared::Shared;
 use crate::WireError;
 
+/// A window opened by less than this is an idle frame, whatever was sent.
+const CREDIT_BYTES_MIN: u32 = 1024;
+
 impl Http2 {
     /// Judges a frame by its header, and says what is to be done with its payload.
     #[inline]
@@ -241,8 +244,13 @@ impl Http2 {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<(), Breach> {
-        self.count_idle_frame(shared)?;
-        let by = i64::from(number(payload) & 0x7fff_ffff);
+        let opened = number(payload) & 0x7fff_ffff;
+        // Who says that it has read what we sent brings the answer further, if not byte by byte.
+        match self.uncredited.checked_sub(opened.into()) {
+            Some(left) if opened >= CREDIT_BYTES_MIN => self.uncredited = left,
+            _ => self.count_idle_frame(shared)?,
+        }
+        let by = i64::from(opened);
         let nothing = Breach::protocol("a window opened by nothing (RFC 9113, 6.9)");
         let overflow = Breach::flow("a window above 2^31 - 1 (RFC 9113, 6.9.1)");
         if header.stream == 0 {

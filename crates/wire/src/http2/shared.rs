@@ -143,7 +143,9 @@ impl Shared {
     /// The least room that [`Wire::write`](crate::Wire::write) must be given, in bytes.
     /// More room lets more frames go out together.
     pub fn write_bytes_min(&self) -> usize {
-        let head = self.blocks.first.len() + transmit::TABLE_SIZE_BYTES_MAX;
+        let blocks = [&self.blocks.first, &self.blocks.later, &self.blocks.literal];
+        let longest = blocks.map(Vec::len).into_iter().max().unwrap_or(0);
+        let head = longest + transmit::TABLE_SIZE_BYTES_MAX;
         let frames = head.div_ceil(PAYLOAD_BYTES_MAX as usize);
         (head + frames * HEADER_BYTES).max(transmit::GREETING_BYTES_MAX)
     }

@@ -291,6 +291,7 @@ impl Http2 {
         stream.send.take(len);
         let goes_on = !is_last && stream.send.open() > 0;
         self.send.take(len);
+        self.uncredited += 2 * len as u64;
         self.idle_frames = 0;
         if !goes_on {
             self.uploads.pop();

@@ -202,6 +202,49 @@ fn bodies_go_one_after_the_other_through_the_connections_window() {
 }
 
 #[test]
+fn a_peer_that_tells_of_each_read_is_no_flood() {
+    let request = Request::new("POST", "h", "/").body(vec![b'b'; 500_000]);
+    let mut shared = Shared::new(&request, Options::default()).unwrap();
+    let mut http2 = Http2::open(&shared);
+    http2.handle_bytes(&mut shared, &settings(&[(4, 1 << 20)]));
+    let wide = numbers(FrameKind::WINDOW_UPDATE, 0, &[1 << 20]);
+    http2.handle_bytes(&mut shared, &wide);
+    http2.issue(&shared);
+    let mut buffer = vec![0; 64 * 1024];
+    while http2.poll_transmit(&shared) == Transmit::Own {
+        http2.write(&shared, &mut buffer);
+    }
+    // A kilobyte at a time, for the stream and for the connection: twice what idle frames may be.
+    let read = [1, 0].map(|stream| numbers(FrameKind::WINDOW_UPDATE, stream, &[1_024]));
+    http2.handle_bytes(&mut shared, &read.concat().repeat(480));
+    assert_eq!(http2.poll_outcome(), None);
+    // What was never sent cannot have been read.
+    http2.handle_bytes(&mut shared, &read.concat().repeat(480));
+    assert!(matches!(http2.poll_outcome(), Some(Outcome::Broken { .. })));
+}
+
+#[test]
+fn the_least_buffer_holds_the_head_of_any_form() {
+    // Named again and again, so that indices are shorter than the fields themselves.
+    let request = (0..900).fold(Request::get("h", "/"), |request, _| {
+        request.header("X-Again", "the same value as before")
+    });
+    let mut shared = Shared::new(&request, Options::default()).unwrap();
+    let mut http2 = Http2::open(&shared);
+    // A peer without a table: nothing can be named by an index.
+    http2.handle_bytes(&mut shared, &settings(&[(1, 0)]));
+    http2.issue(&shared);
+    let mut buffer = vec![0; shared.write_bytes_min()];
+    let mut written = 0;
+    while http2.poll_transmit(&shared) == Transmit::Own {
+        let len = http2.write(&shared, &mut buffer);
+        assert!(len > 0, "nothing fits");
+        written += len;
+    }
+    assert!(written > 900 * 20, "{written}");
+}
+
+#[test]
 fn an_answer_before_the_whole_request_counts_and_stops_it() {
     let case = Case {
         method: "POST",
