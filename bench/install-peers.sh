@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the peers that can be installed, at fixed versions, where they are missing.
+# Installs the peers that can be installed, at fixed versions, where they are missing: all of them, or
+# those that are named (`install-peers.sh ghz fortio`).
 # Nothing outside of bench/ is touched but by Debian's package manager, and that only as root.
 set -eu
 cd "$(dirname "$0")"
@@ -7,8 +8,16 @@ cd "$(dirname "$0")"
 shb_version=0.6.0
 oha_version=1.16.0
 ghz_version=v0.121.0
+fortio_version=v1.68.2
 
 say() { printf '%-12s %s\n' "$1" "$2"; }
+
+only=" $* "
+wanted() { # program
+  [ "$only" = "  " ] && return 0
+  case "$only" in *" $1 "*) return 0 ;; esac
+  return 1
+}
 
 debian() { # package, program
   if command -v "$2" >/dev/null 2>&1; then
@@ -32,23 +41,28 @@ crate() { # crate, version
   fi
 }
 
-if [ -x .peers/bin/ghz ]; then
-  say ghz "is here"
-elif command -v go >/dev/null 2>&1; then
-  if GOBIN="$PWD/.peers/bin" go install "github.com/bojand/ghz/cmd/ghz@$ghz_version"; then
-    say ghz "installed ($ghz_version)"
+from_go() { # program, package, version
+  if [ -x ".peers/bin/$1" ]; then
+    say "$1" "is here"
+  elif ! command -v go >/dev/null 2>&1; then
+    say "$1" "is missing: go is not installed"
+  elif why=$(GOBIN="$PWD/.peers/bin" go install "$2@$3" 2>&1); then
+    say "$1" "installed ($3)"
   else
-    say ghz "could not be installed"
+    say "$1" "could not be installed: $(printf '%s\n' "$why" | tail -n 1)"
   fi
-else
-  say ghz "is missing: go is not installed"
-fi
-debian wrk wrk
-debian nghttp2-client h2load
-debian nghttp2-server nghttpd
-crate shb "$shb_version"
-crate oha "$oha_version"
-if [ -e node_modules/autocannon/autocannon.js ]; then
+}
+
+if wanted ghz; then from_go ghz github.com/bojand/ghz/cmd/ghz "$ghz_version"; fi
+if wanted fortio; then from_go fortio fortio.org/fortio "$fortio_version"; fi
+if wanted wrk; then debian wrk wrk; fi
+if wanted h2load; then debian nghttp2-client h2load; fi
+if wanted nghttpd; then debian nghttp2-server nghttpd; fi
+if wanted shb; then crate shb "$shb_version"; fi
+if wanted oha; then crate oha "$oha_version"; fi
+if ! wanted autocannon; then
+  exit 0
+elif [ -e node_modules/autocannon/autocannon.js ]; then
   say autocannon "is here"
 elif command -v npm >/dev/null 2>&1; then
   npm ci --silent --no-fund --no-audit

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Foreign load generators under which the same observation is made: wrk and h2load from
-# Debian, autocannon from npm; nghttp2's server, which tests of HTTP/2 load; tcpdump, beside which
-# tests count packets; and what lays links. None is vital: what is not there is said and left out.
+# Debian, autocannon from npm, ghz and fortio from their sources in Go; nghttp2's server, which tests
+# of HTTP/2 load; tcpdump, beside which tests count packets; and what lays links. None is vital: what
+# is not there is said and left out.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,5 +26,19 @@ if [ ! -x bench/node_modules/.bin/autocannon ]; then
 	else
 		say "autocannon is not there: steps that need it are left out"
 	fi
+fi
+
+# Those that call gRPC, shared with the benchmarks.
+wanted=()
+for program in ghz fortio; do
+	command -v "$program" >/dev/null 2>&1 || [ -x "bench/.peers/bin/$program" ] || wanted+=("$program")
+done
+if ((${#wanted[@]})); then
+	./bench/install-peers.sh "${wanted[@]}" | while read -r program outcome; do
+		case $outcome in
+		"installed ("*) ;;
+		*) say "$program $outcome; steps and tests that need it are left out" ;;
+		esac
+	done
 fi
 exit 0

@@ -510,14 +510,22 @@ pub(crate) struct AbFlags {
     pub(crate) server_cpus_b: Option<CpuList>,
 
     /// A setting of this host while B is held, such as huge-pages=always, rps=0-1, rfs=4096,
-    /// busy-poll=50, irq-affinity=1; put back after each turn. May be repeated. Takes root.
+    /// busy-poll=50, irq-affinity=1; put back after each turn. May be repeated. Takes root. With
+    /// huge-pages and busy-poll, which a process has from its start, each turn of A and of B has a
+    /// server of its own: they need --subject.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) tune_b: Vec<Tuning>,
 
-    /// What looks into B's server, or `telemetry`, which every run has and A then does without: the
-    /// ratio is what observing itself costs.
+    /// What looks into B's server, or into what loads it (`client`), or `telemetry`, which every run
+    /// has and A then does without: the ratio is what observing itself costs.
     #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',')]
     pub(crate) observe_b: Vec<ProbeFlag>,
+
+    /// Ask one thing alone: whether B costs at most this share of A's throughput, such as 2%. The
+    /// answer is yes where the whole 95 % interval lies within it, no where it lies beyond, and else
+    /// not decided. Small shares take many rounds: --rounds 150 -d 375s.
+    #[arg(long, value_name = "SHARE", conflicts_with = "rate", value_parser = share)]
+    pub(crate) at_most_cost: Option<f64>,
 }
 
 /// Answers of several sizes, each in several codings. With --link every one of them is measured behind
@@ -557,6 +565,8 @@ pub(crate) enum ProbeFlag {
     Telemetry,
     /// Go's own profiles, all kinds.
     Go,
+    /// The trace of Go's runtime, for a second of each window.
+    Trace,
     /// Stacks that the kernel samples.
     Stacks,
     /// Where threads wait, for a second of each window.
@@ -565,6 +575,8 @@ pub(crate) enum ProbeFlag {
     Calls,
     /// Events of processors and migrations.
     Counters,
+    /// Stacks, waits and counters of what makes the load.
+    Client,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -767,7 +779,7 @@ pub(crate) struct PprofFlags {
     #[arg(long, value_enum)]
     pub(crate) kind: Option<KindFlag>,
 
-    /// Show what changed since this profile, in what a second has.
+    /// Show what changed since this profile: each function, for a second and where it is known for a request.
     #[arg(long, value_name = "FILE")]
     pub(crate) before: Option<PathBuf>,
 
@@ -917,6 +929,15 @@ fn positive_ratio(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share of a whole, in per cent.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').map(str::trim);
+    match number.map(str::parse::<f64>) {
+        Some(Ok(percent)) if (0.01..=50.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a share from 0.01% to 50%, such as 2%".to_owned()),
+    }
+}
+
 /// Shorter ones end before anything settles; longer ones are another effort.
 fn window(text: &str) -> Result<Nanos, String> {
     let window: Nanos = text.parse().map_err(|why| format!("{why}"))?;
@@ -969,8 +990,30 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_on_cost_is_a_share_of_throughput() {
+        for (text, share) in [("2%", 0.02), ("0.5 %", 0.005), ("50%", 0.5)] {
+            let line = [
+                "wallfinder",
+                "ab",
+                "http://127.0.0.1/",
+                "--at-most-cost",
+                text,
+            ];
+            let flags = Flags::try_parse_from(line).unwrap();
+            let Command::Ab(ab) = flags.command else {
+                panic!("no ab");
+            };
+            assert_eq!(ab.at_most_cost, Some(share));
+        }
+        for bad in ["2", "0%", "-1%", "51%", "nan%", "%", "x%"] {
+            assert!(super::share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for line in [
+            "wallfinder ab http://127.0.0.1/ --at-most-cost 2% -R 100",
             "wallfinder run http://127.0.0.1/ -c 0",
             "wallfinder run http://127.0.0.1/ -d -1s",
             "wallfinder run http://127.0.0.1/ -R nan",

@@ -163,6 +163,8 @@ pub(crate) fn run(
 /// seconds as its own flags leave.
 struct Inside<'o> {
     order: &'o StepOrder,
+    /// How long the driver warms up before that.
+    warmup: Duration,
     /// How long the driver means to load.
     planned: Duration,
     seen_at: Option<Instant>,
@@ -174,6 +176,7 @@ impl<'o> Inside<'o> {
     fn new(order: &'o StepOrder, planned: Nanos) -> Inside<'o> {
         Inside {
             order,
+            warmup: Duration::from_nanos(order.load.warmup.0),
             planned: Duration::from_nanos(planned.0),
             seen_at: None,
             capture: None,
@@ -190,10 +193,11 @@ impl<'o> Inside<'o> {
         if is_loaded && self.seen_at.is_none() {
             self.seen_at = Some(now);
         }
-        let rise = self.planned.mul_f64(RISE_PART).max(RISE_MIN);
+        let end = self.planned.mul_f64(RISE_PART).max(RISE_MIN);
+        let rise = end.max(self.warmup);
         let is_on = self.seen_at.is_some_and(|seen| now >= seen + rise);
         if is_on && self.capture.is_none() {
-            let left = self.planned.saturating_sub(rise * 2);
+            let left = (self.warmup + self.planned).saturating_sub(rise + end);
             let server = self.order.server.as_ref();
             let client = family_of(driver_pid).ok();
             let window = Nanos(left.as_nanos() as u64);
@@ -352,7 +356,9 @@ fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
 fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) {
     step.caveats.extend(series.gaps());
     if let Some((on, to)) = load_span(&series.samples, order) {
-        let from = on + ((to - on) as f64 * RISE_PART) as i64;
+        let span = (to - on) as f64;
+        let rise = (span * RISE_PART).max((step.load.warmup.0 as f64).min(span * 0.9));
+        let from = on + rise as i64;
         step.telemetry = series.summarise(from, to);
         step.window_ns = (to - from) as u64;
         // So that slices before the window count as warm-up, as those of our lanes do.

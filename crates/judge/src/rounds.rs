@@ -4,21 +4,44 @@
 //! What differs from round to round is what another run would differ by, so rounds are the
 //! sample: logarithms of the ratio within each round, and Student's interval of their mean.
 
+use std::collections::BTreeMap;
+
+use wallfinder_model::{Caveat, Step};
+
 use crate::compare::RatioInterval;
 use crate::student;
 
 pub use crate::finite::median;
 
-/// One cell over another, round by round: `over[i]` and `under[i]` are of the same round.
-/// The ratio is the geometric mean; its 95 % interval needs two rounds. `None`: nothing to
-/// divide, different numbers of rounds, or a value that is not above zero.
-pub fn ratio(over: &[f64], under: &[f64]) -> Option<RatioInterval> {
-    let sound = |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
-    if over.is_empty() || over.len() != under.len() || !sound(over) || !sound(under) {
+/// A step counts as disturbed where others used so much of each of a side's processors, and these
+/// were so busy.
+const NEIGHBOUR_MIN: f64 = 0.15;
+const BUSY_MIN: f64 = 0.9;
+/// So does one of whose time the hypervisor took such a share, and one in which everything stood
+/// still for such a share of its window.
+const STEAL_MIN: f64 = 0.05;
+const GAP_MIN: f64 = 0.05;
+
+/// What a cell had in each of its rounds, by their numbers.
+pub type ByRound = BTreeMap<u32, f64>;
+
+/// One cell over another in the rounds that both have; a round that one of them lacks counts for
+/// nothing. The ratio is the geometric mean; its 95 % interval needs two rounds. `None`: no
+/// round is shared, or a value in one that is shared is not above zero.
+pub fn ratio(over: &ByRound, under: &ByRound) -> Option<RatioInterval> {
+    let sound = |value: f64| value.is_finite() && value > 0.0;
+    let mut logs = Vec::new();
+    for (round, a) in over {
+        let Some(b) = under.get(round) else { continue };
+        if !sound(*a) || !sound(*b) {
+            return None;
+        }
+        logs.push(a.ln() - b.ln());
+    }
+    if logs.is_empty() {
         return None;
     }
-    let rounds = over.len() as f64;
-    let logs: Vec<f64> = over.iter().zip(under).map(|(a, b)| (a / b).ln()).collect();
+    let rounds = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / rounds;
     let half = (logs.len() > 1).then(|| {
         let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
@@ -32,14 +55,47 @@ pub fn ratio(over: &[f64], under: &[f64]) -> Option<RatioInterval> {
     })
 }
 
+/// What others did to a step, in words, where that was so much that its round may tell nothing of
+/// the cell.
+pub fn disturbance(step: &Step) -> Option<String> {
+    let telemetry = &step.telemetry;
+    let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
+    let caveats: Vec<&Caveat> = step.caveats.iter().chain(judged).collect();
+    let side = |name: &str| match name {
+        "client" => telemetry.client.as_ref(),
+        _ => telemetry.server.as_ref(),
+    };
+    caveats.iter().find_map(|caveat| match caveat {
+        Caveat::Neighbour { side: name, cores } => {
+            let family = side(name)?;
+            let processors = family.cpus_allowed.len().max(1) as f64;
+            let contended = family.cpus_busy >= BUSY_MIN && *cores >= NEIGHBOUR_MIN * processors;
+            contended.then(|| format!("others used {cores:.2} cores of the {name}'s processors"))
+        }
+        Caveat::StealAbove { share } if *share >= STEAL_MIN => Some(format!(
+            "the hypervisor took {:.0} % of its time",
+            share * 100.0
+        )),
+        Caveat::Gap { gap_ns, .. } if *gap_ns as f64 >= GAP_MIN * step.window_ns as f64 => Some(
+            format!("everything stood still for {} ms", gap_ns / 1_000_000),
+        ),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::double::a_step;
+
+    fn rounds(values: &[f64]) -> ByRound {
+        (1..).zip(values.iter().copied()).collect()
+    }
 
     #[test]
     fn what_all_rounds_share_leaves_no_doubt() {
-        let drifting = [10.0, 20.0, 40.0];
-        let twice = [20.0, 40.0, 80.0];
+        let drifting = rounds(&[10.0, 20.0, 40.0]);
+        let twice = rounds(&[20.0, 40.0, 80.0]);
         let found = ratio(&twice, &drifting).unwrap();
         assert!((found.value - 2.0).abs() < 1e-12);
         assert!((found.low.unwrap() - 2.0).abs() < 1e-9);
@@ -49,23 +105,64 @@ mod tests {
     #[test]
     fn the_interval_is_students_of_the_logarithms() {
         // Logarithms 0 and ln 4: mean ln 2, standard error ln 2, t(1) = 12.706.
-        let found = ratio(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
+        let found = ratio(&rounds(&[1.0, 4.0]), &rounds(&[1.0, 1.0])).unwrap();
         assert!((found.value - 2.0).abs() < 1e-12);
         let high = found.high.unwrap().ln();
         assert!((high - 13.706 * 2f64.ln()).abs() < 1e-3, "{high}");
     }
 
     #[test]
+    fn rounds_are_paired_by_their_numbers() {
+        // The machine slows tenfold from round to round, one takes twice the other's time, and each
+        // lacks another round.
+        let mut slow = rounds(&[2.0, 20.0, 200.0, 2e3]);
+        let mut fast = rounds(&[1.0, 10.0, 100.0, 1e3]);
+        slow.remove(&2);
+        fast.remove(&3);
+        let found = ratio(&slow, &fast).unwrap();
+        assert!((found.value - 2.0).abs() < 1e-9, "{found:?}");
+        assert!((found.low.unwrap() - 2.0).abs() < 1e-9, "{found:?}");
+        // What only one of them has need not be sound.
+        slow.insert(9, f64::NAN);
+        assert_eq!(ratio(&slow, &fast), Some(found));
+        // One shared round has no interval, and none no ratio.
+        let last = ByRound::from([(4, 1e3), (5, 1.0)]);
+        let one = ratio(&slow, &last).unwrap();
+        assert!((one.value - 2.0).abs() < 1e-9, "{one:?}");
+        assert_eq!((one.low, one.high), (None, None));
+        assert_eq!(ratio(&slow, &ByRound::from([(2, 1.0)])), None);
+    }
+
+    #[test]
     fn one_round_has_no_interval_and_nonsense_no_ratio() {
-        let one = ratio(&[3.0], &[2.0]).unwrap();
-        assert_eq!((one.value, one.low, one.high), (1.5, None, None));
+        let one = ratio(&rounds(&[3.0]), &rounds(&[2.0])).unwrap();
+        assert!((one.value - 1.5).abs() < 1e-12, "{one:?}");
+        assert_eq!((one.low, one.high), (None, None));
         for (over, under) in [
             (&[][..], &[][..]),
-            (&[1.0], &[1.0, 2.0]),
+            (&[1.0], &[]),
             (&[1.0], &[0.0]),
+            (&[-1.0], &[1.0]),
             (&[f64::NAN], &[1.0]),
         ] {
-            assert_eq!(ratio(over, under), None);
+            assert_eq!(ratio(&rounds(over), &rounds(under)), None);
         }
+    }
+
+    #[test]
+    fn a_step_is_disturbed_by_what_took_much_of_it() {
+        let mut step = a_step().build();
+        assert_eq!(disturbance(&step), None);
+        step.caveats = vec![Caveat::StealAbove { share: 0.03 }];
+        assert_eq!(disturbance(&step), None, "a little is not much");
+        step.caveats = vec![Caveat::StealAbove { share: 0.07 }];
+        let found = disturbance(&step);
+        assert_eq!(
+            found.as_deref(),
+            Some("the hypervisor took 7 % of its time")
+        );
+        let gap_ns = step.window_ns / 10;
+        step.caveats = vec![Caveat::Gap { gap_ns, at_ns: 0 }];
+        assert!(disturbance(&step).is_some());
     }
 }

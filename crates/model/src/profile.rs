@@ -214,9 +214,34 @@ pub struct Profiles {
     pub files: Vec<String>,
     /// What could not be had, and why.
     pub missing: Vec<String>,
+    /// How long events were counted: the whole window, of which profiles have whole seconds. Absent in
+    /// records of tools that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts_ns: Option<u64>,
+    /// Where threads waited for a socket or a pipe: for their next request, or for somebody behind the
+    /// server, which stacks do not tell apart. The reading of waits is without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_waits: Option<Reading>,
+    /// Time that threads had been woken and were ready, and had no processor, summed over them, while
+    /// waits were watched. Where it is absent it was not seen, and is part of the waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_ns: Option<u64>,
 }
 
 impl Profiles {
+    /// Requests answered in so long, where they came as steadily as in the window; 0 of a moment.
+    pub fn answered_in(&self, span_ns: u64) -> f64 {
+        match self.window_ns {
+            0 => 0.0,
+            window_ns => self.answered * span_ns as f64 / window_ns as f64,
+        }
+    }
+
+    /// Requests answered while events were counted.
+    pub fn answered_while_counted(&self) -> f64 {
+        self.answered_in(self.counts_ns.unwrap_or(self.window_ns))
+    }
+
     /// The reading of time on a processor: the process's own profiler first.
     pub fn of_cpu(&self) -> Option<&Reading> {
         self.of(ProfileKind::Cpu).or(self.of(ProfileKind::Stacks))
@@ -249,7 +274,7 @@ pub struct Reading {
     /// Of it, waits of those that had nothing to do: accept loops, pools without work, and the
     /// profiler's own handlers. 0 where the profile is not of waits.
     pub idle: i64,
-    /// Share of the total whose leaf has a name.
+    /// Share of the total whose leaf has a name; a stack without frames has none.
     pub named_share: f64,
     /// Whose code the leaf is: `application`, `library`, `runtime`, `kernel`.
     pub origins: Vec<Part>,
@@ -259,14 +284,26 @@ pub struct Reading {
     pub functions: Vec<FunctionPart>,
     /// By the place that waits or holds, for mutexes and waits: the largest first.
     pub sites: Vec<Site>,
-    /// Stacks as a tree, from the root; what is below a thousandth is left out.
+    /// Stacks as a tree, from the root. Children that are too small for it stand as one last child,
+    /// by the name `(smaller)`, so that a node has what its children have and what is its own.
     pub tree: Vec<Node>,
+    /// What was counted over all stacks, before anything was left out. `None` in records of tools
+    /// that did not count it; their trees do not say what they leave out either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Whole>,
 }
 
 impl Reading {
-    /// The total without idle waits.
+    /// The total without idle waits, and without those that have no place.
     pub fn busy(&self) -> i64 {
-        self.total - self.idle
+        let without_idle = self.total.saturating_sub(self.idle);
+        without_idle.saturating_sub(self.unplaced())
+    }
+
+    /// Waits on stacks that do not lead to anybody's own code: whether they have anything to do is
+    /// not known. They are neither idle nor busy.
+    pub fn unplaced(&self) -> i64 {
+        self.whole.as_ref().map_or(0, |whole| whole.unplaced)
     }
 
     /// A value as a share of the total; 0 where there is none.
@@ -274,13 +311,14 @@ impl Reading {
         share(value, self.total)
     }
 
-    /// A value as a share of the total without idle waits; 0 where there is none.
+    /// A value as a share of the total without idle waits, which may be too small where some have no
+    /// place; 0 where there is none.
     pub fn share_of_busy(&self, value: i64) -> f64 {
-        share(value, self.busy())
+        share(value, self.total.saturating_sub(self.idle))
     }
 
-    /// The total without idle waits, per second of the window: processors in use, goroutines
-    /// that are parked on average, bytes per second. `None` for a moment.
+    /// What is busy, per second of the window: processors in use, goroutines that are parked on
+    /// average, bytes per second. `None` for a moment.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.duration_ns as f64 / 1e9;
         let amount = match self.measure.unit.as_str() {
@@ -351,15 +389,44 @@ pub struct Site {
     pub path: Vec<String>,
 }
 
+/// What was counted over all stacks of a profile, before functions, places and the tree were cut.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Whole {
+    /// Share of all frames outside of the kernel that have a name, each counted by what its stack has;
+    /// `None` where there are no such frames.
+    pub frames_named_share: Option<f64>,
+    /// Share of the total on stacks that lead to where a thread or goroutine begins: of the others
+    /// callers are missing. `None` where the profiler does not write beginnings, as Go's own.
+    pub rooted_share: Option<f64>,
+    /// Of the total, waits on stacks that lead out of neither the kernel nor system libraries. 0 where
+    /// the profile is not of waits.
+    pub unplaced: i64,
+    /// Of the total, what is below Go's functions for futexes, with what the kernel does for them.
+    pub futexes: i64,
+    /// Of that, what is below a lock of Go's that is taken or given back.
+    pub futexes_of_locks: i64,
+}
+
+/// What stands in a tree for children that are too small for it. It is no function. At the root it
+/// always stands, were it of 0: a tree without it does not say what it leaves out.
+pub const SMALLER: &str = "(smaller)";
+
 /// A node of the tree of stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
-    /// The function.
+    /// The function, or `(smaller)`.
     pub name: String,
     /// Frames below it: 0 at the root. A node's children follow it at one more.
     pub depth: u32,
     /// How much, children included.
     pub value: i64,
+}
+
+impl Node {
+    /// Whether it stands for what is too small for the tree, and is no function.
+    pub fn is_smaller(&self) -> bool {
+        self.name == SMALLER
+    }
 }
 
 /// CPU time of one window, counted three ways.
@@ -374,4 +441,40 @@ pub struct Reconciliation {
     /// Share of the processes' time that the profile does not have: samples lost while signals
     /// wait, and threads that are not the runtime's. Below 0 where it has more.
     pub off_profile_share: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As records had it before trees said what they leave out.
+    const OLDER: &str = r#"{
+        "kind": "waits", "measure": {"name": "delay", "unit": "nanoseconds"},
+        "duration_ns": 1000, "total": 900, "count": 3, "idle": 300, "named_share": 1.0,
+        "origins": [], "categories": [], "functions": [], "sites": [],
+        "tree": [{"name": "main", "depth": 0, "value": 900}]
+    }"#;
+
+    #[test]
+    fn readings_of_older_records_are_read_and_kept_as_they_are() {
+        let reading: Reading = serde_json::from_str(OLDER).unwrap();
+        assert_eq!((reading.whole.as_ref(), reading.unplaced()), (None, 0));
+        assert_eq!((reading.busy(), reading.share_of_busy(300)), (600, 0.5));
+        assert!(!reading.tree.iter().any(Node::is_smaller));
+        let again = serde_json::to_value(&reading).unwrap();
+        let before: serde_json::Value = serde_json::from_str(OLDER).unwrap();
+        assert_eq!(again, before);
+    }
+
+    #[test]
+    fn waits_without_a_place_are_neither_busy_nor_idle() {
+        let mut reading: Reading = serde_json::from_str(OLDER).unwrap();
+        reading.whole = Some(Whole {
+            unplaced: 400,
+            ..Whole::default()
+        });
+        assert_eq!((reading.busy(), reading.idle), (200, 300));
+        let written = serde_json::to_string(&reading).unwrap();
+        assert_eq!(serde_json::from_str::<Reading>(&written).unwrap(), reading);
+    }
 }

@@ -365,7 +365,7 @@ pub struct Ceiling {
 
 /// Two settings of a lever, measured in turn: each round holds both, in an order that
 /// changes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Ab {
     /// What A is, in words.
     pub a: String,
@@ -375,6 +375,64 @@ pub struct Ab {
     pub order: Vec<(u32, bool)>,
     /// B over A, by measure.
     pub ratios: Vec<Ratio>,
+    /// For each setting of the host that B has, what showed whether it acted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signs: Vec<Sign>,
+    /// The most that B may cost, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_cost: Option<CostBound>,
+}
+
+/// What showed, step by step, whether a setting of the host acted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sign {
+    /// The setting, such as `huge-pages=always`.
+    pub setting: String,
+    /// What was looked at.
+    pub kind: SignKind,
+    /// What was seen in each step, in the order of the steps; `null` where it could not be seen.
+    pub steps: Vec<Option<f64>>,
+    /// Median of A's steps.
+    pub a: Option<f64>,
+    /// Of B's.
+    pub b: Option<f64>,
+    /// Whether A and B differ in it; `null` where that is not known.
+    pub acted: Option<bool>,
+}
+
+/// What is looked at to see whether a setting of the host acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignKind {
+    /// Bytes of the server's own memory that were in huge pages at the end of the step.
+    HugeBytes,
+    /// How often receive work was handed to another processor of this machine during the step.
+    Steered,
+    /// Packets that sockets of the server's namespace took by polling their device during the step.
+    Polled,
+    /// Interrupts of the load's interface that went to the wanted processors at the end of the step.
+    Interrupts,
+}
+
+/// The most that B may cost of A's throughput, asked before anything was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CostBound {
+    /// As a share of A's throughput, 0..1.
+    pub share: f64,
+    /// What the rounds say; `null` where they give no interval.
+    pub outcome: Option<CostOutcome>,
+}
+
+/// What the 95 % interval of B's throughput over A's says of a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostOutcome {
+    /// It lies within the bound.
+    Shown,
+    /// It lies beyond the bound.
+    NotMet,
+    /// It holds the bound.
+    NotDecided,
 }
 
 /// A measure of B over the same of A, over rounds.

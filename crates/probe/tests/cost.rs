@@ -10,8 +10,10 @@ use wallfinder_sys::clock::monotonic_ns;
 
 use stand::{ROLE, role, say, stay};
 
-/// Of CPU, for a tick of 50 ms.
-const TICK_COST_NS_MAX: u64 = 3_000_000;
+/// Of the sampler's CPU time, for a tick of 50 ms: a fiftieth of a processor.
+const TICK_COST_NS_MAX: u64 = 1_000_000;
+/// Windows that are watched. What disturbs one makes it dearer, so that the cheapest tells.
+const WINDOWS: usize = 4;
 
 #[test]
 #[ignore = "played by a child of the other test"]
@@ -48,17 +50,20 @@ fn a_tick_is_cheap() {
         ..Setup::default()
     });
     let sampler = sampler.unwrap();
-    let from = sampler.mark("open");
-    sleep(Duration::from_millis(2_000));
-    let to = sampler.mark("close");
-    let series = sampler.stop();
-    let telemetry = series.summarise(from, to);
-    let (client, server) = (telemetry.client.unwrap(), telemetry.server.unwrap());
-    assert!(client.threads >= 20 && server.threads >= 20);
-    let tick_ns = telemetry.observer_cpu_ns / u64::from(telemetry.samples);
-    println!(
-        "{tick_ns} ns a tick, over {} ticks and a mark",
-        telemetry.samples
-    );
-    assert!(tick_ns < TICK_COST_NS_MAX, "{tick_ns} ns");
+    let mut tick_ns = Vec::new();
+    for _ in 0..WINDOWS {
+        let from = sampler.mark("open");
+        sleep(Duration::from_millis(1_000));
+        let to = sampler.mark("close");
+        let telemetry = sampler.summarise(from, to);
+        let (client, server) = (telemetry.client.unwrap(), telemetry.server.unwrap());
+        assert!(client.threads >= 20 && server.threads >= 20);
+        let samples = u64::from(telemetry.samples);
+        assert!(samples > 0, "not one tick in a second");
+        tick_ns.push(telemetry.observer_cpu_ns / samples);
+    }
+    println!("{tick_ns:?} ns a tick, a mark included");
+    let cheapest = tick_ns.iter().min().unwrap();
+    assert!(*cheapest < TICK_COST_NS_MAX, "{tick_ns:?} ns");
+    assert!(*cheapest > 0, "it is not counted");
 }

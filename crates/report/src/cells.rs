@@ -1,10 +1,10 @@
 //! Steps that are cells of a study's table, with all rounds of each together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wallfinder_judge::compare::RatioInterval;
-use wallfinder_judge::crossover::{Crossover, crossovers};
-use wallfinder_judge::rounds;
+use wallfinder_judge::crossover::{Crossover, Manner, crossovers};
+use wallfinder_judge::rounds::{self, ByRound};
 use wallfinder_model::record::Cell;
 use wallfinder_model::{Record, Step, Wall};
 
@@ -99,17 +99,60 @@ pub(crate) struct Choice<'r> {
     pub(crate) clients: u32,
     /// Its group.
     pub(crate) best: &'r str,
-    /// The next best, and by how much that is worse: at least 1, with the interval of the
-    /// rounds.
-    pub(crate) next: &'r str,
-    pub(crate) by: RatioInterval,
+    /// By how much the next best is worse.
+    pub(crate) by: f64,
+    /// All others, the next best first.
+    pub(crate) behind: Vec<Behind<'r>>,
+    /// Whether others disturbed a round of any of them.
+    pub(crate) disturbed: bool,
 }
 
+/// One that is not the best.
+pub(crate) struct Behind<'r> {
+    /// Its group.
+    pub(crate) rival: &'r str,
+    /// By how much it is worse: at least 1, with the interval of the rounds. `None`: not known.
+    pub(crate) by: Option<RatioInterval>,
+}
+
+/// Marks of a choice that the rounds leave open, and of one of which others disturbed a round.
+pub(crate) const OPEN_MARK: &str = "~";
+pub(crate) const DISTURBED_MARK: &str = "*";
+
 impl Choice<'_> {
-    /// Whether the rounds leave no doubt that it is the best.
+    /// Whether the rounds leave no doubt that it is better than each of the others.
     pub(crate) fn is_clear(&self) -> bool {
-        self.by.low.is_some_and(|low| low > 1.0)
+        let is_behind = |by: RatioInterval| by.low.is_some_and(|low| low > 1.0);
+        self.behind.iter().all(|one| one.by.is_some_and(is_behind))
     }
+
+    /// `rest is worse by 1.52 [1.40, 1.66], grpc by 2.01 [0.98, 4.12]`.
+    pub(crate) fn words(&self) -> String {
+        let by = |one: &Behind<'_>| match one.by {
+            Some(by) => format!("{} {}", number::fixed(by.value, 2), ends(by)),
+            None => number::UNKNOWN.to_owned(),
+        };
+        let mut all = self.behind.iter();
+        let first = all
+            .next()
+            .map(|one| format!("{} is worse by {}", one.rival, by(one)));
+        let others = all.map(|one| format!("{} by {}", one.rival, by(one)));
+        let words: Vec<String> = first.into_iter().chain(others).collect();
+        let words = words.join(", ");
+        match self.disturbed {
+            true => format!("{words}; others disturbed a round"),
+            false => words,
+        }
+    }
+}
+
+/// The interval of a ratio: `[1.40, 1.66]`.
+fn ends(ratio: RatioInterval) -> String {
+    let end = |end: Option<f64>| match end {
+        Some(end) => number::fixed(end, 2),
+        None => number::UNKNOWN.to_owned(),
+    };
+    format!("[{}, {}]", end(ratio.low), end(ratio.high))
 }
 
 /// Drivers with which rivals were run, in order.
@@ -123,18 +166,25 @@ pub(crate) fn drivers_of_rivals<'r>(cells: &[(&'r Cell, Vec<&Step>)]) -> Vec<&'r
     drivers
 }
 
-/// A rival, and in each round what is the less the better.
-type Costs<'r> = (&'r str, Vec<f64>);
+/// A rival, what the less of is the better in each of its rounds, and whether others disturbed one.
+struct Rival<'r> {
+    group: &'r str,
+    costs: ByRound,
+    disturbed: bool,
+}
 
 /// In each round what is the less the better; more is better where what is compared is the time
 /// between. `None`: a round does not have it.
-fn costs(rounds: &[&Step], measure: Measure) -> Option<Vec<f64>> {
-    let values = rounds.iter().map(|step| (measure.figure)(step));
+fn costs(rounds: &[&Step], measure: Measure) -> Option<ByRound> {
     let cost = |value: f64| match measure.more_is_better {
         true => 1.0 / value,
         false => value,
     };
-    values.map(|value| value.map(cost)).collect()
+    let of_round = |step: &&Step| {
+        let round = step.cell.as_ref()?.round;
+        Some((round, cost((measure.figure)(step)?)))
+    };
+    rounds.iter().map(of_round).collect()
 }
 
 /// Where of two rivals the one becomes better than the other, as messages grow.
@@ -154,27 +204,41 @@ impl Crossing<'_> {
         format!("{clients}: {}", self.words())
     }
 
-    /// `grpc, until rest from 3.1 KB [2.6, 4.0] on: gradual`.
+    /// `grpc up to 24.6 KB, rest from 32.8 KB on: a step of 2.11 × [2.02, 2.20]`.
     pub(crate) fn words(&self) -> String {
-        let bytes = |size: f64| number::bytes(size.round());
-        let end = |end: Option<f64>| end.map_or("?".to_owned(), bytes);
+        let Crossing { below, above, .. } = self;
         let Crossover { at, low, high, .. } = self.place;
-        let how = match self.place.is_step() {
-            true => format!("a step of {} ×", number::fixed(self.place.change, 2)),
-            false => "gradual".to_owned(),
+        let bytes = |size: f64| number::bytes(size.round());
+        let (Some(low), Some(high)) = (low, high) else {
+            let end = |end: Option<f64>| end.map_or("?".to_owned(), bytes);
+            return format!(
+                "{below} up to {} [{}, {}], {above} from there, not surely",
+                bytes(at),
+                end(low),
+                end(high)
+            );
         };
-        let doubt = if self.place.is_sure() {
-            ""
-        } else {
-            ", not surely"
+        let how = match self.place.manner() {
+            Manner::Gradual => {
+                return format!(
+                    "{below} up to {} [{}, {}], {above} from there: gradual",
+                    bytes(at),
+                    bytes(low),
+                    bytes(high)
+                );
+            }
+            Manner::Step => {
+                let change = self.place.change;
+                let factor = number::fixed(change.value, 2);
+                format!("a step of {factor} × {}", ends(change))
+            }
+            Manner::TooFarApart => "too far apart to tell a step from a slope".to_owned(),
+            Manner::Open => "the rounds leave open whether it is a step".to_owned(),
         };
         format!(
-            "{} up to {} [{}, {}], {} from there: {how}{doubt}",
-            self.below,
-            bytes(at),
-            end(low),
-            end(high),
-            self.above
+            "{below} up to {}, {above} from {} on: {how}",
+            bytes(low),
+            bytes(high)
         )
     }
 }
@@ -183,7 +247,7 @@ impl Crossing<'_> {
 const SIZES_MIN: usize = 3;
 
 /// A rival, and by size what each round cost.
-type Curve<'r> = (&'r str, BTreeMap<u32, Vec<f64>>);
+type Curve<'r> = (&'r str, BTreeMap<u32, ByRound>);
 
 /// Every crossover of two rivals, by clients and size.
 pub(crate) fn crossings<'r>(
@@ -211,7 +275,7 @@ pub(crate) fn crossings<'r>(
     for (clients, rivals) in curves {
         for (nth, (one, costs_of_one)) in rivals.iter().enumerate() {
             for (other, costs_of_other) in &rivals[nth + 1..] {
-                let ratio = |(size, costs): (&u32, &Vec<f64>)| {
+                let ratio = |(size, costs): (&u32, &ByRound)| {
                     let ratio = rounds::ratio(costs, costs_of_other.get(size)?)?;
                     Some((f64::from((*size).max(1)), ratio))
                 };
@@ -239,7 +303,8 @@ pub(crate) fn crossings<'r>(
     found
 }
 
-/// The best rival of each cell that at least two of them have, by size and clients.
+/// The best rival of each cell that at least two of them have, by size and clients, in the rounds
+/// that all of them have.
 pub(crate) fn choices<'r>(
     cells: &[(&'r Cell, Vec<&Step>)],
     driver: &str,
@@ -248,28 +313,134 @@ pub(crate) fn choices<'r>(
     let of_driver = cells
         .iter()
         .filter(|(cell, _)| cell.rival && cell.driver == driver);
-    let mut places: BTreeMap<(u32, u32), Vec<Costs<'r>>> = BTreeMap::new();
+    let mut places: BTreeMap<(u32, u32), Vec<Rival<'r>>> = BTreeMap::new();
     for (cell, rounds) in of_driver {
         let Some(costs) = costs(rounds, measure) else {
             continue;
         };
         let place = places.entry((cell.payload, cell.clients)).or_default();
-        place.push((&cell.group, costs));
+        place.push(Rival {
+            group: &cell.group,
+            costs,
+            disturbed: is_disturbed(rounds),
+        });
     }
-    let best_of = |((payload, clients), mut rivals): ((u32, u32), Vec<Costs<'r>>)| {
-        let mean =
-            |costs: &[f64]| costs.iter().map(|cost| cost.ln()).sum::<f64>() / costs.len() as f64;
-        rivals.sort_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
-        let [(best, least), (next, more), ..] = rivals.as_slice() else {
-            return None;
-        };
-        Some(Choice {
-            payload,
-            clients,
-            best,
-            next,
-            by: rounds::ratio(more, least)?,
-        })
+    let choice = |((payload, clients), rivals)| choice(payload, clients, rivals);
+    places.into_iter().filter_map(choice).collect()
+}
+
+/// Whether others disturbed a round of a cell.
+fn is_disturbed(rounds: &[&Step]) -> bool {
+    rounds
+        .iter()
+        .any(|step| rounds::disturbance(step).is_some())
+}
+
+fn choice(payload: u32, clients: u32, mut rivals: Vec<Rival<'_>>) -> Option<Choice<'_>> {
+    let first = rivals.first()?.costs.keys();
+    let shared: Vec<u32> = first
+        .copied()
+        .filter(|round| rivals.iter().all(|rival| rival.costs.contains_key(round)))
+        .collect();
+    for rival in &mut rivals {
+        rival.costs.retain(|round, _| shared.contains(round));
+    }
+    let mean = |rival: &Rival<'_>| {
+        let logs = rival.costs.values().map(|cost| cost.ln());
+        logs.sum::<f64>() / shared.len() as f64
     };
-    places.into_iter().filter_map(best_of).collect()
+    rivals.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+    let (best, others) = rivals.split_first()?;
+    let behind: Vec<Behind<'_>> = others
+        .iter()
+        .map(|other| Behind {
+            rival: other.group,
+            by: rounds::ratio(&other.costs, &best.costs),
+        })
+        .collect();
+    Some(Choice {
+        payload,
+        clients,
+        best: best.group,
+        by: behind.first()?.by?.value,
+        behind,
+        disturbed: rivals.iter().any(|rival| rival.disturbed),
+    })
+}
+
+/// The 99th percentile over the median, with one driver: sizes and groups down, clients across.
+pub(crate) struct Amplification<'r> {
+    pub(crate) driver: &'r str,
+    pub(crate) clients: Vec<u32>,
+    pub(crate) rows: Vec<AmplificationRow<'r>>,
+}
+
+/// One group at one size.
+pub(crate) struct AmplificationRow<'r> {
+    pub(crate) payload: u32,
+    pub(crate) group: &'r str,
+    /// One for each number of clients, of the rounds the middle one.
+    pub(crate) tails: Vec<Option<f64>>,
+}
+
+/// What the table is of, where it is shown.
+pub(crate) const AMPLIFICATION: &str =
+    "p99 over p50: how much longer the slowest of a hundred requests takes than the middle one";
+
+/// The tables of all drivers with which several groups met several numbers of clients.
+pub(crate) fn amplification<'r>(cells: &[(&'r Cell, Vec<&Step>)]) -> Vec<Amplification<'r>> {
+    let known = cells
+        .iter()
+        .filter_map(|(cell, rounds)| Some((*cell, middle(rounds, tail)?)));
+    let known: Vec<(&Cell, f64)> = known.collect();
+    let mut drivers: Vec<&str> = Vec::new();
+    for (cell, _) in &known {
+        if !drivers.contains(&cell.driver.as_str()) {
+            drivers.push(&cell.driver);
+        }
+    }
+    drivers
+        .into_iter()
+        .filter_map(|driver| amplified_with(driver, &known))
+        .collect()
+}
+
+fn amplified_with<'r>(driver: &'r str, known: &[(&'r Cell, f64)]) -> Option<Amplification<'r>> {
+    let is_its = |(cell, _): &&(&Cell, f64)| cell.driver == driver;
+    let known: Vec<(&Cell, f64)> = known.iter().filter(is_its).copied().collect();
+    let payloads: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.payload).collect();
+    let clients: BTreeSet<u32> = known.iter().map(|(cell, _)| cell.clients).collect();
+    let mut groups: Vec<&str> = Vec::new();
+    for (cell, _) in &known {
+        if !groups.contains(&cell.group.as_str()) {
+            groups.push(&cell.group);
+        }
+    }
+    if groups.len() < 2 || clients.len() < 2 {
+        return None;
+    }
+    let mut rows = Vec::new();
+    for payload in payloads {
+        for group in groups.iter().copied() {
+            let tail = |count: &u32| {
+                let mut its = known.iter().filter(|(cell, _)| cell.group == group);
+                let here = (payload, *count);
+                let found = its.find(|(cell, _)| (cell.payload, cell.clients) == here);
+                found.map(|(_, tail)| *tail)
+            };
+            let tails: Vec<Option<f64>> = clients.iter().map(tail).collect();
+            if tails.iter().any(Option::is_some) {
+                rows.push(AmplificationRow {
+                    payload,
+                    group,
+                    tails,
+                });
+            }
+        }
+    }
+    Some(Amplification {
+        driver,
+        clients: clients.into_iter().collect(),
+        rows,
+    })
 }

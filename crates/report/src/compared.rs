@@ -1,7 +1,7 @@
 //! Two settings of a lever in words: the answer in one sentence, and each measure with what
 //! its ratio means.
 
-use wallfinder_model::record::{Ab, Ratio};
+use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
 use crate::{number, words};
@@ -42,11 +42,16 @@ pub fn value(measure: &str, value: f64) -> String {
     }
 }
 
-/// `faster`, `slower`, `less`, `more`, or that no difference is shown.
-pub fn effect(ratio: &Ratio) -> &'static str {
+/// `faster`, `slower`, `less`, `more`, or that no difference is shown: of a setting that is not known
+/// to have acted there is none to show.
+pub fn effect(ab: &Ab, ratio: &Ratio) -> &'static str {
     let more = ratio.ratio > 1.0;
     match (ratio.differs, is_speed(&ratio.measure)) {
-        (false, _) => "no difference shown",
+        (false, _) => match idle(ab) {
+            None => "no difference shown",
+            Some(sign) if sign.acted.is_none() => "not known to act",
+            Some(_) => "not applicable",
+        },
         (true, true) if more == more_is_better(&ratio.measure) => "faster",
         (true, true) => "slower",
         (true, false) if more => "more",
@@ -91,8 +96,59 @@ pub fn main<'r>(record: &Record, ab: &'r Ab) -> Option<&'r Ratio> {
         .find_map(|name| ab.ratios.iter().find(|ratio| ratio.measure == *name))
 }
 
+/// The first setting of the host that did not act, else the first of which that is not known.
+fn idle(ab: &Ab) -> Option<&Sign> {
+    let of = |acted: Option<bool>| ab.signs.iter().find(move |sign| sign.acted == acted);
+    of(Some(false)).or_else(|| of(None))
+}
+
+/// What showed of each setting of the host, but for the one that the answer is about.
+pub fn proofs(ab: &Ab) -> Vec<String> {
+    let told = idle(ab).filter(|_| !ab.ratios.is_empty());
+    let told = told.map(|sign| &sign.setting);
+    let signs = ab.signs.iter().filter(|sign| !sign.steps.is_empty());
+    signs
+        .filter(|sign| Some(&sign.setting) != told)
+        .map(|sign| format!("{}: {}.", sign.setting, proof(sign)))
+        .collect()
+}
+
+/// What showed whether a setting of the host acted: `B had 412 MB in huge pages, A none`.
+fn proof(sign: &Sign) -> String {
+    let (Some(a), Some(b)) = (sign.a, sign.b) else {
+        let unseen = match sign.kind {
+            _ if sign.steps.is_empty() => "nothing is kept of what it did",
+            SignKind::HugeBytes => "the server's memory could not be looked at",
+            SignKind::Steered => "the kernel's counts of receive work could not be read",
+            SignKind::Polled => "the kernel's counts of polled packets could not be read",
+            SignKind::Interrupts => "where interrupts go could not be read",
+        };
+        return unseen.to_owned();
+    };
+    let amount = |value: f64| match (sign.kind, value > 0.0) {
+        (_, false) => "none".to_owned(),
+        (SignKind::HugeBytes, true) => number::bytes(value),
+        (_, true) => number::amount(value),
+    };
+    let (a, b) = (amount(a), amount(b));
+    match sign.kind {
+        SignKind::HugeBytes => format!("B had {b} in huge pages, A {a}"),
+        SignKind::Steered => format!("B had receive work handed over {b} times a turn, A {a}"),
+        SignKind::Polled => format!("B had {b} packets polled for in a turn, A {a}"),
+        SignKind::Interrupts => format!("B had {b} interrupts where it wants them, A {a}"),
+    }
+}
+
 /// The answer in a sentence.
 pub fn answer(record: &Record, ab: &Ab) -> String {
+    if let Some(sign) = idle(ab).filter(|_| !ab.ratios.is_empty()) {
+        return idle_answer(record, ab, sign);
+    }
+    if let Some(bound) = &ab.at_most_cost
+        && let Some(text) = bound_answer(ab, bound)
+    {
+        return text;
+    }
     let Some(main) = main(record, ab) else {
         let both = rounds_with_both(record, ab);
         return format!(
@@ -115,6 +171,45 @@ pub fn answer(record: &Record, ab: &Ab) -> String {
     } else {
         no_difference(main)
     }
+}
+
+/// The answer where a setting of the host did not act, or nobody can say whether it did.
+fn idle_answer(record: &Record, ab: &Ab, sign: &Sign) -> String {
+    let (setting, proof) = (&sign.setting, proof(sign));
+    let known = match sign.acted {
+        Some(_) => format!("Not applicable: {setting} did not act here. {proof}."),
+        None => format!("Not known whether {setting} acted: {proof}."),
+    };
+    let rest = match main(record, ab) {
+        Some(main) if main.differs => format!("Something else differs: {}", differs(main)),
+        Some(main) => format!("What else may differ is within {}.", limits(main)),
+        None => String::new(),
+    };
+    format!("{known} {rest}").trim_end().to_owned()
+}
+
+/// What the rounds say of the bound on B's cost, where they say anything.
+fn bound_answer(ab: &Ab, bound: &CostBound) -> Option<String> {
+    let outcome = bound.outcome?;
+    let mut ratios = ab.ratios.iter();
+    let ratio = ratios.find(|ratio| ratio.measure == "throughput")?;
+    let by = |ratio: f64| number::signed_share(ratio - 1.0);
+    let rounds = words::counted(u64::from(ratio.rounds), "round");
+    let seen = format!(
+        "the difference is {} [{}, {}] over {rounds}",
+        by(ratio.ratio),
+        by(ratio.low),
+        by(ratio.high)
+    );
+    let share = number::share(bound.share);
+    Some(match outcome {
+        CostOutcome::Shown => format!("B costs at most {share} of A's throughput: shown, {seen}."),
+        CostOutcome::NotMet => format!("B costs more than {share} of A's throughput: {seen}."),
+        CostOutcome::NotDecided => format!(
+            "Whether B costs at most {share} of A's throughput is not decided: {seen}. More or \
+             longer rounds would narrow that."
+        ),
+    })
 }
 
 /// Beyond this the ratio is said as a factor, within it in percent.
@@ -152,16 +247,24 @@ fn no_difference(main: &Ratio) -> String {
         "throughput" => String::new(),
         name => format!(" in {name}"),
     };
-    // An interval that leaves 1 out is what the correction for many measures widened.
-    let (low, high) = (main.low.min(1.0), main.high.max(1.0));
-    let wide = high - 1.0 > NEAR / 2.0 || 1.0 - low > NEAR / 2.0;
+    let wide = main.high - 1.0 > NEAR / 2.0 || 1.0 - main.low > NEAR / 2.0;
     let more = if wide {
         " More or longer rounds would narrow that."
     } else {
         ""
     };
     format!(
-        "No difference shown{what}: if there is one, it is within {} and {}.{more}",
+        "No difference shown{what}: if there is one, it is within {}.{more}",
+        limits(main)
+    )
+}
+
+/// `−1.2 % and +0.9 %`: how far a difference could go that is not shown.
+fn limits(main: &Ratio) -> String {
+    // An interval that leaves 1 out is what the correction for many measures widened.
+    let (low, high) = (main.low.min(1.0), main.high.max(1.0));
+    format!(
+        "{} and {}",
         number::signed_share(low - 1.0),
         number::signed_share(high - 1.0)
     )
@@ -328,12 +431,96 @@ mod tests {
 
     #[test]
     fn less_time_is_faster_and_less_cost_is_less() {
-        assert_eq!(effect(&ratio("p99", 0.5, 0.4, 0.6, true)), "faster");
-        assert_eq!(effect(&ratio("throughput", 0.5, 0.4, 0.6, true)), "slower");
-        assert_eq!(effect(&ratio("server-cpu", 0.5, 0.4, 0.6, true)), "less");
+        let ab = Ab::default();
+        let effect = |measure: &str, differs| effect(&ab, &ratio(measure, 0.5, 0.4, 0.6, differs));
+        assert_eq!(effect("p99", true), "faster");
+        assert_eq!(effect("throughput", true), "slower");
+        assert_eq!(effect("server-cpu", true), "less");
+        assert_eq!(effect("server-cpu", false), "no difference shown");
+    }
+
+    fn huge_pages(a: Option<f64>, b: Option<f64>, acted: Option<bool>) -> Sign {
+        Sign {
+            setting: "huge-pages=always".to_owned(),
+            kind: SignKind::HugeBytes,
+            steps: vec![a, b],
+            a,
+            b,
+            acted,
+        }
+    }
+
+    #[test]
+    fn without_a_setting_that_acted_no_difference_is_none() {
+        let with = |signs: Vec<Sign>| Ab {
+            signs,
+            ..Ab::default()
+        };
+        let none = ratio("throughput", 1.0, 0.99, 1.01, false);
+        let acted = huge_pages(Some(0.0), Some(4e8), Some(true));
+        assert_eq!(proof(&acted), "B had 400 MB in huge pages, A none");
+        let idle = huge_pages(Some(0.0), Some(0.0), Some(false));
+        let unseen = huge_pages(None, None, None);
+        for (signs, says) in [
+            (vec![acted.clone()], "no difference shown"),
+            (vec![acted.clone(), idle.clone()], "not applicable"),
+            (vec![acted.clone(), unseen.clone()], "not known to act"),
+            (vec![unseen, idle.clone()], "not applicable"),
+        ] {
+            assert_eq!(effect(&with(signs), &none), says);
+        }
+        let shown = ratio("throughput", 0.5, 0.4, 0.6, true);
+        assert_eq!(effect(&with(vec![idle]), &shown), "slower");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_setting_stands_beside_the_answer_once() {
+        let mut ab = Ab {
+            signs: vec![
+                huge_pages(Some(0.0), Some(4e8), Some(true)),
+                Sign {
+                    setting: "rps=0-1".to_owned(),
+                    kind: SignKind::Steered,
+                    ..huge_pages(Some(0.0), Some(0.0), Some(false))
+                },
+            ],
+            ratios: vec![ratio("throughput", 1.0, 0.99, 1.01, false)],
+            ..Ab::default()
+        };
+        let kept = "huge-pages=always: B had 400 MB in huge pages, A none.";
+        assert_eq!(proofs(&ab), [kept], "the other is in the answer");
+        ab.signs[1].steps.clear();
+        ab.ratios.clear();
+        assert_eq!(proofs(&ab), [kept], "nothing was measured of the other");
+    }
+
+    #[test]
+    fn a_bound_on_cost_is_answered_with_its_interval() {
+        let said = |outcome| {
+            let bound = CostBound {
+                share: 0.02,
+                outcome,
+            };
+            let ab = Ab {
+                ratios: vec![ratio("throughput", 0.995, 0.99, 1.0, false)],
+                ..Ab::default()
+            };
+            bound_answer(&ab, &bound)
+        };
+        let seen = "the difference is −0.5 % [−1 %, 0 %] over 6 rounds.";
         assert_eq!(
-            effect(&ratio("server-cpu", 0.9, 0.4, 1.6, false)),
-            "no difference shown"
+            said(Some(CostOutcome::Shown)),
+            Some(format!(
+                "B costs at most 2 % of A's throughput: shown, {seen}"
+            ))
         );
+        assert_eq!(
+            said(Some(CostOutcome::NotMet)),
+            Some(format!("B costs more than 2 % of A's throughput: {seen}"))
+        );
+        let open = said(Some(CostOutcome::NotDecided)).unwrap();
+        assert!(open.contains("is not decided"), "{open}");
+        assert!(open.contains(seen), "{open}");
+        assert_eq!(said(None), None);
     }
 }

@@ -69,18 +69,20 @@ pub(crate) fn each_request(step: &Step) -> Vec<Row> {
     rows.extend(known.into_iter().map(|name| Row {
         what: name.replace('-', " "),
         each: profiles.map(|profiles| {
-            let value = profiles.and_then(|profiles| event(profiles, name)?.value);
-            let answered = profiles.map_or(0.0, |profiles| profiles.answered);
-            value.map_or(number::UNKNOWN.to_owned(), |value| {
-                each(value as f64 / answered)
-            })
+            let counted = profiles.and_then(|profiles| event_each(profiles, name));
+            counted.unwrap_or(number::UNKNOWN.to_owned())
         }),
     }));
     rows
 }
 
-fn event<'p>(profiles: &'p Profiles, name: &str) -> Option<&'p EventCount> {
-    profiles.counts.iter().find(|event| event.name == name)
+/// An event for each request, where it was counted.
+fn event_each(profiles: &Profiles, name: &str) -> Option<String> {
+    let mut counts = profiles.counts.iter();
+    let event: &EventCount = counts.find(|event| event.name == name)?;
+    Some(each(
+        event.value? as f64 / profiles.answered_while_counted(),
+    ))
 }
 
 /// What cannot be counted here, and why: a line for each reason.
@@ -267,6 +269,25 @@ mod tests {
         assert_eq!(each(0.0412), "0.041");
         assert_eq!(each(0.000_413), "0.00041");
         assert_eq!(each(0.0), "0");
+    }
+
+    #[test]
+    fn counts_are_divided_by_the_answers_of_the_time_that_they_cover() {
+        // A window of 1.9 s at 1,000/s, of which profiles have one second.
+        let mut profiles: Profiles = serde_json::from_str(
+            r#"{
+                "window_ns": 1000000000, "processes": 1, "answered": 1000.0, "readings": [],
+                "reconciliation": null, "files": [], "missing": [],
+                "counts": [{ "name": "migrations", "value": 1900 }]
+            }"#,
+        )
+        .expect("as tools wrote it that did not keep how long they counted");
+        assert_eq!(event_each(&profiles, "migrations").as_deref(), Some("1.9"));
+        profiles.counts_ns = Some(1_900_000_000);
+        let text = serde_json::to_string(&profiles).unwrap();
+        let profiles: Profiles = serde_json::from_str(&text).unwrap();
+        assert_eq!(event_each(&profiles, "migrations").as_deref(), Some("1"));
+        assert_eq!(event_each(&profiles, "cycles"), None);
     }
 
     #[test]

@@ -28,10 +28,7 @@ pub(crate) fn per_request(profiles: &Profiles, reading: &Reading, of: i64) -> Op
 
 /// Requests that were answered while it was taken; 0 of a moment.
 pub(crate) fn answered(profiles: &Profiles, reading: &Reading) -> f64 {
-    match profiles.window_ns {
-        0 => 0.0,
-        window => profiles.answered * reading.duration_ns as f64 / window as f64,
-    }
+    profiles.answered_in(reading.duration_ns)
 }
 
 /// What a kind of profile is of, with its rate: the first line of its part.
@@ -52,13 +49,14 @@ pub(crate) fn headline(profiles: &Profiles, reading: &Reading) -> String {
             format!("{} cores in use{each}{samples}", number::factor(rate))
         }
         ProfileKind::Block | ProfileKind::Waits => format!(
-            "{} {} wait at any moment{each}; {} more have nothing to do",
+            "{} {} wait at any moment{each}; {} more have nothing to do{}",
             number::factor(rate),
             match reading.kind {
                 ProfileKind::Waits => "threads",
                 _ => "goroutines",
             },
-            number::factor(idle_per_second(reading))
+            number::factor(at_any_moment(reading, reading.idle)),
+            ready(profiles, reading)
         ),
         ProfileKind::Mutex => format!(
             "{} of waiting for mutexes in each second{each}, by who holds them",
@@ -74,12 +72,35 @@ pub(crate) fn headline(profiles: &Profiles, reading: &Reading) -> String {
     }
 }
 
-fn idle_per_second(reading: &Reading) -> f64 {
-    let seconds = reading.duration_ns as f64 / 1e9;
-    match seconds > 0.0 {
-        true => reading.idle as f64 / 1e9 / seconds,
-        false => 0.0,
+/// How many wait for so long in all, at any moment; 0 where it was only one.
+fn at_any_moment(reading: &Reading, ns: i64) -> f64 {
+    match reading.duration_ns {
+        0 => 0.0,
+        duration_ns => ns as f64 / duration_ns as f64,
     }
+}
+
+/// How many threads were ready and had no processor, beside where they wait.
+fn ready(profiles: &Profiles, reading: &Reading) -> String {
+    let of_threads = reading.kind == ProfileKind::Waits;
+    let ready_ns = profiles.ready_ns.filter(|_| of_threads);
+    ready_ns.map_or(String::new(), |ready_ns| {
+        let ready = at_any_moment(reading, ready_ns as i64);
+        format!(
+            "; {} are ready and wait for a processor",
+            number::factor(ready)
+        )
+    })
+}
+
+/// What waits for sockets come to: the first line of their part.
+pub(crate) fn headline_of_sockets(reading: &Reading) -> String {
+    let waiting = at_any_moment(reading, reading.total - reading.idle);
+    format!(
+        "{} threads wait for a socket or a pipe at any moment: for their next request, or for \
+         somebody behind, which stacks do not tell apart",
+        number::factor(waiting)
+    )
 }
 
 /// Why a reading has nothing, where it has nothing.
@@ -127,4 +148,51 @@ pub(crate) fn callers(site: &Site, most: usize) -> String {
     let callers = site.path.iter().skip(1).take(most);
     let names: Vec<&str> = callers.map(|name| short(name)).collect();
     names.join(" < ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// 3.5 s of waiting within a second, of which one has nothing to do.
+    fn waits() -> Reading {
+        let reading = json!({
+            "kind": "waits",
+            "measure": { "name": "delay", "unit": "nanoseconds" },
+            "duration_ns": 1_000_000_000,
+            "total": 3_500_000_000_i64,
+            "count": 7,
+            "idle": 1_000_000_000,
+            "named_share": 1.0,
+            "origins": [],
+            "categories": [],
+            "functions": [],
+            "sites": [],
+            "tree": [],
+        });
+        serde_json::from_value(reading).unwrap()
+    }
+
+    #[test]
+    fn who_is_ready_is_told_beside_who_waits() {
+        let mut profiles = Profiles::default();
+        let waiting = "2.50 threads wait at any moment; 1.00 more have nothing to do";
+        assert_eq!(headline(&profiles, &waits()), waiting);
+        profiles.ready_ns = Some(250_000_000);
+        assert_eq!(
+            headline(&profiles, &waits()),
+            format!("{waiting}; 0.25 are ready and wait for a processor")
+        );
+    }
+
+    #[test]
+    fn waits_for_sockets_are_told_without_those_that_have_nothing_to_do() {
+        let headline = headline_of_sockets(&waits());
+        assert!(
+            headline.starts_with("2.50 threads wait for a socket"),
+            "{headline}"
+        );
+    }
 }

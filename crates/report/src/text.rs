@@ -86,6 +86,7 @@ pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         cells_table::table(&mut page, record);
         page.gap();
         cells_table::best(&mut page, record);
+        cells_table::amplification(&mut page, record);
         cells_table::inside(&mut page, record);
     } else if let Some(step) = record.steps.first() {
         ramp::target(&mut page, record, step);

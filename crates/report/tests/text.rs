@@ -3,6 +3,8 @@
 mod sample;
 
 use unicode_width::UnicodeWidthStr;
+use wallfinder_judge::proof::ab::weigh;
+use wallfinder_model::record::{CostBound, Sign, SignKind};
 use wallfinder_model::{Record, Wall};
 use wallfinder_report::text::{self, Paths, live};
 use wallfinder_report::{Look, csv, html, json};
@@ -180,6 +182,61 @@ fn two_settings_are_answered_in_one_sentence() {
     assert!(differs.contains("ANSWER     B answers 2.05 × as many requests as A [2.03, 2.06]."));
     assert!(text(&equal()).contains("ANSWER     No difference shown"));
     assert!(text(&few()).contains("ANSWER     Not compared: only 2 rounds have both"));
+}
+
+/// Two settings that are equal, of which B had huge pages, with what was seen of them.
+fn with_huge_pages(a: f64, b: f64) -> Record {
+    let mut record = equal();
+    let ab = record.ab.as_mut().unwrap();
+    let seen = |(_, is_b): &(u32, bool)| Some(if *is_b { b } else { a });
+    ab.signs = vec![Sign {
+        setting: "huge-pages=always".to_owned(),
+        kind: SignKind::HugeBytes,
+        steps: ab.order.iter().map(seen).collect(),
+        a: None,
+        b: None,
+        acted: None,
+    }];
+    weigh(&record.steps, ab);
+    record
+}
+
+#[test]
+fn a_setting_that_did_not_act_never_reads_as_no_difference() {
+    let acted = with_huge_pages(0.0, 4e8);
+    let text = text::record(&acted, &PATHS, &Look::default());
+    assert!(text.contains("ANSWER     No difference shown"), "{text}");
+    assert!(text.contains("huge-pages=always: B had 400 MB in huge pages, A none."));
+    let idle = with_huge_pages(0.0, 0.0);
+    for look in looks() {
+        let text = text::record(&idle, &PATHS, &look);
+        assert!(!text.contains("No difference") && !text.contains("no difference"));
+        assert!(text.contains("Not applicable"), "{text}");
+    }
+    let page = html::render(&idle);
+    assert!(page.contains("Not applicable: huge-pages=always did not act here"));
+    assert!(!page.contains("no difference shown"), "the page's table");
+    let mut unseen = idle;
+    unseen.ab.as_mut().unwrap().signs[0].acted = None;
+    let text = text::record(&unseen, &PATHS, &Look::default());
+    assert!(text.contains("Not known whether huge-pages"), "{text}");
+    assert!(!text.contains("o difference shown"), "{text}");
+}
+
+#[test]
+fn a_bound_that_was_declared_is_the_answer() {
+    let mut record = equal();
+    let ab = record.ab.as_mut().unwrap();
+    ab.at_most_cost = Some(CostBound {
+        share: 0.1,
+        outcome: None,
+    });
+    weigh(&record.steps, ab);
+    let text = text::record(&record, &PATHS, &Look::default());
+    assert!(
+        text.contains("ANSWER     B costs at most 10 % of A's throughput: shown"),
+        "{text}"
+    );
 }
 
 #[test]

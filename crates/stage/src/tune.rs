@@ -9,20 +9,28 @@
 //! ```
 //!
 //! They are the host's, so others feel them too. Each is written to the journal before it is changed,
-//! and is put back when it is dropped, after a kill by whoever keeps the journal. What cannot act
+//! and is put back when it is dropped, after a kill by whoever keeps the journal. Those of a link's
+//! ends in namespaces of ours need no journal: who removes the namespace removes them. What cannot act
 //! on an interface (there is no interrupt of loopback) is refused as not applicable: measured anyway,
-//! it would read as "no effect".
+//! it would read as "no effect". What was written is read back, and [`Watch`] sees whether it acts.
+
+mod sign;
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::io::Errno;
 use wallfinder_probe::parse::host::cpulist;
 
 use crate::child::Shim;
 use crate::error::StageError;
+use crate::iproute;
 use crate::undo::{Change, Journal, Undo};
+
+pub use sign::{Seen, Watch};
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const BUSY: [&str; 2] = [
@@ -30,6 +38,9 @@ const BUSY: [&str; 2] = [
     "/proc/sys/net/core/busy_poll",
 ];
 const FLOWS: &str = "/proc/sys/net/core/rps_sock_flow_entries";
+/// Settings in it are the host's, and only its own network namespace shows them.
+const CORE: &str = "/proc/sys/net/core";
+const HOST_NETNS: &str = "/proc/1/ns/net";
 const INTERFACES: &str = "/sys/class/net";
 /// Longest text of a setting.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -60,6 +71,23 @@ impl Knob {
             Knob::Rfs => "rfs",
             Knob::BusyPoll => "busy-poll",
             Knob::IrqAffinity => "irq-affinity",
+        }
+    }
+
+    /// Whether a file says what was written to it, in the kernel's own way of saying it.
+    fn agrees(self, written: &str, found: &str) -> bool {
+        match self {
+            Knob::HugePages | Knob::BusyPoll => found == written,
+            Knob::Rps => cpus_of_mask(written) == cpus_of_mask(found),
+            Knob::IrqAffinity => cpulist(written.as_bytes()) == cpulist(found.as_bytes()),
+            // Tables are as large as the next power of two.
+            Knob::Rfs => {
+                let table = |flows: u32| match flows {
+                    0 => 0,
+                    flows => flows.next_power_of_two(),
+                };
+                written.parse::<u32>().map(table) == found.parse::<u32>()
+            }
         }
     }
 }
@@ -108,95 +136,287 @@ impl FromStr for Tuning {
     }
 }
 
+/// An interface that a load uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// The name of the namespace of ours that it stands in; `None`: it is one that this process's
+    /// `/sys` shows.
+    pub netns: Option<String>,
+    /// Its own name.
+    pub name: String,
+}
+
+impl Interface {
+    fn folder(&self) -> PathBuf {
+        Path::new(INTERFACES).join(&self.name)
+    }
+}
+
+/// A file, as it is seen from a namespace of ours or (`None`) from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    netns: Option<String>,
+    path: PathBuf,
+}
+
+impl Place {
+    fn here(path: impl Into<PathBuf>) -> Place {
+        Place {
+            netns: None,
+            path: path.into(),
+        }
+    }
+
+    /// What the setting says, as it can be written again: of a choice the word in brackets.
+    fn read(&self) -> Result<String, StageError> {
+        let text = match &self.netns {
+            None => where_seen(&self.path, || {
+                fs::read_to_string(&self.path).map_err(|e| StageError::at("read", &self.path, &e))
+            })?,
+            Some(netns) => look_inside(netns, &["cat", &self.path.to_string_lossy()])?,
+        };
+        let chosen = text
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'))
+            .map(|(chosen, _)| chosen);
+        Ok(chosen.unwrap_or(text.trim()).to_owned())
+    }
+
+    fn write(&self, text: &str, journal: &Journal) -> Result<(), StageError> {
+        let Some(netns) = &self.netns else {
+            return where_seen(&self.path, || write(&self.path, text));
+        };
+        let path = self.path.to_string_lossy();
+        let words = in_netns(netns, &["sh", "-c", WRITE, text, &path]);
+        iproute::change(None, &words, &journal.held()?)
+    }
+}
+
+/// Writes its first word to the file that is its second.
+const WRITE: &str = r#"printf %s "$0" > "$1""#;
+
+/// A command that finds itself in a namespace of ours, where `/sys` shows that namespace's interfaces.
+fn in_netns<'w>(netns: &'w str, command: &[&'w str]) -> Vec<&'w str> {
+    [&["ip", "netns", "exec", netns][..], command].concat()
+}
+
+/// What a command prints there.
+fn look_inside(netns: &str, command: &[&str]) -> Result<String, StageError> {
+    iproute::look(None, &in_netns(netns, command))
+}
+
+/// Does something about a file of the host from where it is seen.
+fn where_seen<T: Send>(
+    path: &Path,
+    act: impl FnOnce() -> Result<T, StageError> + Send,
+) -> Result<T, StageError> {
+    let elsewhere = path.starts_with(CORE) && !path.exists();
+    iproute::inside(elsewhere.then_some(Path::new(HOST_NETNS)), act)
+}
+
 /// A setting that is in force. Dropping it puts back what was there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tuned {
-    /// Undone in reverse.
-    _changes: Vec<Change>,
+    changes: Vec<Change>,
+    inside: Vec<Inside>,
+    kept: Vec<String>,
+}
+
+impl Tuned {
+    /// Of several interrupts, those that the kernel keeps where they are, in words.
+    pub fn kept(&self) -> &[String] {
+        &self.kept
+    }
+}
+
+impl Drop for Tuned {
+    fn drop(&mut self) {
+        while self.inside.pop().is_some() {}
+        while self.changes.pop().is_some() {}
+    }
+}
+
+/// A file of a namespace of ours, which takes it along when it goes. Dropping this puts it back.
+#[derive(Debug)]
+struct Inside {
+    place: Place,
+    before: String,
+    journal: &'static Journal,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // Without its namespace there is nothing to put back.
+        let _ = self.place.write(&self.before, self.journal);
+    }
 }
 
 impl Tuning {
-    /// Puts it in force. `interface` is the one that the load uses, where it can be seen from here.
-    pub fn apply(&self, interface: Option<&str>, shim: &Shim) -> Result<Tuned, StageError> {
-        let settings = self.settings(interface)?;
+    /// Whether a process has it from its start: memory that is there stays as it was handed out, and a
+    /// socket that is accepted has what its listener had.
+    pub fn acts_at_start(&self) -> bool {
+        matches!(self.knob, Knob::HugePages | Knob::BusyPoll)
+    }
+
+    /// Puts it in force. `interfaces` are those that the load uses, where they can be reached.
+    pub fn apply(&self, interfaces: &[Interface], shim: &Shim) -> Result<Tuned, StageError> {
+        let settings = self.settings(interfaces)?;
         let journal = Journal::open(shim)?;
-        let mut changes = Vec::new();
-        for (path, text) in settings {
-            let before = read(&path)?;
-            let undo = Undo::RestoreSetting {
-                path: path.clone(),
-                text: before,
-            };
-            let (change, ()) = journal.change(undo, |_| write(&path, &text))?;
-            changes.push(change);
+        let mut tuned = Tuned::default();
+        let mut refused = None;
+        for (place, text) in settings {
+            match self.set(place, &text, journal, &mut tuned) {
+                Ok(()) => {}
+                Err(error @ StageError::Refused { .. }) if self.knob == Knob::IrqAffinity => {
+                    tuned.kept.push(error.to_string());
+                    refused = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        changes.reverse();
-        Ok(Tuned { _changes: changes })
+        match refused {
+            Some(error) if tuned.changes.is_empty() => Err(error),
+            _ => Ok(tuned),
+        }
+    }
+
+    /// Writes a setting, and sees that the kernel has taken it.
+    fn set(
+        &self,
+        place: Place,
+        text: &str,
+        journal: &'static Journal,
+        tuned: &mut Tuned,
+    ) -> Result<(), StageError> {
+        let before = place.read()?;
+        if place.netns.is_some() {
+            let inside = Inside {
+                place: place.clone(),
+                before,
+                journal,
+            };
+            tuned.inside.push(inside);
+            return self.write(&place, text, journal);
+        }
+        let undo = Undo::RestoreSetting {
+            path: place.path.clone(),
+            text: before,
+        };
+        let (change, ()) = journal.change(undo, |_| self.write(&place, text, journal))?;
+        tuned.changes.push(change);
+        Ok(())
+    }
+
+    fn write(&self, place: &Place, text: &str, journal: &Journal) -> Result<(), StageError> {
+        place.write(text, journal)?;
+        let found = place.read()?;
+        match self.knob.agrees(text, &found) {
+            true => Ok(()),
+            false => Err(StageError::failed(
+                format!("set {self}"),
+                format!(
+                    "after `{text}` was written, {} says `{found}`",
+                    place.path.display()
+                ),
+            )),
+        }
     }
 
     /// Files, and what is written to them.
-    fn settings(&self, interface: Option<&str>) -> Result<Vec<(PathBuf, String)>, StageError> {
-        let not_applicable = |why: &str| {
-            Err(StageError::refused(
+    fn settings(&self, interfaces: &[Interface]) -> Result<Vec<(Place, String)>, StageError> {
+        let value = |place: Place| (place, self.value.clone());
+        if self.knob == Knob::HugePages {
+            return Ok(vec![value(Place::here(HUGE_PAGES))]);
+        }
+        let is_seen = |of: &Interface| of.netns.is_some() || of.folder().is_dir();
+        if interfaces.is_empty() || !interfaces.iter().all(is_seen) {
+            return Err(StageError::refused(
                 self.to_string(),
-                format!("it is not applicable here, {why}"),
-            ))
+                "it is not supported here, for the interface of the load stands in a namespace that \
+                 is not ours: with --subject and --link one is laid",
+            ));
+        }
+        let own = interfaces.iter().filter(|of| of.netns.is_none());
+        let mut settings = Vec::new();
+        let nothing = match self.knob {
+            Knob::HugePages => unreachable!("it is of no interface"),
+            Knob::Rps => {
+                let mask = mask(&cpulist(self.value.as_bytes()).unwrap_or_default());
+                let places = queues(interfaces, "rps_cpus")?.into_iter();
+                settings.extend(places.map(|place| (place, mask.clone())));
+                "the interface has no receive queue"
+            }
+            Knob::Rfs => {
+                let places = queues(interfaces, "rps_flow_cnt")?;
+                if !places.is_empty() {
+                    settings.push(value(Place::here(FLOWS)));
+                }
+                settings.extend(places.into_iter().map(value));
+                "the interface has no receive queue"
+            }
+            Knob::BusyPoll => {
+                let mut folders = own.map(Interface::folder);
+                if folders.any(|folder| folder.join("device").exists()) {
+                    settings.extend(BUSY.map(Place::here).map(value));
+                }
+                "the interface has no device whose queue could be polled"
+            }
+            Knob::IrqAffinity => {
+                let places = own.flat_map(interrupts);
+                let places = places.map(|folder| Place::here(folder.join("smp_affinity_list")));
+                settings.extend(places.map(value));
+                "the interface has no interrupt of its own"
+            }
         };
-        let seen = interface.map(|name| Path::new(INTERFACES).join(name));
-        let interface = seen.filter(|folder| folder.is_dir());
-        match (self.knob, interface) {
-            (Knob::HugePages, _) => Ok(vec![(HUGE_PAGES.into(), self.value.clone())]),
-            (_, None) => {
-                not_applicable("for the interface of the load stands in a namespace of its own")
-            }
-            (Knob::Rps, Some(folder)) => {
-                let cpus = cpulist(self.value.as_bytes()).unwrap_or_default();
-                let mask = mask(&cpus);
-                Ok(queues(&folder, "rps_cpus")
-                    .into_iter()
-                    .map(|path| (path, mask.clone()))
-                    .collect())
-            }
-            (Knob::Rfs, Some(folder)) => {
-                let mut settings = vec![(PathBuf::from(FLOWS), self.value.clone())];
-                let queues = queues(&folder, "rps_flow_cnt");
-                settings.extend(queues.into_iter().map(|path| (path, self.value.clone())));
-                Ok(settings)
-            }
-            (Knob::BusyPoll, Some(folder)) => match folder.join("device").exists() {
-                true => Ok(BUSY.map(|path| (path.into(), self.value.clone())).into()),
-                false => {
-                    not_applicable("for the interface has no device whose queue could be polled")
-                }
-            },
-            (Knob::IrqAffinity, Some(folder)) => {
-                // The interrupts hang on the bus device: for virtio one above the interface's.
-                let places = ["device/msi_irqs", "device/../msi_irqs"];
-                let found = places
-                    .iter()
-                    .find_map(|place| fs::read_dir(folder.join(place)).ok());
-                let numbers = found.into_iter().flatten().flatten();
-                let settings: Vec<(PathBuf, String)> = numbers
-                    .map(|entry| Path::new("/proc/irq").join(entry.file_name()))
-                    .map(|folder| (folder.join("smp_affinity_list"), self.value.clone()))
-                    .collect();
-                match settings.is_empty() {
-                    true => not_applicable("for the interface has no interrupt of its own"),
-                    false => Ok(settings),
-                }
-            }
+        match settings.is_empty() {
+            true => Err(StageError::refused(
+                self.to_string(),
+                format!("it is not applicable here, for {nothing}"),
+            )),
+            false => Ok(settings),
         }
     }
 }
 
-/// One setting of each of an interface's receive queues.
-fn queues(interface: &Path, setting: &str) -> Vec<PathBuf> {
-    let folder = fs::read_dir(interface.join("queues"));
-    let queues = folder.into_iter().flatten().flatten();
-    let receive = queues.filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-"));
-    let mut paths: Vec<PathBuf> = receive.map(|entry| entry.path().join(setting)).collect();
-    paths.sort();
-    paths
+/// The folders of an interface's interrupts.
+fn interrupts(interface: &Interface) -> Vec<PathBuf> {
+    // The interrupts hang on the bus device: for virtio one above the interface's.
+    let places = ["device/msi_irqs", "device/../msi_irqs"];
+    let folder = interface.folder();
+    let found = places
+        .iter()
+        .find_map(|place| fs::read_dir(folder.join(place)).ok());
+    let numbers = found.into_iter().flatten().flatten();
+    let folders = numbers.map(|entry| Path::new("/proc/irq").join(entry.file_name()));
+    let mut folders: Vec<PathBuf> = folders.collect();
+    folders.sort();
+    folders
+}
+
+/// One setting of each receive queue of these interfaces.
+fn queues(interfaces: &[Interface], setting: &str) -> Result<Vec<Place>, StageError> {
+    let mut places = Vec::new();
+    for interface in interfaces {
+        let folder = interface.folder().join("queues");
+        let mut names = match &interface.netns {
+            None => {
+                let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+                let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+                names.collect::<Vec<String>>()
+            }
+            Some(netns) => {
+                let shown = look_inside(netns, &["ls", &folder.to_string_lossy()])?;
+                shown.split_whitespace().map(str::to_owned).collect()
+            }
+        };
+        names.retain(|name| name.starts_with("rx-"));
+        names.sort();
+        places.extend(names.into_iter().map(|name| Place {
+            netns: interface.netns.clone(),
+            path: folder.join(name).join(setting),
+        }));
+    }
+    Ok(places)
 }
 
 /// As the kernel takes processors: hexadecimal words of 32, the highest first.
@@ -210,21 +430,27 @@ fn mask(cpus: &[u32]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// What a setting says, as it can be written again: of a choice the word in brackets.
-fn read(path: &Path) -> Result<String, StageError> {
-    let text = fs::read_to_string(path).map_err(|e| StageError::at("read", path, &e))?;
-    let chosen = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map(|(chosen, _)| chosen);
-    Ok(chosen.unwrap_or(text.trim()).to_owned())
+/// The processors of such a mask, in ascending order.
+fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for (nth, word) in mask.trim().rsplit(',').enumerate() {
+        let word = u32::from_str_radix(word, 16).ok()?;
+        let first = u32::try_from(nth).ok()? * 32;
+        let bits = (0..32).filter(|bit| (word >> bit) & 1 == 1);
+        cpus.extend(bits.map(|bit| first + bit));
+    }
+    Some(cpus)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), StageError> {
+    let doing = || format!("writing {}", path.display());
     match fs::write(path, text) {
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(
-            StageError::no_privilege(format!("writing {}", path.display()), "it takes root"),
-        ),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            Err(StageError::no_privilege(doing(), "it takes root"))
+        }
+        Err(e) if e.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+            Err(StageError::refused(doing(), "the kernel keeps it so"))
+        }
         done => done.map_err(|e| StageError::at("write", path, &e)),
     }
 }
@@ -237,11 +463,11 @@ pub(crate) fn restore(path: &Path, text: &str) -> Result<(), StageError> {
             "it is no setting that Wallfinder changes",
         ));
     }
-    match path.exists() {
+    where_seen(path, || match path.exists() {
         true => write(path, text),
         // The interface is gone, and its settings with it.
         false => Ok(()),
-    }
+    })
 }
 
 fn is_a_setting(path: &Path) -> bool {
@@ -272,6 +498,13 @@ fn is_a_setting(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn here(name: &str) -> [Interface; 1] {
+        [Interface {
+            netns: None,
+            name: name.to_owned(),
+        }]
+    }
+
     #[test]
     fn a_setting_says_what_it_takes() {
         for good in [
@@ -298,24 +531,66 @@ mod tests {
 
     #[test]
     fn processors_are_a_mask_of_words() {
-        assert_eq!(mask(&[0, 1]), "00000003");
-        assert_eq!(mask(&[33]), "00000002,00000000");
-        assert_eq!(mask(&[]), "00000000");
+        for (cpus, text) in [
+            (&[0, 1][..], "00000003"),
+            (&[33][..], "00000002,00000000"),
+            (&[][..], "00000000"),
+        ] {
+            assert_eq!(mask(cpus), text);
+            assert_eq!(cpus_of_mask(text).as_deref(), Some(cpus));
+        }
+        assert_eq!(cpus_of_mask("x"), None);
+    }
+
+    #[test]
+    fn what_was_written_is_known_again_in_the_kernels_words() {
+        for (knob, written, found, agrees) in [
+            (Knob::HugePages, "never", "never", true),
+            (Knob::HugePages, "never", "madvise", false),
+            (Knob::Rps, "00000003", "3", true),
+            (Knob::Rps, "00000003", "00000000,00000003", true),
+            (Knob::Rps, "00000003", "1", false),
+            (Knob::Rps, "00000003", "", false),
+            (Knob::Rfs, "1000", "1024", true),
+            (Knob::Rfs, "0", "0", true),
+            (Knob::Rfs, "4096", "0", false),
+            (Knob::IrqAffinity, "0-1", "0,1", true),
+            (Knob::IrqAffinity, "1", "0-1", false),
+            (Knob::BusyPoll, "50", "0", false),
+        ] {
+            assert_eq!(
+                knob.agrees(written, found),
+                agrees,
+                "{knob:?}: {written} as {found}"
+            );
+        }
     }
 
     #[test]
     fn what_cannot_act_on_loopback_is_not_applicable() {
         for text in ["busy-poll=50", "irq-affinity=0"] {
             let tuning: Tuning = text.parse().unwrap();
-            let why = tuning.settings(Some("lo")).unwrap_err().to_string();
+            let why = tuning.settings(&here("lo")).unwrap_err().to_string();
             assert!(why.contains("not applicable"), "{why}");
         }
         let rps: Tuning = "rps=0".parse().unwrap();
         assert!(
-            rps.settings(Some("lo"))
+            rps.settings(&here("lo"))
                 .is_ok_and(|settings| !settings.is_empty())
         );
-        assert!(rps.settings(Some("wf-nowhere")).is_err());
+    }
+
+    #[test]
+    fn an_interface_that_is_not_in_sight_is_not_supported() {
+        for text in ["rps=0", "rfs=64", "busy-poll=50", "irq-affinity=0"] {
+            let tuning: Tuning = text.parse().unwrap();
+            for interfaces in [&here("wf-nowhere")[..], &[]] {
+                let why = tuning.settings(interfaces).unwrap_err().to_string();
+                assert!(why.contains("not supported here"), "{why}");
+            }
+        }
+        let huge: Tuning = "huge-pages=never".parse().unwrap();
+        assert!(huge.settings(&[]).is_ok(), "it is of no interface");
     }
 
     #[test]

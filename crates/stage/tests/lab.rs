@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use helper::steps::{Steps, no_privilege, things_of};
 use helper::{shim, wait_until};
 use wallfinder_stage::lab::{Direction, Lab, standing};
+use wallfinder_stage::tune::{Interface, Tuning};
 use wallfinder_sys::namespace::{enter_netns, netns_id};
 
 fn sh(command: &str) -> String {
@@ -411,4 +412,41 @@ fn a_name_that_is_taken_is_left_alone() {
     helper.end();
     assert_eq!(things_of(pid), [format!("/run/netns/{taken}")]);
     sh(&format!("ip netns delete {taken}"));
+}
+
+#[test]
+fn receive_work_is_steered_at_both_ends_of_a_link_of_ours_and_then_as_it_was() {
+    if no_privilege() {
+        return;
+    }
+    let lab = Lab::lay("100mbit".parse().unwrap(), None, &shim()).unwrap();
+    let ends = lab.ends();
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    let read = |end: &Interface, file: &str| {
+        let netns = end.netns.as_deref().expect("a namespace of ours");
+        let path = format!("/sys/class/net/{}/queues/rx-0/{file}", end.name);
+        let text = sh(&format!("ip netns exec {netns} cat {path}"));
+        text.trim().to_owned()
+    };
+    for (tuning, file, says) in [
+        ("rps=0", "rps_cpus", "1"),
+        ("rfs=4096", "rps_flow_cnt", "4096"),
+    ] {
+        let all = || -> Vec<String> { ends.iter().map(|end| read(end, file)).collect() };
+        let before = all();
+        let tuning: Tuning = tuning.parse().unwrap();
+        let tuned = tuning.apply(&ends, &shim()).unwrap();
+        for found in all() {
+            let found = found.trim_start_matches(['0', ',']);
+            assert_eq!(found, says, "{tuning} in force");
+        }
+        drop(tuned);
+        assert_eq!(all(), before, "{tuning} put back");
+    }
+    for tuning in ["busy-poll=50", "irq-affinity=0"] {
+        let tuning: Tuning = tuning.parse().unwrap();
+        let why = tuning.apply(&ends, &shim()).unwrap_err().to_string();
+        assert!(why.contains("not applicable"), "{why}");
+    }
+    lab.remove().unwrap();
 }

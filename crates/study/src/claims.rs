@@ -134,7 +134,7 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
             // Whatever they came to: who looks at the outcome first would choose it.
             let disturbed = data.disturbed_rounds();
             if claim.calm && !disturbed.is_empty() {
-                data.leave_out(disturbed.clone());
+                data.leave_out(disturbed.clone(), !claim.names_rounds());
                 data.look_away();
                 scope = Scope::new(claim, driver, &data);
                 let without = scope.decide(claim);
@@ -145,7 +145,7 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
                         (outcome, format!("{because} ({})", left_out(&disturbed)))
                     }),
                 };
-                data.leave_out(BTreeSet::new());
+                data.leave_out(BTreeSet::new(), false);
             }
             let (outcome, because) = match decided {
                 Ok(decided) => undisturbed(claim, &data, decided),
@@ -201,11 +201,23 @@ impl Claim {
     /// Whether any expression, shown ones included, has `steps` in it.
     fn uses_steps(&self) -> bool {
         let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
-        let shown = self
-            .because
-            .expressions()
-            .chain(self.sentence.expressions());
-        self.lists_all_steps() || shown.into_iter().any(uses)
+        self.lists_all_steps() || self.shown().any(uses)
+    }
+
+    /// Whether any expression asks which round a step is of: who picks a round by its number would
+    /// find none where that one is left out.
+    fn names_rounds(&self) -> bool {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        lets.chain([&self.confirmed, &self.contradicted])
+            .map(|condition| &condition.expression)
+            .chain(self.shown())
+            .any(|expression| expression.names_rounds)
+    }
+
+    /// Expressions in its sentences.
+    fn shown(&self) -> impl Iterator<Item = &Expression> {
+        let because = self.because.expressions();
+        because.chain(self.sentence.expressions())
     }
 
     /// The drivers it is judged for; one `None` where it is judged once.

@@ -1,7 +1,8 @@
 //! Everything that conditions can refer to: steps that ran, and why others did not.
 //!
 //! It notes which steps a condition looks at, so that a claim knows whether others
-//! disturbed what it rests on.
+//! disturbed what it rests on. Who asks only what was run, as which sizes there are, looks at no
+//! step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +30,15 @@ pub(crate) struct Data {
     pub(crate) all: Value,
     /// Steps that conditions looked at, by their labels.
     looked_at: Mutex<BTreeMap<String, Look>>,
-    /// Rounds that cells do without.
-    left_out: Mutex<BTreeSet<u32>>,
+    left_out: Mutex<LeftOut>,
+}
+
+/// Rounds that cells do without.
+#[derive(Debug, Default)]
+struct LeftOut {
+    rounds: BTreeSet<u32>,
+    /// Whether ramps do without them, too.
+    of_ramps: bool,
 }
 
 /// A step that a condition looked at.
@@ -60,7 +68,7 @@ impl Data {
     }
 
     /// Notes that a condition looks at steps.
-    fn look_at<'e>(&self, entries: impl IntoIterator<Item = &'e Entry>) {
+    pub(crate) fn look_at<'e>(&self, entries: impl IntoIterator<Item = &'e Entry>) {
         let mut notes = self.notes();
         for entry in entries {
             let look = Look {
@@ -69,6 +77,11 @@ impl Data {
             };
             notes.insert(entry.label.clone(), look);
         }
+    }
+
+    /// Notes that a condition looks at the step with a label.
+    pub(crate) fn look_at_label(&self, label: &str) {
+        self.look_at(self.entries.iter().filter(|entry| entry.label == label));
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Look>> {
@@ -98,18 +111,40 @@ impl Data {
         disturbed.map(|look| look.round).collect()
     }
 
-    /// From now on cells do without these rounds, all of them alike, where enough others are left.
-    pub(crate) fn leave_out(&self, rounds: BTreeSet<u32>) {
-        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = rounds;
+    /// From now on cells do without these rounds, all of them alike, where enough others are left;
+    /// and so do ramps, if they are to.
+    pub(crate) fn leave_out(&self, rounds: BTreeSet<u32>, of_ramps: bool) {
+        *self.left_out() = LeftOut { rounds, of_ramps };
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, LeftOut> {
+        // It is replaced as a whole.
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is left of a cell's rounds.
     fn calm<'e>(&self, found: Vec<&'e Entry>) -> Vec<&'e Entry> {
-        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_left = |entry: &&&Entry| !left_out.contains(&entry.round);
+        let left_out = self.left_out();
+        let is_left = |entry: &&&Entry| !left_out.rounds.contains(&entry.round);
         let left: Vec<&Entry> = found.iter().filter(is_left).copied().collect();
         let enough = left.len() >= ROUNDS_MIN && left.len() as f64 >= PART_MIN * found.len() as f64;
         if enough { left } else { found }
+    }
+
+    /// What is left of the rounds of each cell of a ramp.
+    fn calm_ramp<'e>(&self, found: Vec<&'e Entry>) -> Vec<&'e Entry> {
+        if !self.left_out().of_ramps {
+            return found;
+        }
+        let place = |entry: &Entry| (bytes(entry), entry.clients);
+        let mut cells: Vec<Vec<&Entry>> = Vec::new();
+        for entry in found {
+            match cells.iter_mut().find(|of| place(of[0]) == place(entry)) {
+                Some(of) => of.push(entry),
+                None => cells.push(vec![entry]),
+            }
+        }
+        cells.into_iter().flat_map(|of| self.calm(of)).collect()
     }
 
     /// Whether this size has steps of a driver, run or not.
@@ -121,15 +156,18 @@ impl Data {
 
     /// Steps of a group by one driver, by what is in flight; or why there is none.
     pub(crate) fn ramp(&self, group: &str, driver: &str) -> Result<Vec<&Entry>, String> {
-        let mut found: Vec<&Entry> = self
-            .entries
-            .iter()
-            .filter(|entry| entry.group == group && entry.driver == driver)
-            .collect();
+        let found = self.unseen_ramp(group, driver)?;
+        self.look_at(found.iter().copied());
+        Ok(found)
+    }
+
+    /// The same, for who looks at some of these steps and notes which.
+    pub(crate) fn unseen_ramp(&self, group: &str, driver: &str) -> Result<Vec<&Entry>, String> {
+        let found: Vec<&Entry> = self.of(group, driver).collect();
         if found.is_empty() {
             return Err(self.absence(group, driver));
         }
-        self.look_at(found.iter().copied());
+        let mut found = self.calm_ramp(found);
         // Cells have their places; other steps stand by what was in flight.
         let place = |entry: &Entry| {
             entry
@@ -151,22 +189,11 @@ impl Data {
         payload: f64,
         clients: f64,
     ) -> Result<Vec<&Entry>, String> {
-        let is = |entry: &&Entry| {
-            entry.group == group
-                && entry.driver == driver
-                && entry.payload.map_or(0.0, f64::from) == payload
-                && entry.clients == clients
-        };
-        let mut found: Vec<&Entry> = self.entries.iter().filter(is).collect();
+        let is = |entry: &&Entry| bytes(entry) == payload && entry.clients == clients;
+        let mut found: Vec<&Entry> = self.of(group, driver).filter(is).collect();
         if found.is_empty() {
-            return Err(match self.has(group, driver) {
-                true => format!(
-                    "`{group}` with {driver} at {payload} bytes and {clients} clients was not run \
-                     in size {}",
-                    self.size
-                ),
-                false => self.absence(group, driver),
-            });
+            let place = format!("{payload} bytes and {clients} clients");
+            return Err(self.absence_at(group, driver, &place));
         }
         found = self.calm(found);
         self.look_at(found.iter().copied());
@@ -174,15 +201,63 @@ impl Data {
         Ok(found)
     }
 
+    /// Sizes that a group was run at by a driver and so many clients, in bytes, or why there is
+    /// none.
+    pub(crate) fn sizes_of(
+        &self,
+        group: &str,
+        driver: &str,
+        clients: f64,
+    ) -> Result<Vec<f64>, String> {
+        let is = |entry: &&Entry| entry.clients == clients;
+        let found = in_order(self.of(group, driver).filter(is).map(bytes));
+        match found.is_empty() {
+            true => Err(self.absence_at(group, driver, &format!("{clients} clients"))),
+            false => Ok(found),
+        }
+    }
+
+    /// How many clients a group was run with by a driver and at so many bytes, or why there is none.
+    pub(crate) fn clients_of(
+        &self,
+        group: &str,
+        driver: &str,
+        payload: f64,
+    ) -> Result<Vec<f64>, String> {
+        let is = |entry: &&Entry| bytes(entry) == payload;
+        let of_size = self.of(group, driver).filter(is);
+        let found = in_order(of_size.map(|entry| entry.clients));
+        match found.is_empty() {
+            true => Err(self.absence_at(group, driver, &format!("{payload} bytes"))),
+            false => Ok(found),
+        }
+    }
+
     /// Whether a group ran with a driver.
     pub(crate) fn has(&self, group: &str, driver: &str) -> bool {
-        let is = |entry: &Entry| entry.group == group && entry.driver == driver;
-        self.entries.iter().any(is)
+        self.of(group, driver).next().is_some()
+    }
+
+    /// Steps of a group by one driver, as they ran.
+    fn of(&self, group: &str, driver: &str) -> impl Iterator<Item = &Entry> {
+        let is = move |entry: &&Entry| entry.group == group && entry.driver == driver;
+        self.entries.iter().filter(is)
     }
 
     /// Every step, for conditions that go through them all.
     pub(crate) fn look_at_all(&self) {
         self.look_at(&self.entries);
+    }
+
+    /// Why a group has no step at a place of its table.
+    fn absence_at(&self, group: &str, driver: &str, place: &str) -> String {
+        match self.has(group, driver) {
+            true => format!(
+                "`{group}` with {driver} at {place} was not run in size {}",
+                self.size
+            ),
+            false => self.absence(group, driver),
+        }
     }
 
     fn absence(&self, group: &str, driver: &str) -> String {
@@ -195,4 +270,17 @@ impl Data {
             None => format!("`{group}` with {driver} is not part of size {}", self.size),
         }
     }
+}
+
+/// Bytes of data in each request; 0 where nothing is sent.
+fn bytes(entry: &Entry) -> f64 {
+    entry.payload.map_or(0.0, f64::from)
+}
+
+/// Each value once, the least first.
+fn in_order(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
 }

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use cel::Value;
 use cel::objects::{Key, Map};
+pub(crate) use wallfinder_judge::rounds::disturbance;
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
-use wallfinder_model::profile::{Node, ProfileKind, Profiles};
+use wallfinder_model::profile::{Node, ProfileKind, Profiles, Reading};
 use wallfinder_model::record::Step;
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Caveat, Squeeze, Verdict, Wall};
@@ -102,7 +103,7 @@ impl Entry {
             } else {
                 0.0
             },
-            disturbed: disturbance(step),
+            disturbed: disturbance(step).or_else(|| doubted(step)),
             fields: fields.list,
             value: OnceLock::new(),
         }
@@ -153,7 +154,7 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     let Some(cpu) = profiles.of_cpu() else {
         return;
     };
-    let each = cpu.busy() as f64 / profiles.answered;
+    let each = cpu.busy() as f64 / profiles.answered_in(cpu.duration_ns);
     fields.number(&format!("{side}.cpu_us"), Some(each / 1e3));
     for (category, name) in [
         ("writing to sockets", "writing"),
@@ -175,7 +176,11 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     let part = kernel.map_or(0.0, |part| cpu.share_of_busy(part.value));
     fields.number(&format!("{side}.kernel_share"), Some(part));
     fields.number(&format!("{side}.named_share"), Some(cpu.named_share));
-    let (futexes, of_locks) = futexes(&cpu.tree);
+    let (futexes, of_locks) = match &cpu.whole {
+        Some(whole) => (whole.futexes, whole.futexes_of_locks),
+        // Of before: its tree lacks what was too small for it.
+        None => futexes(&cpu.tree),
+    };
     let all = Some(cpu.share_of_busy(futexes));
     fields.number(&format!("{side}.futex_with_callees_share"), all);
     let of_locks = quotient(Some(of_locks as f64), Some(futexes as f64));
@@ -228,7 +233,8 @@ fn counted(fields: &mut Fields, side: &str, profiles: &Profiles) {
         }
     }
     for event in &profiles.counts {
-        let each = event.value.map(|value| value as f64 / profiles.answered);
+        let answered = profiles.answered_while_counted();
+        let each = event.value.map(|value| value as f64 / answered);
         let name = event.name.replace('-', "_");
         fields.number(&format!("{side}.{name}_per_request"), each);
     }
@@ -236,14 +242,14 @@ fn counted(fields: &mut Fields, side: &str, profiles: &Profiles) {
 
 /// What profilers saw of the server: rates of what is not idle, and the largest places.
 fn profiled(fields: &mut Fields, profiles: &Profiles) {
-    let each = |value: i64| value as f64 / profiles.answered;
+    let each = |of: &Reading, value: i64| value as f64 / profiles.answered_in(of.duration_ns);
     if let Some(beside) = &profiles.reconciliation {
         fields.number("profile.cores", Some(beside.profile_cores));
         fields.number("profile.off_share", Some(beside.off_profile_share));
     }
     if let Some(block) = profiles.of(ProfileKind::Block) {
         fields.number("profile.waiting", block.per_second());
-        fields.number("profile.wait_us", Some(each(block.busy()) / 1e3));
+        fields.number("profile.wait_us", Some(each(block, block.busy()) / 1e3));
         let seconds = block.duration_ns as f64;
         let idle = (seconds > 0.0).then(|| block.idle as f64 / seconds);
         fields.number("profile.idle", idle);
@@ -277,39 +283,34 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
         fields.number("profile.holder_share", Some(part));
     }
     if let Some(allocs) = profiles.of(ProfileKind::Allocs) {
-        fields.number("profile.allocated_bytes", Some(each(allocs.total)));
+        let allocated = each(allocs, allocs.total);
+        fields.number("profile.allocated_bytes", Some(allocated));
     }
     if let Some(heap) = profiles.of(ProfileKind::Heap) {
         fields.number("profile.heap_mb", Some(heap.total as f64 / 1e6));
     }
 }
 
-/// What others did to a step: they used full processors of a side, the hypervisor took
-/// time, or everything stood still. Others on processors that had time left took nothing.
-pub(crate) fn disturbance(step: &Step) -> Option<String> {
-    let telemetry = &step.telemetry;
+/// Throughput that changes by more than this within a window is of no one load.
+const NOT_STEADY_RATIO: f64 = 1.2;
+/// Requests in flight, throughput and latency that fit each other no better than this are not all true.
+const LITTLE_OFF_MAX: f64 = 0.1;
+
+/// What the record doubts of a step's own numbers. To measure it again would not help.
+fn doubted(step: &Step) -> Option<String> {
     let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
-    let caveats: Vec<&Caveat> = step.caveats.iter().chain(judged).collect();
-    let side = |name: &str| match name {
-        "client" => telemetry.client.as_ref(),
-        _ => telemetry.server.as_ref(),
-    };
-    caveats.iter().find_map(|caveat| match caveat {
-        Caveat::Neighbour { side: name, cores } => {
-            let family = side(name)?;
-            let processors = family.cpus_allowed.len().max(1) as f64;
-            let contended = family.cpus_busy >= 0.9 && *cores >= 0.15 * processors;
-            contended.then(|| format!("others used {cores:.2} cores of the {name}'s processors"))
-        }
-        Caveat::StealAbove { share } if *share >= 0.05 => Some(format!(
-            "the hypervisor took {:.0} % of its time",
-            share * 100.0
-        )),
-        Caveat::Gap { gap_ns, .. } if *gap_ns as f64 >= 0.05 * step.window_ns as f64 => Some(
-            format!("everything stood still for {} ms", gap_ns / 1_000_000),
-        ),
-        _ => None,
-    })
+    step.caveats
+        .iter()
+        .chain(judged)
+        .find_map(|caveat| match caveat {
+            Caveat::NotSteady { ratio, .. } if ratio.ln().abs() > NOT_STEADY_RATIO.ln() => {
+                Some(format!("throughput changed to {ratio:.2} × in its window"))
+            }
+            Caveat::LittleMismatch { ratio } if (ratio - 1.0).abs() > LITTLE_OFF_MAX => {
+                Some(format!("N/X is {ratio:.2} × its latency"))
+            }
+            _ => None,
+        })
 }
 
 fn key(name: &str) -> Key {
@@ -467,7 +468,87 @@ fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::counters::EventCount;
+    use wallfinder_model::profile::{Measure, Whole};
+
     use super::*;
+
+    /// A window of 1.9 s at 1,000/s, of which profiles have one second. What the kernel tells is of
+    /// all of it.
+    fn of_one_second_and_a_rest() -> Profiles {
+        let stacks = Reading {
+            kind: ProfileKind::Stacks,
+            measure: Measure {
+                name: "cpu".to_owned(),
+                unit: "nanoseconds".to_owned(),
+            },
+            duration_ns: 1_900_000_000,
+            total: 1_900_000_000,
+            count: 948,
+            idle: 0,
+            named_share: 1.0,
+            origins: Vec::new(),
+            categories: Vec::new(),
+            functions: Vec::new(),
+            sites: Vec::new(),
+            tree: vec![Node {
+                name: "runtime.futex".to_owned(),
+                depth: 0,
+                value: 95_000_000,
+            }],
+            whole: Some(Whole {
+                futexes: 190_000_000,
+                futexes_of_locks: 19_000_000,
+                ..Whole::default()
+            }),
+        };
+        Profiles {
+            window_ns: 1_000_000_000,
+            processes: 1,
+            answered: 1000.0,
+            readings: vec![stacks],
+            counts: vec![EventCount {
+                name: "cache-misses".to_owned(),
+                value: Some(3_800),
+                unavailable: None,
+            }],
+            counts_ns: Some(1_900_000_000),
+            ..Profiles::default()
+        }
+    }
+
+    /// What a study sees of a server's profiles.
+    fn number(profiles: &Profiles, path: &str) -> Option<f64> {
+        let mut fields = Fields::default();
+        processors(&mut fields, "profile", profiles);
+        counted(&mut fields, "server", profiles);
+        match fields.list.get(path) {
+            Some(Field::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_counts_is_divided_by_the_answers_of_the_same_time() {
+        let mut profiles = of_one_second_and_a_rest();
+        assert_eq!(number(&profiles, "profile.cpu_us"), Some(1000.0));
+        let misses = "server.cache_misses_per_request";
+        assert_eq!(number(&profiles, misses), Some(2.0));
+        // Of before, when nobody kept how long it was.
+        profiles.counts_ns = None;
+        assert_eq!(number(&profiles, misses), Some(3.8));
+    }
+
+    #[test]
+    fn futexes_are_those_of_all_stacks_where_they_were_counted() {
+        let mut profiles = of_one_second_and_a_rest();
+        let share = "profile.futex_with_callees_share";
+        assert_eq!(number(&profiles, share), Some(0.1));
+        let of_locks = "profile.futex_of_locks_share";
+        assert_eq!(number(&profiles, of_locks), Some(0.1));
+        profiles.readings[0].whole = None;
+        assert_eq!(number(&profiles, share), Some(0.05));
+    }
 
     #[test]
     fn a_futex_below_a_lock_is_the_locks_and_any_other_the_schedulers() {

@@ -1,11 +1,22 @@
 //! A CEL expression of a study: compiled, its names checked, its whole numbers made
-//! doubles where they meet data.
+//! doubles where they meet data, its filters of ramps made to say what passes them.
+//!
+//! ```text
+//!  ramp(g, d).filter(s, s.payload == 64)
+//!  @ramp(g, d).filter(s, s.payload == 64 ? @seen(s.label) : false)
+//! ```
+//!
+//! A claim rests on all steps that it looks at. Where a filter asks of a step only what its plan
+//! has, those that do not pass are none of them, whatever was measured; where it asks what was
+//! measured, a step that does not pass had its part in the outcome.
 
-use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
-use cel::common::types::CelDouble;
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
+};
+use cel::common::types::{CelBool, CelDouble};
 use cel::{Context, ExecutionError, Program, Value};
 
-use crate::vocabulary::{FIELDS, FUNCTIONS, VARIABLES};
+use crate::vocabulary::{FIELDS, FUNCTIONS, PLANNED, VARIABLES};
 
 /// Longest expression.
 const CHARS_MAX: usize = 4_000;
@@ -23,12 +34,20 @@ const BUILTIN: [&str; 9] = [
 ];
 /// Arithmetic that CEL defines on two numbers of the same type only.
 const ARITHMETIC: [&str; 5] = ["_+_", "_-_", "_*_", "_/_", "-_"];
+/// CEL's choice between two by a condition.
+const CONDITIONAL: &str = "_?_:_";
+/// What `ramp` is where its steps say themselves which of them are looked at; and how they do. No
+/// text can name them.
+pub(crate) const UNSEEN_RAMP: &str = "@ramp";
+pub(crate) const SEEN: &str = "@seen";
 
 /// A compiled expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Expression {
     tree: IdedExpr,
     variables: Vec<String>,
+    /// Whether it asks which round a step is of.
+    pub(crate) names_rounds: bool,
     /// Groups and drivers named in literals: function, literals of its leading arguments.
     pub(crate) named: Vec<(String, Vec<String>)>,
 }
@@ -80,13 +99,16 @@ impl Expression {
         let mut reader = Reader {
             scope: names,
             used: Vec::new(),
+            names_rounds: false,
             named: Vec::new(),
         };
         reader.read(&tree)?;
         promote(&mut tree);
+        narrow(&mut tree);
         Ok(Expression {
             tree,
             variables: reader.used,
+            names_rounds: reader.names_rounds,
             named: reader.named,
         })
     }
@@ -117,6 +139,7 @@ impl Expression {
 struct Reader {
     scope: Vec<String>,
     used: Vec<String>,
+    names_rounds: bool,
     named: Vec<(String, Vec<String>)>,
 }
 
@@ -127,6 +150,7 @@ impl Reader {
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 self.read(&select.operand)?;
+                self.names_rounds |= select.field == "round";
                 field(&select.operand, &select.field)
             }
             Expr::Call(call) => self.call(call),
@@ -207,8 +231,12 @@ impl Reader {
                     "`{signature}` is called otherwise"
                 )));
             }
-            let literals: Vec<String> = call.args.iter().map_while(literal).collect();
+            let mut literals: Vec<String> = call.args.iter().map_while(literal).collect();
             if signature.contains("group") {
+                // These ask which sizes and clients there are: made-up data answer it.
+                if name.ends_with("_of") {
+                    literals.truncate(2);
+                }
                 self.named.push((name.to_owned(), literals));
             }
         }
@@ -313,5 +341,143 @@ fn to_double(expr: &mut IdedExpr) {
             });
         }
         _ => {}
+    }
+}
+
+/// Filters of ramps by what is planned note the steps that pass, and ramps under them none.
+fn narrow(expr: &mut IdedExpr) {
+    match &mut expr.expr {
+        Expr::Comprehension(comprehension) => {
+            narrow(&mut comprehension.iter_range);
+            narrow(&mut comprehension.loop_cond);
+            narrow(&mut comprehension.loop_step);
+            note_what_passes(comprehension);
+        }
+        Expr::Call(call) => {
+            if let Some(target) = &mut call.target {
+                narrow(target);
+            }
+            call.args.iter_mut().for_each(narrow);
+        }
+        Expr::Select(select) => narrow(&mut select.operand),
+        Expr::List(list) => list.elements.iter_mut().for_each(narrow),
+        _ => {}
+    }
+}
+
+/// The steps of `filter` and `map` with a condition are `condition ? result + [...] : result`.
+fn note_what_passes(comprehension: &mut ComprehensionExpr) {
+    let Expr::Call(ramp) = &mut comprehension.iter_range.expr else {
+        return;
+    };
+    let Expr::Call(step) = &mut comprehension.loop_step.expr else {
+        return;
+    };
+    let var = &comprehension.iter_var;
+    if ramp.func_name != "ramp" || step.func_name != CONDITIONAL {
+        return;
+    }
+    let Some(condition) = step.args.first_mut().filter(|asked| is_of_plan(asked, var)) else {
+        return;
+    };
+    let id = condition.id;
+    let made = |expr: Expr| IdedExpr { id, expr };
+    let call = |name: &str, args: Vec<IdedExpr>| {
+        made(Expr::Call(CallExpr {
+            func_name: name.to_owned(),
+            target: None,
+            args,
+        }))
+    };
+    let label = made(Expr::Select(SelectExpr {
+        operand: Box::new(made(Expr::Ident(var.clone()))),
+        field: "label".to_owned(),
+        test: false,
+    }));
+    let passes = std::mem::take(condition);
+    let no = made(Expr::Literal(LiteralValue::Boolean(CelBool::from(false))));
+    *condition = call(CONDITIONAL, vec![passes, call(SEEN, vec![label]), no]);
+    ramp.func_name = UNSEEN_RAMP.to_owned();
+}
+
+/// Whether an expression asks of the step in a variable only what its plan has.
+fn is_of_plan(expr: &IdedExpr, var: &str) -> bool {
+    match &expr.expr {
+        Expr::Unspecified | Expr::Literal(_) => true,
+        Expr::Ident(name) => name != var,
+        Expr::Select(select) => match &select.operand.expr {
+            Expr::Ident(name) if name == var => PLANNED.contains(&select.field.as_str()),
+            _ => is_of_plan(&select.operand, var),
+        },
+        Expr::Call(call) => {
+            let target = call.target.as_ref();
+            target.is_none_or(|target| is_of_plan(target, var))
+                && call.args.iter().all(|argument| is_of_plan(argument, var))
+        }
+        Expr::List(list) => list.elements.iter().all(|element| is_of_plan(element, var)),
+        // Rare, and taken for what was measured.
+        Expr::Comprehension(_) | Expr::Map(_) | Expr::Struct(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_narrowed(text: &str) -> bool {
+        let compiled = Expression::compile(text, &["driver", "top", "sizes"]).unwrap();
+        let tree = format!("{:?}", compiled.tree);
+        assert_eq!(tree.contains(UNSEEN_RAMP), tree.contains(SEEN), "{tree}");
+        tree.contains(SEEN)
+    }
+
+    #[test]
+    fn a_filter_by_the_plan_notes_what_passes() {
+        for text in [
+            r#"ramp("tcp", driver).filter(s, s.payload == 64.0)"#,
+            r#"max(ramp("tcp", driver).filter(s, s.payload in [64, 256]).map(s, s.mean_ms))"#,
+            r#"size(ramp("tcp", driver).filter(s, s.in_flight_max > top.in_flight)) > 2"#,
+            r#"ramp("tcp", driver).map(s, has(s.payload) && s.round == 1.0, s.mean_ms)"#,
+            r#"[ramp("tcp", driver).filter(s, true)[0].throughput]"#,
+        ] {
+            assert!(is_narrowed(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_filter_by_what_was_measured_looks_at_all_steps() {
+        for text in [
+            r#"ramp("tcp", driver)"#,
+            r#"ramp("tcp", driver).map(s, s.payload)"#,
+            r#"ramp("tcp", driver).filter(s, s.throughput > 1.0)"#,
+            r#"ramp("tcp", driver).filter(s, s.payload == 64.0 && s.client.utilisation > 0.5)"#,
+            r#"ramp("tcp", driver).filter(s, s.payload == 64.0 && s == top)"#,
+            r#"ramp("tcp", driver).filter(s, sizes.exists(p, p < s.mean_ms))"#,
+            r#"ramp("tcp", driver).all(s, s.payload == 64.0)"#,
+            r#"(ramp("tcp", driver) + ramp("rest", driver)).filter(s, s.payload == 64.0)"#,
+        ] {
+            assert!(!is_narrowed(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_plan_has_are_fields_of_a_step() {
+        let is_field = |name: &&str| FIELDS.iter().any(|(path, _, _)| path == name);
+        assert!(PLANNED.iter().all(is_field));
+    }
+
+    #[test]
+    fn it_is_known_who_names_rounds() {
+        let names = |text: &str| Expression::compile(text, &[]).unwrap().names_rounds;
+        assert!(names(
+            r#"ramp("a", "b").filter(s, s.round == 1.0)[0].payload > 1.0"#
+        ));
+        assert!(!names(r#"rounds("a", "b", 64, 1)[0].payload > 1.0"#));
+    }
+
+    #[test]
+    fn nobody_can_name_what_notes() {
+        assert!(Expression::compile("@seen('a')", &[]).is_err());
+        assert!(Expression::compile("@ramp('a', 'b')", &[]).is_err());
     }
 }

@@ -651,6 +651,19 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     ),
 ];
 
+/// Fields that a step has by its plan, whatever was measured.
+pub(crate) const PLANNED: [&str; 9] = [
+    "label",
+    "group",
+    "driver",
+    "path",
+    "connections",
+    "payload",
+    "round",
+    "depth",
+    "in_flight_max",
+];
+
 /// Functions beside CEL's own: signature, meaning.
 pub const FUNCTIONS: &[(&str, &str)] = &[
     (
@@ -668,6 +681,14 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("first(group, driver)", "the step with the least in flight"),
     ("last(group, driver)", "the step with the most in flight"),
     ("ramp(group, driver)", "all steps, by what is in flight"),
+    (
+        "sizes_of(group, driver, clients)",
+        "sizes that were run with so many clients, in bytes; looks at no step",
+    ),
+    (
+        "clients_of(group, driver, payload)",
+        "how many clients there were at so many bytes; looks at no step",
+    ),
     ("ran(group, driver)", "whether there is such a step"),
     ("drivers_of(group)", "names of the drivers that ran it"),
     (

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, json_at, may_set_quotas, ratio_of, subjects, together,
+    Double, Place, alone, busily, json_at, may_set_quotas, ratio_of, skip, subjects, together,
 };
 
 /// The steps of a record, and whether each is of B.
@@ -187,5 +187,107 @@ fn a_server_does_not_differ_from_itself() {
             return;
         }
         assert!(attempts_left > 0, "twice: {throughput:#}");
+    }
+}
+
+/// A bound on cost is one question, with an answer of its own: met, not met, or not decided.
+#[test]
+fn a_bound_on_cost_is_met_by_what_is_equal_and_not_by_what_is_slow() {
+    let _turn = alone();
+    let double = Double::start(|peer| {
+        while let Some(request) = peer.request() {
+            let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
+            if request.contains("\r\nx-slow: yes\r\n") {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            if !peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") {
+                return;
+            }
+        }
+    });
+    let url = double.url("/");
+    let args = ["ab", &url, "-c", "2", "--rounds", "6", "-d", "1.8s", "-q"];
+    for (more, outcome, says) in [
+        (
+            ["--at-most-cost", "10%", "--header-b", "X-Slow: yes"],
+            "not-met",
+            "B costs more than 10 % of A's throughput",
+        ),
+        (
+            ["--at-most-cost", "50%", "--header-b", "X-Slow: no"],
+            "shown",
+            "B costs at most 50 % of A's throughput: shown",
+        ),
+    ] {
+        let place = Place::new();
+        let ran = place.run(&[&args[..], &more].concat()).ends_with(0);
+        let record = place.record();
+        assert_eq!(record["ab"]["at_most_cost"]["outcome"], outcome);
+        let words: Vec<&str> = ran.out.split_whitespace().collect();
+        assert!(words.join(" ").contains(says), "{}", ran.out);
+    }
+    let place = Place::new();
+    let open_loop = ["--at-most-cost", "2%", "-R", "100"];
+    place.run(&[&args[..], &open_loop].concat()).ends_with(2);
+}
+
+/// Three rounds in which B is looked into by a probe.
+fn looked_into(probe: &str) -> [&str; 13] {
+    [
+        "ab",
+        "--subject",
+        "catalogue",
+        "http://subject:0/simple",
+        "-c",
+        "8",
+        "-d",
+        "4s",
+        "--rounds",
+        "3",
+        "--observe-b",
+        probe,
+        "-q",
+    ]
+}
+
+#[test]
+fn a_trace_is_taken_in_bs_turns_alone() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    place.run(&looked_into("trace")).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["b"], "looked into by trace");
+    for (step, is_b) in turns(&record) {
+        assert_eq!(step["profiles"].is_object(), is_b);
+        if is_b {
+            let files = json_at(step, "/profiles/files").as_array().unwrap();
+            let names: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+            let is_trace = |name: &&str| name.contains("trace") && name.ends_with(".out");
+            assert!(names.len() == 1 && names.iter().all(is_trace), "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn the_client_is_looked_into_in_bs_turns_alone() {
+    let _turn = busily();
+    if subjects().is_none() || !rustix::process::geteuid().is_root() {
+        return skip("it needs root, and the subjects");
+    }
+    let place = Place::new();
+    let ran = place.run(&looked_into("client"));
+    if ran.code == Some(1) && ran.err.contains("cannot be sampled") {
+        return skip(&ran.err);
+    }
+    ran.ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["a"], "its client not looked into");
+    assert_eq!(record["ab"]["b"], "its client looked into");
+    for (step, is_b) in turns(&record) {
+        assert_eq!(step["client_profiles"].is_object(), is_b);
+        assert!(!step["profiles"].is_object(), "nobody asked for the server");
     }
 }

@@ -42,16 +42,25 @@ fn of_the_kernels_count(profiles: &Value) -> f64 {
     cores("profile_cores").unwrap() / cores("process_cores").unwrap()
 }
 
-/// What `go tool pprof -top` says of a file: own and with callees by function, in this unit.
-fn top(go: &Path, file: &Path, measure: &str, unit: &str) -> BTreeMap<String, (i64, i64)> {
-    let ran = Command::new(go)
+/// What `go tool pprof -top` says of a file: own and with callees by function, in this unit; of
+/// what it has more than another, where there is one.
+fn top(
+    go: &Path,
+    file: &Path,
+    before: Option<&Path>,
+    measure: &str,
+    unit: &str,
+) -> BTreeMap<String, (i64, i64)> {
+    let mut command = Command::new(go);
+    command
         .args(["tool", "pprof", "-top", "-nodefraction=0"])
         .args(["-edgefraction=0", "-nodecount=100000"])
         .arg(format!("-sample_index={measure}"))
-        .arg(format!("-unit={unit}"))
-        .arg(file)
-        .output()
-        .unwrap();
+        .arg(format!("-unit={unit}"));
+    if let Some(before) = before {
+        command.arg("-diff_base").arg(before);
+    }
+    let ran = command.arg(file).output().unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
     let mut functions = BTreeMap::new();
     let rows = text.lines().skip_while(|line| !line.contains("flat%"));
@@ -82,6 +91,10 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
     let seen = of_the_kernels_count(&profiles);
     assert!((0.7..1.3).contains(&seen), "{seen} of the kernel's cores");
     assert!(cpu["named_share"].as_f64().unwrap() >= 0.99, "{cpu}");
+    // Its own profiler names every frame, and does not write where goroutines begin.
+    let frames = json_at(cpu, "/whole/frames_named_share").as_f64();
+    assert!(frames.unwrap() >= 0.99, "{cpu}");
+    assert_eq!(*json_at(cpu, "/whole/rooted_share"), Value::Null);
     let run = place.last_run();
     for file in profiles["files"].as_array().unwrap() {
         let file = run.join(file.as_str().unwrap());
@@ -98,7 +111,7 @@ fn a_servers_profiles_are_captured_in_one_window_and_read_as_go_reads_them() {
         ("heap", "inuse_space", "B", 2),
     ] {
         let file = run.join(format!("profiles/0-{kind}.pb.gz"));
-        let theirs = top(&go, &file, measure, unit);
+        let theirs = top(&go, &file, None, measure, unit);
         let reading = reading(&profiles, kind);
         let ours = reading["functions"].as_array().unwrap();
         assert!(ours.len() >= functions_min, "{kind}: {ours:?}");
@@ -191,9 +204,14 @@ fn files_are_read_merged_and_compared() {
     }
     let _turn = busily();
     let place = Place::new();
-    profiled(&place, "catalogue", "/compute", &["-q", "--kinds", "cpu"]);
-    let file = place.last_run().join("profiles/0-cpu.pb.gz");
-    let file = file.to_str().unwrap();
+    let capture = |path: &str| {
+        let profiles = profiled(&place, "catalogue", path, &["-q", "--kinds", "cpu"]);
+        let file = place.last_run().join("profiles/0-cpu.pb.gz");
+        (profiles, file.to_str().unwrap().to_owned())
+    };
+    let (before, earlier) = capture("/read");
+    let (profiles, file) = capture("/compute");
+    let file = file.as_str();
     let one = place
         .run(&["pprof", file, "--format", "json"])
         .ends_with(0)
@@ -207,6 +225,46 @@ fn files_are_read_merged_and_compared() {
     assert_eq!(two["total"].as_i64(), Some(2 * total));
     let same = place.run(&["pprof", file, "--before", file]).ends_with(0);
     assert!(same.out.contains("nothing changed"), "{}", same.out);
+    // Beside another load's, for each request that their records have.
+    let changed = place
+        .run(&["pprof", file, "--before", &earlier, "--format", "json"])
+        .ends_with(0)
+        .json();
+    for (side, profiles) in [("before", &before), ("after", &profiles)] {
+        let cpu = reading(profiles, "cpu");
+        let number = |value: &Value| value.as_f64().unwrap();
+        let total = number(&cpu["total"]);
+        let seconds = number(&cpu["duration_ns"]) / 1e9;
+        let windows = number(&cpu["duration_ns"]) / number(&profiles["window_ns"]);
+        let answered = number(&profiles["answered"]) * windows;
+        for (measure, expected) in [
+            ("per_second", total / seconds),
+            ("per_request", total / answered),
+        ] {
+            let found = json_at(&changed, &format!("/all/own/{measure}/{side}"));
+            let ratio = number(found) / expected;
+            assert!((ratio - 1.0).abs() < 1e-9, "{measure} {side}: {found}");
+        }
+        let answered_there = json_at(&changed, &format!("/{side}/answered"));
+        assert!((number(answered_there) / answered - 1.0).abs() < 1e-9);
+    }
+    let text = place
+        .run(&["pprof", file, "--before", &earlier])
+        .ends_with(0);
+    let said = text.out.contains("for each request") && text.out.contains("(all)");
+    assert!(said, "{}", text.out);
+    // A copy stands beside no record: nobody knows what was answered.
+    let copy = place.file("copy.pb.gz", std::fs::read(file).unwrap());
+    let copy = copy.to_str().unwrap();
+    let changed = place
+        .run(&["pprof", copy, "--before", &earlier, "--format", "json"])
+        .ends_with(0)
+        .json();
+    assert_eq!(
+        *json_at(&changed, "/all/own/per_request"),
+        Value::Null,
+        "{changed}"
+    );
     let folded = place.run(&["pprof", file, "--folded"]).ends_with(0).out;
     let sum: i64 = folded
         .lines()
@@ -222,6 +280,155 @@ fn files_are_read_merged_and_compared() {
         .ends_with(0)
         .json();
     assert_eq!(again["categories"], one["categories"]);
+}
+
+/// A message of protocol buffers, field after field.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(mut self, field: u64, value: u64) -> Message {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+
+    fn bytes(mut self, field: u64, bytes: &[u8]) -> Message {
+        self.varint((field << 3) | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}
+
+/// What a sample of a processor is, in nanoseconds.
+const SAMPLE_NS: u64 = 10_000_000;
+
+/// A CPU profile as Go's runtime writes it: functions that `main.main` calls, with their samples.
+fn written(seconds: u64, functions: &[(String, u64)]) -> Vec<u8> {
+    let strings = ["", "samples", "count", "cpu", "nanoseconds", "a.go"];
+    let first_name = strings.len() as u64;
+    let of_type = |kind, unit| Message::default().number(1, kind).number(2, unit).0;
+    let mut profile = Message::default()
+        .bytes(1, &of_type(1, 2))
+        .bytes(1, &of_type(3, 4));
+    // The caller is the first function.
+    for (at, (_, samples)) in (2..).zip(functions) {
+        let sample = Message::default().number(1, at).number(1, 1);
+        let sample = sample.number(2, *samples).number(2, samples * SAMPLE_NS);
+        profile = profile.bytes(2, &sample.0);
+    }
+    let names = ["main.main"].into_iter();
+    let names: Vec<&str> = names
+        .chain(functions.iter().map(|(name, _)| name.as_str()))
+        .collect();
+    for id in 1..=names.len() as u64 {
+        let line = Message::default().number(1, id).number(2, 7);
+        let location = Message::default().number(1, id).bytes(4, &line.0);
+        let name = first_name + id - 1;
+        let function = Message::default().number(1, id).number(2, name);
+        let function = function.number(3, name).number(4, 5);
+        profile = profile.bytes(4, &location.0).bytes(5, &function.0);
+    }
+    for string in strings.iter().chain(&names) {
+        profile = profile.bytes(6, string.as_bytes());
+    }
+    let duration = profile.number(10, seconds * 1_000_000_000);
+    let period = duration.bytes(11, &of_type(3, 4)).number(12, SAMPLE_NS);
+    period.0
+}
+
+/// 130 functions, of which a reading keeps 60: one of the smallest grows to be the largest, another
+/// one falls, and the second window is twice as long.
+#[test]
+fn a_difference_is_of_whole_profiles_as_go_tells_it() {
+    let _turn = together();
+    let place = Place::new();
+    let functions = |rising: u64, falling: u64| -> Vec<(String, u64)> {
+        let others = (0..130).map(|nth| (format!("main.f{nth:03}"), 100 + nth));
+        let both = [("main.rising", rising), ("main.falling", falling)];
+        let both = both.map(|(name, samples)| (name.to_owned(), samples));
+        others.chain(both).collect()
+    };
+    let (before, after) = (functions(3, 600), functions(500, 4));
+    let earlier = place.file("before.pb", written(1, &before));
+    let later = place.file("after.pb", written(2, &after));
+    let [earlier_name, later_name] = [&earlier, &later].map(|path| path.to_str().unwrap());
+    let args = ["pprof", later_name, "--before", earlier_name];
+    let changed = place.run(&[&args[..], &["--format", "json"]].concat());
+    let changed = changed.ends_with(0).json();
+    let rows = changed["functions"].as_array().unwrap();
+    assert_eq!(
+        rows.len(),
+        133,
+        "every function has another rate: {changed}"
+    );
+    let number = |value: &Value| value.as_f64().unwrap();
+    let rates = |row: &Value, amounts: &str| {
+        let rates = &row[amounts]["per_second"];
+        (number(&rates["before"]), number(&rates["after"]))
+    };
+    let of = |samples: u64, seconds: u64| (samples * SAMPLE_NS / seconds) as f64;
+    for ((name, earlier), (_, later)) in before.iter().zip(&after) {
+        let row = rows.iter().find(|row| row["function"] == name.as_str());
+        let row = row.unwrap_or_else(|| panic!("no {name} in {changed}"));
+        let expected = (of(*earlier, 1), of(*later, 2));
+        assert_eq!(rates(row, "own"), expected, "{name}");
+        assert_eq!(rates(row, "with_callees"), expected, "{name}");
+        assert_eq!(row["own"]["per_request"], Value::Null, "no record says it");
+        let large = ["main.rising", "main.falling"].contains(&name.as_str());
+        if large {
+            assert_eq!(row["own"]["per_second"]["shown"], true, "{row}");
+        }
+    }
+    let all = |functions: &[(String, u64)]| -> u64 {
+        let samples = functions.iter().map(|(_, samples)| samples);
+        samples.sum()
+    };
+    let whole = (of(all(&before), 1), of(all(&after), 2));
+    assert_eq!(rates(&changed["all"], "own"), whole);
+    let main = rows.iter().find(|row| row["function"] == "main.main");
+    assert_eq!(rates(main.unwrap(), "with_callees"), whole);
+    let text = place.run(&args).ends_with(0).out;
+    for part in ["in a second", "(all)", "main.falling", "main.rising"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    // What counts something else is refused.
+    let mut other = written(1, &before);
+    let at = other
+        .windows(7)
+        .position(|word| word == b"samples")
+        .unwrap();
+    other[at..at + 7].copy_from_slice(b"objects");
+    let other = place.file("other.pb", other);
+    let refused = place.run(&["pprof", later_name, "--before", other.to_str().unwrap()]);
+    let said = refused.ends_with(2).err;
+    assert!(said.contains("counts something else"), "{said}");
+    let Some(go) = program("go") else {
+        return skip("go is not installed");
+    };
+    // Go's tool takes one sum from the other, whatever the windows' lengths.
+    let theirs = top(&go, &later, Some(&earlier), "cpu", "ns");
+    let sums = |row: &Value, amounts: &str| {
+        let (before, after) = rates(row, amounts);
+        (2.0 * after - before).round() as i64
+    };
+    assert!(theirs.len() >= 2, "{theirs:?}");
+    for row in rows {
+        let name = row["function"].as_str().unwrap();
+        let ours = (sums(row, "own"), sums(row, "with_callees"));
+        // What is the same in both has no row there.
+        let theirs = theirs.get(name).copied().unwrap_or_default();
+        assert_eq!(ours, theirs, "{name}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! `ab` and `find` over each protocol, and a foreign driver of one that is not HTTP/1.1: what is compared
+//! `ab` and `find` over each protocol, and foreign drivers of those that are not HTTP/1.1: what is compared
 //! and squeezed is the same, whatever is spoken.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use wallfinder_tests::{
@@ -203,4 +204,109 @@ fn h2load_is_run_over_http2_and_its_report_is_read() {
     // A text of 1 KB is asked for: more than it comes back, for each answer.
     let bytes = json_at(&step, "/telemetry/link/totals/rx_bytes");
     assert!(bytes.as_u64() > Some(100_000), "{bytes}");
+}
+
+/// A load generator on the path, or where `make drivers` puts what it builds from source.
+fn built(name: &str) -> Option<PathBuf> {
+    let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/.peers/bin");
+    let peer = Path::new(peers).join(name);
+    program(name).or_else(|| peer.is_file().then_some(peer))
+}
+
+/// ghz is given the address of a server of gRPC, and what it says is within what the wire can have carried.
+#[test]
+fn ghz_is_run_over_grpc_and_its_report_is_read() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let Some(ghz) = built("ghz") else {
+        return skip("ghz is not installed (make drivers)");
+    };
+    let (place, speech) = (Place::new(), &SPEECHES[2]);
+    let url = speech.url();
+    let driver = format!(
+        "{} --insecure --proto {ECHO_PROTO} --call {CALL} -d '{{\"data\": \"aGVsbG8=\"}}' \
+         -c 8 --connections 2 -z 1500ms --duration-stop wait",
+        ghz.display()
+    );
+    let args = [
+        "run",
+        "--subject",
+        speech.subject,
+        &url,
+        "--driver",
+        &driver,
+        "-q",
+    ];
+    place.run(&[&args[..], speech.load].concat()).ends_with(0);
+    let step = place.step();
+    assert_eq!(step["driver"]["name"], "ghz", "{}", step["driver"]);
+    assert_eq!(step["driver"]["throughput_from"], "report");
+    assert_eq!(step["load"]["connections"], 2, "{}", step["load"]);
+    assert_eq!(step["load"]["in_flight_per_connection"], 4);
+    assert_eq!(step["counts"]["failed"], serde_json::json!({}));
+    let number = |pointer: &str| json_at(&step, pointer).as_f64().expect(pointer);
+    assert!(number("/throughput") > 50.0, "{}", step["throughput"]);
+    assert!(number("/latency/mean_ns") > 0.0, "{}", step["latency"]);
+    // A call and its answer, with frames and packets, are longer than that.
+    let each = number("/telemetry/link/totals/rx_bytes") / number("/counts/answered");
+    assert!(each > 40.0, "{each} bytes for each call");
+}
+
+/// Our engine and h2load in turn, both over HTTP/2 with as many streams.
+#[test]
+fn our_engine_and_h2load_are_compared_over_http2() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    if program("h2load").is_none() {
+        return skip("h2load is not installed (Debian: nghttp2-client)");
+    }
+    let place = Place::new();
+    let args = [
+        "ab",
+        "--subject",
+        "content",
+        "http://subject:0/realistic/1k.txt",
+        "--http2",
+        "--streams",
+        "4",
+        "-c",
+        "2",
+        "--driver-b",
+        "h2load -c {connections} -m {pipeline} -D {duration} {url}",
+        "--rounds",
+        "3",
+        "-d",
+        "3s",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    let steps = record["steps"].as_array().expect("steps");
+    let of = |name: &str| {
+        let by = steps.iter().filter(|step| step["driver"]["name"] == name);
+        by.collect::<Vec<&Value>>()
+    };
+    let (ours, theirs) = (of("wallfinder"), of("h2load"));
+    assert_eq!((ours.len(), theirs.len()), (3, 3), "{:#}", record["ab"]);
+    for step in ours.iter().chain(&theirs) {
+        let (load, counts) = (&step["load"], &step["counts"]);
+        assert_eq!(load["connections"], 2, "{load:#}");
+        assert_eq!(load["in_flight_per_connection"], 4, "{load:#}");
+        assert_eq!(counts["failed"], serde_json::json!({}), "{counts}");
+        assert!(step["throughput"].as_f64() > Some(100.0), "{counts}");
+    }
+    for step in theirs {
+        assert_eq!(step["driver"]["throughput_from"], "report");
+    }
+    let ratio = ratio_of(&record, "throughput");
+    let of = |what: &str| ratio[what].as_f64().unwrap_or(f64::NAN);
+    assert!(of("a") > 0.0 && of("b") > 0.0, "{ratio:#}");
+    assert!(
+        of("low") <= of("ratio") && of("ratio") <= of("high"),
+        "{ratio:#}"
+    );
 }

@@ -1,5 +1,7 @@
 //! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use wallfinder_tests::{Place, alone, busily, json_at, program, skip, subjects, things_of_ours};
 
@@ -142,6 +144,79 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     );
 }
 
+/// Longer than the smallest size of a built-in study takes, on a machine that others use too.
+const SMOKE_LIMIT: Duration = Duration::from_secs(180);
+
+/// Runs a built-in study in its smallest size, and gives its record.
+#[track_caller]
+fn smoke(place: &Place, study: &str) -> Value {
+    let args = ["study", "run", study, "--size", "smoke", "-q"];
+    place.start(&args).wait(SMOKE_LIMIT).ends_with(0);
+    place.record()
+}
+
+/// A list in a record.
+#[track_caller]
+fn list<'v>(of: &'v Value, pointer: &str) -> &'v [Value] {
+    let found = json_at(of, pointer).as_array();
+    found.map_or(&[][..], Vec::as_slice)
+}
+
+/// The steps of a group, without those that were measured again.
+fn of_group<'v>(record: &'v Value, group: &str) -> Vec<&'v Value> {
+    let begins = format!("{group}/");
+    let is_its = |step: &&Value| {
+        let name = step["name"].as_str().unwrap_or_default();
+        name.starts_with(&begins) && !name.contains("/disturbed")
+    };
+    list(record, "/steps").iter().filter(is_its).collect()
+}
+
+#[track_caller]
+fn claim<'v>(record: &'v Value, id: &str) -> &'v Value {
+    let claims = list(record, "/claims");
+    let found = claims.iter().find(|claim| claim["id"] == id);
+    found.unwrap_or_else(|| panic!("no claim `{id}` in {claims:#?}"))
+}
+
+/// Claims have an outcome and a reason, and none is wrong in itself.
+#[track_caller]
+fn are_told(claims: &[Value]) {
+    for claim in claims {
+        let outcome = claim["outcome"].as_str().unwrap_or_default();
+        let is_outcome = ["confirmed", "contradicted", "open"].contains(&outcome);
+        let because = claim["because"].as_str().unwrap_or_default();
+        assert!(is_outcome && !because.is_empty(), "{claim:#}");
+        assert!(!because.contains("the study is wrong"), "{claim:#}");
+    }
+}
+
+/// Every step that was planned has run and was answered, and every claim of the study's file, none of
+/// which is for each driver, has been judged.
+#[track_caller]
+fn is_whole(record: &Value, study: &str) {
+    let steps = list(record, "/steps");
+    for planned in list(record, "/plan/steps") {
+        let name = &planned["name"];
+        let step = steps.iter().find(|step| step["name"] == *name);
+        let step = step.unwrap_or_else(|| panic!("{name} did not run: {:#}", record["caveats"]));
+        assert!(step["throughput"].as_f64() > Some(100.0), "{step:.300}");
+    }
+    let study: toml::Table = toml::from_str(study).expect("a study");
+    let claims = study.get("claim").and_then(toml::Value::as_array);
+    let ids = claims.expect("claims").iter().map(|claim| {
+        let id = claim.get("id").and_then(toml::Value::as_str);
+        id.expect("a claim has a name")
+    });
+    let ids: Vec<&str> = ids.collect();
+    for id in &ids {
+        claim(record, id);
+    }
+    let judged = list(record, "/claims");
+    assert_eq!(judged.len(), ids.len(), "{judged:#?}");
+    are_told(judged);
+}
+
 /// What `make demo` runs, in its smallest size: every step and every claim of a built-in study.
 #[test]
 fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
@@ -150,20 +225,12 @@ fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
         return skip("the subjects are not built (make subjects)");
     }
     let place = Place::new();
-    let args = ["study", "run", "client-ceiling", "--size", "smoke", "-q"];
-    place.run(&args).ends_with(0);
-    let record = place.record();
-    let list = |path: &str| {
-        json_at(&record, path)
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
-    };
+    let record = smoke(&place, "client-ceiling");
     let loaded = |path: &str, driver: &str| {
-        list("/steps").into_iter().any(|step| {
-            let is_it = json_at(&step, "/target/path") == path;
-            let by = json_at(&step, "/driver/name").as_str();
-            let answered = json_at(&step, "/throughput").as_f64();
+        list(&record, "/steps").iter().any(|step| {
+            let is_it = json_at(step, "/target/path") == path;
+            let by = json_at(step, "/driver/name").as_str();
+            let answered = json_at(step, "/throughput").as_f64();
             is_it && by.is_some_and(|by| by.contains(driver)) && answered.is_some_and(|x| x > 100.0)
         })
     };
@@ -175,15 +242,133 @@ fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
         );
     }
     // Claims of drivers that are not there are open, and say so.
-    let claims = list("/claims");
+    let claims = list(&record, "/claims");
     assert!(claims.len() >= 10, "{claims:#?}");
-    for claim in &claims {
-        let because = claim["because"].as_str().unwrap_or_default();
-        assert!(!because.is_empty(), "{claim:#}");
-        assert!(!because.contains("the study is wrong"), "{claim:#}");
-    }
+    are_told(claims);
     let decided = |claim: &&Value| claim["outcome"] != "open";
     assert!(claims.iter().filter(decided).count() >= 3, "{claims:#?}");
+}
+
+/// Where goroutines waited for something in a step, the longest first: the function, and what it waited
+/// in.
+fn waits(step: &Value) -> Vec<(&str, &str)> {
+    let readings = list(step, "/profiles/readings").iter();
+    let block = readings.filter(|reading| reading["kind"] == "block");
+    let sites = block.flat_map(|reading| list(reading, "/sites"));
+    let busy = sites.filter(|site| site["idle"] == false);
+    busy.filter_map(|site| Some((site["function"].as_str()?, site["waits_in"].as_str()?)))
+        .collect()
+}
+
+/// The lock is found by who waits for it, and nobody waits for it where it is not taken.
+#[test]
+fn the_study_of_the_lock_finds_it_by_name() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skip("a lock needs two processors that want it");
+    }
+    let place = Place::new();
+    let record = smoke(&place, "lock");
+    is_whole(&record, include_str!("../../../studies/lock.toml"));
+    let before = of_group(&record, "before");
+    assert_eq!(before.len(), 2);
+    let longest: Vec<_> = before
+        .iter()
+        .filter_map(|step| waits(step).first().copied())
+        .collect();
+    let is_the_lock = |(function, within): &(&str, &str)| {
+        function.contains("gofakeit") && within.contains("Mutex")
+    };
+    assert!(longest.iter().any(is_the_lock), "{longest:?}");
+    for step in of_group(&record, "after") {
+        let found = waits(step);
+        let still = found.iter().any(|(name, _)| name.contains("gofakeit"));
+        assert!(!still, "{found:?}");
+    }
+    // The parent and its children, merged.
+    for step in of_group(&record, "before-prefork") {
+        assert_eq!(json_at(step, "/profiles/processes"), 3, "{step:.300}");
+    }
+    let outcome = |id: &str| &claim(&record, id)["outcome"];
+    let found = claim(&record, "lock-waits-most");
+    assert_ne!(found["outcome"], "contradicted", "{found:#}");
+    assert_eq!(outcome("own-arithmetic"), "confirmed");
+    // Seconds squeeze nothing, and no wall is told by looking alone.
+    assert_eq!(outcome("lock-is-not-the-wall"), "open");
+}
+
+/// Calls of a name for each request by one side of a step; nothing where they were not watched.
+fn calls_of(profiles: &Value, name: &str) -> Option<f64> {
+    let answered = profiles.pointer("/calls/answered")?.as_f64()?;
+    let calls = profiles.pointer("/calls/calls")?.as_array()?;
+    let made = calls.iter().find(|call| call["name"] == name);
+    let count = made.and_then(|call| call["count"].as_f64());
+    Some(count.unwrap_or(0.0) / answered)
+}
+
+/// What the kernel tells of Go's clients and of their servers: calls where they are watched, and none where
+/// time is what counts.
+#[test]
+fn the_study_of_a_requests_anatomy_counts_both_sides() {
+    let Some(folder) = subjects() else {
+        return skip("the subjects are not built (make subjects)");
+    };
+    if !folder.join("echo-client").is_file() {
+        return skip("echo-client is not built (make subjects)");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skip("asking the kernel about other processes takes root");
+    }
+    // What a driver has had answered meanwhile is counted on loopback, where nobody else may be.
+    let _turn = alone();
+    let place = Place::new();
+    let record = smoke(&place, "anatomy");
+    is_whole(&record, include_str!("../../../studies/anatomy.toml"));
+    for step in ["tcp-plain", "rest-plain", "grpc-plain"]
+        .into_iter()
+        .flat_map(|group| of_group(&record, group))
+    {
+        for side in ["profiles", "client_profiles"] {
+            assert_eq!(calls_of(&step[side], "futex"), None, "{step:.300}");
+            for event in list(step, &format!("/{side}/counts")) {
+                let is_known = event["value"].is_u64();
+                assert_ne!(is_known, event["unavailable"].is_string(), "{event}");
+            }
+        }
+        let used = json_at(step, "/telemetry/client/cpu_ns").as_u64();
+        assert!(used > Some(0), "{step:.300}");
+    }
+    // No study can ask for what would decide it, and the claim says so.
+    let locks = claim(&record, "futexes-are-locks");
+    let because = locks["because"].as_str().unwrap_or_default();
+    assert_eq!(locks["outcome"], "open", "{locks:#}");
+    assert!(because.contains("mutex profile"), "{locks:#}");
+    let watched = of_group(&record, "tcp");
+    assert_eq!(watched.len(), 2);
+    let (mut counted, mut missing) = (0, String::new());
+    for step in watched {
+        for side in ["profiles", "client_profiles"] {
+            let profiles = &step[side];
+            missing.push_str(&profiles["missing"].to_string());
+            // A message is written at once, on either side.
+            if let Some(writes) = calls_of(profiles, "write") {
+                assert!((0.8..1.3).contains(&writes), "{writes} writes of {side}");
+                counted += 1;
+            }
+        }
+    }
+    if counted == 0 {
+        let reasons = ["tracepoint", "cannot be sampled", "stood still"];
+        let is_told = reasons.iter().any(|why| missing.contains(why));
+        assert!(
+            is_told,
+            "no calls were watched, and nothing says why: {missing}"
+        );
+        skip(&missing);
+    }
 }
 
 /// Files as they are and compressed behind a narrow link, and with a client that may do little.

@@ -152,6 +152,7 @@ fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
         server_cpus_b: None,
         tune_b: Vec::new(),
         observe_b: Vec::new(),
+        at_most_cost: None,
     }
 }
 

@@ -1,11 +1,14 @@
 //! `profile`: a load, and what the server's profilers or the kernel saw of it, all in one window. `pprof`:
 //! what profiles in files say.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use wallfinder_conduct::{Looks, ProfileOrder};
-use wallfinder_judge::profile::{self as judged, RULES_DEFAULT, Rules};
+use wallfinder_judge::profile::{
+    self as judged, Amounts, Change, RULES_DEFAULT, Rates, Rules, Taken,
+};
 use wallfinder_model::Nanos;
 use wallfinder_model::profile::{Profile, ProfileKind, Reading};
 use wallfinder_probe::parse::pprof;
@@ -163,8 +166,7 @@ pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
     let kind = flags.kind.map_or_else(|| kind_of(&merged), Into::into);
     let reading = judged::read(kind, &merged, &rules);
     if let Some(before) = &flags.before {
-        let before = judged::read(kind, &read(before)?, &rules);
-        return changes(&before, &reading, flags);
+        return changes(before, &merged, &reading, flags);
     }
     if flags.folded {
         return output::put(&judged::folded(kind, &merged), None);
@@ -180,25 +182,126 @@ pub(crate) fn pprof(flags: &PprofFlags) -> Result<(), Failed> {
     }
 }
 
-fn changes(before: &Reading, after: &Reading, flags: &PprofFlags) -> Result<(), Failed> {
-    let changes = judged::difference(before, after);
+/// What changed since another file: both are counted whole, and only then compared.
+fn changes(
+    file: &Path,
+    after: &Profile,
+    reading: &Reading,
+    flags: &PprofFlags,
+) -> Result<(), Failed> {
+    let before = read(file)?;
+    if before.measures != after.measures {
+        let counts = |profile: &Profile| {
+            let measures = profile.measures.iter();
+            let names: Vec<&str> = measures.map(|measure| measure.name.as_str()).collect();
+            names.join(", ")
+        };
+        return Err(Failed::usage(format!(
+            "--before {} counts something else: {}, and not {}",
+            file.display(),
+            counts(&before),
+            counts(after)
+        )));
+    }
+    let before = Taken {
+        profile: &before,
+        answered: answered(&[file.to_owned()], before.duration_ns),
+    };
+    let after = Taken {
+        profile: after,
+        answered: answered(&flags.files, after.duration_ns),
+    };
+    let changes = judged::difference(reading.kind, before, after);
     match flags.format {
         PlainFormat::Json => {
-            let rows = changes.iter().map(|change| {
+            let side = |taken: Taken<'_>| {
                 serde_json::json!({
-                    "function": change.name,
-                    "before": change.before,
-                    "after": change.after,
+                    "duration_ns": taken.profile.duration_ns,
+                    "answered": taken.answered,
                 })
+            };
+            let rows: Vec<serde_json::Value> = changes.iter().map(row).collect();
+            let (all, functions) = rows.split_first().unzip();
+            let document = serde_json::json!({
+                "kind": reading.kind,
+                "measure": reading.measure,
+                "before": side(before),
+                "after": side(after),
+                "all": all,
+                "functions": functions,
             });
-            let rows: Vec<serde_json::Value> = rows.collect();
-            let text = serde_json::to_string_pretty(&rows).map_err(Failed::run)?;
+            let text = serde_json::to_string_pretty(&document).map_err(Failed::run)?;
             output::put(&text, None)
         }
         PlainFormat::Text => {
-            let text = text::profile_changes(after, &changes, &output::look(false, false));
+            let text = text::profile_changes(reading, &changes, &output::look(false, false));
             output::put(&text, None)
         }
+    }
+}
+
+fn row(change: &Change) -> serde_json::Value {
+    let rates = |rates: &Rates| {
+        serde_json::json!({
+            "before": rates.before,
+            "after": rates.after,
+            "by": rates.by(),
+            "limits": rates.limits,
+            "shown": rates.is_shown(),
+        })
+    };
+    let amounts = |amounts: &Amounts| {
+        serde_json::json!({
+            "per_second": rates(&amounts.per_second),
+            "per_request": amounts.per_request.as_ref().map(rates),
+        })
+    };
+    serde_json::json!({
+        "function": change.name,
+        "own": amounts(&change.own),
+        "with_callees": amounts(&change.with_callees),
+    })
+}
+
+/// Requests that were answered in so long, by the record that the files stand beside. `None` where
+/// there is none, or where they are not those of all processes of one kind and one step.
+fn answered(files: &[PathBuf], duration_ns: u64) -> Option<f64> {
+    let paths = files.iter().map(|file| file.canonicalize().ok());
+    let paths = paths.collect::<Option<BTreeSet<PathBuf>>>()?;
+    // Who is named twice is counted twice.
+    if paths.len() < files.len() {
+        return None;
+    }
+    let run = paths.first()?.parent()?.parent()?;
+    let names = paths
+        .iter()
+        .map(|path| path.strip_prefix(run).ok()?.to_str());
+    let names = names.collect::<Option<BTreeSet<&str>>>()?;
+    let record = wallfinder_store::open(run).ok()?;
+    let profiles = record.steps.iter().find_map(|step| {
+        let profiles = step.profiles.as_ref()?;
+        let of_kind = of_kind(&profiles.files, names.first()?);
+        (of_kind == names && of_kind.len() == profiles.processes as usize).then_some(profiles)
+    })?;
+    let answered = profiles.answered_in(duration_ns);
+    (answered.is_finite() && answered > 0.0).then_some(answered)
+}
+
+/// Of a step's files those of the same kind as one of them, each of another process.
+fn of_kind<'f>(files: &'f [String], one: &str) -> BTreeSet<&'f str> {
+    let kind = stem(one);
+    let files = files.iter().map(String::as_str);
+    files
+        .filter(|file| kind.is_some() && stem(file) == kind)
+        .collect()
+}
+
+/// `profiles/3-block` of `profiles/3-block-1.pb.gz`, which is the second process's.
+fn stem(file: &str) -> Option<&str> {
+    let name = file.strip_suffix(".pb.gz")?;
+    match name.rsplit_once('-') {
+        Some((kind, process)) if process.bytes().all(|digit| digit.is_ascii_digit()) => Some(kind),
+        _ => Some(name),
     }
 }
 
@@ -286,6 +389,26 @@ mod tests {
         }
         assert!(resolve("here", server).is_err());
         assert!(resolve("127.0.0.1:70000", server).is_err());
+    }
+
+    #[test]
+    fn files_of_one_kind_are_those_of_all_its_processes() {
+        let files = [
+            "profiles/0-cpu-0.pb.gz",
+            "profiles/0-cpu-1.pb.gz",
+            "profiles/0-cpu-10.pb.gz",
+            "profiles/0-block-0.pb.gz",
+            "profiles/1-cpu.pb.gz",
+            "profiles/0-trace-0.out",
+            "stacks/0-cpu.folded",
+        ];
+        let files = files.map(str::to_owned);
+        let of = |one: &str| of_kind(&files, one).into_iter().collect::<Vec<_>>();
+        assert_eq!(of("profiles/0-cpu-1.pb.gz"), files[..3]);
+        assert_eq!(of("profiles/0-block-0.pb.gz"), files[3..4]);
+        assert_eq!(of("profiles/1-cpu.pb.gz"), files[4..5]);
+        assert!(of("profiles/2-cpu.pb.gz").is_empty());
+        assert!(of("stacks/0-cpu.folded").is_empty());
     }
 
     #[test]

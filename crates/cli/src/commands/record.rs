@@ -68,7 +68,7 @@ pub(crate) fn judge_steps(record: &mut Record) {
 /// What steps that were measured in turn come to beside each other: two settings, or several sizes.
 pub(crate) fn set_beside(record: &mut Record) {
     if let Some(ab) = &mut record.ab {
-        ab.ratios = proof::ab::ratios(&record.steps, &ab.order);
+        proof::ab::weigh(&record.steps, ab);
     }
     if let Some(sizes) = &mut record.sizes {
         proof::sizes::weigh(&record.steps, sizes);

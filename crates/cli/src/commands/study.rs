@@ -495,7 +495,7 @@ impl Bench {
         Ok(StepOrder {
             index,
             name: step.label.clone(),
-            producer: self.producer(step, &target.url)?,
+            producer: self.producer(step, &request, &target.url)?,
             target,
             address,
             load,
@@ -572,7 +572,12 @@ impl Bench {
         self.session.prove(order, proof, None).map(drop)
     }
 
-    fn producer(&self, step: &StudyStep, url: &str) -> Result<Producer, String> {
+    fn producer(
+        &self,
+        step: &StudyStep,
+        request: &Exchange,
+        url: &str,
+    ) -> Result<Producer, String> {
         if step.driver.is_engine() {
             return Ok(Producer::Engine(IoChoice::Auto));
         }
@@ -581,7 +586,7 @@ impl Bench {
         let program = program.display().to_string();
         let scratch = std::env::temp_dir();
         let arguments = arguments(step);
-        let command = driver_command(&program, &arguments, &step.load, &scratch)?;
+        let command = driver_command(&program, &arguments, &step.load, request, &scratch)?;
         let command = command::with_env(&step.driver.env, &command);
         let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
         Ok(Producer::Foreign {

@@ -7,15 +7,16 @@ use std::time::Duration;
 use wallfinder_judge::profile::{self, Rules};
 use wallfinder_judge::steady;
 use wallfinder_model::Step;
-use wallfinder_model::counters::SystemCalls;
+use wallfinder_model::counters::{EventCount, SystemCalls};
 use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::record::Interval;
 use wallfinder_probe::calls::{Calls, Watched};
 use wallfinder_probe::counters::Counters;
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::stacks::{NoStacks, Setup, Stacks};
-use wallfinder_probe::waits::Waits;
+use wallfinder_probe::waits::{Waited, Waits};
 use wallfinder_stage::squeeze;
+use wallfinder_sys::clock;
 
 use super::keep::Keep;
 use crate::ConductError;
@@ -54,7 +55,7 @@ pub(super) struct Looking {
     stacks: Option<Result<Stacks, String>>,
     waits: Option<Result<Waits, String>>,
     calls: Option<Result<Calls, String>>,
-    counters: Option<Result<Counters, String>>,
+    counting: Option<Result<Counting, String>>,
 }
 
 impl Looking {
@@ -70,7 +71,7 @@ impl Looking {
             stacks: looks.stacks.then(|| told(Stacks::start(setup()?))),
             waits: looks.waits.then(|| told(Waits::start(setup()?, WATCH_FOR))),
             calls: looks.calls.then(|| told(Calls::start(setup()?, WATCH_FOR))),
-            counters: looks.counters.then(|| Ok(Counters::start(&setup()?.pids))),
+            counting: looks.counters.then(|| Ok(Counting::start(&setup()?.pids))),
         }
     }
 
@@ -85,8 +86,8 @@ impl Looking {
         if let Some(Ok(calls)) = &self.calls {
             calls.end();
         }
-        if let Some(Ok(counters)) = &mut self.counters {
-            counters.end();
+        if let Some(Ok(counting)) = &mut self.counting {
+            counting.end();
         }
     }
 
@@ -100,31 +101,28 @@ impl Looking {
         zero_ns: u64,
         profiles: &mut Profiles,
     ) -> Result<(), ConductError> {
-        let stacks = self.stacks.map(|stacks| {
-            let sampled = stacks.and_then(|stacks| told(stacks.stop()));
-            sampled.map(|sampled| (sampled.profile, sampled.lost))
-        });
-        let waits = self.waits.map(|waits| {
-            let waited = waits.and_then(|waits| told(waits.stop()));
-            waited.map(|waited| (waited.profile, waited.lost))
-        });
-        let lost = |what: &str, records: &str, lost: u64| {
-            (lost > 0).then(|| format!("{what}: {lost} {records} were lost"))
-        };
-        for (kind, records, taken) in [
-            (ProfileKind::Stacks, "samples", stacks),
-            (ProfileKind::Waits, "switches", waits),
-        ] {
-            match taken {
-                Some(Ok((profile, missed))) => {
-                    profiles.files.push(keep.folded(kind, &profile)?);
-                    let reading = profile::read(kind, &profile, rules);
-                    profiles.readings.push(reading);
-                    profiles.missing.extend(lost(kind.label(), records, missed));
-                }
-                Some(Err(why)) => profiles.missing.push(why),
-                None => {}
+        let stacks = self.stacks;
+        match stacks.map(|stacks| stacks.and_then(|stacks| told(stacks.stop()))) {
+            Some(Ok(sampled)) => {
+                let kind = ProfileKind::Stacks;
+                profiles.files.push(keep.folded(kind, &sampled.profile)?);
+                let reading = profile::read(kind, &sampled.profile, rules);
+                profiles.readings.push(reading);
+                let lost = lost(kind.label(), "samples", sampled.lost);
+                profiles.missing.extend(lost);
             }
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
+        }
+        let waits = self.waits;
+        match waits.map(|waits| waits.and_then(|waits| told(waits.stop()))) {
+            Some(Ok(waited)) => {
+                let file = keep.folded(ProfileKind::Waits, &waited.profile)?;
+                profiles.files.push(file);
+                take_waits(waited, rules, profiles);
+            }
+            Some(Err(why)) => profiles.missing.push(why),
+            None => {}
         }
         let calls = self
             .calls
@@ -146,13 +144,84 @@ impl Looking {
             Some(Err(why)) => profiles.missing.push(why),
             None => {}
         }
-        match self.counters {
-            Some(Ok(counters)) => profiles.counts = counters.stop(),
+        match self.counting {
+            Some(Ok(counting)) => {
+                let (counts, counts_ns) = counting.stop();
+                profiles.counts = counts;
+                profiles.counts_ns = Some(counts_ns);
+            }
             Some(Err(why)) => profiles.missing.push(why),
             None => {}
         }
         Ok(())
     }
+}
+
+/// Where threads waited, read: for sockets apart from all else, and without the time in which they
+/// were ready, where that is known.
+fn take_waits(waited: Waited, rules: &Rules, profiles: &mut Profiles) {
+    let kind = ProfileKind::Waits;
+    let (sockets, others) = rules.part_sockets(waited.profile);
+    profiles.readings.push(profile::read(kind, &others, rules));
+    if !sockets.samples.is_empty() {
+        profiles.socket_waits = Some(profile::read(kind, &sockets, rules));
+    }
+    match waited.ready_ns {
+        Ok(ready_ns) => profiles.ready_ns = Some(ready_ns),
+        Err(why) => profiles.missing.push(format!(
+            "waits: threads that were ready and had no processor count as waiting: {why}"
+        )),
+    }
+    let lost = lost(kind.label(), "switches and wakings", waited.lost);
+    profiles.missing.extend(lost);
+}
+
+/// Records of something that were lost, in words.
+fn lost(what: &str, records: &str, lost: u64) -> Option<String> {
+    (lost > 0).then(|| format!("{what}: {lost} {records} were lost"))
+}
+
+/// Counters, and from when to when they count. Profiles have whole seconds of a window, and these have
+/// all of it.
+#[derive(Debug)]
+struct Counting {
+    counters: Counters,
+    from_ns: u64,
+    to_ns: Option<u64>,
+}
+
+impl Counting {
+    fn start(pids: &[u32]) -> Counting {
+        let (counters, from_ns) = amid(|| Counters::start(pids));
+        Counting {
+            counters,
+            from_ns,
+            to_ns: None,
+        }
+    }
+
+    /// The window has closed.
+    fn end(&mut self) {
+        if self.to_ns.is_none() {
+            let ((), to_ns) = amid(|| self.counters.end());
+            self.to_ns = Some(to_ns);
+        }
+    }
+
+    /// What was counted, and within how long.
+    fn stop(mut self) -> (Vec<EventCount>, u64) {
+        self.end();
+        let to_ns = self.to_ns.unwrap_or(self.from_ns);
+        (self.counters.stop(), to_ns.saturating_sub(self.from_ns))
+    }
+}
+
+/// What something gives, and the monotonic clock in the middle of it: counters of many threads begin
+/// and end one after the other.
+fn amid<T>(what: impl FnOnce() -> T) -> (T, u64) {
+    let from_ns = clock::monotonic_ns();
+    let given = what();
+    (given, from_ns.midpoint(clock::monotonic_ns()))
 }
 
 /// What the kernel would not, in words.
@@ -226,7 +295,81 @@ fn whole_slices(slices: &[Interval], span_ns: &Range<u64>) -> Option<(Range<u64>
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Instant;
+
+    use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+
     use super::*;
+
+    #[test]
+    fn counts_cover_the_time_until_they_were_ended() {
+        const PART: Duration = Duration::from_millis(30);
+        let began = Instant::now();
+        let mut counting = Counting::start(&[std::process::id()]);
+        thread::sleep(PART);
+        counting.end();
+        let within = began.elapsed();
+        // Names are looked up meanwhile.
+        thread::sleep(PART);
+        let (counts, counts_ns) = counting.stop();
+        assert!(!counts.is_empty());
+        let covered = Duration::from_nanos(counts_ns);
+        assert!((PART..=within).contains(&covered), "{covered:?}");
+    }
+
+    /// Two waits of a second, one of them for a socket.
+    fn waited(ready_ns: Result<u64, String>) -> Waited {
+        let functions = ["futex_wait", "tcp_recvmsg", "serve"].map(|name| Function {
+            name: name.to_owned(),
+            file: match name {
+                "serve" => "server".to_owned(),
+                _ => "[kernel]".to_owned(),
+            },
+        });
+        let wait_in = |function: u32| StackSample {
+            stack: [function, 2]
+                .map(|function| StackFrame { function, line: 0 })
+                .to_vec(),
+            values: vec![1_000_000_000],
+        };
+        let profile = Profile {
+            measures: vec![Measure {
+                name: "delay".to_owned(),
+                unit: "nanoseconds".to_owned(),
+            }],
+            functions: functions.to_vec(),
+            samples: vec![wait_in(0), wait_in(1)],
+            duration_ns: 1_000_000_000,
+        };
+        Waited {
+            profile,
+            ready_ns,
+            lost: 0,
+        }
+    }
+
+    #[test]
+    fn waits_for_sockets_and_ready_time_are_told_apart_from_waits() {
+        let rules = Rules::default();
+        let mut profiles = Profiles::default();
+        take_waits(waited(Ok(7)), &rules, &mut profiles);
+        assert_eq!(profiles.readings[0].total, 1_000_000_000);
+        let sockets = profiles.socket_waits.as_ref().unwrap();
+        assert_eq!((sockets.total, sockets.idle), (1_000_000_000, 0));
+        assert_eq!(profiles.ready_ns, Some(7));
+        assert!(profiles.missing.is_empty(), "{:?}", profiles.missing);
+        // Where wakings are not seen, the record says so.
+        let mut profiles = Profiles::default();
+        let unseen = Err("there is no such tracepoint".to_owned());
+        take_waits(waited(unseen), &rules, &mut profiles);
+        assert_eq!(profiles.ready_ns, None);
+        assert!(
+            profiles.missing[0].ends_with("no such tracepoint"),
+            "{:?}",
+            profiles.missing
+        );
+    }
 
     #[test]
     fn requests_are_those_of_the_slices_that_were_watched() {

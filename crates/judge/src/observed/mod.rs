@@ -136,12 +136,16 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
             format!("{} good answers per second", rate(sight.throughput)),
         ));
     }
-    let inside = profile::evidence(sight.step, conclusion.wall);
+    let decided = conclusion.wall != Wall::Inconclusive;
+    let how = match decided {
+        true => How::Observed,
+        false => How::Inconclusive,
+    };
+    let inside = profile::evidence(sight.step, conclusion.wall, how);
     conclusion.evidence.extend(inside);
     conclusion.detail = conclusion
         .detail
         .or_else(|| profile::made_of(sight.step, conclusion.wall));
-    let decided = conclusion.wall != Wall::Inconclusive;
     let mut walls: Vec<Wall> = match conclusion.wall {
         Wall::CoLimited => Wall::ALL
             .into_iter()
@@ -155,11 +159,7 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
     }
     Verdict {
         wall: conclusion.wall,
-        how: if decided {
-            How::Observed
-        } else {
-            How::Inconclusive
-        },
+        how,
         confidence: if decided { confidence } else { 0.0 },
         sentence: conclusion.sentence,
         detail: conclusion.detail,

@@ -1,7 +1,7 @@
 //! What profiles add to a verdict: the function behind the wall, and the lock that is none.
 
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
-use wallfinder_model::verdict::Evidence;
+use wallfinder_model::verdict::{Evidence, How};
 use wallfinder_model::{Step, Wall};
 
 use super::short;
@@ -15,9 +15,9 @@ const WAITING_MIN: f64 = 0.01;
 /// A place with at least this share of what waits has most of it.
 const MOST: f64 = 0.5;
 
-/// Reasons from the profiles of a step whose wall is known, the strongest first; none where
+/// Reasons from the profiles of a step whose wall is known, and how, the strongest first; none where
 /// there are no profiles.
-pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
+pub fn evidence(step: &Step, wall: Wall, how: How) -> Vec<Evidence> {
     // What a client does that is not the wall is nobody's question.
     let client = step.client_profiles.as_ref();
     let client = client.filter(|_| wall == Wall::ClientCpu);
@@ -25,7 +25,7 @@ pub fn evidence(step: &Step, wall: Wall) -> Vec<Evidence> {
     found.extend(
         step.profiles
             .iter()
-            .flat_map(|of| of_server(step, wall, of)),
+            .flat_map(|of| of_server(step, wall, how, of)),
     );
     found
 }
@@ -78,10 +78,9 @@ const SERVER: &str = "server";
 /// The measure of the collector's share.
 const COLLECTION: &str = "profile.collection";
 
-fn of_server(step: &Step, wall: Wall, profiles: &Profiles) -> Vec<Evidence> {
-    let block = profiles.of_waits();
+fn of_server(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Vec<Evidence> {
     let cpu = of_cpu(profiles, SERVER);
-    let waits = block.and_then(|block| of_waits(step, wall, block));
+    let waits = of_waits(step, wall, how, profiles);
     let heap = profiles.of(ProfileKind::Allocs);
     let allocated = heap.and_then(|allocs| of_allocations(profiles, allocs));
     match wall {
@@ -141,8 +140,22 @@ fn doing(category: &str) -> &str {
     }
 }
 
+/// Whether squeezes have shown that waits inside the server are not the wall: they found a resource
+/// that is. Telemetry alone shows that of none; and where too little is in flight, or a backend is slow,
+/// what is waited for may be just that.
+fn excludes_waits(wall: Wall, how: How) -> bool {
+    const RESOURCES: [Wall; 4] = [
+        Wall::ServerCpu,
+        Wall::ClientCpu,
+        Wall::Downlink,
+        Wall::Uplink,
+    ];
+    matches!(how, How::Likely | How::Proved) && RESOURCES.contains(&wall)
+}
+
 /// The place that most of what waits waits at: the wall's, or a warning that it is none.
-fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
+fn of_waits(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Option<Evidence> {
+    let block = profiles.of_waits()?;
     let site = block.sites.iter().find(|site| !site.idle)?;
     let seconds = block.duration_ns as f64;
     let waiting = site.value as f64 / seconds;
@@ -158,17 +171,33 @@ fn of_waits(step: &Step, wall: Wall, block: &Reading) -> Option<Evidence> {
             ": {waiting:.1} of the {:.1} requests in flight are there",
             step.in_flight_mean
         ),
-        (false, false) => format!(", {waiting:.2} {who} at any moment: it is not the wall"),
+        (_, false) if excludes_waits(wall, how) => {
+            format!(", {waiting:.2} {who} at any moment: it is not the wall")
+        }
         _ => format!(", {waiting:.2} {who} at any moment"),
+    };
+    let whole = match waits_for_sockets(profiles, block) {
+        true => "anything but a socket is waited for",
+        false => "anything waits",
     };
     Some(Evidence {
         text: format!(
-            "{} has {:.0} % of the time in which anything waits{so}",
+            "{} has {:.0} % of the time in which {whole}{so}",
             place(site),
             100.0 * share
         ),
         measure: "profile.waiting".into(),
         value: waiting,
+    })
+}
+
+/// Whether threads wait for sockets beside a reading that is without them.
+fn waits_for_sockets(profiles: &Profiles, block: &Reading) -> bool {
+    let sockets = profiles.socket_waits.as_ref();
+    let sockets = sockets.filter(|_| block.kind == ProfileKind::Waits);
+    sockets.is_some_and(|sockets| {
+        let waiting = (sockets.total - sockets.idle) as f64 / sockets.duration_ns as f64;
+        waiting.is_finite() && waiting >= WAITING_MIN
     })
 }
 
@@ -187,7 +216,7 @@ pub fn place(site: &Site) -> String {
 /// Allocation worth a word: more for each request than a page.
 fn of_allocations(profiles: &Profiles, allocs: &Reading) -> Option<Evidence> {
     const BYTES_MIN: f64 = 4096.0;
-    let each = allocs.total as f64 / profiles.answered;
+    let each = allocs.total as f64 / profiles.answered_in(allocs.duration_ns);
     let function = allocs.functions.first()?;
     (each.is_finite() && each >= BYTES_MIN).then(|| Evidence {
         text: format!(

@@ -1,15 +1,18 @@
 //! Profiles, read for the user: who has the time, whose code it is, what waits for what.
 //!
 //! ```text
-//! Profile (as written) ─► merge ─► read (rules) ─► Reading ─► difference
-//!                                     ├─ functions, categories, origins
-//!                                     ├─ sites: what is waited for, idle waits apart
-//!                                     └─ tree: stacks from the root, for flame graphs
+//! Profile (as written) ─► merge ─► read (rules) ─► Reading
+//!                             │       ├─ functions, categories, origins
+//!                             │       ├─ sites: what is waited for, idle waits apart
+//!                             │       ├─ tree: stacks from the root, for flame graphs
+//!                             │       └─ whole: what is counted over all stacks
+//!                             └► difference: two of a kind, before anything is cut
 //! Step with profiles, and its wall ─► evidence: the function behind it, the lock that is none
 //! ```
 //!
-//! Invariants: what functions have as leaves adds up to the total, and so do categories and
-//! origins with the idle part; merging and reading commute; nothing is scaled.
+//! Invariants: what functions have as leaves adds up to the total before they are cut; so do
+//! categories and origins with what is idle and what has no place; so do a node's children with
+//! what is its own; merging and reading commute; nothing is scaled.
 
 mod difference;
 mod evidence;
@@ -17,18 +20,20 @@ mod merge;
 mod rules;
 mod sites;
 mod tree;
+mod whole;
 
-pub use difference::{Change, difference};
+pub use difference::{ALL, Amounts, Change, Rates, Taken, difference};
 pub(crate) use evidence::lock;
 pub use evidence::{evidence, made_of, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
+pub use whole::doubts;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wallfinder_model::profile::{
-    FunctionPart, Measure, Part, Profile, ProfileKind, Reading, Reconciliation, StackSample,
+    FunctionPart, Measure, Part, Profile, ProfileKind, Reading, Reconciliation, Site, StackSample,
 };
 
 use rules::Origin;
@@ -43,22 +48,15 @@ const STACKLESS: &str = "(no stack)";
 /// Reads a profile of a kind.
 pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
     let at = value_of(kind, profile);
+    let meanings = Meanings::of(profile, rules);
     let counted = Counted {
         profile,
         at,
-        meanings: Meanings::of(profile, rules),
-    };
-    let sites = match kind {
-        ProfileKind::Block | ProfileKind::Waits | ProfileKind::Mutex | ProfileKind::Goroutine => {
-            sites::sites(&counted, kind)
-        }
-        ProfileKind::Cpu | ProfileKind::Stacks | ProfileKind::Allocs | ProfileKind::Heap => {
-            Vec::new()
-        }
+        meanings: &meanings,
     };
     let mut categories = BTreeMap::new();
     let mut origins = BTreeMap::new();
-    let (mut total, mut idle, mut named) = (0, 0, 0);
+    let (mut total, mut idle, mut unplaced, mut named) = (0, 0, 0, 0);
     let times = ["samples", "contentions", "alloc_objects", "inuse_objects"];
     let times = times.iter().find_map(|name| profile.position(name));
     let mut count = 0;
@@ -66,9 +64,13 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         let value = counted.value(sample);
         total += value;
         count += times.map_or(0, |at| sample.values[at]);
-        named += value * i64::from(counted.leaf(sample) != NAMELESS);
+        named += value * i64::from(!counted.leaf_name(sample).is_empty());
         if kind.is_of_waits() && counted.is_idle(sample) {
             idle += value;
+            continue;
+        }
+        if kind.is_of_waits() && counted.is_unplaced(sample) {
+            unplaced += value;
             continue;
         }
         *categories.entry(counted.category(sample)).or_insert(0) += value;
@@ -89,10 +91,41 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         named_share: wallfinder_model::profile::share(named, total),
         origins: parts(origins),
         categories: parts(categories),
-        functions: functions(&counted),
-        sites,
+        functions: cut(totals(kind, profile)),
+        sites: match kind {
+            ProfileKind::Block
+            | ProfileKind::Waits
+            | ProfileKind::Mutex
+            | ProfileKind::Goroutine => sites_of(&counted, kind),
+            ProfileKind::Cpu | ProfileKind::Stacks | ProfileKind::Allocs | ProfileKind::Heap => {
+                Vec::new()
+            }
+        },
         tree: tree::pruned(&counted),
+        whole: Some(whole::whole(&counted, kind, unplaced)),
     }
+}
+
+/// Where is waited, or held what others wait for. Waits without a place are at none of them.
+fn sites_of(counted: &Counted<'_>, kind: ProfileKind) -> Vec<Site> {
+    let is_placed = |sample: &StackSample| !kind.is_of_waits() || !counted.is_unplaced(sample);
+    if counted.profile.samples.iter().all(is_placed) {
+        return sites::sites(counted, kind);
+    }
+    let profile = counted.profile;
+    let samples = profile.samples.iter().filter(|sample| is_placed(sample));
+    let placed = Profile {
+        measures: profile.measures.clone(),
+        functions: profile.functions.clone(),
+        samples: samples.cloned().collect(),
+        duration_ns: profile.duration_ns,
+    };
+    let counted = Counted {
+        profile: &placed,
+        at: counted.at,
+        meanings: counted.meanings,
+    };
+    sites::sites(&counted, kind)
 }
 
 /// Which of a sample's values is the kind's. Where a profile does not have its measure, the last
@@ -131,7 +164,7 @@ pub fn reconcile(
 struct Counted<'p> {
     profile: &'p Profile,
     at: usize,
-    meanings: Meanings,
+    meanings: &'p Meanings,
 }
 
 /// What each function of a profile says by its name.
@@ -173,13 +206,6 @@ impl Counted<'_> {
         leaf.map_or("", |frame| &self.profile.function(*frame).name)
     }
 
-    fn leaf(&self, sample: &StackSample) -> &str {
-        match sample.stack.is_empty() {
-            true => STACKLESS,
-            false => named(self.leaf_name(sample)),
-        }
-    }
-
     /// Whose code the leaf is.
     fn origin(&self, sample: &StackSample) -> Origin {
         let leaf = sample.stack.first();
@@ -215,9 +241,28 @@ impl Counted<'_> {
         }
         match site {
             Some(at) => self.meanings.idle[sample.stack[at].function as usize],
-            // The runtime's own.
-            None => true,
+            None => self.is_of_runtime(sample),
         }
+    }
+
+    /// Whether a stack that leads to nobody's own code is the runtime's, for Go's own goroutines and
+    /// threads have work of the runtime alone.
+    fn is_of_runtime(&self, sample: &StackSample) -> bool {
+        const RUNTIME: [&str; 2] = ["runtime.", "internal/runtime/"];
+        sample.stack.iter().any(|frame| {
+            let name = &self.profile.function(*frame).name;
+            RUNTIME.iter().any(|prefix| name.starts_with(prefix))
+        })
+    }
+
+    /// Whether it is not known who waits, or for what: no frame leads out of the kernel and the
+    /// libraries, and none says that it is a lock or that there is nothing to do. Libraries that
+    /// are compiled without frame pointers have stacks end so.
+    fn is_unplaced(&self, sample: &StackSample) -> bool {
+        let mut inside = sample.stack.iter().map(|frame| frame.function as usize);
+        self.site(sample).is_none()
+            && !self.is_idle(sample)
+            && !inside.any(|function| self.meanings.takes_lock[function])
     }
 }
 
@@ -235,32 +280,65 @@ fn parts(values: BTreeMap<String, i64>) -> Vec<Part> {
     parts
 }
 
-/// By function, the largest first: on its own, and with its callees; recursion counts once.
-fn functions(counted: &Counted<'_>) -> Vec<FunctionPart> {
-    let mut values: HashMap<&str, (i64, i64)> = HashMap::new();
+/// A value, and how many samples it is where they have equal weight, else 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sum {
+    value: i64,
+    samples: i64,
+}
+
+impl Sum {
+    fn take(&mut self, more: Sum) {
+        self.value += more.value;
+        self.samples += more.samples;
+    }
+}
+
+/// What a function has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Total {
+    own: Sum,
+    with_callees: Sum,
+}
+
+/// What every function has, over all stacks: on its own, and with its callees; recursion counts
+/// once.
+fn totals(kind: ProfileKind, profile: &Profile) -> HashMap<&str, Total> {
+    let at = value_of(kind, profile);
+    let times = profile.position("samples").filter(|_| kind.is_of_cpu());
+    let mut totals: HashMap<&str, Total> = HashMap::new();
     let mut seen = HashSet::new();
-    for sample in &counted.profile.samples {
-        let value = counted.value(sample);
-        values.entry(counted.leaf(sample)).or_default().0 += value;
+    for sample in &profile.samples {
+        let sum = Sum {
+            value: sample.values.get(at).copied().unwrap_or(0),
+            samples: times.map_or(0, |at| sample.values[at]),
+        };
+        let leaf = sample.stack.first();
+        let leaf = leaf.map_or(STACKLESS, |frame| named(&profile.function(*frame).name));
+        totals.entry(leaf).or_default().own.take(sum);
         seen.clear();
         for frame in &sample.stack {
-            let name = named(&counted.profile.function(*frame).name);
+            let name = named(&profile.function(*frame).name);
             if seen.insert(name) {
-                values.entry(name).or_default().1 += value;
+                totals.entry(name).or_default().with_callees.take(sum);
             }
         }
     }
-    let part = |(name, (own, with_callees)): (&str, (i64, i64))| FunctionPart {
+    totals
+}
+
+/// The largest by either count, by what is their own.
+fn cut(totals: HashMap<&str, Total>) -> Vec<FunctionPart> {
+    let part = |(name, total): (&str, Total)| FunctionPart {
         name: name.to_owned(),
-        own,
-        with_callees,
+        own: total.own.value,
+        with_callees: total.with_callees.value,
     };
-    let all = values.into_iter().map(part);
+    let all = totals.into_iter().map(part);
     // Of a heap most is free again: who holds nothing is not told of.
     let mut all: Vec<FunctionPart> = all
         .filter(|part| part.own != 0 || part.with_callees != 0)
         .collect();
-    // The largest by either count are kept.
     let by = |key: fn(&FunctionPart) -> i64, all: &mut Vec<FunctionPart>| {
         all.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
     };
@@ -276,3 +354,7 @@ fn functions(counted: &Counted<'_>) -> Vec<FunctionPart> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_difference;
+#[cfg(test)]
+mod tests_whole;

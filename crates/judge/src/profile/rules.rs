@@ -1,18 +1,23 @@
 //! What the names of functions say: a table that a user can edit.
 
 use serde::Deserialize;
-use wallfinder_model::profile::Function;
+use wallfinder_model::profile::{Function, Profile, StackSample};
+
+use super::sites::is_inside_wait;
 
 /// The table as it ships, in the form in which it is edited.
 pub const RULES_DEFAULT: &str = include_str!("rules.toml");
 
-/// What names of functions say of what they do, and of who waits for nothing.
+/// What names of functions say of what they do, and of who waits for nothing or for a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// Places at which one waits who has nothing to do.
     #[serde(default)]
     idle: Vec<Idle>,
+    /// Places at which one waits for a socket or a pipe.
+    #[serde(default)]
+    socket: Vec<Socket>,
     /// What functions do; the first that names a frame decides.
     #[serde(default)]
     rule: Vec<Rule>,
@@ -29,6 +34,16 @@ struct Idle {
     sites: Vec<String>,
     /// What is waited in.
     #[serde(default)]
+    waits: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Socket {
+    /// For whoever edits the table.
+    #[serde(rename = "because")]
+    _because: String,
+    /// What is waited in.
     waits: Vec<String>,
 }
 
@@ -70,6 +85,35 @@ impl Rules {
     pub fn is_idle_wait(&self, function: &str) -> bool {
         let mut waits = self.idle.iter().flat_map(|idle| &idle.waits);
         waits.any(|pattern| is_like(pattern, function))
+    }
+
+    /// Whether to wait in this function is to wait for a socket or a pipe.
+    fn is_socket_wait(&self, function: &str) -> bool {
+        let mut waits = self.socket.iter().flat_map(|socket| &socket.waits);
+        waits.any(|pattern| is_like(pattern, function))
+    }
+
+    /// Parts a profile of waits: those for sockets and pipes first, then all others. Whose
+    /// connection it is no stack says, so the first are neither idle nor waits for a lock.
+    pub fn part_sockets(&self, profile: Profile) -> (Profile, Profile) {
+        let functions = || profile.functions.iter();
+        let sockets: Vec<bool> = functions()
+            .map(|function| self.is_socket_wait(&function.name))
+            .collect();
+        let inside: Vec<bool> = functions().map(is_inside_wait).collect();
+        let is_for_socket = |sample: &StackSample| {
+            let frames = sample.stack.iter().map(|frame| frame.function as usize);
+            let mut within = frames.take_while(|function| inside[*function]);
+            within.any(|function| sockets[function])
+        };
+        let (at_sockets, elsewhere) = profile.samples.into_iter().partition(is_for_socket);
+        let of = |samples: Vec<StackSample>| Profile {
+            measures: profile.measures.clone(),
+            functions: profile.functions.clone(),
+            samples,
+            duration_ns: profile.duration_ns,
+        };
+        (of(at_sockets), of(elsewhere))
     }
 }
 
@@ -195,7 +239,10 @@ pub(super) fn package(function: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::profile::{Measure, ProfileKind, StackFrame};
+
     use super::*;
+    use crate::profile::read;
 
     #[test]
     fn stars_stand_for_any_text() {
@@ -237,6 +284,96 @@ mod tests {
         assert!(rules.is_idle("net/http/pprof.sleep"));
         assert!(rules.is_idle("github.com/valyala/fasthttp.(*workerPool).workerFunc"));
         assert!(!rules.is_idle("github.com/brianvoe/gofakeit/v7/source.(*lockedSource).Uint64"));
+    }
+
+    /// Waits of a nanosecond on stacks written from the leaf, the kernel's functions before `|`.
+    fn waits(stacks: &[&str]) -> Profile {
+        let mut profile = Profile {
+            measures: vec![Measure {
+                name: "delay".to_owned(),
+                unit: "nanoseconds".to_owned(),
+            }],
+            duration_ns: 1_000_000_000,
+            ..Profile::default()
+        };
+        for stack in stacks {
+            let (kernel, user) = stack.split_once('|').expect("the kernel ends");
+            let mut frames = Vec::new();
+            for (names, file) in [(kernel, KERNEL), (user, "server")] {
+                for name in names.split('<').filter(|name| !name.is_empty()) {
+                    frames.push(StackFrame {
+                        function: profile.functions.len() as u32,
+                        line: 0,
+                    });
+                    profile.functions.push(Function {
+                        name: name.to_owned(),
+                        file: file.to_owned(),
+                    });
+                }
+            }
+            profile.samples.push(StackSample {
+                stack: frames,
+                values: vec![1],
+            });
+        }
+        profile
+    }
+
+    #[test]
+    fn waits_for_sockets_are_neither_idle_nor_waits_for_a_lock() {
+        let rules = Rules::default();
+        let (sockets, others) = rules.part_sockets(waits(&[
+            "schedule<sk_wait_data<tcp_recvmsg_locked<tcp_recvmsg|ask_backend<serve",
+            "schedule<do_sys_poll|own::serve",
+            "schedule<pipe_read|own::serve",
+            "schedule<futex_wait|own::lock<own::serve",
+            "schedule<do_epoll_wait|own::serve",
+            // Who calls is not what is waited in.
+            "schedule<futex_wait|own::lock<do_sys_poll",
+        ]));
+        assert_eq!(sockets.duration_ns, 1_000_000_000);
+        let reading = read(ProfileKind::Waits, &sockets, &rules);
+        assert_eq!((reading.total, reading.idle, reading.busy()), (3, 0, 3));
+        let mut places = reading.sites.iter();
+        assert!(places.any(|site| site.function == "ask_backend"));
+        let reading = read(ProfileKind::Waits, &others, &rules);
+        assert_eq!((reading.total, reading.idle, reading.busy()), (3, 1, 2));
+        // Of a program without symbols.
+        let (sockets, others) = rules.part_sockets(waits(&["schedule<do_select|"]));
+        assert_eq!((sockets.samples.len(), others.samples.len()), (1, 0));
+    }
+
+    #[test]
+    fn who_parks_waits_for_something_unless_it_is_a_worker_of_a_runtime() {
+        let rules = Rules::default();
+        let idle_of = |stack: &str| read(ProfileKind::Waits, &waits(&[stack]), &rules).idle;
+        for channel in [
+            "futex_wait|std::thread::park<own::receive<own::serve",
+            "futex_wait|std::thread::park_timeout<std::sync::mpmc::recv<own::serve",
+            "futex_wait|std::thread::park<tokio::runtime::park::Inner::park<own::serve",
+        ] {
+            assert_eq!(idle_of(channel), 0, "{channel}");
+        }
+        for worker in [
+            "futex_wait|std::sync::condvar::Condvar::wait\
+             <tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
+            "futex_wait|parking_lot::condvar::Condvar::wait_until_internal\
+             <tokio::runtime::scheduler::multi_thread::worker::Context::park_internal",
+            "futex_wait|std::sync::condvar::Condvar::wait\
+             <tokio::runtime::blocking::pool::Inner::run",
+            "do_wait|own::main",
+            "do_epoll_wait|own::serve",
+        ] {
+            assert_eq!(idle_of(worker), 1, "{worker}");
+        }
+    }
+
+    #[test]
+    fn a_table_without_sockets_is_taken() {
+        let rules = Rules::parse("[[idle]]\nbecause = 'x'\nwaits = ['do_sys_poll']\n").unwrap();
+        let (sockets, others) = rules.part_sockets(waits(&["schedule<do_sys_poll|own::serve"]));
+        assert!(sockets.samples.is_empty());
+        assert_eq!(read(ProfileKind::Waits, &others, &rules).idle, 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use wallfinder_model::profile::{
     Function, Profile, ProfileKind, Profiles, StackFrame, StackSample,
 };
+use wallfinder_model::verdict::How;
 use wallfinder_model::{Step, Wall};
 
 use super::*;
@@ -172,12 +173,26 @@ fn nobody_who_waits_for_a_lock_has_nothing_to_do() {
              <github.com/valyala/fasthttp.(*workerPool).getCh",
             5,
         ),
-        ("runtime.chanrecv1<main.serve", 100),
         ("runtime.selectgo<main.main", 200),
     ];
     let profile = profile("delay", "nanoseconds", &stacks);
     let reading = read(ProfileKind::Block, &profile, &Rules::default());
-    assert_eq!((reading.busy(), reading.idle), (12, 300));
+    assert_eq!((reading.busy(), reading.idle), (12, 200));
+}
+
+#[test]
+fn a_handler_that_waits_is_not_idle_whatever_its_name() {
+    let stacks = [
+        ("runtime.chanrecv1<main.serve<net/http.(*conn).serve", 1),
+        ("runtime.chansend1<main.serveOrder<main.handle", 2),
+        ("runtime.selectgo<main.run<main.handle", 4),
+        ("runtime.chanrecv1<main.main.func1", 8),
+        // The process waits for its end.
+        ("runtime.selectgo<main.main<runtime.main", 100),
+    ];
+    let profile = profile("delay", "nanoseconds", &stacks);
+    let reading = read(ProfileKind::Block, &profile, &Rules::default());
+    assert_eq!((reading.busy(), reading.idle), (15, 100));
 }
 
 #[test]
@@ -217,13 +232,13 @@ fn with_a_lock(waiting: f64, in_flight: f64) -> Step {
 #[test]
 fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
     let step = with_a_lock(14.0, 16.0);
-    let serial = evidence(&step, Wall::ServerSerial);
+    let serial = evidence(&step, Wall::ServerSerial, How::Observed);
     assert_eq!(
         serial[0].text,
         "sync.(*Mutex).Lock in main.next (a.go:7) has 100 % of the time in which anything waits: \
          14.0 of the 16.0 requests in flight are there"
     );
-    let beside = evidence(&with_a_lock(0.5, 64.0), Wall::ServerCpu);
+    let beside = evidence(&with_a_lock(0.5, 64.0), Wall::ServerCpu, How::Proved);
     let texts: Vec<&str> = beside.iter().map(|one| one.text.as_str()).collect();
     assert!(
         texts[0].starts_with("70 % of the server's CPU is the application's"),
@@ -235,12 +250,78 @@ fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
     );
     assert!(texts[2].ends_with("it is not the wall"), "{texts:?}");
     // Next to nobody waits: not worth a word.
-    let rare = evidence(&with_a_lock(0.001, 64.0), Wall::ServerCpu);
+    let rare = evidence(&with_a_lock(0.001, 64.0), Wall::ServerCpu, How::Proved);
     assert!(
         rare.iter().all(|one| one.measure != "profile.waiting"),
         "{rare:?}"
     );
-    assert!(evidence(&double::a_step().build(), Wall::ServerCpu).is_empty());
+    let nothing = evidence(&double::a_step().build(), Wall::ServerCpu, How::Proved);
+    assert!(nothing.is_empty(), "{nothing:?}");
+}
+
+/// What is said of the place that most of what waits waits at.
+fn of_the_place(step: &Step, wall: Wall, how: How) -> String {
+    let found = evidence(step, wall, how).into_iter();
+    let mut of_waits = found.filter(|one| one.measure == "profile.waiting");
+    of_waits.next().expect("a place").text
+}
+
+#[test]
+fn a_lock_is_excluded_only_where_squeezes_found_a_resource() {
+    const HOWS: [How; 4] = [How::Inconclusive, How::Observed, How::Likely, How::Proved];
+    let said_of = [
+        Wall::ServerCpu,
+        Wall::ClientCpu,
+        Wall::Downlink,
+        Wall::Uplink,
+    ];
+    let said_by = [How::Likely, How::Proved];
+    for wall in Wall::ALL {
+        for how in HOWS {
+            let end = match said_of.contains(&wall) && said_by.contains(&how) {
+                true => "waits, 0.50 goroutines at any moment: it is not the wall",
+                false => "waits, 0.50 goroutines at any moment",
+            };
+            let text = of_the_place(&with_a_lock(0.5, 64.0), wall, how);
+            assert!(text.ends_with(end), "{wall:?}, {how:?}: {text}");
+            // Where most requests may be, nothing is excluded.
+            let text = of_the_place(&with_a_lock(40.0, 64.0), wall, how);
+            assert!(!text.contains("not the wall"), "{wall:?}, {how:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn telemetry_alone_does_not_say_that_a_lock_is_not_the_wall() {
+    let locked = with_a_lock(0.5, 64.0).profiles;
+    let full = double::a_step().server(1.0, 0.98).client(1.0, 0.41);
+    let step = full.with(|step| step.profiles = locked).build();
+    let verdict = crate::observed::verdict(&step, &double::a_machine());
+    assert_eq!(
+        (verdict.wall, verdict.how),
+        (Wall::ServerCpu, How::Observed)
+    );
+    let mut texts = verdict.evidence.iter().map(|one| one.text.as_str());
+    let place = texts.find(|text| text.contains("main.next")).unwrap();
+    assert!(place.ends_with("0.50 goroutines at any moment"), "{place}");
+}
+
+#[test]
+fn waits_beside_waits_for_sockets_are_told_to_be_without_them() {
+    let mut step = with_a_lock(0.5, 64.0);
+    let profiles = step.profiles.as_mut().unwrap();
+    profiles.readings[0].kind = ProfileKind::Waits;
+    profiles.socket_waits = Some(profiles.readings[0].clone());
+    let text = of_the_place(&step, Wall::ServerCpu, How::Observed);
+    assert!(
+        text.ends_with("anything but a socket is waited for, 0.50 threads at any moment"),
+        "{text}"
+    );
+    // Of goroutines nothing was taken away.
+    let profiles = step.profiles.as_mut().unwrap();
+    profiles.readings[0].kind = ProfileKind::Block;
+    let text = of_the_place(&step, Wall::ServerCpu, How::Observed);
+    assert!(text.contains("in which anything waits,"), "{text}");
 }
 
 #[test]
@@ -278,7 +359,7 @@ fn a_load_generator_that_is_the_wall_is_looked_into_first() {
         ..Profiles::default()
     });
     let texts = |wall| -> Vec<String> {
-        let found = evidence(&step, wall);
+        let found = evidence(&step, wall, How::Proved);
         found.into_iter().map(|one| one.text).collect()
     };
     let client = texts(Wall::ClientCpu);
@@ -345,16 +426,6 @@ fn profiles_of_one_kind_merge_and_others_do_not() {
     let said = merge(vec![a, other]).unwrap_err().to_string();
     assert!(said.contains("cpu and delay"), "{said}");
     assert_eq!(merge(Vec::new()), Ok(None));
-}
-
-#[test]
-fn a_difference_is_of_rates() {
-    let before = read_cpu(&[("main.f", 400), ("main.g", 100)]);
-    let mut after = read_cpu(&[("main.g", 50)]);
-    after.duration_ns = 1_000_000_000;
-    let changes = difference(&before, &after);
-    assert_eq!(changes.len(), 1, "{changes:?}");
-    assert_eq!((changes[0].before, changes[0].after), (200.0, 0.0));
 }
 
 fn stacks() -> impl Strategy<Value = Vec<(String, i64)>> {

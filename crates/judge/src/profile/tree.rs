@@ -1,15 +1,16 @@
 //! Stacks as a tree from the root, and as folded lines.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wallfinder_model::profile::{Node, Profile, ProfileKind};
+use wallfinder_model::profile::{Node, Profile, ProfileKind, SMALLER};
 
 use super::{Counted, named, value_of};
 
-/// What is below this share of the total is left out of a tree.
+/// What is below this share of the total is too small for a tree.
 const SHARE_MIN: f64 = 0.001;
 
-/// The most nodes of a tree: wide ones lose their smallest.
+/// The most nodes of a tree: of wide ones more is too small.
 const NODES_MAX: usize = 3000;
 
 #[derive(Default)]
@@ -18,7 +19,8 @@ struct Branch<'p> {
     children: BTreeMap<&'p str, Branch<'p>>,
 }
 
-/// The tree of a profile in preorder, the largest child first.
+/// The tree of a profile in preorder, the largest child first, and last what is too small. Of each
+/// node, its children and what is its own add up to its value.
 pub(super) fn pruned(counted: &Counted<'_>) -> Vec<Node> {
     let mut root = Branch::default();
     for sample in &counted.profile.samples {
@@ -43,19 +45,26 @@ pub(super) fn pruned(counted: &Counted<'_>) -> Vec<Node> {
 }
 
 fn walk(branch: &Branch<'_>, depth: u32, least: i64, nodes: &mut Vec<Node>) {
-    let kept = branch
-        .children
-        .iter()
-        .filter(|(_, child)| child.value >= least);
-    let mut children: Vec<_> = kept.collect();
-    children.sort_by_key(|(_, child)| std::cmp::Reverse(child.value));
-    for (name, child) in children {
+    let children = branch.children.iter();
+    let (mut kept, smaller): (Vec<_>, Vec<_>) =
+        children.partition(|(_, child)| child.value >= least);
+    kept.sort_by_key(|(_, child)| Reverse(child.value));
+    for (name, child) in kept {
         nodes.push(Node {
             name: (*name).to_owned(),
             depth,
             value: child.value,
         });
         walk(child, depth + 1, least, nodes);
+    }
+    let value: i64 = smaller.iter().map(|(_, child)| child.value).sum();
+    // At the root it tells that this is a tree whose sums hold.
+    if value != 0 || depth == 0 {
+        nodes.push(Node {
+            name: SMALLER.to_owned(),
+            depth,
+            value,
+        });
     }
 }
 

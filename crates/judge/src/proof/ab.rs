@@ -5,15 +5,19 @@
 //! of the rounds' logarithms, and a difference is shown only where the interval leaves 1
 //! out after Holm's correction for the number of measures. No difference shown is not the
 //! same as no difference: the interval says how large one could be.
+//!
+//! A bound on B's cost is about throughput alone and was declared before anything was measured: its
+//! 95 % interval is taken as it is. A setting of the host that shows no sign of having acted makes
+//! no comparison: what A and B then have in common is everything.
 
 use wallfinder_model::Step;
-use wallfinder_model::record::Ratio;
+use wallfinder_model::record::{Ab, CostOutcome, Ratio, Sign, SignKind};
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
 use super::random::Random;
 use crate::cost;
-use crate::finite::positive;
+use crate::finite::{known, median, positive};
 
 /// The rounds' order: for each step its round, and whether it is of B. In pairs of rounds
 /// each setting comes first once; which one is drawn.
@@ -31,6 +35,60 @@ pub fn order_of_rounds(seed: u64, rounds: u32) -> Vec<(u32, bool)> {
         order.extend([(round, first), (round, !first)]);
     }
     order
+}
+
+/// What two settings come to: their ratios, whether settings of the host acted, and what is said of the
+/// bound on B's cost.
+pub fn weigh(steps: &[Step], ab: &mut Ab) {
+    ab.ratios = ratios(steps, &ab.order);
+    for sign in &mut ab.signs {
+        weigh_sign(sign, &ab.order);
+    }
+    if let Some(bound) = &mut ab.at_most_cost {
+        let throughput = ab.ratios.iter().find(|ratio| ratio.measure == THROUGHPUT);
+        bound.outcome = throughput.map(|ratio| cost_outcome(ratio, bound.share));
+    }
+}
+
+/// Whether B costs at most this share of A's throughput, by that ratio alone.
+pub fn cost_outcome(throughput: &Ratio, share: f64) -> CostOutcome {
+    let least = 1.0 - share;
+    if throughput.low >= least {
+        CostOutcome::Shown
+    } else if throughput.high < least {
+        CostOutcome::NotMet
+    } else {
+        CostOutcome::NotDecided
+    }
+}
+
+/// Settings that differ by less than this share of the larger show the same.
+const SIGN_SHARE_MIN: f64 = 0.1;
+
+/// Medians of what was seen in either setting, and whether they differ.
+fn weigh_sign(sign: &mut Sign, order: &[(u32, bool)]) {
+    let seen = |of_b: bool| {
+        let all = sign.steps.iter().zip(order);
+        let own = all.filter(|(_, (_, is_b))| *is_b == of_b);
+        let values: Vec<f64> = own.filter_map(|(value, _)| value.and_then(known)).collect();
+        median(&values)
+    };
+    (sign.a, sign.b) = (seen(false), seen(true));
+    sign.acted = sign.a.zip(sign.b).map(|(a, b)| {
+        let least = sign_min(sign.kind).max(SIGN_SHARE_MIN * a.max(b));
+        (b - a).abs() >= least
+    });
+}
+
+/// Less than this is nothing, in the unit of the sign.
+fn sign_min(kind: SignKind) -> f64 {
+    match kind {
+        // The least that a huge page is.
+        SignKind::HugeBytes => 2.0 * 1024.0 * 1024.0,
+        // What others on the machine may have had steered or polled meanwhile.
+        SignKind::Steered | SignKind::Polled => 10.0,
+        SignKind::Interrupts => 1.0,
+    }
 }
 
 /// A measure, and what it answers to a slow machine.
@@ -55,11 +113,12 @@ const fn measure(name: &'static str, answers: Answers, of: fn(&Step) -> Option<f
     Measure { name, of, answers }
 }
 
+/// The measure that a bound on B's cost is about.
+const THROUGHPUT: &str = "throughput";
+
 /// What is compared. Costs are of one good answer.
 const MEASURES: [Measure; 7] = [
-    measure("throughput", Answers::Falls, |step| {
-        positive(step.throughput)
-    }),
+    measure(THROUGHPUT, Answers::Falls, |step| positive(step.throughput)),
     measure("p50", Answers::Grows, |step| quantile(step, "p50")),
     measure("p99", Answers::Grows, |step| quantile(step, "p99")),
     measure("p99.9", Answers::Grows, |step| quantile(step, "p99.9")),
@@ -224,6 +283,8 @@ fn pairs(values: &[Option<f64>], order: &[(u32, bool)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::record::CostBound;
+
     use super::*;
     use crate::double::{Noise, a_step};
 
@@ -313,5 +374,127 @@ mod tests {
         let [blind, told] = shown;
         assert!(told >= 17 && blind <= 5, "{blind} and {told} of 20");
         assert!(held >= 34, "{held} of 40");
+    }
+
+    fn of_throughput(ratio: f64, low: f64, high: f64) -> Ratio {
+        Ratio {
+            measure: THROUGHPUT.to_owned(),
+            a: 1_000.0,
+            b: 1_000.0 * ratio,
+            ratio,
+            low,
+            high,
+            rounds: 8,
+            differs: false,
+            pace_explained: None,
+        }
+    }
+
+    #[test]
+    fn a_bound_on_cost_is_shown_missed_or_open() {
+        for (low, high, outcome) in [
+            (0.981, 0.999, CostOutcome::Shown),
+            (0.99, 1.02, CostOutcome::Shown),
+            (0.979, 0.999, CostOutcome::NotDecided),
+            (0.95, 1.05, CostOutcome::NotDecided),
+            (0.95, 0.979, CostOutcome::NotMet),
+        ] {
+            let ratio = of_throughput((low + high) / 2.0, low, high);
+            assert_eq!(cost_outcome(&ratio, 0.02), outcome, "[{low}, {high}]");
+        }
+    }
+
+    /// So many rounds of B with `effect` times A's throughput, and what is said of a bound of 2 %.
+    fn bounded(effect: f64, rounds: u32, noise: &mut Noise) -> Option<CostOutcome> {
+        let order = order_of_rounds(5, rounds);
+        let steps: Vec<Step> = order
+            .iter()
+            .map(|(_, is_b)| {
+                let factor = if *is_b { effect } else { 1.0 };
+                let throughput = 1_000.0 * factor * (0.03 * noise.gauss()).exp();
+                a_step().throughput(throughput).build()
+            })
+            .collect();
+        let mut ab = Ab {
+            order,
+            at_most_cost: Some(CostBound {
+                share: 0.02,
+                outcome: None,
+            }),
+            ..Ab::default()
+        };
+        weigh(&steps, &mut ab);
+        ab.at_most_cost.unwrap().outcome
+    }
+
+    #[test]
+    fn many_rounds_decide_a_bound_that_few_leave_open() {
+        let mut noise = Noise::new(7);
+        let mut told = |effect: f64, rounds: u32| -> Vec<Option<CostOutcome>> {
+            (0..20)
+                .map(|_| bounded(effect, rounds, &mut noise))
+                .collect()
+        };
+        let count = |told: &[Option<CostOutcome>], outcome: CostOutcome| {
+            told.iter().filter(|said| **said == Some(outcome)).count()
+        };
+        let (few, many) = (told(1.0, 6), told(1.0, 150));
+        assert!(count(&few, CostOutcome::NotDecided) >= 10, "{few:?}");
+        assert!(count(&many, CostOutcome::Shown) >= 19, "{many:?}");
+        let dear = told(0.95, 150);
+        assert!(count(&dear, CostOutcome::NotMet) >= 19, "{dear:?}");
+        // What costs just as much as it may is not said to cost less, but by chance.
+        let edge = told(0.98, 150);
+        assert!(count(&edge, CostOutcome::Shown) <= 3, "{edge:?}");
+        assert_eq!(bounded(1.0, 2, &mut Noise::new(8)), None, "no interval");
+    }
+
+    /// What was seen in A's and B's steps of rounds that are A first.
+    fn sign(kind: SignKind, seen: &[(Option<f64>, Option<f64>)]) -> Sign {
+        let order: Vec<(u32, bool)> = (0..seen.len() as u32)
+            .flat_map(|round| [(round, false), (round, true)])
+            .collect();
+        let mut sign = Sign {
+            setting: "a=b".to_owned(),
+            kind,
+            steps: seen.iter().flat_map(|(a, b)| [*a, *b]).collect(),
+            a: None,
+            b: None,
+            acted: None,
+        };
+        weigh_sign(&mut sign, &order);
+        sign
+    }
+
+    #[test]
+    fn a_setting_acted_where_a_and_b_show_another_amount_of_it() {
+        const MB: f64 = 1024.0 * 1024.0;
+        let alike = |kind, a: f64, b: f64| sign(kind, &[(Some(a), Some(b)); 3]).acted;
+        assert_eq!(alike(SignKind::HugeBytes, 0.0, 40.0 * MB), Some(true));
+        assert_eq!(alike(SignKind::HugeBytes, 40.0 * MB, 0.0), Some(true));
+        assert_eq!(alike(SignKind::HugeBytes, 0.0, 0.0), Some(false));
+        assert_eq!(
+            alike(SignKind::HugeBytes, 40.0 * MB, 42.0 * MB),
+            Some(false),
+            "one page of twenty"
+        );
+        assert_eq!(alike(SignKind::Steered, 0.0, 5_000.0), Some(true));
+        assert_eq!(alike(SignKind::Steered, 0.0, 3.0), Some(false), "others");
+        assert_eq!(alike(SignKind::Polled, 0.0, 0.0), Some(false));
+        assert_eq!(alike(SignKind::Interrupts, 1.0, 2.0), Some(true));
+        assert_eq!(alike(SignKind::Interrupts, 2.0, 2.0), Some(false));
+    }
+
+    #[test]
+    fn a_sign_that_was_not_seen_is_not_known() {
+        let some = Some(8e6);
+        let found = sign(SignKind::HugeBytes, &[(some, None), (some, None)]);
+        assert_eq!((found.a, found.b, found.acted), (some, None, None));
+        let found = sign(
+            SignKind::HugeBytes,
+            &[(Some(0.0), None), (Some(f64::NAN), some)],
+        );
+        assert_eq!(found.acted, Some(true));
+        assert_eq!(sign(SignKind::Polled, &[]).acted, None);
     }
 }

@@ -75,7 +75,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         gates: &gates,
     };
     let decision = decide::decide(&case);
-    let evidence = evidence(&case, decision.wall);
+    let evidence = evidence(&case, &decision);
     let detail = detail(&case, &decision);
     let caveats = caveats(&case, &decision);
     let mut verdict = Verdict {
@@ -143,7 +143,7 @@ fn confidence(how: How, observed: f64) -> f64 {
 
 /// What each squeeze did and how it was checked, strongest first; then shams against shams,
 /// then telemetry and profiles.
-fn evidence(case: &Case, wall: Wall) -> Vec<Evidence> {
+fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
     let mut readings: Vec<&Reading> = case.readings.iter().collect();
     readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
     let squeezes = readings.into_iter().map(|reading| Evidence {
@@ -161,9 +161,9 @@ fn evidence(case: &Case, wall: Wall) -> Vec<Evidence> {
     squeezes
         .chain(case.gates.evidence())
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
-        .chain(of_one_alone(case, wall))
+        .chain(of_one_alone(case, decision.wall))
         .chain(observed.cloned())
-        .chain(profile::evidence(case.step, wall))
+        .chain(profile::evidence(case.step, decision.wall, decision.how))
         .collect()
 }
 

@@ -33,6 +33,8 @@ fn parse_everything(bytes: &[u8]) {
     let _ = sockets::tcp_info(bytes);
     let _ = pprof::profile(bytes);
     let _ = perf::records(bytes).count();
+    let _ = perf::points(bytes).count();
+    let _ = perf::wakings(bytes).count();
     segment::Exchanges::default().add(bytes, (std::net::Ipv4Addr::LOCALHOST, 80).into());
     let _ = netlink::attributes(bytes).count();
     for message in netlink::messages(bytes) {

@@ -69,6 +69,29 @@ pub struct Point {
     pub value: i64,
 }
 
+/// That a thread was woken, as `sched:sched_waking` says it. Tracepoints number threads as the first
+/// of all process namespaces does, and not as ours, if that is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waking {
+    /// When, by the kernel's clock, in nanoseconds.
+    pub time_ns: u64,
+    /// The thread, as the first namespace numbers it.
+    pub first_tid: u32,
+    /// Whoever had the processor then, as ours numbers it; 0 where it is not in ours.
+    pub by_tid: u32,
+    /// The same, as the first namespace numbers it.
+    pub by_first_tid: u32,
+}
+
+/// What a ring of `sched:sched_waking` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// A thread was woken.
+    Waking(Waking),
+    /// So many records were lost, for the ring was full.
+    Lost(u64),
+}
+
 /// What a ring of a tracepoint tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pointed {
@@ -93,6 +116,15 @@ pub fn points(bytes: &[u8]) -> impl Iterator<Item = Pointed> + '_ {
     bodies(bytes).filter_map(|(kind, _, body)| match kind {
         SAMPLE => point(body).map(Pointed::Point),
         LOST => number(body, 8).map(Pointed::Lost),
+        _ => None,
+    })
+}
+
+/// The records of drained bytes of rings of `sched:sched_waking`.
+pub fn wakings(bytes: &[u8]) -> impl Iterator<Item = Woken> + '_ {
+    bodies(bytes).filter_map(|(kind, _, body)| match kind {
+        SAMPLE => waking(body).map(Woken::Waking),
+        LOST => number(body, 8).map(Woken::Lost),
         _ => None,
     })
 }
@@ -126,6 +158,22 @@ fn point(body: &[u8]) -> Option<Point> {
         tracepoint: u16::from_le_bytes(*says.first_chunk()?),
         number: number(says, 8)? as i64,
         value: number(says, 16)? as i64,
+    })
+}
+
+/// As [`point`]; behind the tracepoint's first eight bytes are the thread's name in sixteen, and its
+/// number.
+fn waking(body: &[u8]) -> Option<Waking> {
+    let says = body.get(20..)?;
+    let tid = |at: usize| {
+        let bytes = says.get(at..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    Some(Waking {
+        time_ns: number(body, 8)?,
+        first_tid: tid(24)?,
+        by_tid: (number(body, 0)? >> 32) as u32,
+        by_first_tid: tid(4)?,
     })
 }
 
@@ -257,6 +305,33 @@ mod tests {
         let read: Vec<Pointed> = points(&bytes).collect();
         assert_eq!(read, [Pointed::Point(point), Pointed::Lost(12)]);
         assert_eq!(points(&record(SAMPLE, &said[..4])).count(), 0);
+    }
+
+    #[test]
+    fn a_waking_says_who_was_woken_and_by_whom() {
+        let name = u64::from_le_bytes(*b"worker\0\0");
+        let said = [
+            7 | (9 << 32),
+            77,
+            // How long what follows is; the tracepoint's number.
+            36 | (363 << 32),
+            1009 | (name << 32),
+            name >> 32,
+            1011 << 32,
+            // Priority and processor.
+            120 | (1 << 32),
+        ];
+        let mut bytes = record(SAMPLE, &said);
+        bytes.extend(record(LOST, &[1, 12]));
+        let waking = Waking {
+            time_ns: 77,
+            first_tid: 1011,
+            by_tid: 9,
+            by_first_tid: 1009,
+        };
+        let read: Vec<Woken> = wakings(&bytes).collect();
+        assert_eq!(read, [Woken::Waking(waking), Woken::Lost(12)]);
+        assert_eq!(wakings(&record(SAMPLE, &said[..5])).count(), 0);
     }
 
     #[test]

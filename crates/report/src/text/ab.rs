@@ -53,9 +53,12 @@ fn load(step: &Step) -> String {
     )
 }
 
-/// The answer in a sentence.
+/// The answer in a sentence, and beside it what showed that settings of the host acted.
 pub(crate) fn answer(page: &mut Page, record: &Record, ab: &Ab) {
     page.entry("ANSWER", Role::Strong, &compared::answer(record, ab));
+    for proof in compared::proofs(ab) {
+        page.beside(Role::Plain, &proof);
+    }
 }
 
 /// Each measure of A and of B, B over A with its interval, and what that means.
@@ -87,12 +90,13 @@ fn ratios(page: &mut Page, ab: &Ab) {
         ab.ratios.iter().map(cell).collect()
     };
     let effects = ab.ratios.iter().map(|ratio| {
-        let role = match compared::effect(ratio) {
+        let effect = compared::effect(ab, ratio);
+        let role = match effect {
             "faster" | "less" => Role::Good,
             "slower" | "more" => Role::Warn,
             _ => Role::Dim,
         };
-        (role, compared::effect(ratio).to_owned())
+        (role, effect.to_owned())
     });
     // Where it is narrow, the columns need the room.
     let indent = if page.columns() < 96 { 1 } else { INDENT };

@@ -6,7 +6,7 @@ use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
 use super::verdict;
-use crate::cells::{self, Choice};
+use crate::cells::{self, Choice, DISTURBED_MARK, OPEN_MARK};
 use crate::counted::{self, Side, SideFigure};
 use crate::figures::quantile;
 use crate::look::{Line, Page, Role, cut, wrap};
@@ -142,7 +142,7 @@ fn side_table(page: &mut Page, cells: &[(&Cell, Vec<&Step>)], side: Side, figure
 /// Which rival is best in each cell, and by how much: a table for each driver and measure.
 pub(crate) fn best(page: &mut Page, record: &Record) {
     let cells = cells::of(record);
-    let mut compared = false;
+    let (mut compared, mut disturbed) = (false, false);
     for driver in cells::drivers_of_rivals(&cells) {
         for measure in cells::MEASURES {
             let choices = cells::choices(&cells, driver, measure);
@@ -159,12 +159,59 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
             }
             page.gap();
             compared = true;
+            disturbed |= choices.iter().any(|choice| choice.disturbed);
         }
     }
-    let text = "the factor is by how much the next best is worse; ~ where the rounds leave it open";
     if compared {
-        note(page, text);
+        let text = format!(
+            "the factor is by how much the next best is worse; {OPEN_MARK} where the rounds leave \
+             open whether it is better than every other one"
+        );
+        note(page, &text);
     }
+    if disturbed {
+        let text = format!("{DISTURBED_MARK} others disturbed a round of one that is compared");
+        note(page, &text);
+    }
+}
+
+/// How the tail grows with size and clients: a table for each driver.
+pub(crate) fn amplification(page: &mut Page, record: &Record) {
+    let cells = cells::of(record);
+    let tables = cells::amplification(&cells);
+    for table in &tables {
+        page.gap();
+        let title = format!("p99/p50, with {}", table.driver);
+        page.push(Line::new().plain(" ").strong(title));
+        let mut rows = vec![vec!["bytes".to_owned(), "group".to_owned()]];
+        rows[0].extend(heads(&table.clients));
+        for row in &table.rows {
+            let bytes = number::whole(u64::from(row.payload));
+            let shown = |tail: &Option<f64>| tail.map_or(String::new(), times);
+            let mut words = vec![bytes, cut(row.group, NAME)];
+            words.extend(row.tails.iter().map(shown));
+            rows.push(words);
+        }
+        if width(&rows) <= page.columns() {
+            aligned(page, &rows);
+            continue;
+        }
+        for row in &rows {
+            for line in wrap(&row.join("  "), page.columns().saturating_sub(3)) {
+                page.push(Line::new().plain("   ").plain(line));
+            }
+        }
+    }
+    if !tables.is_empty() {
+        note(page, cells::AMPLIFICATION);
+    }
+}
+
+/// Numbers of clients as heads of columns.
+fn heads(clients: &[u32]) -> impl Iterator<Item = String> {
+    clients
+        .iter()
+        .map(|count| words::counted(u64::from(*count), "client"))
 }
 
 fn note(page: &mut Page, text: &str) {
@@ -186,11 +233,7 @@ fn map(page: &mut Page, choices: &[Choice<'_>]) {
         values(|choice| choice.clients),
     );
     let mut rows = vec![vec!["bytes".to_owned()]];
-    rows[0].extend(
-        clients
-            .iter()
-            .map(|count| words::counted(u64::from(*count), "client")),
-    );
+    rows[0].extend(heads(&clients));
     for payload in &payloads {
         let mut row = vec![number::whole(u64::from(*payload))];
         for count in &clients {
@@ -199,13 +242,28 @@ fn map(page: &mut Page, choices: &[Choice<'_>]) {
         }
         rows.push(row);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|at| width(at).unwrap_or(0))
-        .collect();
-    if widths.iter().map(|width| width + 2).sum::<usize>() + 1 > page.columns() {
+    if width(&rows) > page.columns() {
         return list(page, choices);
     }
+    aligned(page, &rows);
+}
+
+/// Columns that a table of words takes.
+fn width(rows: &[Vec<String>]) -> usize {
+    let columns = widths(rows);
+    columns.iter().map(|width| width + 2).sum::<usize>() + 1
+}
+
+/// What each column takes; all rows have as many as the first.
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
+    (0..columns).map(|at| width(at).unwrap_or(0)).collect()
+}
+
+/// Rows of a table of words, the first of them its head.
+fn aligned(page: &mut Page, rows: &[Vec<String>]) {
+    let widths = widths(rows);
     for (nth, row) in rows.iter().enumerate() {
         let mut line = Line::new().plain("   ");
         for (cell, width) in row.iter().zip(&widths) {
@@ -232,14 +290,16 @@ fn list(page: &mut Page, choices: &[Choice<'_>]) {
     }
 }
 
-/// `tcp 1.52 ×`, with a `~` where the rounds leave it open.
+/// `tcp 1.52 ×`, with a `~` where the rounds leave it open, and a `*` where others disturbed one.
 fn chosen(choice: &Choice<'_>) -> String {
-    let mark = if choice.is_clear() { "" } else { " ~" };
-    format!(
-        "{} {}{mark}",
+    let open = if choice.is_clear() { "" } else { OPEN_MARK };
+    let disturbed = if choice.disturbed { DISTURBED_MARK } else { "" };
+    let shown = format!(
+        "{} {} {open}{disturbed}",
         cut(choice.best, NAME),
-        times(choice.by.value)
-    )
+        times(choice.by)
+    );
+    shown.trim_end().to_owned()
 }
 
 fn bound_by(rounds: &[&Step]) -> (Role, String) {

@@ -1,6 +1,6 @@
 //! What profiles say, below a step: who has the time, whose code it is, what waits for what.
 
-use wallfinder_judge::profile::Change;
+use wallfinder_judge::profile::{Amounts, Change, Rates, doubts};
 use wallfinder_model::Step;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{FunctionPart, Part, ProfileKind, Profiles, Reading};
@@ -107,6 +107,12 @@ fn profiles(page: &mut Page, title: &str, profiles: &Profiles) {
             one(page, profiles, reading);
         }
     }
+    if let Some(reading) = &profiles.socket_waits {
+        page.gap();
+        let headline = profiled::headline_of_sockets(reading);
+        page.entry("sockets", Role::Strong, &headline);
+        sites(page, reading);
+    }
     if let Some(watched) = &profiles.calls {
         page.gap();
         calls(page, watched);
@@ -121,9 +127,8 @@ pub(crate) fn one(page: &mut Page, profiles: &Profiles, reading: &Reading) {
     }
     let headline = profiled::headline(profiles, reading);
     page.entry(reading.kind.label(), Role::Strong, &headline);
-    if reading.named_share < 0.99 {
-        let named = number::share(reading.named_share);
-        page.beside(Role::Warn, &format!("only {named} of it has symbols"));
+    for doubt in doubts(reading) {
+        page.beside(Role::Warn, &doubt);
     }
     match reading.kind {
         ProfileKind::Block | ProfileKind::Waits | ProfileKind::Mutex | ProfileKind::Goroutine => {
@@ -225,26 +230,203 @@ fn sites(page: &mut Page, reading: &Reading) {
 
 /// Rows of a difference.
 const CHANGES_MAX: usize = 20;
+/// Columns for a function's name in one.
+const CHANGED_NAME_MAX: usize = 40;
 
-/// What functions have on their own in a second, before and after.
+/// What changed between two profiles: by what is functions' own, and by what they have with their
+/// callees; for each request where both sides' are known, else in a second. The first is the whole.
 pub(crate) fn changes(page: &mut Page, after: &Reading, changes: &[Change]) {
-    if changes.is_empty() {
+    let Some((whole, functions)) = changes.split_first() else {
+        return;
+    };
+    if functions.is_empty() {
         page.entry(after.kind.label(), Role::Dim, "nothing changed");
         return;
     }
-    let rows = &changes[..changes.len().min(CHANGES_MAX)];
-    let text = |value: f64| match value < 0.0 {
-        true => format!("\u{2212}{}", profiled::value(after, (-value) as i64)),
-        false => profiled::value(after, value as i64),
+    let by_request = whole.own.per_request.is_some();
+    let over = match by_request {
+        true => "for each request",
+        false if after.duration_ns == 0 => "at one moment",
+        false => "in a second",
     };
-    let numbers =
-        |of: &dyn Fn(&Change) -> f64| rows.iter().map(|change| text(of(change))).collect();
-    let name = |change: &Change| (Role::Plain, cut(short(&change.name), NAME_MAX));
-    let table = vec![
-        Column::words("function, in a second", 0, rows.iter().map(name).collect()),
-        Column::numbers("before", 0, numbers(&|change| change.before)),
-        Column::numbers("after", 0, numbers(&|change| change.after)),
-        Column::numbers("change", 0, numbers(&Change::by)),
+    page.entry(after.kind.label(), Role::Strong, over);
+    let own: fn(&Change) -> &Amounts = |change| &change.own;
+    let with_callees: fn(&Change) -> &Amounts = |change| &change.with_callees;
+    for (head, of) in [
+        ("function, its own", own),
+        ("function, with callees", with_callees),
+    ] {
+        let by = |change: &&Change| of(change).told().by().abs();
+        let mut rows: Vec<&Change> = functions.iter().filter(|one| by(one) > 0.0).collect();
+        rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
+        rows.truncate(CHANGES_MAX);
+        rows.insert(0, whole);
+        page.gap();
+        let table = changed(head, &rows, of, &after.measure.unit);
+        let left_out = columns::write(page, table, 1);
+        columns::note(page, left_out);
+    }
+    if whole.own.told().is_shown().is_some() {
+        page.gap();
+        page.beside(
+            Role::Dim,
+            "the interval is that of sampling, 95 %, for each function by itself: of a hundred \
+             that did not change, five are shown to",
+        );
+    }
+}
+
+fn changed(
+    head: &'static str,
+    rows: &[&Change],
+    of: fn(&Change) -> &Amounts,
+    unit: &str,
+) -> Vec<Column> {
+    let numbers = |of_rates: &dyn Fn(&Rates) -> String| {
+        let rates = rows.iter().map(|change| of(change).told());
+        rates.map(of_rates).collect::<Vec<String>>()
+    };
+    let names = rows.iter().map(|change| {
+        let name = cut(short(&change.name), CHANGED_NAME_MAX);
+        (Role::Plain, name)
+    });
+    let interval = |rates: &Rates| match rates.limits {
+        Some((low, high)) => format!("[{}, {}]", signed(unit, low), signed(unit, high)),
+        None => String::new(),
+    };
+    let mark = |change: &&Change| match of(change).told().is_shown() {
+        Some(false) => (Role::Dim, "not shown".to_owned()),
+        _ => (Role::Plain, String::new()),
+    };
+    let in_a_second = |change: &&Change| signed(unit, of(change).per_second.by());
+    let mut table = vec![
+        Column::words(head, 0, names.collect()),
+        Column::numbers("before", 0, numbers(&|rates| amount(unit, rates.before))),
+        Column::numbers("after", 0, numbers(&|rates| amount(unit, rates.after))),
+        Column::numbers("change", 0, numbers(&|rates| signed(unit, rates.by()))),
     ];
-    columns::write(page, table, 1);
+    let mut told = rows.iter().map(|change| of(change).told());
+    if told.any(|rates| rates.limits.is_some()) {
+        table.push(Column::numbers("interval", 1, numbers(&interval)));
+        table.push(Column::words("", 0, rows.iter().map(mark).collect()));
+    }
+    if rows.iter().any(|change| of(change).per_request.is_some()) {
+        let cells = rows.iter().map(in_a_second).collect();
+        table.push(Column::numbers("change in a second", 2, cells).headed("change", "in a second"));
+    }
+    table
+}
+
+fn amount(unit: &str, value: f64) -> String {
+    match unit {
+        "nanoseconds" => number::span(value),
+        "bytes" => number::bytes(value),
+        _ => number::amount(value),
+    }
+}
+
+fn signed(unit: &str, value: f64) -> String {
+    let size = amount(unit, value.abs());
+    match value {
+        less if less < 0.0 => format!("\u{2212}{size}"),
+        more if more > 0.0 => format!("+{size}"),
+        _ => size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_judge::profile::{Rules, Taken, difference, read};
+    use wallfinder_model::profile::{Function, Measure, Profile, StackFrame, StackSample};
+
+    use super::*;
+    use crate::look::Look;
+
+    /// A second in which the one function has so many samples of 10 ms.
+    fn taken(count: i64) -> Profile {
+        let measure = |name: &str, unit: &str| Measure {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+        };
+        Profile {
+            measures: vec![measure("samples", "count"), measure("cpu", "nanoseconds")],
+            functions: vec![Function {
+                name: "example.org/a/work.Do".to_owned(),
+                file: "a.go".to_owned(),
+            }],
+            samples: vec![StackSample {
+                stack: vec![StackFrame {
+                    function: 0,
+                    line: 1,
+                }],
+                values: vec![count, count * 10_000_000],
+            }],
+            duration_ns: 1_000_000_000,
+        }
+    }
+
+    fn shown(before: (i64, Option<f64>), after: (i64, Option<f64>), look: &Look) -> String {
+        let profiles = [taken(before.0), taken(after.0)];
+        let of = |side: usize, answered: Option<f64>| Taken {
+            profile: &profiles[side],
+            answered,
+        };
+        let found = difference(ProfileKind::Cpu, of(0, before.1), of(1, after.1));
+        let reading = read(ProfileKind::Cpu, &profiles[1], &Rules::default());
+        let mut page = Page::new(look);
+        changes(&mut page, &reading, &found);
+        page.finish()
+    }
+
+    /// The line of the function in the first table, by its words.
+    fn first(text: &str) -> Vec<&str> {
+        let line = text.lines().find(|line| line.contains("work.Do"));
+        line.expect("the function").split_whitespace().collect()
+    }
+
+    #[test]
+    fn a_difference_is_told_for_each_request_and_in_a_second() {
+        let look = Look::default();
+        // Twice the time for four times the requests.
+        let text = shown((50, Some(100.0)), (100, Some(400.0)), &look);
+        assert!(text.contains("for each request"), "{text}");
+        let line = first(&text).join(" ");
+        let numbers = "work.Do 5.00 ms 2.50 ms \u{2212}2.50 ms [\u{2212}";
+        assert!(line.starts_with(numbers), "{line}");
+        assert!(
+            line.ends_with("+500 ms"),
+            "in a second there is more: {line}"
+        );
+        assert!(!line.contains("not shown"), "{line}");
+        let text = shown((50, None), (100, Some(400.0)), &look);
+        assert!(text.contains("in a second"), "{text}");
+        let line = first(&text).join(" ");
+        assert!(
+            line.starts_with("work.Do 500 ms 1.00 s +500 ms ["),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn what_may_be_chance_is_marked() {
+        let look = Look::default();
+        let line = |before, after| first(&shown((before, None), (after, None), &look)).join(" ");
+        assert!(line(50, 55).ends_with("not shown"), "{}", line(50, 55));
+        assert!(line(50, 500).ends_with(']'), "{}", line(50, 500));
+        let same = shown((50, None), (50, None), &look);
+        assert!(same.contains("nothing changed"), "{same}");
+    }
+
+    #[test]
+    fn a_difference_fits_a_narrow_page() {
+        let look = Look {
+            width: 60,
+            ascii: true,
+            ..Look::default()
+        };
+        let text = shown((50, Some(100.0)), (100, Some(400.0)), &look);
+        assert!(text.is_ascii(), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 60), "{text}");
+        assert!(text.contains("no room here for"), "{text}");
+    }
 }

@@ -983,6 +983,7 @@ pub fn settings(a: &System, b: &System, rounds: u32, measured: usize) -> Record 
         b: "/read-gz".into(),
         order,
         ratios: found,
+        ..Ab::default()
     });
     record
 }

@@ -34,6 +34,8 @@ pub(super) enum Means {
     Latency,
     /// Where requests come from, instead of the command line.
     Targets,
+    /// It calls a server of gRPC, and not of HTTP.
+    Grpc,
     /// A secret, which is never kept.
     Secret,
     /// Something that changes no part of the load known here.
@@ -513,6 +515,8 @@ const FORTIO: &[Flag] = &[
     value(&["-json"], Output),
     value(&["-r"], Latency),
     switch(&["-keepalive"], ConnectionPerRequest(false)),
+    switch(&["-grpc"], Grpc),
+    value(&["-grpc-method"], Else),
     value(&["-p", "-offset", "-labels", "-runid", "-data-dir"], Else),
     value(
         &["-content-type", "-resolve", "-cert", "-key", "-cacert"],
@@ -540,6 +544,7 @@ const ECHO_CLIENT: &[Flag] = &[
     value(&["-clients-per-channel"], InFlight),
     value(&["-requests"], RequestsPerClient),
     value(&["-duration"], Duration),
+    value(&["-warmup"], Warmup),
     value(&["-timeout"], Timeout),
     value(&["-payload"], BodyBytes),
     // What a semaphore leaves in flight stands in the report.

@@ -108,7 +108,8 @@ impl DriverKind {
 }
 
 /// Finds a load generator by name: one that comes with the tool where subjects stand, any
-/// other on PATH, then among the Node programs of this folder and of the workspace's `bench/`.
+/// other on PATH, then among the Node programs and the peers (`bench/install-peers.sh`) of this
+/// folder and of the workspace's `bench/`.
 pub fn available(name: &str) -> Option<PathBuf> {
     if DriverKind::of_program(name) == DriverKind::EchoClient {
         return command::find_subject(name).ok().map(|found| found.path);
@@ -117,12 +118,13 @@ pub fn available(name: &str) -> Option<PathBuf> {
         return command::find(name).ok();
     }
     command::on_path(name).or_else(|| {
+        let within = ["node_modules/.bin", ".peers/bin"];
         let executable = env::current_exe().unwrap_or_default();
         let bench = executable.ancestors().map(|root| root.join("bench"));
         [PathBuf::new(), PathBuf::from("bench")]
             .into_iter()
             .chain(bench)
-            .map(|folder| folder.join("node_modules/.bin").join(name))
+            .flat_map(|folder| within.map(|part| folder.join(part).join(name)))
             .find(|path| command::is_executable(path))
             .map(|path| absolute(&path))
     })

@@ -531,6 +531,13 @@ mod tests {
                 n(500),
                 None,
             ),
+            (
+                "fortio load -grpc -c 2 -s 8 -t 3s -qps 0 h:1",
+                2,
+                8,
+                s(3),
+                None,
+            ),
             ("echo-client tcp", 1, 1, n(1000), None),
             (
                 "echo-client rest --clients 50 --requests=20 http://h/",
@@ -585,6 +592,12 @@ mod tests {
         assert_eq!(shape_of("hey -t 0 http://h/").timeout, None);
         let shape = shape_of("echo-client tcp --payload 65536 --semaphore 50");
         assert_eq!((shape.url, shape.body_bytes), (None, Some(65_536)));
+        let shape = shape_of("echo-client tcp --duration 2s --warmup 1500ms");
+        let spans = (shape.duration, shape.warmup);
+        assert_eq!(
+            spans,
+            (Some(Nanos::from_secs(2)), Some(Nanos::from_millis(1500)))
+        );
     }
 
     proptest! {

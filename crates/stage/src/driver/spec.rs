@@ -137,7 +137,7 @@ impl DriverSpec {
         Some(args)
     }
 
-    /// The command for a URL: `{url}` and `{address}` filled in, the URL appended where it
+    /// The command for a URL: `{url}` and `{address}` filled in, the target appended where it
     /// is lacking, a report asked for that can be read. `version` is the tool's own.
     pub(super) fn invocation(
         &self,
@@ -146,8 +146,10 @@ impl DriverSpec {
         scratch: &Path,
     ) -> Result<Invocation, CommandError> {
         let program = self.program()?;
+        let given = shape::read(self.kind, &self.line.args[self.leading..]);
+        let target = target(self.kind, given.has(Means::Grpc), url);
         let address = address_of(url);
-        let fill = |word: &String| word.replace(URL, url).replace(ADDRESS, address);
+        let fill = |word: &String| word.replace(URL, &target).replace(ADDRESS, address);
         let is_filled = self
             .line
             .args
@@ -168,14 +170,13 @@ impl DriverSpec {
         if !is_filled && !has_target(self.kind, &reading) {
             let end = reading.end_of_flags.map(|at| self.leading + at);
             match self.kind {
-                DriverKind::Vegeta => ready.stdin = Some(format!("GET {url}\n").into_bytes()),
+                DriverKind::Vegeta => ready.stdin = Some(format!("GET {target}\n").into_bytes()),
                 DriverKind::K6 | DriverKind::Other => {}
-                DriverKind::Ghz => args.insert(end.unwrap_or(args.len()), address.to_owned()),
                 // ab takes no URL without a path.
                 DriverKind::Ab if !address_and_path(url).contains('/') => {
-                    args.push(format!("{url}/"));
+                    args.push(format!("{target}/"));
                 }
-                _ => args.insert(end.unwrap_or(args.len()), url.to_owned()),
+                _ => args.insert(end.unwrap_or(args.len()), target),
             }
         }
         let added = report_flags(self.kind, &reading, version, scratch, &mut ready);
@@ -215,6 +216,26 @@ impl DriverSpec {
             *word = format!("{}{hidden}", &whole[..from]);
         }
         shown
+    }
+}
+
+/// A URL as a tool takes its target: `host:port` where it calls gRPC, with `https://` in front
+/// where fortio is to speak TLS; of HTTP, which carries gRPC, where HTTP is all that it knows.
+/// Scripts and unknown programs get it as it is, and so does the echo's own client.
+fn target(kind: DriverKind, calls: bool, url: &str) -> String {
+    let address = address_of(url);
+    let is_secure = url.starts_with("grpcs:") || url.starts_with("https:");
+    match kind {
+        DriverKind::Ghz => address.to_owned(),
+        DriverKind::Fortio if calls && is_secure => format!("https://{address}"),
+        DriverKind::Fortio if calls => address.to_owned(),
+        DriverKind::EchoClient | DriverKind::K6 | DriverKind::Other => url.to_owned(),
+        _ => match url.strip_prefix("grpc") {
+            Some(rest) if rest.starts_with("://") || rest.starts_with("s://") => {
+                format!("http{rest}")
+            }
+            _ => url.to_owned(),
+        },
     }
 }
 
@@ -390,6 +411,65 @@ mod tests {
             ),
         ] {
             assert_eq!(args(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_grpc_is_named_as_each_tool_wants_it() {
+        let named = |command: &str, url: &str| {
+            let mut spec = DriverSpec::parse(command).expect(command);
+            spec.line.program = "sh".into();
+            let ready = spec.invocation(url, None, Path::new("/tmp/x"));
+            ready.expect(command).args.join(" ")
+        };
+        let (plain, secure) = ("grpc://127.0.0.1:9/a.B/C", "grpcs://127.0.0.1:9/a.B/C");
+        for (command, url, expected) in [
+            (
+                "fortio load -grpc -ping -json -",
+                plain,
+                "load -grpc -ping -json - 127.0.0.1:9",
+            ),
+            (
+                "fortio load -grpc -json - {url}",
+                plain,
+                "load -grpc -json - 127.0.0.1:9",
+            ),
+            (
+                "fortio load -grpc -json -",
+                secure,
+                "load -grpc -json - https://127.0.0.1:9",
+            ),
+            (
+                "fortio load -h2 -json -",
+                plain,
+                "load -h2 -json - http://127.0.0.1:9/a.B/C",
+            ),
+            (
+                "h2load -c 2 -m 4",
+                plain,
+                "-c 2 -m 4 http://127.0.0.1:9/a.B/C",
+            ),
+            (
+                "h2load -c 2 {url} -m 4",
+                secure,
+                "-c 2 https://127.0.0.1:9/a.B/C -m 4",
+            ),
+            (
+                "ghz -O json --call a.B.C {url}",
+                plain,
+                "-O json --call a.B.C 127.0.0.1:9",
+            ),
+            (
+                "echo-client grpc --clients 5",
+                plain,
+                "grpc --clients 5 grpc://127.0.0.1:9/a.B/C",
+            ),
+            ("mine {url}", secure, "grpcs://127.0.0.1:9/a.B/C"),
+            // What only begins like the scheme is a name.
+            ("h2load", "http://grpc:9/x", "http://grpc:9/x"),
+            ("h2load", "grpc.example:9", "grpc.example:9"),
+        ] {
+            assert_eq!(named(command, url), expected, "{command} for {url}");
         }
     }
 

@@ -29,7 +29,8 @@ use std::path::{Path, PathBuf};
 use crate::child::Shim;
 use crate::error::StageError;
 use crate::iproute;
-use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Undo};
+use crate::tune::Interface;
+use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Process, Undo};
 use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
 pub use link_spec::{BadLink, LinkSpec, parse_bits};
@@ -57,6 +58,8 @@ pub struct Lab {
     spec: LinkSpec,
     server: PathBuf,
     client: PathBuf,
+    /// What the link is called on the client's host.
+    client_link: String,
     network: u8,
     down: Option<Shaper>,
     up: Option<Shaper>,
@@ -86,6 +89,7 @@ impl Lab {
             spec,
             server,
             client: client_netns,
+            client_link,
             network,
             down: None,
             up: None,
@@ -101,13 +105,13 @@ impl Lab {
                 Some(path)
             }
         };
-        lab.join(&client_link, client.is_none(), between.as_deref(), journal)?;
+        lab.join(client.is_none(), between.as_deref(), journal)?;
         if let Some(netns) = &between {
             lab.relay = Some(Relay::start(spec, netns, shim)?);
         }
         let (server, client) = (&lab.server, &lab.client);
         let down = Shaper::on_own(server, LINK, spec.tbf(spec.down_bits), journal)?;
-        let up = Shaper::on_own(client, &client_link, spec.tbf(spec.up_bits), journal)?;
+        let up = Shaper::on_own(client, &lab.client_link, spec.tbf(spec.up_bits), journal)?;
         (lab.down, lab.up) = (Some(down), Some(up));
         Ok(lab)
     }
@@ -115,7 +119,6 @@ impl Lab {
     /// The veth pair or pairs, their addresses, and the loopbacks of hosts that are ours.
     fn join(
         &self,
-        client_link: &str,
         client_is_ours: bool,
         between: Option<&Path>,
         journal: &'static Journal,
@@ -130,7 +133,7 @@ impl Lab {
         };
         let client = End {
             netns: &self.client,
-            link: client_link,
+            link: &self.client_link,
             address: self.client_address(),
             hardware: self.hardware(2),
             is_ours: client_is_ours,
@@ -200,6 +203,23 @@ impl Lab {
     /// The client's.
     pub fn client_netns(&self) -> &Path {
         &self.client
+    }
+
+    /// Both ends of the link, as far as they stand in namespaces of ours: the server's first.
+    pub fn ends(&self) -> Vec<Interface> {
+        let ends = [
+            (&self.server, LINK),
+            (&self.client, self.client_link.as_str()),
+        ];
+        let own = ends.into_iter().filter_map(|(netns, link)| {
+            let name = netns.strip_prefix(NETNS_FOLDER).ok()?.to_str()?;
+            Process::of_name(name)?;
+            Some(Interface {
+                netns: Some(name.to_owned()),
+                name: link.to_owned(),
+            })
+        });
+        own.collect()
     }
 
     /// Where the server is reached.

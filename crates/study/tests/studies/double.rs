@@ -300,6 +300,7 @@ fn profiles() -> Profiles {
     };
     let reading = |kind: ProfileKind| Reading {
         kind,
+        whole: None,
         measure: Measure {
             name: kind.measure().to_owned(),
             unit: "nanoseconds".to_owned(),

@@ -258,18 +258,160 @@ fn disturbed_rounds_are_left_out_of_all_cells_where_enough_are_left() {
 
 /// A study of so many rounds on a machine on which others disturb these steps so often.
 fn with_others(rounds: u32, labels: &[&str], times: usize) -> (Ran, Vec<String>) {
-    let text = CELLS.replace("rounds = 3", &format!("rounds = {rounds}"));
     let claim = claim("ratio(plain, rpc) > 1.5", "ratio(plain, rpc) < 1.5");
-    let study = Study::parse("my.toml", &format!("{text}{claim}")).unwrap();
+    of_rounds(rounds, &claim, |apparatus| {
+        apparatus.others_on_client = 0.6;
+        apparatus.disturbed = owned(labels);
+        apparatus.disturbed_for = times;
+    })
+}
+
+/// A study of so many rounds with a claim, on a machine that was prepared for it.
+fn of_rounds(
+    rounds: u32,
+    claim: &str,
+    prepare: impl FnOnce(&mut DoubleApparatus),
+) -> (Ran, Vec<String>) {
+    let text = CELLS.replace("rounds = 3", &format!("rounds = {rounds}"));
+    let study = Study::parse("my.toml", &format!("{text}{claim}"))
+        .unwrap_or_else(|error| panic!("{error}"));
     let mut apparatus = DoubleApparatus::new(|step| Costs {
         client_us: 0.5,
         server_us: if step.group == "rpc" { 20.0 } else { 10.0 },
     });
-    apparatus.others_on_client = 0.6;
-    apparatus.disturbed = labels.iter().map(|label| (*label).to_owned()).collect();
-    apparatus.disturbed_for = times;
+    prepare(&mut apparatus);
     let ran = run(&study, Size::Smoke, &mut apparatus);
+    assert_eq!(ran.faults, Vec::<String>::new());
     (ran, apparatus.log)
+}
+
+fn owned(labels: &[&str]) -> Vec<String> {
+    labels.iter().map(|label| (*label).to_owned()).collect()
+}
+
+/// What comes of a claim about numbers where others disturb one step of six rounds.
+fn numbers(mine: &str, disturbed: &str) -> ClaimOutcome {
+    let claim = format!(
+        r#"[[claim]]
+id = "claim"
+claim = "So it is"
+source = "a page"
+let.mine = '{mine}'
+confirmed = 'min(mine) > 1000'
+contradicted = 'min(mine) < 500'
+because = "{{size(mine)}} numbers"
+"#
+    );
+    let (mut ran, _) = of_rounds(6, &claim, |apparatus| {
+        apparatus.others_on_client = 0.6;
+        apparatus.disturbed = owned(&[disturbed]);
+    });
+    ran.claims.remove(0)
+}
+
+#[test]
+fn a_filter_of_a_ramp_looks_at_the_steps_that_pass_it() {
+    let of_size = |bytes: u32| {
+        format!(r#"ramp("plain", "engine").filter(s, s.payload == {bytes}.0).map(s, s.throughput)"#)
+    };
+    let disturbed = "plain/engine/1024B/c50/round2";
+    // Another size: all twelve of its steps stand.
+    let elsewhere = numbers(&of_size(64), disturbed);
+    assert_eq!(elsewhere.outcome, Outcome::Confirmed);
+    assert_eq!(elsewhere.because, "12 numbers");
+    // Its own: both cells do without the round.
+    let here = numbers(&of_size(1024), disturbed);
+    assert_eq!(here.outcome, Outcome::Confirmed, "{}", here.because);
+    assert_eq!(
+        here.because,
+        "10 numbers (without round 2, which others disturbed)"
+    );
+}
+
+#[test]
+fn a_filter_by_what_was_measured_looks_at_all_of_a_ramp() {
+    let fast = r#"ramp("plain", "engine").filter(s, s.throughput > 1.0).map(s, s.throughput)"#;
+    let found = numbers(fast, "plain/engine/1024B/c50/round2");
+    assert_eq!(found.outcome, Outcome::Confirmed, "{}", found.because);
+    assert_eq!(
+        found.because,
+        "20 numbers (without round 2, which others disturbed)"
+    );
+}
+
+#[test]
+fn a_round_that_a_claim_names_is_not_left_out() {
+    let first = r#"ramp("plain", "engine").filter(s, s.payload == 64.0 && s.round == 1.0).map(s, s.throughput)"#;
+    let named = numbers(first, "plain/engine/64B/c50/round1");
+    assert_eq!(named.outcome, Outcome::Open);
+    assert!(named.because.contains("was disturbed"), "{}", named.because);
+    assert!(named.because.contains("2 numbers"), "{}", named.because);
+    let other = numbers(first, "plain/engine/64B/c50/round2");
+    assert_eq!(other.outcome, Outcome::Confirmed, "{}", other.because);
+    assert_eq!(other.because, "2 numbers");
+}
+
+#[test]
+fn who_asks_for_sizes_and_clients_looks_at_no_step() {
+    let plan =
+        r#"(sizes_of("plain", "engine", 50) + clients_of("plain", "engine", 64)).map(n, n + 1000)"#;
+    let asked = numbers(plan, "plain/engine/64B/c50/round1");
+    assert_eq!(asked.outcome, Outcome::Confirmed, "{}", asked.because);
+    assert_eq!(asked.because, "4 numbers");
+    // What it has of them is judged without the round, be it the first.
+    let sizes = r#"sizes_of("plain", "engine", 50).map(p, mean(rounds("plain", "engine", p, 50).map(s, s.throughput)))"#;
+    let used = numbers(sizes, "plain/engine/64B/c50/round1");
+    assert_eq!(used.outcome, Outcome::Confirmed, "{}", used.because);
+    assert_eq!(
+        used.because,
+        "2 numbers (without round 1, which others disturbed)"
+    );
+}
+
+#[test]
+fn sizes_and_clients_are_those_that_were_run() {
+    let claim = r#"[[claim]]
+id = "claim"
+claim = "So it is"
+source = "a page"
+let.fits = 'sizes_of("plain", "engine", 1) == [64, 1024] && clients_of("rpc", "engine", 64) == [1, 50]'
+confirmed = 'fits'
+contradicted = '!fits'
+because = ""
+
+[[claim]]
+id = "seven"
+claim = "There are seven"
+source = "a page"
+confirmed = 'size(sizes_of("plain", "engine", 7)) > 0'
+contradicted = 'size(sizes_of("plain", "engine", 7)) == 0'
+because = ""
+"#;
+    let refused = Study::parse("my.toml", &format!("{CELLS}{claim}"));
+    let why = refused.expect_err("nobody has seven clients").to_string();
+    assert!(why.contains("at 7 clients was not run"), "{why}");
+    let (first, _) = claim.split_once("\n[[claim]]").unwrap();
+    let (ran, _) = of_rounds(2, first, |_| {});
+    assert_eq!(ran.claims[0].outcome, Outcome::Confirmed);
+}
+
+#[test]
+fn cells_that_lack_different_rounds_are_not_paired() {
+    let lacking = |labels: &[&str]| {
+        let claim = claim("ratio(plain, rpc) > 1.5", "ratio(plain, rpc) < 1.5");
+        let (mut ran, _) = of_rounds(6, &claim, |apparatus| apparatus.failing = owned(labels));
+        ran.claims.remove(0)
+    };
+    let (plain, rpc) = ("plain/engine/1024B/c50", "rpc/engine/1024B/c50");
+    let different = lacking(&[&format!("{plain}/round2"), &format!("{rpc}/round3")]);
+    assert_eq!(different.outcome, Outcome::Open);
+    assert!(
+        different.because.contains("lack different rounds"),
+        "{}",
+        different.because
+    );
+    let same = lacking(&[&format!("{plain}/round2"), &format!("{rpc}/round2")]);
+    assert_eq!(same.outcome, Outcome::Confirmed, "{}", same.because);
 }
 
 #[test]

@@ -90,7 +90,8 @@ impl EventRing {
                 config: tracepoint,
                 frequency_or_period: 1,
                 sample_type: STACKS,
-                flags: DISABLED | SAMPLE_ID_ALL | CONTEXT_SWITCH,
+                flags: DISABLED | SAMPLE_ID_ALL | CONTEXT_SWITCH | USE_CLOCK_ID,
+                clock_id: libc::CLOCK_MONOTONIC,
                 ..Attributes::default()
             },
         )

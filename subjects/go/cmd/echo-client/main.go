@@ -25,7 +25,7 @@ import (
 )
 
 // version is the client's own: it changes when what is measured does.
-const version = "0.1.0"
+const version = "0.2.0"
 
 var client = command.Command[options]{
 	Name:    "echo-client",

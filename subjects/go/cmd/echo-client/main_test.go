@@ -117,6 +117,28 @@ func TestClientsMayShareConnections(t *testing.T) {
 	}
 }
 
+func TestTheWindowAfterAWarmUpIsAsLongAsItWasAsked(t *testing.T) {
+	for _, protocol := range protocols {
+		address := serving(t, protocol, "echo")
+		args := []string{protocol, "--clients", "4", "--duration", "50ms", address}
+		report := ran(t, append(args, "--warmup", "80ms")...)
+		if report.DurationNs != 50_000_000 || report.WarmUpNs != 80_000_000 || report.Ended != load.ByDuration {
+			t.Errorf("%s: %+v", protocol, report)
+		}
+		// Of the window alone, or the rate would be that of more than it.
+		if rate := float64(report.Answered) / 0.05; report.Answered == 0 || report.Throughput != rate {
+			t.Errorf("%s: %d answers, and %f per second", protocol, report.Answered, report.Throughput)
+		}
+		if report = ran(t, args...); report.WarmUpNs != 0 {
+			t.Errorf("%s: %+v", protocol, report)
+		}
+	}
+	report := ran(t, "tcp", "--clients", "3", "--requests", "7", "--warmup", "30ms", serving(t, "tcp", "echo"))
+	if report.Answered != 21 || report.Ended != load.ByRequests {
+		t.Errorf("%+v", report)
+	}
+}
+
 func TestASemaphoreIsReportedOnBothClocks(t *testing.T) {
 	address := serving(t, "tcp", "echo")
 	report := ran(t, "tcp", "--clients", "8", "--semaphore", "2", "--requests", "20", "tcp://"+address)
@@ -241,6 +263,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		"tcp 127.0.0.1:1 --requests 0": "from 1",
 		"tcp 127.0.0.1:1 --requests 5 --duration 1s":           "give one",
 		"tcp 127.0.0.1:1 --duration soon":                      "such as 10s",
+		"tcp 127.0.0.1:1 --warmup -1s":                         "such as 10s",
 		"tcp 127.0.0.1:1 --clients 10000 --requests 10000":     "each latency is kept",
 		"tcp 127.0.0.1:1 --payload -1":                         "whole number",
 		"tcp 127.0.0.1:1 --answer all":                         "echo, ack or a number",
@@ -269,7 +292,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if code := client.Exit([]string{"--help"}, &stdout, &stderr); code != command.Done {
 		t.Errorf("--help exits %d", code)
 	}
-	for _, flag := range []string{"clients", "requests", "duration", "payload", "answer", "semaphore", "credit", "timeout",
+	for _, flag := range []string{"clients", "requests", "duration", "warmup", "payload", "answer", "semaphore", "credit", "timeout",
 		"latencies", "clients-per-channel", "transport", "idle-connections", "body", "read-buffer", "write-buffer",
 		"window", "connection-window", "buffer-pool", "gogc", "memory-limit", "pprof", "mutex-fraction", "block-rate",
 		"version"} {

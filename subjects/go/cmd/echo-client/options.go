@@ -27,10 +27,13 @@ PROTOCOL is tcp, rest or grpc. TARGET is host:port, or a URL whose host and port
 are taken (and its path, for rest); only loopback and private addresses are loaded.
 Each client makes one request that is not counted, then one at a time. The clock
 of each runs from before the request is encoded until the answer is decoded.
+With --warmup, what is answered before it is over is counted nowhere, and a window
+that ends by --duration is just as long: what is answered after it is not counted.
 
   --clients N            clients, each with one request at a time (default 1)
   --requests N           of each client (default 1000)
   --duration TIME        instead: 10s, 500ms; a plain number is seconds
+  --warmup TIME          under the same load, before requests or the duration count (default 0)
   --payload BYTES        data of each request (default 64)
   --answer KIND          what the server was told: echo, ack or a number of bytes (default echo)
   --semaphore N          permits that clients share; one is held from sending to answer (default: none)
@@ -107,6 +110,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("clients", "", settings.Number(&o.plan.Clients, 1, clientsMax))
 	flags.Func("requests", "", settings.Number(&o.plan.Requests, 1, load.RequestsMax))
 	flags.Func("duration", "", settings.Span(&o.plan.Duration, time.Millisecond, timeMax))
+	flags.Func("warmup", "", settings.Span(&o.plan.WarmUp, 0, timeMax))
 	flags.Func("payload", "", settings.Number(&o.plan.Payload, 0, answer.BytesMax))
 	flags.Func("answer", "", settings.Parsed(&o.plan.Answer, answer.Parse))
 	flags.Func("semaphore", "", settings.Number(&o.plan.Semaphore, 1, clientsMax))

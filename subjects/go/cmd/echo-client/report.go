@@ -23,11 +23,12 @@ type report struct {
 	PayloadBytes int     `json:"payload_bytes"`
 	RequestBytes int     `json:"request_bytes"` // encoded, without framing
 
-	WarmUp     int            `json:"warm_up_requests"` // of each client, not counted
+	WarmUp     int            `json:"warm_up_requests"` // of each client, not counted, before any load
+	WarmUpNs   int64          `json:"warm_up_ns"`       // under load, not counted either
 	Requests   int            `json:"requests"`         // answered and failed
 	Answered   int            `json:"answered"`         // whose answers were right
 	Failures   map[string]int `json:"failures"`         // by class
-	DurationNs int64          `json:"duration_ns"`      // from the first request until the last answer
+	DurationNs int64          `json:"duration_ns"`      // from the first request or the warm-up's end until the last answer
 	Ended      load.Ended     `json:"ended_by"`
 	Throughput float64        `json:"throughput"` // right answers per second
 	// Jain's index of right answers over clients; not where all make as many requests.
@@ -57,6 +58,7 @@ func describe(options options, result *load.Result) report {
 		PayloadBytes: plan.Payload,
 		RequestBytes: requestBytes(plan.Payload),
 		WarmUp:       1,
+		WarmUpNs:     plan.WarmUp.Nanoseconds(),
 		Answered:     result.Samples.Count(),
 		Failures:     result.Failures,
 		DurationNs:   result.Elapsed.Nanoseconds(),

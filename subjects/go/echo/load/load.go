@@ -8,9 +8,10 @@
 // It knows no protocol: a [Dial] gives it what carries a request. What it is not:
 // an open loop. A client that waits for an answer asks nothing meanwhile.
 //
-// Invariants: nothing is counted before every client is warm; a request that is
-// neither answered nor failed when the load is cut off is not counted; what is
-// kept lies outside the collected heap, so that it does not set the collector's pace.
+// Invariants: nothing is counted before every client is warm, nor before the plan's
+// warm-up is over; a request that is neither answered nor failed when the load is cut
+// off is not counted; what is kept lies outside the collected heap, so that it does
+// not set the collector's pace.
 package load
 
 import (
@@ -59,6 +60,7 @@ type Plan struct {
 	Clients   int
 	Requests  int           // of each client; 0: only Duration ends the load
 	Duration  time.Duration // 0: only Requests end it
+	WarmUp    time.Duration // under load, before either counts; what ends in it is not counted
 	Payload   int           // bytes of data in a request
 	Answer    answer.Kind   // what the server was told to answer
 	Timeout   time.Duration // of a request, to a quarter
@@ -79,7 +81,9 @@ const (
 
 // Result is what became of a load.
 type Result struct {
-	Elapsed  time.Duration // from the first request until the last answer
+	// Elapsed is from the first request, or the end of the plan's warm-up, until the last
+	// answer; after a warm-up a Duration that was over is as long as it was planned.
+	Elapsed  time.Duration
 	Failures map[string]int
 	GaveUp   int // clients that failed too often in a row
 	Ended    Ended
@@ -180,7 +184,7 @@ func (g *group) drive(cutOff <-chan struct{}) *Result {
 	}()
 	var deadline <-chan time.Time
 	if g.plan.Duration > 0 {
-		deadline = time.After(g.plan.Duration)
+		deadline = time.After(g.plan.WarmUp + g.plan.Duration)
 	}
 	var grace <-chan time.Time
 	for ended := false; !ended; {
@@ -212,10 +216,28 @@ func (g *group) result() *Result {
 		}
 		result.Samples.buffers = append(result.Samples.buffers, client.samples)
 	}
+	if g.plan.WarmUp > 0 {
+		// Of nothing that was counted there is no time either.
+		result.Elapsed = max(0, result.Elapsed-g.plan.WarmUp)
+		if g.ended == ByDuration {
+			result.Elapsed = g.plan.Duration
+		}
+	}
 	if result.GaveUp == len(g.clients) {
 		result.Ended = ByFailures
 	}
 	return result
+}
+
+// counts says whether what ended then, since the origin, is of the load that was asked
+// for. After a warm-up a load of some length is what ends within its window, and not what
+// was under way when it closed: until then as much was under way all the time.
+func (g *group) counts(ended time.Duration) bool {
+	if g.plan.WarmUp == 0 {
+		return true
+	}
+	isOpen := g.plan.Duration == 0 || ended < g.plan.WarmUp+g.plan.Duration
+	return isOpen && ended >= g.plan.WarmUp
 }
 
 // watch cancels requests that take too long, until its result is called. One
@@ -291,7 +313,7 @@ type client struct {
 	failures map[string]int
 	inRow    int
 	gaveUp   bool
-	last     time.Duration // the last answer, since the origin
+	last     time.Duration // the last answer that counts, since the origin
 }
 
 func newClient(number, requests int, group *group, samples *Buffer) *client {
@@ -322,7 +344,7 @@ func (c *client) prepare() error {
 }
 
 func (c *client) run() {
-	for ; c.left > 0 && !c.group.stopping.Load(); c.left-- {
+	for c.left > 0 && !c.group.stopping.Load() {
 		asked := time.Now()
 		c.next(asked)
 		sent := asked
@@ -347,20 +369,24 @@ func (c *client) run() {
 				sent = began
 			}
 		}
+		ended := done.Sub(c.group.origin)
+		counts := c.group.counts(ended)
 		if err == nil {
 			c.inRow = 0
-			c.last = done.Sub(c.group.origin)
-			err = c.samples.add(Sample{
-				Asked:   asked.Sub(c.group.origin),
-				Waited:  sent.Sub(asked),
-				Service: done.Sub(sent),
-			})
-			if err == nil {
-				continue
+			if counts {
+				c.last = ended
+				err = c.samples.add(Sample{
+					Asked:   asked.Sub(c.group.origin),
+					Waited:  sent.Sub(asked),
+					Service: done.Sub(sent),
+				})
 			}
 		}
-		if !c.fail(err) {
+		if err != nil && !c.fail(err, counts) {
 			return
+		}
+		if counts {
+			c.left--
 		}
 	}
 	if c.left == 0 && c.group.plan.Requests == 0 {
@@ -383,9 +409,9 @@ func (c *client) call(session *session) error {
 	return check(c.group.plan.Answer, &c.request, answered)
 }
 
-// fail counts a failure and connects anew, unless the load was cut off or the
-// server does not seem to be there any more.
-func (c *client) fail(err error) bool {
+// fail counts a failure, if it counts, and connects anew, unless the load was cut off
+// or the server does not seem to be there any more.
+func (c *client) fail(err error, counts bool) bool {
 	if errors.Is(context.Cause(c.session.Load().ctx), context.Canceled) {
 		return false
 	}
@@ -394,7 +420,9 @@ func (c *client) fail(err error) bool {
 		if errors.Is(context.Cause(c.session.Load().ctx), errTimedOut) {
 			class = "timeout.total"
 		}
-		c.failures[class]++
+		if counts {
+			c.failures[class]++
+		}
 		c.inRow++
 		if c.gaveUp = c.inRow >= failuresInRowMax; c.gaveUp {
 			return false
@@ -412,7 +440,10 @@ func (c *client) fail(err error) bool {
 		if err == nil {
 			return true
 		}
-		if c.left--; c.left <= 1 || c.group.stopping.Load() {
+		if counts = c.group.counts(time.Since(c.group.origin)); counts {
+			c.left--
+		}
+		if counts && c.left <= 1 || c.group.stopping.Load() {
 			return false
 		}
 	}

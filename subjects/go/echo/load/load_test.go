@@ -239,6 +239,60 @@ func TestALoadEndsByTheClock(t *testing.T) {
 	}
 }
 
+func TestWhatEndsInTheWarmUpIsCountedNowhere(t *testing.T) {
+	var calls atomic.Int64
+	plan := plan(2, 0)
+	plan.WarmUp, plan.Duration = 60*time.Millisecond, 90*time.Millisecond
+	result, err := Run(plan, dialled(func(_ context.Context, request *payload.Payload) (*payload.Payload, error) {
+		calls.Add(1)
+		time.Sleep(time.Millisecond)
+		return echoed(request), nil
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Ended != ByDuration || result.Elapsed != plan.Duration {
+		t.Errorf("ended by %s after %s", result.Ended, result.Elapsed)
+	}
+	// One of each client before the warm-up, and at least some in it.
+	count := int64(result.Samples.Count())
+	if count == 0 || calls.Load() < count+2+2 {
+		t.Errorf("%d of %d calls are counted", count, calls.Load())
+	}
+	for _, buffer := range result.Samples.buffers {
+		buffer.each(func(sample Sample) {
+			ended := sample.Asked + sample.Waited + sample.Service
+			if ended < plan.WarmUp || ended >= plan.WarmUp+plan.Duration {
+				t.Errorf("%+v ended outside of the window", sample)
+			}
+		})
+	}
+}
+
+func TestFailuresInTheWarmUpAreCountedNowhereAndRequestsFromItsEnd(t *testing.T) {
+	calls := 0
+	plan := plan(1, 5)
+	plan.WarmUp = 500 * time.Millisecond
+	began := time.Now()
+	result, err := Run(plan, dialled(func(_ context.Context, request *payload.Payload) (*payload.Payload, error) {
+		time.Sleep(time.Millisecond)
+		if calls++; calls == 2 || calls == 3 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return echoed(request), nil
+	}), nil)
+	took := time.Since(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Failures) != 0 || result.Samples.Count() != 5 || result.Ended != ByRequests {
+		t.Errorf("%v, %d samples, ended by %s", result.Failures, result.Samples.Count(), result.Ended)
+	}
+	if calls < 2+5 || took < plan.WarmUp || result.Elapsed <= 0 || result.Elapsed > took-plan.WarmUp {
+		t.Errorf("%d calls in %s, of which %s count", calls, took, result.Elapsed)
+	}
+}
+
 func TestALoadThatIsCutOffReportsWhatItHas(t *testing.T) {
 	cutOff := make(chan struct{})
 	calls := 0

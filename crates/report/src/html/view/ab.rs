@@ -86,7 +86,7 @@ impl AbView {
                 .to_owned(),
             settings: settings(record, ab),
             rounds_words: compared::rounds_in_words(record, ab),
-            ratios: ab.ratios.iter().map(|ratio| row(ratio, axis)).collect(),
+            ratios: ab.ratios.iter().map(|ratio| row(ab, ratio, axis)).collect(),
             ticks: axis.ticks(),
             pictures: pictures
                 .into_iter()
@@ -120,6 +120,8 @@ fn settings(record: &Record, ab: &Ab) -> Vec<Fact> {
         }
         facts.push(fact(name, text));
     }
+    let proofs = compared::proofs(ab).into_iter();
+    facts.extend(proofs.map(|proof| fact("Seen", proof)));
     facts
 }
 
@@ -175,7 +177,7 @@ impl Axis {
     }
 }
 
-fn row(ratio: &Ratio, axis: Axis) -> RatioRow {
+fn row(ab: &Ab, ratio: &Ratio, axis: Axis) -> RatioRow {
     let out = |value: f64| !value.is_finite() || value <= 0.0;
     let low = if out(ratio.low) {
         0.0
@@ -193,7 +195,7 @@ fn row(ratio: &Ratio, axis: Axis) -> RatioRow {
         b: compared::value(&ratio.measure, ratio.b),
         ratio: compared::centre(ratio),
         interval: compared::interval(ratio),
-        effect: compared::effect(ratio),
+        effect: compared::effect(ab, ratio),
         differs: ratio.differs,
         low,
         high: high.max(low),

@@ -8,7 +8,7 @@ use wallfinder_model::record::Cell;
 use wallfinder_model::{Record, Step};
 
 use super::pictures::{self, LOOKS, Set, latency, maybe};
-use crate::cells::{self, Choice};
+use crate::cells::{self, Amplification, Choice};
 use crate::figures::quantile;
 use crate::html::kind;
 use crate::{number, words};
@@ -17,6 +17,10 @@ use crate::{number, words};
 pub(super) struct Cells {
     summary: String,
     maps: Vec<Map>,
+    /// Whether others disturbed what a map shows.
+    disturbed: bool,
+    tails: Vec<Tails>,
+    tails_words: &'static str,
     sets: Vec<Set>,
     /// Latency by percentile, a picture for each place that several groups have.
     curves: Option<Set>,
@@ -39,7 +43,24 @@ struct Best {
     look: usize,
     by: String,
     clear: bool,
+    disturbed: bool,
     words: String,
+}
+
+/// What the 99th percentile is over the median: sizes and groups down, clients across.
+#[derive(Serialize)]
+struct Tails {
+    name: String,
+    clients: Vec<String>,
+    rows: Vec<TailRow>,
+}
+
+#[derive(Serialize)]
+struct TailRow {
+    data: String,
+    group: String,
+    /// One for each number of clients; empty where it was not measured.
+    tails: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -79,13 +100,17 @@ impl Cells {
             }
         }
         let rounds = cells.iter().map(|(_, rounds)| rounds.len()).max();
+        let maps = maps(&cells, &groups);
         Some(Cells {
             summary: format!(
                 "{}, each run up to {}; of each figure the middle one of the rounds",
                 words::counted(cells.len() as u64, "cell"),
                 words::counted(rounds.unwrap_or(0) as u64, "time")
             ),
-            maps: maps(&cells, &groups),
+            disturbed: maps.iter().any(Map::is_disturbed),
+            maps,
+            tails: cells::amplification(&cells).iter().map(tails).collect(),
+            tails_words: cells::AMPLIFICATION,
             sets: pictures::against(&cells, &groups),
             curves: pictures::curves(&cells, &groups),
             rows: cells.iter().map(row).collect(),
@@ -122,15 +147,10 @@ fn map(name: String, crossings: Vec<String>, choices: &[Choice<'_>], groups: &[&
                 .position(|group| *group == choice.best)
                 .unwrap_or(0)
                 % LOOKS,
-            by: format!("{} ×", number::amount(choice.by.value)),
+            by: times(choice.by),
             clear: choice.is_clear(),
-            words: format!(
-                "{} is worse by {} [{}, {}]",
-                choice.next,
-                number::fixed(choice.by.value, 2),
-                maybe(choice.by.low, |end| number::fixed(end, 2)),
-                maybe(choice.by.high, |end| number::fixed(end, 2))
-            ),
+            disturbed: choice.disturbed,
+            words: choice.words(),
         })
     };
     Map {
@@ -148,6 +168,37 @@ fn map(name: String, crossings: Vec<String>, choices: &[Choice<'_>], groups: &[&
             })
             .collect(),
     }
+}
+
+impl Map {
+    fn is_disturbed(&self) -> bool {
+        let mut choices = self.rows.iter().flat_map(|(_, row)| row).flatten();
+        choices.any(|best| best.disturbed)
+    }
+}
+
+fn tails(table: &Amplification<'_>) -> Tails {
+    let counts = table.clients.iter();
+    let rows = table.rows.iter().map(|row| TailRow {
+        data: number::whole(u64::from(row.payload)),
+        group: row.group.to_owned(),
+        tails: row
+            .tails
+            .iter()
+            .map(|tail| tail.map_or(String::new(), times))
+            .collect(),
+    });
+    Tails {
+        name: format!("p99 over p50, {}", table.driver),
+        clients: counts
+            .map(|count| number::whole(u64::from(*count)))
+            .collect(),
+        rows: rows.collect(),
+    }
+}
+
+fn times(factor: f64) -> String {
+    format!("{} ×", number::amount(factor))
 }
 
 fn row((cell, rounds): &Rounds<'_>) -> Row {
@@ -176,9 +227,7 @@ fn row((cell, rounds): &Rounds<'_>) -> Row {
         p99: of("p99"),
         p999: of("p99.9"),
         service: time(|step| quantile(step.service.as_ref(), "p50")),
-        tail: maybe(cells::middle(rounds, cells::tail), |tail| {
-            format!("{} ×", number::amount(tail))
-        }),
+        tail: maybe(cells::middle(rounds, cells::tail), times),
         fairness: maybe(cells::middle(rounds, |step| step.fairness), |index| {
             number::fixed(index, 2)
         }),

@@ -2,6 +2,7 @@
 //! percentile.
 
 use serde::Serialize;
+use wallfinder_judge::crossover::Manner;
 use wallfinder_model::Step;
 use wallfinder_model::record::Cell;
 
@@ -43,7 +44,8 @@ struct Panel {
 /// Where the medians of two groups cross.
 #[derive(Serialize)]
 struct Mark {
-    x: f64,
+    /// Where it is, if its interval says more than between which sizes.
+    x: Option<f64>,
     /// Ends of its interval; where they are not known, those of the axis.
     low: f64,
     high: f64,
@@ -286,10 +288,12 @@ fn marks(cells: &[Rounds<'_>], driver: &str, clients: u32, across: Scale) -> Vec
             let end = |end: Option<f64>, else_at: f64| {
                 rounded(end.map_or(else_at, |size| across.at(size)))
             };
+            let place = crossing.place;
+            let is_known = place.manner() == Manner::Gradual || !place.is_sure();
             Mark {
-                x: rounded(across.at(crossing.place.at)),
-                low: end(crossing.place.low, LEFT),
-                high: end(crossing.place.high, RIGHT),
+                x: is_known.then(|| rounded(across.at(place.at))),
+                low: end(place.low, LEFT),
+                high: end(place.high, RIGHT),
                 words: crossing.words(),
             }
         })

@@ -2,6 +2,7 @@
 //! cells a row for each, and what flame graphs can be asked for.
 
 use serde::Serialize;
+use wallfinder_judge::profile::doubts;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading};
 use wallfinder_model::record::Cell;
@@ -148,6 +149,7 @@ fn sides(step: &Step, name: &str) -> Vec<SideView> {
             processes => format!("{processes} processes, merged"),
         };
         let mut kinds: Vec<Kind> = kinds.map(|reading| part(profiles, reading)).collect();
+        kinds.extend(profiles.socket_waits.as_ref().map(sockets));
         kinds.extend(profiles.calls.as_ref().map(calls));
         Some(SideView {
             title: match name {
@@ -161,6 +163,15 @@ fn sides(step: &Step, name: &str) -> Vec<SideView> {
         })
     };
     Side::BOTH.into_iter().filter_map(of).collect()
+}
+
+fn sockets(reading: &Reading) -> Kind {
+    Kind {
+        name: "waits for sockets, by the kernel",
+        headline: profiled::headline_of_sockets(reading),
+        tables: Vec::new(),
+        sites: sites(reading),
+    }
 }
 
 fn calls(calls: &SystemCalls) -> Kind {
@@ -254,9 +265,11 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
             (Vec::new(), sites(reading))
         }
     };
+    let mut told = vec![profiled::headline(profiles, reading)];
+    told.extend(doubts(reading));
     Kind {
         name: kind_in_words(reading.kind),
-        headline: profiled::headline(profiles, reading),
+        headline: told.join("; "),
         tables,
         sites,
     }

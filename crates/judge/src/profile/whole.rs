@@ -1,0 +1,153 @@
+//! What is counted over all stacks, before functions, places and the tree are cut: how far names
+//! and stacks can be believed, and sums of which the tree would lack what is too small for it.
+
+use wallfinder_model::profile::{ProfileKind, Reading, StackFrame, StackSample, Whole, share};
+
+use super::Counted;
+use super::rules::KERNEL;
+
+/// With fewer names than this, or fewer stacks that are whole, a reading is doubted.
+const NAMED_ENOUGH: f64 = 0.99;
+const ROOTED_ENOUGH: f64 = 0.9;
+
+/// Go's functions that go to sleep, or wake somebody, by a futex: with what the compiler or the
+/// assembler adds to their names.
+const FUTEX: &str = "runtime.futex";
+
+/// What takes or gives back a lock: Go's own, and those of its runtime.
+const LOCKS: [&str; 6] = [
+    "sync.(*Mutex)",
+    "sync.(*RWMutex)",
+    "internal/sync.(*Mutex)",
+    "runtime.lock2",
+    "runtime.unlock2",
+    "runtime.sem",
+];
+
+/// Counts all of it. What has no place is told by whoever tells idle waits apart.
+pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> Whole {
+    let functions = counted.profile.functions.iter();
+    let starts: Vec<bool> = functions.map(|function| is_start(&function.name)).collect();
+    let (mut frames, mut named) = (0_i128, 0_i128);
+    let (mut total, mut rooted, mut futexes, mut of_locks) = (0, 0, 0, 0);
+    for sample in &counted.profile.samples {
+        let value = counted.value(sample);
+        total += value;
+        let outside = of_user(counted, sample);
+        let has_name = |frame: &&StackFrame| !counted.profile.function(**frame).name.is_empty();
+        frames += i128::from(value) * outside.len() as i128;
+        named += i128::from(value) * outside.iter().filter(has_name).count() as i128;
+        if outside.iter().any(|frame| starts[frame.function as usize]) {
+            rooted += value;
+        }
+        if let Some(below_a_lock) = futex(counted, sample) {
+            futexes += value;
+            of_locks += value * i64::from(below_a_lock);
+        }
+    }
+    let by_kernel = matches!(kind, ProfileKind::Stacks | ProfileKind::Waits);
+    Whole {
+        frames_named_share: (frames > 0).then(|| named as f64 / frames as f64),
+        rooted_share: (by_kernel && total > 0).then(|| share(rooted, total)),
+        unplaced,
+        futexes,
+        futexes_of_locks: of_locks,
+    }
+}
+
+/// Frames outside of the kernel, whose own stand before them. Where none of the kernel's has a
+/// name they are not told apart, and count as well.
+fn of_user<'s>(counted: &Counted<'_>, sample: &'s StackSample) -> &'s [StackFrame] {
+    let is_kernels = |frame: &StackFrame| counted.profile.function(*frame).file == KERNEL;
+    let last = sample.stack.iter().rposition(is_kernels);
+    &sample.stack[last.map_or(0, |last| last + 1)..]
+}
+
+/// Whether threads or goroutines begin in a function, so that nothing calls it: of C's library and
+/// of Rust's, of Go's runtime, and the program's own `main`.
+fn is_start(name: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "_start",
+        "main",
+        "start_thread",
+        "clone",
+        "clone3",
+        "__clone",
+        "__clone3",
+        "thread_start",
+        "runtime.main",
+    ];
+    const BEGINNINGS: [&str; 6] = [
+        "__libc_start_",
+        "std::rt::lang_start",
+        "runtime.goexit",
+        "runtime.mstart",
+        "runtime.mcall",
+        "runtime.rt0_go",
+    ];
+    NAMES.contains(&name)
+        || BEGINNINGS.iter().any(|start| name.starts_with(start))
+        || (name.starts_with("std::") && name.ends_with("::thread_start"))
+}
+
+/// Of a stack with a futex of Go's, whether that is below a lock. Else it is the scheduler's, which
+/// puts threads to sleep and wakes them.
+fn futex(counted: &Counted<'_>, sample: &StackSample) -> Option<bool> {
+    let name = |frame: &StackFrame| counted.profile.function(*frame).name.as_str();
+    let from_the_root = sample.stack.iter().rev();
+    let mut callers = from_the_root.take_while(|frame| !name(frame).starts_with(FUTEX));
+    let is_lock = |name: &str| LOCKS.iter().any(|lock| name.starts_with(lock));
+    let below_a_lock = callers.any(|frame| is_lock(name(frame)));
+    let has_futex = sample
+        .stack
+        .iter()
+        .any(|frame| name(frame).starts_with(FUTEX));
+    has_futex.then_some(below_a_lock)
+}
+
+/// What is to be known before a reading is believed, in words: names that are missing, stacks that
+/// are cut, waits of which it is not known whose they are.
+pub fn doubts(reading: &Reading) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if reading.total == 0 {
+        return doubts;
+    }
+    let percent = |share: f64| (100.0 * share + 1e-6).floor();
+    if reading.named_share < NAMED_ENOUGH {
+        let named = percent(reading.named_share);
+        doubts.push(format!("only {named} % of it has symbols"));
+    }
+    let Some(whole) = &reading.whole else {
+        return doubts;
+    };
+    if let Some(named) = whole.frames_named_share
+        && named < NAMED_ENOUGH
+    {
+        let named = percent(named);
+        doubts.push(format!("only {named} % of all frames have names"));
+    }
+    if let Some(rooted) = whole.rooted_share
+        && rooted < ROOTED_ENOUGH
+    {
+        let rooted = percent(rooted);
+        doubts.push(format!(
+            "only {rooted} % of it is on stacks that lead to where a thread begins: others lack \
+             callers, which have too little with their callees"
+        ));
+    }
+    if whole.unplaced > 0 {
+        let who = match reading.kind {
+            ProfileKind::Waits => "threads",
+            _ => "goroutines",
+        };
+        let many = match reading.duration_ns {
+            0 => whole.unplaced.to_string(),
+            duration => format!("{:.2}", whole.unplaced as f64 / duration as f64),
+        };
+        doubts.push(format!(
+            "{many} {who} more wait on stacks that lead to nobody's own code: whether they have \
+             anything to do is not known"
+        ));
+    }
+    doubts
+}
