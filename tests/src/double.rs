@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// How many requests are kept, as bytes.
 const KEPT_MAX: usize = 16;
@@ -111,6 +112,22 @@ impl Double {
     /// Whole requests read so far.
     pub fn requests(&self) -> u64 {
         self.seen.requests.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many requests are read: a load that is to be disturbed has begun.
+    ///
+    /// # Panics
+    /// After 20 seconds without them.
+    pub fn await_requests(&self, requests: u64) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.requests() < requests {
+            assert!(
+                Instant::now() < until,
+                "{} of {requests} requests came in 20 s",
+                self.requests()
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Connections accepted so far.

@@ -327,27 +327,22 @@ fn a_requirement_that_holds_ends_with_0() {
     skip("the hypervisor took too much of the processors");
 }
 
-/// A run of half a minute, once it measures.
-fn long_run(place: &Place, url: &str, more: &[&str]) -> Running {
+/// A run of half a minute, once it measures: so many requests are there, and intervals are kept.
+fn long_run(place: &Place, double: &Double, requests: u64, more: &[&str]) -> Running {
+    let url = double.url("/");
     let args = [
-        &["run", url, "-c", "2", "-d", "30s", "--warmup", "0s", "-q"],
+        &["run", &url, "-c", "2", "-d", "30s", "--warmup", "0s", "-q"],
         more,
     ]
     .concat();
     let running = place.start(&args);
-    let until = Instant::now() + Duration::from_secs(10);
-    let journal = || {
-        let run = place.runs().pop()?;
-        Some(std::fs::metadata(run.join("journal.wfj")).ok()?.len())
-    };
-    // The header alone is shorter than header, step and some intervals.
-    let mut header = None;
-    while Instant::now() < until {
-        match (journal(), header) {
-            (Some(bytes), None) if bytes > 0 => header = Some(bytes),
-            (Some(bytes), Some(first)) if bytes > first + 2_000 => break,
-            _ => {}
-        }
+    double.await_requests(requests);
+    // What is added to the journal from here on are intervals.
+    let journal = place.last_run().join("journal.wfj");
+    let bytes = || std::fs::metadata(&journal).map_or(0, |file| file.len());
+    let (before, until) = (bytes(), Instant::now() + Duration::from_secs(20));
+    while bytes() < before + 2_000 {
+        assert!(Instant::now() < until, "no interval: {}", running.err());
         std::thread::sleep(Duration::from_millis(10));
     }
     running
@@ -358,7 +353,7 @@ fn an_interrupt_seals_what_there_is() {
     let _turn = together();
     for (signal, code, name) in [(Signal::INT, 130, "SIGINT"), (Signal::TERM, 143, "SIGTERM")] {
         let (place, double) = (Place::new(), Double::plain());
-        let running = long_run(&place, &double.url("/"), &["--no-calibrate"]);
+        let running = long_run(&place, &double, 100, &["--no-calibrate"]);
         running.signal(signal);
         let ran = running.wait(Duration::from_secs(8)).ends_with(code);
         assert!(ran.out.contains("Requests/sec"), "{}", ran.said());
@@ -399,6 +394,7 @@ fn an_interrupted_ramp_keeps_the_steps_that_it_has() {
         "-q",
     ];
     let running = place.start(&args);
+    double.await_requests(1);
     std::thread::sleep(Duration::from_millis(1_500));
     running.signal(Signal::INT);
     running.wait(Duration::from_secs(8)).ends_with(130);
@@ -419,7 +415,7 @@ fn a_second_interrupt_stops_at_once() {
     let place = Place::new();
     // Never answered: draining would last until the deadline of the requests.
     let silent = Double::start(|peer| while peer.request().is_some() {});
-    let running = long_run(&place, &silent.url("/"), &["--timeout", "60s"]);
+    let running = long_run(&place, &silent, 2, &["--timeout", "60s"]);
     running.signal(Signal::INT);
     std::thread::sleep(Duration::from_millis(300));
     let since = Instant::now();

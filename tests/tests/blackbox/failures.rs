@@ -253,7 +253,8 @@ fn a_server_that_restarts_costs_failures_of_a_class_and_nothing_else() {
         "--no-calibrate",
     ];
     let running = place.start(&args);
-    std::thread::sleep(Duration::from_millis(900));
+    double.await_requests(100);
+    std::thread::sleep(Duration::from_millis(300));
     drop(double);
     std::thread::sleep(Duration::from_millis(400));
     let again = Double::start_on(

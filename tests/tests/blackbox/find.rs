@@ -368,7 +368,11 @@ impl Beyond {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_millis(800));
+        let until = Instant::now() + Duration::from_secs(10);
+        while std::net::TcpStream::connect((Beyond::ADDRESS, 8090)).is_err() {
+            assert!(Instant::now() < until, "nobody listens there");
+            thread::sleep(Duration::from_millis(50));
+        }
         Beyond { name, server }
     }
 }

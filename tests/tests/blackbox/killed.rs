@@ -161,12 +161,13 @@ fn a_killed_ramp_keeps_the_steps_that_had_ended_with_their_verdicts() {
         "--no-calibrate",
     ];
     let running = place.start(&args);
-    std::thread::sleep(Duration::from_millis(1_900));
+    double.await_requests(1);
+    std::thread::sleep(Duration::from_millis(1_500));
     running.signal(Signal::KILL);
     running.wait(Duration::from_secs(2));
     let record = recovered(&place, &place.last_run());
     let steps = record["steps"].as_array().unwrap();
-    assert!(!steps.is_empty(), "one step of 0.7 s had ended after 1.9 s");
+    assert!(!steps.is_empty(), "one step of 0.7 s had ended after 1.5 s");
     let first = &steps[0];
     assert!(
         first["latency"]["count"].as_u64().unwrap() > 0,

@@ -125,7 +125,8 @@ fn a_killed_run_keeps_secrets_too() {
     let url = with_secrets(&double);
     let args = [&["run", &url, "-d", "20s", "-q"], &LOAD[..6]].concat();
     let running = place.start(&args);
-    std::thread::sleep(Duration::from_millis(900));
+    double.await_requests(1);
+    std::thread::sleep(Duration::from_millis(500));
     running.signal(Signal::KILL);
     running.wait(Duration::from_secs(2));
     assert!(place.last_run().join("journal.wfj").exists());
