@@ -191,7 +191,7 @@ fn a_killed_run_still_knows_what_its_steps_were() {
         std::thread::sleep(Duration::from_millis(20));
     }
     running.signal(Signal::KILL);
-    running.wait(Duration::from_secs(2));
+    running.wait(Duration::from_secs(10));
     let ran = place
         .run(&["report", place.last_run().to_str().unwrap()])
         .ends_with(0);

@@ -34,7 +34,7 @@ fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bo
         "-q",
     ];
     let running = place.start(&args);
-    thread::sleep(Duration::from_secs(2));
+    double.await_requests(200);
     let since = Instant::now();
     running.signal(Signal::STOP);
     thread::sleep(Duration::from_secs(10));

@@ -104,7 +104,7 @@ fn journal(place: &Place) -> PathBuf {
         std::thread::sleep(Duration::from_millis(50));
     }
     running.signal(Signal::KILL);
-    running.wait(Duration::from_secs(2));
+    running.wait(Duration::from_secs(10));
     place.last_run()
 }
 
