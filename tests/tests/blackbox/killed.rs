@@ -120,11 +120,8 @@ fn a_killed_run_keeps_its_intervals_and_leaves_nothing_behind() {
             "kill {nth}: it says what is missing: {}",
             record["caveats"]
         );
-        if let Some(lost) = lost(&record, killed_ms) {
-            if lost > LOSS_MAX {
-                late.push((nth, lost));
-            }
-        }
+        let lost = lost(&record, killed_ms);
+        late.extend(lost.filter(|lost| *lost > LOSS_MAX).map(|lost| (nth, lost)));
     }
     // A machine that is busy with other things, or stands still, may delay a slice now and then.
     assert!(late.len() <= 3, "more than an interval is lost: {late:?}");

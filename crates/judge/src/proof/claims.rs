@@ -33,8 +33,8 @@ pub(super) struct Claim<'c> {
     pub(super) wall: Wall,
     /// The squeeze that names it.
     pub(super) reading: &'c Reading,
-    /// Beyond doubt, and nothing about it is odd.
-    pub(super) sure: bool,
+    /// Why it is not beyond doubt, where it is not.
+    pub(super) doubt: Option<&'static str>,
     pub(super) detail: Option<String>,
 }
 
@@ -114,12 +114,15 @@ impl<'c> Case<'c> {
             return claim(Wall::ServerCpu, speed, Some(detail));
         }
         match self.server_cpus() {
-            0 => unsure(claim(Wall::ServerCpu, speed, None)),
-            1 => unsure(claim(
-                Wall::ServerCpu,
-                speed,
-                Some("its one processor answers speed and not a quota, which is odd".to_owned()),
-            )),
+            0 => {
+                let why = "how many processors the server may use is not known";
+                claim(Wall::ServerCpu, speed, None).doubted(why)
+            }
+            1 => {
+                let odd = "its one processor answers speed and not a quota, which is odd";
+                claim(Wall::ServerCpu, speed, Some(odd.to_owned()))
+                    .doubted("its two squeezes contradict each other")
+            }
             _ => self.serial(speed),
         }
     }
@@ -149,16 +152,19 @@ impl<'c> Case<'c> {
         if self.server_cpus() == 1 {
             return claim(Wall::ServerCpu, speed, None);
         }
+        let why = "what its capacity is worth was not squeezed, or is not known, so telemetry alone \
+                   tells all of its processors from one thread";
         if self.observed.wall == Wall::ServerSerial {
-            return unsure(self.serial(speed));
+            return self.serial(speed).doubted(why);
         }
-        unsure(claim(Wall::ServerCpu, speed, None))
+        claim(Wall::ServerCpu, speed, None).doubted(why)
     }
 
     /// The server answers capacity and not speed.
     fn server_quota(&self, speed: Option<&'c Reading>, capacity: &'c Reading) -> Option<Claim<'c>> {
         if speed.is_none_or(|speed| speed.has_share()) {
-            return Some(unsure(claim(Wall::ServerCpu, capacity, None)));
+            let why = "its speed was not squeezed, or answers too little to be called slack";
+            return Some(claim(Wall::ServerCpu, capacity, None).doubted(why));
         }
         let family = self.step.telemetry.server.as_ref();
         let quota = self
@@ -208,7 +214,8 @@ impl<'c> Case<'c> {
         let capacity = capacity?;
         let known = detail.is_some();
         let claim = claim(Wall::ClientCpu, capacity, detail);
-        Some(if known { claim } else { unsure(claim) })
+        let why = "it answers a quota and not its speed, and no quota of its own is known";
+        Some(if known { claim } else { claim.doubted(why) })
     }
 }
 
@@ -216,15 +223,17 @@ fn claim(wall: Wall, reading: &Reading, detail: Option<String>) -> Claim<'_> {
     Claim {
         wall,
         reading,
-        sure: reading.answer() == Answer::Surely,
+        doubt: reading.doubt(),
         detail,
     }
 }
 
-fn unsure(claim: Claim) -> Claim {
-    Claim {
-        sure: false,
-        ..claim
+impl Claim<'_> {
+    fn doubted(self, why: &'static str) -> Self {
+        Claim {
+            doubt: Some(why),
+            ..self
+        }
     }
 }
 

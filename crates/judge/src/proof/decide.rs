@@ -121,30 +121,44 @@ fn restarts(case: &Case) -> Option<Decision> {
     )))
 }
 
-/// Proved, or only likely, and why only likely.
-fn how(case: &Case, sure: bool, rounds: u32) -> How {
-    let proved = sure
-        && case.experiment.effort != Effort::Quick
-        && rounds >= ROUNDS_PROVED
-        && case.gates.pass();
-    if proved { How::Proved } else { How::Likely }
+/// A wall that squeezes established: proved, or likely, and then why no more than that. What a gate
+/// says is said already, and at quick effort nothing is proved.
+fn established(
+    case: &Case,
+    wall: Wall,
+    sentence: String,
+    doubt: Option<String>,
+    rounds: u32,
+) -> Decision {
+    let few = (rounds < ROUNDS_PROVED)
+        .then(|| format!("it rests on {rounds} rounds, and a proof needs {ROUNDS_PROVED}"));
+    let doubt = doubt.or(few);
+    let quick = case.experiment.effort == Effort::Quick;
+    if doubt.is_none() && !quick && case.gates.pass() {
+        return Decision::new(wall, How::Proved, sentence);
+    }
+    let mut decision = Decision::new(wall, How::Likely, sentence);
+    let why = doubt.filter(|_| !quick);
+    let said = why.map(|why| note(format!("Likely, and not proved: {why}.")));
+    decision.caveats.extend(said);
+    decision
 }
 
 fn offered_load(case: &Case) -> Option<Decision> {
     let reading = case
         .get(Squeeze::OfferedLoad)
         .filter(|reading| reading.names())?;
-    let sure = reading.answer() == Answer::Surely && !reading.bent;
+    let bent = reading
+        .bent
+        .then_some("its small dose moves less than its share of the large one");
+    let doubt = reading.doubt().or(bent).map(str::to_owned);
     let sentence = format!(
         "The offered load: {}; {}.",
         lower(&say::moved(reading)),
         say::rest(case, &[Squeeze::OfferedLoad])
     );
-    let decision = Decision::new(
-        Wall::OfferedLoad,
-        how(case, sure, reading.local.rounds),
-        sentence,
-    );
+    let rounds = reading.local.rounds;
+    let decision = established(case, Wall::OfferedLoad, sentence, doubt, rounds);
     Some(decision.with_detail(paid_in_latency(case)))
 }
 
@@ -207,9 +221,10 @@ fn concurrency(case: &Case) -> Option<Decision> {
         }
     );
     // Where more was tried, it must have carried more.
-    let sure =
-        reading.answer() == Answer::Surely && (!fewer || more.is_none_or(Reading::has_share));
-    let decision = Decision::new(Wall::Concurrency, how(case, sure, rounds), sentence);
+    let more = (fewer && more.is_some_and(|more| !more.has_share()))
+        .then_some("more in flight was tried, and is not known to have carried more");
+    let doubt = reading.doubt().or(more).map(str::to_owned);
+    let decision = established(case, Wall::Concurrency, sentence, doubt, rounds);
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
@@ -313,22 +328,21 @@ fn single(case: &Case, claim: &Claim, behind: Option<(&Claim, Estimate)>) -> Dec
     let sentence = format!("{}; {tail}.", say::moved(reading));
     // Bent and alone: something that was not squeezed binds before it.
     let first = !reading.bent || behind.is_some();
-    let sure = claim.sure && reading.confirmed() && first;
-    let mut decision = Decision::new(claim.wall, how(case, sure, reading.local.rounds), sentence)
-        .with_detail(claim.detail.clone());
-    if reading.disagree {
-        decision.caveats.push(note(format!(
-            "{} moves throughput more at the small dose than at the large one: the doses disagree.",
-            reading.squeeze.label()
-        )));
-    }
-    if !first {
-        decision.caveats.push(note(format!(
-            "At a small dose {} moves throughput less than at a large one: something that was not squeezed binds just before it.",
-            reading.squeeze.label()
-        )));
-    }
-    decision
+    let label = reading.squeeze.label();
+    let doubt = if reading.disagree {
+        Some(format!(
+            "{label} moves throughput more at the small dose than at the large one: the doses disagree"
+        ))
+    } else if !first {
+        Some(format!(
+            "at a small dose {label} moves throughput less than at a large one: something that was not squeezed binds just before it"
+        ))
+    } else {
+        let unsure = claim.doubt.map(str::to_owned);
+        unsure.or_else(|| reading.unconfirmed())
+    };
+    let rounds = reading.local.rounds;
+    established(case, claim.wall, sentence, doubt, rounds).with_detail(claim.detail.clone())
 }
 
 /// Two or more near 1: a kink. The first wall has no gap; who has one is next.
@@ -396,15 +410,24 @@ fn wait(case: &Case) -> Option<Decision> {
     let sentence = format!(
         "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {most}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer."
     );
-    let rounds = case
-        .readings
-        .iter()
-        .map(|reading| reading.local.rounds)
-        .min()
-        .unwrap_or(0);
-    let sure = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort))
-        && shares::inert(case).is_empty();
-    let decision = Decision::new(Wall::Wait, how(case, sure, rounds), sentence);
+    let least = case.readings.iter().min_by_key(|r| r.local.rounds);
+    let rounds = least.map_or(0, |reading| reading.local.rounds);
+    let clear = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort));
+    let doubt = if !clear {
+        Some(
+            "that more than half of a request's time is out of every squeeze's reach is not beyond doubt",
+        )
+    } else if !shares::inert(case).is_empty() {
+        Some("a squeeze that should have bound by telemetry did not")
+    } else {
+        None
+    };
+    let few = least.filter(|_| rounds < ROUNDS_PROVED).map(|reading| {
+        let label = reading.squeeze.label();
+        format!("{label} told in {rounds} rounds at the dose that counts, and a proof needs {ROUNDS_PROVED} of each squeeze")
+    });
+    let doubt = doubt.map(str::to_owned).or(few);
+    let decision = established(case, Wall::Wait, sentence, doubt, rounds);
     let detail = named.unwrap_or_else(|| "a wait that no squeeze reaches".to_owned());
     Some(decision.with_detail(Some(detail)))
 }
@@ -466,8 +489,12 @@ fn co_limited(case: &Case, parts: &[Part], kink: bool) -> Decision {
         )
     };
     let rounds = parts.iter().map(|part| part.rounds).min().unwrap_or(0);
-    let sure = parts.iter().all(|part| part.sure);
-    let mut decision = Decision::new(Wall::CoLimited, how(case, sure, rounds), sentence);
+    let unsure = parts.iter().find(|part| !part.sure);
+    let doubt = unsure.map(|part| {
+        let wall = part.wall.words();
+        format!("that {wall} has its share is not beyond doubt")
+    });
+    let mut decision = established(case, Wall::CoLimited, sentence, doubt, rounds);
     decision.detail = kink.then(|| {
         format!(
             "{}: elasticities sum to {}",

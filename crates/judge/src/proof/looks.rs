@@ -23,7 +23,9 @@ use super::estimate::{ALPHA, LOOKS};
 use super::gates::NULL_MAX;
 use super::pace;
 use super::pairs;
-use super::readings::{Answer, HALF_WIDTH_MAX, Reading, Readings, SHARE_MIN, WALL_MIN};
+use super::readings::{
+    Answer, HALF_WIDTH_MAX, ROUNDS_CONFIRMED, ROUNDS_PROVED, Reading, Readings, SHARE_MIN, WALL_MIN,
+};
 
 /// Half an interval from which a squeeze blurs the sum of all.
 const BLURRED: f64 = 0.13;
@@ -196,8 +198,23 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// What is wanted, cut to the budget; the last wishes go first.
-    fn order(&self, mut wanted: Vec<Want>, rounds_max: u32) -> Next {
+    /// What is wanted, cut to the budget; the last wishes go first. A small dose is worth the rounds that
+    /// bear a wall out, and where all of them together leave too few for that, the others wait.
+    fn order(&self, wanted: Vec<Want>, rounds_max: u32) -> Next {
+        let confirms = wanted.iter().any(|(squeeze, retained, _)| {
+            *retained == SMALL && self.had(*squeeze, SMALL) < ROUNDS_CONFIRMED
+        });
+        if confirms {
+            let next = self.cut(wanted.clone(), rounds_max, ROUNDS_CONFIRMED);
+            if next != Next::Enough {
+                return next;
+            }
+        }
+        self.cut(wanted, rounds_max, 2)
+    }
+
+    /// The most of what is wanted that has so many rounds in the budget, or all that it lacks.
+    fn cut(&self, mut wanted: Vec<Want>, rounds_max: u32, least: u32) -> Next {
         let left = self.left();
         while !wanted.is_empty() {
             let block = design::length(wanted.len());
@@ -209,7 +226,7 @@ impl Plan<'_> {
             let rounds = lacks.min(rounds_max).min((left / block) as u32);
             // The first look is taken whole: without it there is nothing to say.
             let first = self.experiment.windows.is_empty();
-            if rounds >= lacks.min(2) || first {
+            if rounds >= lacks.min(least) || first {
                 return Next::Rounds {
                     rounds: if first { lacks } else { rounds },
                     conditions: wanted
@@ -375,6 +392,10 @@ impl Plan<'_> {
 /// Whether more rounds of a squeeze could change what is said of it.
 fn is_open(reading: &Reading, named: bool) -> bool {
     let (low, high) = reading.interval();
+    // It is judged by its small dose, which was begun and has too few rounds for any proof.
+    if reading.bent && reading.local.rounds < ROUNDS_PROVED {
+        return true;
+    }
     match reading.answer() {
         Answer::Surely => false,
         Answer::Likely | Answer::Open => true,
@@ -417,7 +438,7 @@ pub(super) fn is_speed(squeeze: Squeeze) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proof::synthetic::experiment_of;
+    use crate::proof::synthetic::{Conditions, System, experiment_of, run};
     use wallfinder_model::experiment::OutOfReach;
 
     #[test]
@@ -458,5 +479,29 @@ mod tests {
             })
             .collect();
         assert_eq!(next(&experiment), Next::Enough);
+    }
+
+    /// Slow answers make long windows, and after the first look there is time for a dozen more.
+    #[test]
+    fn a_small_dose_has_its_rounds_before_large_ones_where_time_is_short() {
+        let system = System {
+            downlink: 4e-3,
+            ..System::default()
+        };
+        let mut experiment = run(&system, Conditions::default()).experiment.unwrap();
+        experiment.windows.retain(|window| window.round < LOOKS[0]);
+        let spent = experiment.windows.iter().map(|w| w.to_ns).max().unwrap();
+        for window in &mut experiment.windows {
+            let stretched = |ns: u64| (ns as f64 * 245e9 / spent as f64) as u64;
+            (window.from_ns, window.to_ns) = (stretched(window.from_ns), stretched(window.to_ns));
+        }
+        let Next::Rounds { rounds, conditions } = next(&experiment) else {
+            panic!("there is time for it")
+        };
+        assert_eq!(
+            (conditions[0].squeeze, conditions[0].retained),
+            (Squeeze::Downlink, SMALL)
+        );
+        assert!(rounds >= ROUNDS_CONFIRMED, "{rounds} rounds");
     }
 }

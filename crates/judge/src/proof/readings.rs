@@ -37,6 +37,8 @@ const ALPHA_DOSES: f64 = 0.01;
 const APART_MIN: f64 = 0.3;
 /// Rounds without which nothing is proved.
 pub(super) const ROUNDS_PROVED: u32 = 6;
+/// Rounds of the small dose without which it bears nothing out.
+pub(super) const ROUNDS_CONFIRMED: u32 = 3;
 /// Cores at work above which the speed of processors may be a wall of any height.
 const IDLE_MAX: f64 = 0.25;
 /// How much more than the use that telemetry counts an elasticity may be: collectors and
@@ -104,6 +106,19 @@ impl Reading {
         }
     }
 
+    /// Why it is not beyond doubt that it is a wall.
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        let (low, _) = self.interval();
+        match self.answer() {
+            Answer::Surely => None,
+            _ if low >= WALL_MIN => Some(
+                "its interval lies above 0.5, but not once the chances of an error are shared over \
+                 all squeezes and looks",
+            ),
+            _ => Some("its interval reaches below 0.5"),
+        }
+    }
+
     pub(super) fn names(&self) -> bool {
         matches!(self.answer(), Answer::Surely | Answer::Likely)
     }
@@ -147,12 +162,22 @@ impl Reading {
         self.slack() && self.local.half_width() <= HALF_WIDTH_MAX
     }
 
-    /// Whether the small dose bears the main one out.
-    pub(super) fn confirmed(&self) -> bool {
-        self.small.is_some_and(|small| {
-            let (low, high) = small.interval(ALPHA);
-            small.rounds >= 3 && low > 0.0 && high >= WALL_MIN && !self.disagree
-        })
+    /// Why the small dose does not bear the main one out, where it does not.
+    pub(super) fn unconfirmed(&self) -> Option<String> {
+        let rounds = self.small.map_or(0, |small| small.rounds);
+        let Some(small) = self.small.filter(|small| small.rounds >= ROUNDS_CONFIRMED) else {
+            return Some(format!(
+                "its small dose told in {rounds} rounds, and {ROUNDS_CONFIRMED} are needed"
+            ));
+        };
+        let (low, high) = small.interval(ALPHA);
+        if low <= 0.0 {
+            Some("its small dose is not known to move anything".to_owned())
+        } else if high < WALL_MIN {
+            Some("its small dose moves less than half of what a wall would".to_owned())
+        } else {
+            None
+        }
     }
 
     /// What was measured, whatever of it counts.
@@ -418,7 +443,7 @@ mod tests {
         let readings = rounds(800.0, 900.0);
         let server = readings.get(Squeeze::ServerSpeed).unwrap();
         assert_eq!(server.answer(), Answer::Surely);
-        assert!(!server.bent && server.confirmed());
+        assert!(!server.bent && server.unconfirmed().is_none());
         assert!(server.gap.value.abs() < 0.01);
     }
 

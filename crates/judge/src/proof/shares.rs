@@ -38,7 +38,7 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn of(claim: &Claim) -> Part {
         Part {
-            sure: claim.sure,
+            sure: claim.doubt.is_none(),
             ..Part::by(claim.wall, claim.reading)
         }
     }

@@ -610,3 +610,42 @@ fn a_burner_in_the_servers_group_is_no_cpu_wall() {
     });
     assert_eq!(wall, Wall::Inconclusive);
 }
+
+/// Whoever reads *likely* after minutes is told what a proof would have needed.
+#[test]
+fn what_is_only_likely_says_what_a_proof_lacks() {
+    let system = System {
+        downlink: 4e-3,
+        ..System::default()
+    };
+    let mut step = run(&system, Conditions::default());
+    let said = |step: &Step| {
+        let verdict = judge(step);
+        let notes = verdict.caveats.iter().filter_map(|caveat| match caveat {
+            Caveat::Note { text } => text
+                .strip_prefix("Likely, and not proved: ")
+                .map(str::to_owned),
+            _ => None,
+        });
+        (verdict.wall, verdict.how, notes.collect::<Vec<_>>())
+    };
+    assert_eq!(said(&step), (Wall::Downlink, How::Proved, vec![]));
+
+    let experiment = step.experiment.as_mut().unwrap();
+    let conditions = experiment.conditions.clone();
+    let mut left = 2;
+    experiment.windows.retain(|window| {
+        let condition = &conditions[window.condition as usize];
+        if condition.squeeze != Some(Squeeze::Downlink) || condition.retained != 0.9 {
+            return true;
+        }
+        left -= 1;
+        left >= 0
+    });
+    let lacks = "its small dose told in 2 rounds, and 3 are needed.".to_owned();
+    assert_eq!(said(&step), (Wall::Downlink, How::Likely, vec![lacks]));
+
+    // At quick effort nothing is proved, and everybody is told so.
+    step.experiment.as_mut().unwrap().effort = Effort::Quick;
+    assert_eq!(said(&step), (Wall::Downlink, How::Likely, vec![]));
+}
