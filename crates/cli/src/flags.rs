@@ -719,8 +719,8 @@ pub(crate) struct ProfileFlags {
     #[arg(long)]
     pub(crate) stacks: bool,
 
-    /// Watch the system calls too, by name, for the first second: how often for each request, how
-    /// long, how many failed. Takes root; a server that calls often is slower meanwhile.
+    /// Watch the system calls too, by name, until enough are known, a second at most: how often for each
+    /// request, how long, how many failed. Takes root; a server that calls often is slower meanwhile.
     #[arg(long)]
     pub(crate) calls: bool,
 

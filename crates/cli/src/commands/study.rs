@@ -138,10 +138,14 @@ fn load(name: &str) -> Result<Study, Failed> {
 /// or of the built-in one that the record is of. Other records are left as they are.
 pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(), Failed> {
     let of_record = || {
-        let begins = |name: &&str| record.plan.name.starts_with(&format!("{name}-"));
+        // A run may have been given a name of its own; then the command line has the study's.
+        let begins = |name: &str| record.plan.name.starts_with(&format!("{name}-"));
+        let asked = |name: &str| record.command_line.iter().any(|word| word == name);
         let is_study = record.plan.command == "study";
-        let mut names = builtin::ALL.iter().map(|builtin| builtin.name);
-        names.find(|name| is_study && begins(name))
+        let names = || builtin::ALL.iter().map(|builtin| builtin.name);
+        let found = names().find(|name| begins(name));
+        let found = found.or_else(|| names().find(|name| asked(name)));
+        found.filter(|_| is_study)
     };
     let Some(name) = named.or_else(of_record) else {
         return Ok(());

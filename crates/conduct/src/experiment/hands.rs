@@ -114,7 +114,7 @@ impl Hands {
             }
             Squeeze::ThinkTime => (self.think(0.8) < THINK_MIN).then(|| {
                 format!(
-                    "a fifth of a response time of {:.0} µs is shorter than a timer can be trusted",
+                    "a quarter of a response time of {:.0} µs is shorter than a timer can be trusted",
                     self.response.as_secs_f64() * 1e6
                 )
             }),

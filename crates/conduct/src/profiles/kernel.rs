@@ -31,7 +31,7 @@ pub struct Looks {
     pub stacks: bool,
     /// Where threads wait, in the window's first second.
     pub waits: bool,
-    /// System calls by name, in the window's first second.
+    /// System calls by name, from the window's begin until enough are known, a second at most.
     pub calls: bool,
     /// Events that processors count, and migrations.
     pub counters: bool,

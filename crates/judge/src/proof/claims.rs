@@ -4,11 +4,13 @@
 //! it), a serial section or a neighbour (speed alone) and a quota (capacity alone) apart.
 
 use wallfinder_model::experiment::{Experiment, Squeeze};
+use wallfinder_model::telemetry::ThreadShare;
 use wallfinder_model::verdict::Verdict;
 use wallfinder_model::{Step, Wall};
 
 use super::gates::Gates;
 use super::readings::{Answer, Reading, Readings};
+use crate::finite::positive;
 use crate::words::{percent, trimmed};
 
 /// Cores of somebody else from which they count as a neighbour.
@@ -17,6 +19,11 @@ const NEIGHBOUR_MIN: f64 = 0.05;
 const THROTTLED: f64 = 0.5;
 /// A thread this busy is hot.
 const THREAD_HOT: f64 = 0.90;
+/// Busy share of its processors from which a server may lack what neighbours have.
+const CROWDED: f64 = 0.9;
+/// What a serial section is made of where no thread is hot: who looks inside may know more.
+pub(super) const ONE_AT_A_TIME: &str =
+    "no thread is full, so one runs at a time: a lock with work inside";
 
 /// All that a decision is made from.
 pub(super) struct Case<'c> {
@@ -82,7 +89,7 @@ impl<'c> Case<'c> {
         match (speed, capacity) {
             (Some(speed), Some(capacity)) if speed.names() => Some(if capacity.names() {
                 claim(Wall::ServerCpu, speed, None)
-            } else if capacity.answer() == Answer::No {
+            } else if self.answers_no(capacity) {
                 self.speed_alone(speed)
             } else {
                 self.by_telemetry(speed)
@@ -90,6 +97,15 @@ impl<'c> Case<'c> {
             (Some(speed), None) if speed.names() => Some(self.by_telemetry(speed)),
             (speed, Some(capacity)) if capacity.names() => self.server_quota(speed, capacity),
             _ => None,
+        }
+    }
+
+    /// Whether capacity is nothing that the server lacks. Of several processors that are nearly full a
+    /// quota costs a part of its dose, which is no slack.
+    fn answers_no(&self, capacity: &Reading) -> bool {
+        match self.server_cpus() {
+            1 => capacity.answer() == Answer::No,
+            _ => capacity.slack(),
         }
     }
 
@@ -109,7 +125,7 @@ impl<'c> Case<'c> {
                 )
             })
             .collect();
-        if !neighbours.is_empty() {
+        if !neighbours.is_empty() && self.is_crowded() {
             let detail = format!("neighbour on its processors: {}", neighbours.join(", "));
             return claim(Wall::ServerCpu, speed, Some(detail));
         }
@@ -127,21 +143,29 @@ impl<'c> Case<'c> {
         }
     }
 
+    /// Whether neighbours can be what keeps the server from more of its processors: those are full, and
+    /// no thread of its own has all that one thread can have.
+    fn is_crowded(&self) -> bool {
+        let family = self.step.telemetry.server.as_ref();
+        let busy = family.and_then(|family| positive(family.cpus_busy));
+        let full = busy.is_none_or(|busy| busy >= CROWDED);
+        self.server_cpus() == 1 || (full && self.hot_thread().is_none())
+    }
+
+    fn hot_thread(&self) -> Option<&'c ThreadShare> {
+        let family = self.step.telemetry.server.as_ref()?;
+        let hottest = family.hottest_thread.as_ref();
+        hottest.filter(|thread| thread.share >= THREAD_HOT)
+    }
+
     fn serial(&self, speed: &'c Reading) -> Claim<'c> {
-        let hottest = self
-            .step
-            .telemetry
-            .server
-            .as_ref()
-            .and_then(|family| family.hottest_thread.as_ref())
-            .filter(|thread| thread.share >= THREAD_HOT);
-        let detail = match hottest {
+        let detail = match self.hot_thread() {
             Some(thread) => format!(
                 "one hot thread: `{}` is {} busy",
                 thread.name,
                 percent(thread.share)
             ),
-            None => "no thread is full, so one runs at a time: a lock with work inside".to_owned(),
+            None => ONE_AT_A_TIME.to_owned(),
         };
         claim(Wall::ServerSerial, speed, Some(detail))
     }

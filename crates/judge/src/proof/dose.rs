@@ -194,12 +194,14 @@ fn least(reading: &Reading) -> f64 {
         .fold(1.0, f64::max)
 }
 
-/// Whether the squeeze binds at about this dose; `None`: it was not tried.
-pub(super) fn binds(readings: &Readings, reading: &Reading, asked: f64) -> Option<bool> {
+/// Whether the squeeze binds where about so much is left; `None`: it was not tried, or could not be
+/// had, as pauses take a fifth at most, whatever is asked of them.
+pub(super) fn binds(readings: &Readings, reading: &Reading, left: f64) -> Option<bool> {
+    const ABOUT: f64 = 0.06;
     let pairs = reading
         .pairs
         .iter()
-        .filter(|pair| (pair.asked - asked).abs() < 0.03);
+        .filter(|pair| (pair.x.exp() - left).abs() < ABOUT);
     let elasticity = readings::elasticity(pairs, readings.noise)?;
     Some(elasticity.interval(ALPHA).0 > 0.05)
 }
@@ -243,6 +245,23 @@ mod tests {
         let at = |r: f64| 1000.0 * (1.2 * r).powf(1.3).min(1.0);
         let ceiling = ceiling_of([at(0.8), at(0.65), at(0.5)]).unwrap();
         assert!((ceiling.ratio - 1.2).abs() < 0.03, "{ceiling:?}");
+    }
+
+    /// Pauses take a fifth at most.
+    #[test]
+    fn a_half_that_could_not_be_had_says_nothing_of_a_half() {
+        let binds_where_left = |left: f64| {
+            let windows: Vec<(u32, f64)> = (0..9).map(|at| (at % 2, 1000.0)).collect();
+            let mut experiment = experiment_of(&[(Squeeze::ServerSpeed, 0.5)], &windows);
+            for window in &mut experiment.windows {
+                window.retained = (window.condition == 1).then_some(left);
+            }
+            let readings = Readings::of(&experiment);
+            let reading = readings.get(Squeeze::ServerSpeed).unwrap();
+            binds(&readings, reading, 0.5)
+        };
+        assert_eq!(binds_where_left(0.5), Some(false));
+        assert_eq!(binds_where_left(0.8), None);
     }
 
     #[test]

@@ -103,7 +103,9 @@ fn detail(case: &Case, decision: &decide::Decision) -> Option<String> {
     let outside = || decision.detail.clone();
     let is_in_line = match decision.wall {
         Wall::Wait => matches!(alone::at_once(case.step), Some(AtOnce::One { .. })),
-        Wall::ServerSerial => outside().as_deref() == Some(observed::IN_TURN),
+        Wall::ServerSerial => [observed::IN_TURN, claims::ONE_AT_A_TIME]
+            .into_iter()
+            .any(|in_turn| outside().as_deref() == Some(in_turn)),
         _ => false,
     };
     match is_in_line {

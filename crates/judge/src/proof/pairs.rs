@@ -22,6 +22,9 @@ use crate::finite::median;
 const RETAINED_MAX: f64 = 0.985;
 /// What was widened by less than this was not, and by more is no small change.
 const WIDENED: RangeInclusive<f64> = 1.015..=4.0;
+/// What was left may differ so much from what was asked for and still be of the dose that was asked for.
+/// Of what cannot be dosed finely, such as a processor less of two, what was left is the dose.
+const OFF_MAX: f64 = 0.1;
 /// One window says no more than this of an elasticity, in either direction.
 pub(super) const ELASTICITY_MAX: f64 = 4.0;
 
@@ -102,9 +105,11 @@ fn pair(experiment: &Experiment, shams: &[&Window], window: &Window) -> Option<P
     }
     let base = base(shams, window)?;
     let x = retained.ln();
+    let is_off = (retained - condition.retained).abs() > OFF_MAX;
+    let dosed = if is_off { retained } else { condition.retained };
     Some(Pair {
         squeeze,
-        dose: Dose::of(squeeze, condition.retained),
+        dose: Dose::of(squeeze, dosed),
         asked: condition.retained,
         round: window.round,
         restart: window.restart,

@@ -357,7 +357,7 @@ fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> 
         (Some(_), Some(small)) if bent => small,
         (Some(main), _) => main,
         (None, Some(small)) => small,
-        (None, None) => at(Dose::Deep)?,
+        (None, None) => at(Dose::Deep).filter(tells_at_once)?,
     };
     let gap = [Dose::Main, Dose::Small]
         .into_iter()
@@ -387,6 +387,15 @@ fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> 
         noise: in_elasticity(&of_main, noise),
         pairs,
     })
+}
+
+/// Whether a large dose by itself tells what a small one would: what costs nothing when halved has
+/// slack, and what costs nearly all of its part was full. In between it may have begun to bind on
+/// the way.
+fn tells_at_once(deep: &Estimate) -> bool {
+    const NEARLY_ALL: f64 = 0.9;
+    let (low, high) = deep.interval(ALPHA);
+    high < SHARE_MIN || low >= NEARLY_ALL
 }
 
 /// The elasticity at one dose.
@@ -419,6 +428,7 @@ mod tests {
     use super::*;
     use crate::double::a_step;
     use crate::proof::synthetic::experiment_of;
+    use wallfinder_model::experiment::Window;
 
     fn rounds(at_08: f64, at_09: f64) -> Readings {
         let mut windows = Vec::new();
@@ -436,6 +446,31 @@ mod tests {
             &[(Squeeze::ServerSpeed, 0.8), (Squeeze::ServerSpeed, 0.9)],
             &windows,
         ))
+    }
+
+    /// A processor less of two leaves a half, whatever was asked for.
+    #[test]
+    fn what_was_left_is_the_dose_where_it_could_not_be_asked_for() {
+        let capacity = |at_half: f64| {
+            let mut windows = Vec::new();
+            for round in 0..8 {
+                let wobble = 1.0 + 0.002 * f64::from(round % 3);
+                windows.extend([(0, 1000.0), (1, at_half * wobble)]);
+            }
+            windows.push((0, 1000.0));
+            let mut experiment = experiment_of(&[(Squeeze::ServerCapacity, 0.8)], &windows);
+            let squeezed = |window: &&mut Window| window.condition == 1;
+            for window in experiment.windows.iter_mut().filter(squeezed) {
+                window.retained = Some(0.5);
+            }
+            Readings::of(&experiment)
+                .get(Squeeze::ServerCapacity)
+                .cloned()
+        };
+        assert_eq!(capacity(500.0).unwrap().answer(), Answer::Surely);
+        assert!(capacity(1000.0).unwrap().surely_slack());
+        // Three fifths in use: a fifth less would have cost nothing.
+        assert!(capacity(833.0).is_none());
     }
 
     #[test]

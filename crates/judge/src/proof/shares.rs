@@ -87,14 +87,14 @@ pub(super) fn sum(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate>
         })
 }
 
+/// Of squeezes of one resource, that which throughput answers to the most.
+fn stronger<'c>(case: &Case<'c>, squeezes: &[Squeeze]) -> Option<&'c Reading> {
+    let had = squeezes.iter().filter_map(|squeeze| case.get(*squeeze));
+    had.max_by(|a, b| a.local.value.total_cmp(&b.local.value))
+}
+
 /// What certainly has a share, the rest included.
 pub(super) fn parts(case: &Case) -> Vec<Part> {
-    let stronger = |squeezes: &[Squeeze]| {
-        squeezes
-            .iter()
-            .filter_map(|squeeze| case.get(*squeeze))
-            .max_by(|a, b| a.local.value.total_cmp(&b.local.value))
-    };
     let resources = [
         Wall::ServerCpu,
         Wall::ClientCpu,
@@ -104,7 +104,7 @@ pub(super) fn parts(case: &Case) -> Vec<Part> {
     ];
     let mut parts: Vec<Part> = resources
         .into_iter()
-        .filter_map(|wall| Some((wall, stronger(squeezes_of(wall))?)))
+        .filter_map(|wall| Some((wall, stronger(case, squeezes_of(wall))?)))
         .filter(|(_, reading)| reading.has_share())
         .map(|(wall, reading)| Part {
             sure: surely_shared(case, reading.local),
@@ -130,21 +130,16 @@ pub(super) fn residual(case: &Case) -> Option<Estimate> {
     if !missing(case).is_empty() {
         return None;
     }
-    let capacity = case.get(Squeeze::ServerCapacity);
-    let server = case
-        .get(Squeeze::ServerSpeed)
-        .into_iter()
-        .chain(capacity)
-        .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
     let others = [
-        Squeeze::ClientSpeed,
         Squeeze::Downlink,
         Squeeze::Uplink,
         Squeeze::BackendSpeed,
         Squeeze::OfferedLoad,
     ];
-    let all = server
+    let sides = [Wall::ServerCpu, Wall::ClientCpu];
+    let all = sides
         .into_iter()
+        .filter_map(|wall| stronger(case, squeezes_of(wall)))
         .chain(others.into_iter().filter_map(|s| case.get(s)));
     let sum = sum(all.map(|reading| reading.local))?;
     Some(Estimate {

@@ -1,11 +1,13 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
-use wallfinder_model::experiment::{Connections, Effort, Experiment, Squeeze};
+use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
+use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
 use wallfinder_model::telemetry::ThreadShare;
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Step, Verdict, Wall};
 
 use super::judge;
+use crate::double::a_step;
 use crate::proof::synthetic::{Conditions, System, experiment_of, run};
 
 /// What can be said without privilege: the load generator and the number in flight.
@@ -648,4 +650,96 @@ fn what_is_only_likely_says_what_a_proof_lacks() {
     // At quick effort nothing is proved, and everybody is told so.
     step.experiment.as_mut().unwrap().effort = Effort::Quick;
     assert_eq!(said(&step), (Wall::Downlink, How::Likely, vec![]));
+}
+
+/// A server of two processors that are so busy, and whose speed was squeezed at four fifths of its cost,
+/// with what it answered at four fifths of its capacity.
+fn on_two_processors(busy: f64, at_capacity: f64) -> Step {
+    let mut windows = Vec::new();
+    for round in 0..8 {
+        let wobble = 1.0 + 0.002 * f64::from(round % 3);
+        windows.extend([
+            (0, 1000.0),
+            (1, 835.0 * wobble),
+            (0, 1000.0),
+            (2, at_capacity * wobble),
+        ]);
+    }
+    windows.push((0, 1000.0));
+    let squeezes = [(Squeeze::ServerSpeed, 0.8), (Squeeze::ServerCapacity, 0.8)];
+    let mut experiment = experiment_of(&squeezes, &windows);
+    experiment.setting.server_cpus = vec![0, 1];
+    let mut step = a_step().server(2.0, busy).client(1.0, 0.2).build();
+    step.experiment = Some(experiment);
+    // Its work is spread over many threads.
+    step.telemetry.server.as_mut().unwrap().hottest_thread = None;
+    step
+}
+
+/// Of two processors that are nearly full a quota of four fifths costs a little, and that is no slack.
+#[test]
+fn a_capacity_that_costs_a_part_of_its_dose_makes_no_serial_section() {
+    let wall = |busy: f64, at_capacity: f64| judge(&on_two_processors(busy, at_capacity)).wall;
+    assert_eq!(wall(0.55, 1000.0), Wall::ServerSerial);
+    assert_eq!(wall(0.85, 941.0), Wall::ServerCpu);
+}
+
+/// Somebody with a tenth of a core does not keep a server from the half of its processors that idles.
+#[test]
+fn a_neighbour_is_named_only_where_processors_are_full() {
+    let beside = |cpus_busy: f64| {
+        let mut step = on_two_processors(0.55, 1000.0);
+        let experiment = step.experiment.as_mut().unwrap();
+        experiment.setting.neighbours = vec![Neighbour {
+            name: "cron (4711)".to_owned(),
+            cores: 0.1,
+        }];
+        step.telemetry.server.as_mut().unwrap().cpus_busy = cpus_busy;
+        judge(&step)
+    };
+    assert_eq!(beside(0.55).wall, Wall::ServerSerial);
+    let crowded = beside(0.97);
+    assert_eq!(crowded.wall, Wall::ServerCpu);
+    assert!(crowded.detail.unwrap().contains("cron (4711)"));
+}
+
+/// Squeezes say that one runs at a time, and who looked inside says at what.
+#[test]
+fn a_serial_section_that_squeezes_establish_has_the_name_of_its_lock() {
+    let mut step = on_two_processors(0.55, 1000.0);
+    let waits = Reading {
+        kind: ProfileKind::Block,
+        measure: Measure {
+            name: "delay".to_owned(),
+            unit: "nanoseconds".to_owned(),
+        },
+        duration_ns: 1_000_000_000,
+        total: 6_000_000_000,
+        count: 600,
+        idle: 0,
+        named_share: 1.0,
+        origins: Vec::new(),
+        categories: Vec::new(),
+        functions: Vec::new(),
+        sites: vec![Site {
+            function: "main.next".to_owned(),
+            line: "next.go:7".to_owned(),
+            waits_in: "sync.(*Mutex).Lock".to_owned(),
+            value: 6_000_000_000,
+            count: 600,
+            idle: false,
+            path: Vec::new(),
+        }],
+        tree: Vec::new(),
+        whole: None,
+    };
+    step.profiles = Some(Profiles {
+        readings: vec![waits],
+        ..Profiles::default()
+    });
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, Wall::ServerSerial);
+    let detail = verdict.detail.unwrap();
+    let named = "a lock: sync.(*Mutex).Lock in main.next";
+    assert!(detail.starts_with(named), "{detail}");
 }
