@@ -11,10 +11,16 @@ use wallfinder_model::{Record, Step, Wall};
 use crate::figures::quantile;
 use crate::{number, words};
 
-/// Whether every step is a cell's, those apart that were measured again.
-pub(crate) fn are_all(record: &Record) -> bool {
+/// Whether every step has a place in a study's table, those apart that were measured again.
+pub(crate) fn have_all(record: &Record) -> bool {
     let mut steps = record.steps.iter().filter(|step| !step.measured_again());
     !record.steps.is_empty() && steps.all(|step| step.cell.is_some())
+}
+
+/// Whether that table is one of sizes and clients: messages of some size are sent.
+pub(crate) fn are_all(record: &Record) -> bool {
+    let mut cells = record.steps.iter().filter_map(|step| step.cell.as_ref());
+    have_all(record) && cells.any(|cell| cell.payload > 0)
 }
 
 /// Each cell and its steps, in the order in which cells first ran within their group.

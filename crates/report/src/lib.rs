@@ -23,6 +23,7 @@ pub mod csv;
 pub mod doubt;
 pub mod figures;
 mod flames;
+mod grouped;
 pub mod html;
 pub mod json;
 pub mod look;

@@ -10,6 +10,8 @@ mod claims;
 mod columns;
 mod comparison;
 mod find;
+#[path = "text/grouped.rs"]
+mod grouped_table;
 pub mod live;
 mod profile;
 mod ramp;
@@ -25,7 +27,7 @@ use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Record, Step};
 
 use crate::look::{Line, Look, Page, Role};
-use crate::{cells, squeezed, words};
+use crate::{cells, grouped, squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +46,8 @@ pub fn record(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         ab(record, paths, look)
     } else if record.sizes.is_some() {
         sizes(record, paths, look)
+    } else if grouped::are_all(record) {
+        groups(record, paths, look)
     } else if squeezed || record.plan.command == "find" {
         find(record, paths, look)
     } else if record.steps.len() == 1 && record.claims.is_empty() {
@@ -96,6 +100,20 @@ pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         page.gap();
         ramp::table(&mut page, record);
     }
+    ending(&mut page, record, record.steps.iter());
+    claims_below(&mut page, record);
+    where_it_is(&mut page, paths);
+    page.finish()
+}
+
+/// A study's groups, each with all of its rounds: the table, what waits, what squeezes say.
+fn groups(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    grouped_table::heading(&mut page, record);
+    page.gap();
+    grouped_table::table(&mut page, record);
+    grouped_table::waits(&mut page, record);
+    grouped_table::squeezes(&mut page, record);
     ending(&mut page, record, record.steps.iter());
     claims_below(&mut page, record);
     where_it_is(&mut page, paths);

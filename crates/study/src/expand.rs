@@ -180,16 +180,16 @@ impl Study {
 }
 
 impl StudyStep {
-    /// Its place in the study's table, where messages are sent.
-    pub fn cell(&self) -> Option<Cell> {
-        Some(Cell {
+    /// Its place in the study's table.
+    pub fn cell(&self) -> Cell {
+        Cell {
             group: self.group.clone(),
             driver: self.driver.name.clone(),
-            payload: self.payload?,
+            payload: self.payload.unwrap_or(0),
             clients: u32::try_from(self.load.wanted_max()).unwrap_or(u32::MAX),
             round: self.round,
             rival: self.rival,
-        })
+        }
     }
 
     /// How long it is measured, about.

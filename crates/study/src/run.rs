@@ -246,7 +246,7 @@ impl Course<'_> {
     fn measure(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
         let mut measured = self.apparatus.run_step(step)?;
         measured.name = step.label.clone();
-        measured.cell = step.cell();
+        measured.cell = Some(step.cell());
         if step.calibrate && measured.ceiling.is_none() {
             // A step that was measured stands, whether its ceiling is known or not.
             match self.apparatus.calibrate(step, &measured) {

@@ -4,6 +4,7 @@ mod ab;
 mod cells;
 mod charts;
 mod environment;
+mod groups;
 mod hero;
 mod pictures;
 mod profiles;
@@ -75,6 +76,7 @@ pub(super) struct Page {
     profiles: Option<profiles::ProfilesView>,
     doubts: Vec<Doubt>,
     cells: Option<cells::Cells>,
+    groups: Option<groups::Groups>,
     ramp: Option<ramp::Ramp>,
     claims: Vec<Claim>,
     claims_headline: String,
@@ -91,6 +93,7 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn of(record: &Record) -> Page {
         let cells = cells::Cells::of(record);
+        let groups = groups::Groups::of(record);
         // Hundreds of steps that are cells of one table are shown as that, and no step alone.
         let steps: &[Step] = match cells {
             Some(_) => &[],
@@ -120,7 +123,10 @@ impl Page {
             target,
             about: about(record, judged),
             partial: partial(record),
-            hero: judged.map(|step| hero::Hero::of(record, step)),
+            // Of a study's groups none is the answer, but those that were squeezed.
+            hero: judged
+                .filter(|step| groups.is_none() || step.experiment.is_some())
+                .map(|step| hero::Hero::of(record, step)),
             ab: ab::AbView::of(record),
             sizes: sizes::SizesView::of(record),
             charts: record
@@ -135,6 +141,7 @@ impl Page {
                 .map(Doubt::from)
                 .collect(),
             cells,
+            groups,
             // Windows of two settings, or of several sizes, are rounds, and no ramp.
             ramp: (steps.len() > 1 && record.ab.is_none() && record.sizes.is_none())
                 .then(|| ramp::Ramp::of(record, chosen)),

@@ -15,6 +15,10 @@ use crate::{number, words};
 /// Room for a name.
 const NAME: usize = 14;
 
+/// What figures and walls of several rounds are.
+pub(super) const MIDDLE: &str = "of each figure the middle one of the rounds; a wall that not all of them \
+                                 name has their number";
+
 /// The table: of each figure the middle one of the rounds.
 pub(crate) fn table(page: &mut Page, record: &Record) {
     let cells = cells::of(record);
@@ -82,9 +86,7 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
     let left_out = columns::write(page, table, 1);
     columns::note(page, left_out);
     if cells.iter().any(|(_, rounds)| rounds.len() > 1) {
-        let text = "of each figure the middle one of the rounds; a wall that not all of them name \
-                    has their number";
-        note(page, text);
+        note(page, MIDDLE);
     }
 }
 
@@ -214,7 +216,7 @@ fn heads(clients: &[u32]) -> impl Iterator<Item = String> {
         .map(|count| words::counted(u64::from(*count), "client"))
 }
 
-fn note(page: &mut Page, text: &str) {
+pub(super) fn note(page: &mut Page, text: &str) {
     for line in wrap(text, page.columns().saturating_sub(1)) {
         page.push(Line::new().plain(" ").dim(line));
     }
@@ -302,7 +304,7 @@ fn chosen(choice: &Choice<'_>) -> String {
     shown.trim_end().to_owned()
 }
 
-fn bound_by(rounds: &[&Step]) -> (Role, String) {
+pub(super) fn bound_by(rounds: &[&Step]) -> (Role, String) {
     let role = cells::wall(rounds).map_or(Role::Dim, |(wall, _)| verdict::role(wall));
     (role, cells::wall_words(rounds))
 }
