@@ -21,7 +21,7 @@ use crate::score::Outcome;
 /// One run, and what it was run with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kept {
-    /// The tool: its version, and a checksum of its binary.
+    /// The tool: its version, and a checksum of its sources, or of its binary where those are not known.
     pub tool: String,
     /// The tool that judged its record again, where another did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

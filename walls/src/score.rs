@@ -258,6 +258,8 @@ pub struct Score {
     pub labelled: usize,
     /// Those answered.
     pub answered: usize,
+    /// Those asked more than once, for want of an answer.
+    pub asked_again: usize,
     /// Those right.
     pub right: usize,
     /// Those of them that squeezes established, and telemetry alone did not.
@@ -312,6 +314,7 @@ impl Score {
         Score {
             labelled: outcomes.len() - null,
             answered: marked(Mark::Right) + marked(Mark::Wrong),
+            asked_again: count(&|outcome| outcome.asked_again > 0),
             right: marked(Mark::Right),
             right_by_squeezes: count(&|o| o.mark == Mark::Right && by_squeezes(o)),
             null,

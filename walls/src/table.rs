@@ -119,6 +119,10 @@ pub fn score(score: &Score) -> String {
             rmse * 100.0
         );
     }
+    if score.asked_again > 0 {
+        let n = score.asked_again;
+        let _ = writeln!(text, "asked again for want of an answer: {n}");
+    }
     if score.not_looked_into > 0 {
         let n = score.not_looked_into;
         let _ = writeln!(
@@ -202,7 +206,16 @@ neighbour                   server-cpu               server-cpu    proved       
             said.starts_with("right 1 of 1 answered, 1 of them by squeezes")
                 && said.ends_with("the bar is met\n")
         );
-        let said = score(&Score::of(&[outcome.clone(), outcome], minutes));
+        assert!(!said.contains("asked again"), "{said}");
+        let again = Outcome {
+            asked_again: 1,
+            ..outcome.clone()
+        };
+        let said = score(&Score::of(&[outcome, again], minutes));
+        assert!(
+            said.contains("asked again for want of an answer: 1\n"),
+            "{said}"
+        );
         let alike = "neighbour: 2 of 2 the same verdict, server-cpu (2 proved)\n";
         assert!(said.contains(alike), "{said}");
     }

@@ -133,7 +133,9 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
         Some((low, high)) => format!(" [{}, {}]", number::factor(low), number::factor(high)),
         None => ", by its demand per request".to_owned(),
     };
+    let by_quota = is_held_by_quota(verdict);
     let lifting = match verdict.wall {
+        _ if by_quota => "lifting the quota alone".to_owned(),
         Wall::OfferedLoad => "a higher rate".to_owned(),
         Wall::Concurrency => "more in flight".to_owned(),
         Wall::CoLimited => "lifting what binds now".to_owned(),
@@ -145,11 +147,21 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
         most if most < 1.5 => format!("at most {} more", number::share((most - 1.0).max(0.0))),
         most => format!("at most {} ×", number::factor(most)),
     };
+    let wall = match by_quota && next.wall == verdict.wall {
+        true => "the processors that the quota leaves idle",
+        false => next.wall.words(),
+    };
     Some(format!(
-        "{} at {at}/s ({} ×{interval}); {lifting} buys {buys}.",
-        next.wall.words(),
+        "{wall} at {at}/s ({} ×{interval}); {lifting} buys {buys}.",
         number::factor(next.ratio),
     ))
+}
+
+/// Whether what binds is a quota on a side's processors, and not the processors.
+fn is_held_by_quota(verdict: &Verdict) -> bool {
+    let is_cpu = matches!(verdict.wall, Wall::ServerCpu | Wall::ClientCpu);
+    let detail = verdict.detail.as_deref();
+    is_cpu && detail.is_some_and(|detail| detail.starts_with("quota "))
 }
 
 /// The sentence of a verdict, below a heading that names its wall.
@@ -331,10 +343,11 @@ pub fn natural_question(wall: Wall) -> Option<(&'static str, Vec<(Squeeze, f64)>
     })
 }
 
-/// A prediction of what doubling what binds would bring, where squeezes bear one.
+/// A prediction of what doubling what binds would bring, where squeezes bear one. Of a quota the next wall
+/// says it all: faster processors would stand as idle.
 pub fn natural_what_if(step: &Step) -> Option<(String, String)> {
     let verdict = step.verdict.as_ref()?;
-    if verdict.how < How::Likely {
+    if verdict.how < How::Likely || is_held_by_quota(verdict) {
         return None;
     }
     let (asked, changes) = natural_question(verdict.wall)?;

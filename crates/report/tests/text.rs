@@ -255,6 +255,30 @@ fn a_prediction_is_worded() {
     assert!(text.contains("nothing to predict it from"), "{text}");
 }
 
+/// Behind a quota come the processors, and faster ones would stand as idle.
+#[test]
+fn a_quota_is_told_from_the_processors_behind_it() {
+    let mut record = sample::proved();
+    let verdict = record.steps.last_mut().unwrap().verdict.as_mut().unwrap();
+    verdict.wall = Wall::ServerCpu;
+    let lines = |record: &Record| {
+        let text = text::find(record, &PATHS, &Look::default());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ")
+    };
+    let by_processors = lines(&record);
+    assert!(by_processors.contains("NEXT the server's CPU at"));
+    assert!(by_processors.contains("lifting the server's CPU alone"));
+    assert!(by_processors.contains("WHAT IF a server twice as fast"));
+    let verdict = record.steps.last_mut().unwrap().verdict.as_mut().unwrap();
+    verdict.detail = Some("quota of 0.5 cores: the group may not use more".to_owned());
+    let by_quota = lines(&record);
+    let next = "NEXT the processors that the quota leaves idle at";
+    assert!(by_quota.contains(next), "{by_quota}");
+    assert!(by_quota.contains("lifting the quota alone"), "{by_quota}");
+    assert!(!by_quota.contains("WHAT IF"), "{by_quota}");
+}
+
 #[test]
 fn a_client_wall_says_whose_number_it_is() {
     let mut record = sample::one_step();
