@@ -144,6 +144,9 @@ impl<'s> Sight<'s> {
     }
 }
 
+/// Threads of which a whole number is no chance.
+const PLATEAU_MAX: f64 = 8.0;
+
 impl Side {
     fn of(family: &FamilySummary, step: &Step, environment: &Environment) -> Option<Side> {
         let window_ns = positive(step.telemetry.window_ns as f64)
@@ -216,9 +219,14 @@ impl Side {
         }
         let in_threads = self.used / hottest;
         let threads = in_threads.round().max(1.0);
+        // Of many threads any sum is near some whole number, and tells nothing.
+        if threads > PLATEAU_MAX {
+            return None;
+        }
+        let off = 0.06 * threads.min(3.0);
         // Helpers beside one hot loop (collector, compiler) take up to a third of a core.
-        let helpers = if threads == 1.0 { 0.35 } else { 0.06 * threads };
-        let full = (threads - 0.06 * threads..=threads + helpers).contains(&in_threads);
+        let helpers = if threads == 1.0 { 0.35 } else { off };
+        let full = (threads - off..=threads + helpers).contains(&in_threads);
         full.then_some(threads as u32)
     }
 

@@ -187,8 +187,11 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
 fn accept_queue(sight: &Sight) -> Option<Conclusion> {
     let tcp = sight.step.telemetry.tcp?;
     let overflows = tcp.listen_overflows.max(tcp.listen_drops) as f64;
-    let opened = tcp.opens_passive.max(sight.step.counts.connects) as f64;
-    if overflows < 10.0 || overflows < 0.01 * opened {
+    let own = sight.step.counts.connects;
+    let opened = tcp.opens_passive.max(own) as f64;
+    // The kernel counts for all listeners of the namespace: who keeps its connections knocks at no door.
+    let knocks = own > 0 || sight.lanes.is_none();
+    if overflows < 10.0 || overflows < 0.01 * opened || !knocks {
         return None;
     }
     Some(
@@ -368,7 +371,14 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
     let sockets = sight.step.telemetry.server_sockets.as_ref();
     let quick_rtt =
         at_once || sockets.is_none_or(|sockets| !(20_000..=30_000).contains(&sockets.rtt_p50_us));
-    if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt {
+    // What is sent stays unacknowledged all that while; who merely takes so long has sent nothing.
+    let telemetry = &sight.step.telemetry;
+    let mut both = [&telemetry.server_sockets, &telemetry.client_sockets].into_iter();
+    let unacknowledged = both.any(|sockets| {
+        let busy = sockets.as_ref().and_then(|sockets| sockets.busy_share);
+        busy.is_some_and(|busy| share(busy) > 0.5)
+    });
+    if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt || !unacknowledged {
         return None;
     }
     Some(

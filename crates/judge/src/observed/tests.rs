@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Interval, LaneSummary, Step};
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample,
+    CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample, ThreadShare,
 };
 use wallfinder_model::{Caveat, Nanos, Wall};
 
@@ -535,23 +535,64 @@ mod waits {
 
     #[test]
     fn a_full_accept_queue_is_named() {
-        let verdict = judge(a_step().with(|step| {
-            step.load.connection_per_request = true;
-            step.telemetry.tcp = Some(TcpSample {
-                listen_overflows: 4_000,
-                opens_passive: 100_000,
-                ..TcpSample::default()
-            });
-        }));
+        let with_opened = |connects: u64| {
+            judge(a_step().with(|step| {
+                step.load.connection_per_request = connects > 0;
+                step.counts.connects = connects;
+                step.telemetry.tcp = Some(TcpSample {
+                    listen_overflows: 4_000,
+                    opens_passive: 100_000,
+                    ..TcpSample::default()
+                });
+            }))
+        };
+        let verdict = with_opened(100_000);
         expect(&verdict, Wall::Wait);
         assert_eq!(verdict.detail.as_deref(), Some("accept queue"));
+        // Of a load that keeps its connections it is somebody else's door.
+        assert_ne!(with_opened(0).detail.as_deref(), Some("accept queue"));
     }
 
     #[test]
     fn forty_milliseconds_are_the_delayed_acknowledgement() {
-        let verdict = judge(a_step().throughput(1_560.0).latency_ms(41.1, 41.0));
+        let unacknowledged = |busy_share: f64| {
+            let step = a_step().throughput(1_560.0).latency_ms(41.1, 41.0);
+            judge(step.with(|step| {
+                step.telemetry.server_sockets = Some(SocketsSummary {
+                    sockets: 64,
+                    busy_share: Some(busy_share),
+                    ..SocketsSummary::default()
+                });
+            }))
+        };
+        let verdict = unacknowledged(0.99);
         expect(&verdict, Wall::Wait);
         assert!(verdict.detail.unwrap().contains("delayed acknowledgement"));
+        // A handler that asks somebody else for as long has sent nothing meanwhile.
+        let slow = unacknowledged(0.001).detail.unwrap_or_default();
+        assert!(!slow.contains("delayed acknowledgement"), "{slow}");
+    }
+
+    /// Eleven cores of sixteen threads, the hottest nearly full, are no eleven or twelve full threads.
+    #[test]
+    fn many_threads_that_differ_are_no_whole_number_of_full_ones() {
+        let used = |cores: f64| {
+            let step = a_step().server(16.0, cores / 16.0).with(|step| {
+                let family = step.telemetry.server.as_mut().unwrap();
+                family.hottest_thread = Some(ThreadShare {
+                    tid: 7,
+                    name: "worker-3".to_owned(),
+                    share: 0.97,
+                });
+            });
+            let step = step.build();
+            let machine = a_machine();
+            let sight = Sight::of(&step, &machine);
+            sight.server.as_ref().unwrap().plateau()
+        };
+        assert_eq!(used(11.2), None);
+        assert_eq!(used(3.88), Some(4));
+        assert_eq!(used(3.4), None);
     }
 
     /// Where each second answer is acknowledged late, the kernel's round trip is half of the timer.
@@ -566,6 +607,7 @@ mod waits {
                         step.first_byte = Some(times(first_byte_ms, first_byte_ms, 1_560));
                         step.telemetry.server_sockets = Some(SocketsSummary {
                             sockets: 64,
+                            busy_share: Some(0.99),
                             rtt_p50_us: 20_469,
                             ..SocketsSummary::default()
                         });

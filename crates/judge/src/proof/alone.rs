@@ -10,6 +10,7 @@
 //! ```
 
 use wallfinder_model::Step;
+use wallfinder_model::telemetry::SocketsSummary;
 use wallfinder_model::verdict::Evidence;
 
 use crate::finite::positive;
@@ -21,6 +22,8 @@ const ANSWERED_MIN: u64 = 10;
 const SPACED_MAX: f64 = 0.5;
 /// More at once than this are let in together.
 const ONE_MAX: f64 = 1.5;
+/// What is left of a request's time without the way, of which less says nothing.
+const SERVED_MIN: f64 = 0.2;
 /// Where this part of what is in flight is served at once, nothing waits in line.
 const ALL_MIN: f64 = 0.8;
 
@@ -46,10 +49,33 @@ pub(crate) enum AtOnce {
     },
 }
 
+/// The round trip between client and server, as the quicker side's sockets have it; 0 where that is so short
+/// that it may be the kernels' own time. `None` where only the client's are seen, and may count an
+/// acknowledgement that came with the answer.
+fn way_ns(step: &Step) -> Option<f64> {
+    const WAY_MIN_US: u32 = 1_000;
+    let trip = |sockets: Option<&SocketsSummary>| sockets.map(|sockets| sockets.rtt_p50_us);
+    let trip = |sockets| trip(sockets).filter(|us| *us > 0);
+    let server = trip(step.telemetry.server_sockets.as_ref());
+    let client = trip(step.telemetry.client_sockets.as_ref());
+    match (server, client) {
+        (Some(server), client) => {
+            let quicker = client.map_or(server, |client| client.min(server));
+            let far = quicker >= WAY_MIN_US;
+            Some(if far { f64::from(quicker) * 1e3 } else { 0.0 })
+        }
+        (None, Some(client)) => (client < WAY_MIN_US).then_some(0.0),
+        (None, None) => Some(0.0),
+    }
+}
+
 /// How many requests a step's server serves at once, where it was asked.
 pub(crate) fn at_once(step: &Step) -> Option<AtOnce> {
     let alone = step.experiment.as_ref()?.alone?;
-    let each_ns = positive(alone.mean_ns).filter(|_| alone.answered >= ANSWERED_MIN)?;
+    let alone_ns = positive(alone.mean_ns).filter(|_| alone.answered >= ANSWERED_MIN)?;
+    // What passes on the way is not the server's; where that is most of it, nothing is known of the rest.
+    let each_ns =
+        positive(alone_ns - way_ns(step)?).filter(|each| *each >= SERVED_MIN * alone_ns)?;
     let count = positive(step.throughput)? * each_ns / 1e9;
     if count >= ALL_MIN * step.in_flight_mean {
         return None;
@@ -129,6 +155,48 @@ mod tests {
             Some(AtOnce::Several { count, .. }) => assert!((count - 4.08).abs() < 1e-9),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A lock that is held for a millisecond, 50 ms away.
+    #[test]
+    fn the_way_is_not_the_servers_time() {
+        let far = |server_us: Option<u32>, client_us: u32| {
+            let mut experiment = experiment_of(&[(Squeeze::InFlight, 0.8)], &[(0, 1000.0)]);
+            experiment.alone = Some(Alone {
+                answered: 50,
+                mean_ns: 51e6,
+                pause_ns: 12_500_000,
+            });
+            let sockets = |us: u32| SocketsSummary {
+                rtt_p50_us: us,
+                ..SocketsSummary::default()
+            };
+            let step = double::a_step().throughput(1000.0).in_flight(256.0);
+            at_once(
+                &step
+                    .with(|step| {
+                        step.experiment = Some(experiment);
+                        step.telemetry.server_sockets = server_us.map(sockets);
+                        step.telemetry.client_sockets = Some(sockets(client_us));
+                    })
+                    .build(),
+            )
+        };
+        // Most of it is the way, and what is left of it is not known well.
+        assert_eq!(far(Some(50_000), 50_500), None);
+        assert_eq!(far(None, 50_000), None, "it may have the answer in it");
+        assert!(matches!(
+            far(Some(80), 40_000),
+            Some(AtOnce::Several { .. })
+        ));
+        let served = far(Some(30_000), 30_000).unwrap();
+        assert_eq!(
+            served,
+            AtOnce::Several {
+                count: 21.0,
+                each_ns: 21e6
+            }
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use wallfinder_model::{Step, Wall};
 
 use super::gates::Gates;
 use super::readings::{Answer, Reading, Readings};
+use crate::caveats;
 use crate::finite::positive;
 use crate::words::{percent, trimmed};
 
@@ -21,6 +22,10 @@ const THROTTLED: f64 = 0.5;
 const THREAD_HOT: f64 = 0.90;
 /// Busy share of its processors from which a server may lack what neighbours have.
 const CROWDED: f64 = 0.9;
+/// Cores that one thread at a time uses at most, with helpers such as collectors.
+pub(super) const ONE_THREAD_MAX: f64 = 1.35;
+/// Cores that others use under the load, from which they may be what its processors lack.
+const OTHERS_MIN: f64 = 0.25;
 /// What a serial section is made of where no thread is hot: who looks inside may know more.
 pub(super) const ONE_AT_A_TIME: &str =
     "no thread is full, so one runs at a time: a lock with work inside";
@@ -129,6 +134,18 @@ impl<'c> Case<'c> {
             let detail = format!("neighbour on its processors: {}", neighbours.join(", "));
             return claim(Wall::ServerCpu, speed, Some(detail));
         }
+        let family = self.step.telemetry.server.as_ref();
+        let others = family.map_or(0.0, caveats::neighbour_cores);
+        if self.server_cpus() > 1 && others >= OTHERS_MIN && self.is_crowded() {
+            let detail = format!(
+                "others used {} cores of its processors under the load",
+                trimmed(others, 2)
+            );
+            return claim(Wall::ServerCpu, speed, Some(detail)).doubted(
+                "whose work fills its processors was not squeezed apart: --backend-pid names a process \
+                 that works for it",
+            );
+        }
         match self.server_cpus() {
             0 => {
                 let why = "how many processors the server may use is not known";
@@ -158,7 +175,20 @@ impl<'c> Case<'c> {
         hottest.filter(|thread| thread.share >= THREAD_HOT)
     }
 
+    /// Cores that the server's threads used together.
+    fn used(&self) -> Option<f64> {
+        let family = self.step.telemetry.server.as_ref()?;
+        positive(family.cpu_ns as f64 / self.step.telemetry.window_ns as f64)
+    }
+
     fn serial(&self, speed: &'c Reading) -> Claim<'c> {
+        if let Some(used) = self.used().filter(|used| *used > ONE_THREAD_MAX) {
+            let detail = format!(
+                "about {used:.0} run at a time: as many as its runtime or its workers are, or connections \
+                 that are spread unevenly over them"
+            );
+            return claim(Wall::ServerSerial, speed, Some(detail));
+        }
         let detail = match self.hot_thread() {
             Some(thread) => format!(
                 "one hot thread: `{}` is {} busy",

@@ -23,7 +23,9 @@ use super::estimate::{ALPHA, Estimate, level};
 use super::gates::note;
 use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
-use super::{fallback, in_flight, looks, say};
+use super::{fallback, in_flight, looks, pairs, say};
+use crate::caveats;
+use crate::finite::median;
 use crate::words::{capital, lower, percent, rate, trimmed};
 
 /// Claims whose sum is certainly above this stand at a kink.
@@ -148,10 +150,21 @@ fn offered_load(case: &Case) -> Option<Decision> {
     let reading = case
         .get(Squeeze::OfferedLoad)
         .filter(|reading| reading.names())?;
+    // Where less comes through than is asked for, something else holds it, though a fifth less of
+    // what is asked for costs some of it too.
+    if !keeps_up(case) {
+        return None;
+    }
+    let claims = case.claims();
+    if let Some(full) = claims.iter().find(|claim| claim.reading.fills()) {
+        let both = [Part::by(Wall::OfferedLoad, reading), Part::of(full)];
+        return Some(co_limited(case, &both, true));
+    }
     let bent = reading
         .bent
         .then_some("its small dose moves less than its share of the large one");
     let doubt = reading.doubt().or(bent).map(str::to_owned);
+    let doubt = doubt.or_else(|| reading.unconfirmed());
     let sentence = format!(
         "The offered load: {}; {}.",
         lower(&say::moved(reading)),
@@ -160,6 +173,16 @@ fn offered_load(case: &Case) -> Option<Decision> {
     let rounds = reading.local.rounds;
     let decision = established(case, Wall::OfferedLoad, sentence, doubt, rounds);
     Some(decision.with_detail(paid_in_latency(case)))
+}
+
+/// Whether what is asked for comes through, with nothing squeezed.
+fn keeps_up(case: &Case) -> bool {
+    const OF_ASKED_MIN: f64 = 0.97;
+    let shams = pairs::shams(case.experiment);
+    let rates: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
+    let asked = caveats::asked_rate(case.step);
+    let share = median(&rates).zip(asked).map(|(got, asked)| got / asked);
+    share.is_none_or(|share| share >= OF_ASKED_MIN)
 }
 
 /// What holds bursts up where throughput keeps up with what is offered.

@@ -15,6 +15,7 @@ use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
+use super::claims::ONE_THREAD_MAX;
 use super::estimate::{self, ALPHA, Estimate, Noise};
 use super::pairs::Pair;
 use super::readings::{self, Reading, Readings};
@@ -62,10 +63,7 @@ pub(super) fn ceilings(
         if (same || walls.contains(&wall)) && !beyond {
             continue;
         }
-        let demand = views
-            .iter()
-            .find(|view| view.wall == wall)
-            .and_then(|view| view.ceiling)
+        let demand = by_demand(views, wall)
             .and_then(|ceiling| positive(ceiling / throughput))
             .filter(|_| !beyond);
         let measured = reading.and_then(|reading| measured(reading, readings.noise));
@@ -82,6 +80,23 @@ pub(super) fn ceilings(
         }
     }
     ceilings
+}
+
+/// The throughput at which a resource would be full by telemetry. Of a server whose work one thread does
+/// that thread is full before its processors are.
+fn by_demand(views: &[ResourceView], wall: Wall) -> Option<f64> {
+    let view = |wall: Wall| views.iter().find(|view| view.wall == wall);
+    let ceiling = view(wall)?.ceiling?;
+    if wall != Wall::ServerCpu {
+        return Some(ceiling);
+    }
+    let all = view(wall)?.demand_s;
+    let thread = view(Wall::ServerSerial).filter(|thread| {
+        let demands = all.zip(thread.demand_s);
+        demands.is_some_and(|(all, thread)| all <= ONE_THREAD_MAX * thread)
+    });
+    let of_thread = thread.and_then(|thread| thread.ceiling);
+    Some(of_thread.map_or(ceiling, |full| full.min(ceiling)))
 }
 
 /// The lowest of the ceilings.
@@ -262,6 +277,27 @@ mod tests {
         };
         assert_eq!(binds_where_left(0.5), Some(false));
         assert_eq!(binds_where_left(0.8), None);
+    }
+
+    /// One thread that is busy for 0.4 of its time, on sixteen processors.
+    #[test]
+    fn a_thread_that_does_all_of_the_work_is_full_before_its_processors() {
+        let view = |wall, utilisation: f64, capacity: f64| ResourceView {
+            wall,
+            utilisation,
+            demand_s: Some(utilisation * capacity / 1000.0),
+            ceiling: Some(1000.0 / utilisation),
+            saturation: None,
+        };
+        let full_at = |used: f64| {
+            let views = [
+                view(Wall::ServerCpu, used / 16.0, 16.0),
+                view(Wall::ServerSerial, 0.4, 1.0),
+            ];
+            by_demand(&views, Wall::ServerCpu).unwrap().round()
+        };
+        assert_eq!(full_at(0.44), 2500.0);
+        assert_eq!(full_at(3.2), 5000.0, "eight threads alike");
     }
 
     #[test]

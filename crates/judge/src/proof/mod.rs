@@ -217,6 +217,12 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
             out.why
         ))
     }));
+    if pairs::outlast_the_wash_out(&pairs::shams(case.experiment)) {
+        caveats.push(note(
+            "Answers take longer than the wait between two windows: what was in flight could not be squeezed within them."
+                .to_owned(),
+        ));
+    }
     if let Some(why) = &case.experiment.cut_short {
         caveats.push(Caveat::Incomplete {
             what: format!("the experiment was cut short: {why}"),

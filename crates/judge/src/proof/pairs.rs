@@ -25,6 +25,8 @@ const WIDENED: RangeInclusive<f64> = 1.015..=4.0;
 /// What was left may differ so much from what was asked for and still be of the dose that was asked for.
 /// Of what cannot be dosed finely, such as a processor less of two, what was left is the dose.
 const OFF_MAX: f64 = 0.1;
+/// The longest wash-out between two windows.
+const WASHED_NS_MAX: f64 = 2e9;
 /// One window says no more than this of an elasticity, in either direction.
 pub(super) const ELASTICITY_MAX: f64 = 4.0;
 
@@ -82,11 +84,28 @@ impl Pair {
 /// Every squeezed window that is evidence.
 pub(super) fn pairs(experiment: &Experiment) -> Vec<Pair> {
     let shams = without_isolated(&shams(experiment));
+    let unwashed = outlast_the_wash_out(&shams);
+    let of_flight = |squeeze: Squeeze| {
+        use Squeeze::{InFlight, MoreInFlight, ThinkTime};
+        matches!(squeeze, InFlight | MoreInFlight | ThinkTime)
+    };
     experiment
         .windows
         .iter()
         .filter_map(|window| pair(experiment, &shams, window))
+        .filter(|pair| !(unwashed && of_flight(pair.squeeze)))
         .collect()
+}
+
+/// Whether answers take longer than any wash-out does: those of a window were asked for before it, and
+/// tell nothing of how many are asked for within it.
+pub(super) fn outlast_the_wash_out(shams: &[&Window]) -> bool {
+    let p99: Vec<f64> = shams
+        .iter()
+        .filter_map(|sham| sham.p99_ns)
+        .map(|ns| ns as f64)
+        .collect();
+    median(&p99).is_some_and(|ns| ns > WASHED_NS_MAX)
 }
 
 fn pair(experiment: &Experiment, shams: &[&Window], window: &Window) -> Option<Pair> {

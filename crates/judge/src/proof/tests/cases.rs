@@ -2,9 +2,9 @@
 
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
-use wallfinder_model::telemetry::ThreadShare;
+use wallfinder_model::telemetry::{SocketsSummary, ThreadShare};
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Caveat, Step, Verdict, Wall};
+use wallfinder_model::{Arrival, Caveat, Rate, Step, Verdict, Wall};
 
 use super::judge;
 use crate::double::a_step;
@@ -194,6 +194,11 @@ fn a_timer_that_telemetry_knows_is_a_wait_and_not_concurrency() {
         .build();
     let mut run = run(&system, Conditions::default());
     run.telemetry = step.telemetry;
+    run.telemetry.server_sockets = Some(SocketsSummary {
+        sockets: 64,
+        busy_share: Some(0.99),
+        ..SocketsSummary::default()
+    });
     run.latency = step.latency;
     run.service = step.service;
     let verdict = judge(&run);
@@ -742,4 +747,69 @@ fn a_serial_section_that_squeezes_establish_has_the_name_of_its_lock() {
     let detail = verdict.detail.unwrap();
     let named = "a lock: sync.(*Mutex).Lock in main.next";
     assert!(detail.starts_with(named), "{detail}");
+}
+
+/// Four workers that are full on sixteen processors are no lock.
+#[test]
+fn as_many_as_run_at_a_time_are_told() {
+    let mut step = on_two_processors(0.55, 1000.0);
+    let family = step.telemetry.server.as_mut().unwrap();
+    family.cpu_ns = 4 * step.telemetry.window_ns;
+    let experiment = step.experiment.as_mut().unwrap();
+    experiment.setting.server_cpus = (0..16).collect();
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, Wall::ServerSerial);
+    let detail = verdict.detail.unwrap();
+    assert!(detail.starts_with("about 4 run at a time"), "{detail}");
+}
+
+/// A database beside the server, which works as long as the server is loaded.
+#[test]
+fn who_works_beside_the_server_under_its_load_is_no_lock_of_it() {
+    let mut step = on_two_processors(0.55, 1000.0);
+    let family = step.telemetry.server.as_mut().unwrap();
+    (family.neighbour_cores, family.cpus_busy) = (0.85, 0.98);
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
+    assert!(verdict.how < How::Proved);
+    assert!(verdict.detail.unwrap().contains("others used 0.85 cores"));
+}
+
+/// An open loop a tenth above what a server can do, and one of a half.
+#[test]
+fn a_rate_that_does_not_come_through_is_no_wall_of_its_own() {
+    let asked = |share: f64| {
+        let system = System {
+            server: 200e-6,
+            open: Some(share / 200e-6),
+            ..System::default()
+        };
+        let mut step = run(&system, Conditions::default());
+        step.load.arrival = Arrival::Constant {
+            rate: Rate(share / 200e-6),
+        };
+        judge(&step).wall
+    };
+    assert_eq!(asked(0.5), Wall::OfferedLoad);
+    assert_eq!(asked(1.1), Wall::ServerCpu);
+}
+
+/// What is asked for takes longer than any window waits: how many are in flight cannot be told within one.
+#[test]
+fn answers_that_outlast_the_wash_out_say_nothing_of_what_is_in_flight() {
+    let slow = System {
+        inner: 5e-3,
+        ..System::default()
+    };
+    let mut step = run(&slow, Conditions::default());
+    assert_eq!(judge(&step).wall, Wall::Wait);
+    let experiment = step.experiment.as_mut().unwrap();
+    for window in &mut experiment.windows {
+        window.p99_ns = Some(5_000_000_000);
+    }
+    let verdict = judge(&step);
+    assert_ne!(verdict.wall, Wall::Wait, "{verdict:#?}");
+    assert!(!verdict.elasticities.contains_key("in-flight"));
+    let said = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains("longer than the wait"));
+    assert!(verdict.caveats.iter().any(said), "{:#?}", verdict.caveats);
 }
