@@ -103,8 +103,13 @@ impl Session {
         note_versions(&mut environment, server.subject.as_ref());
         let mut presenter = Presenter::new(output.quiet, output.ascii);
         let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
-        presenter.sides(&stand.placement.client, &server_cpus.unwrap_or_default());
-        Session::begin(plan, beside, environment, output, interrupts, presenter)
+        let server_cpus = server_cpus.unwrap_or_default();
+        presenter.sides(&stand.placement.client, &server_cpus);
+        let session = Session::begin(plan, beside, environment, output, interrupts, presenter);
+        let mut session = session?;
+        let doubt = stand.placement.shared_cores(&server_cpus);
+        session.record.caveats.extend(doubt);
+        Ok(session)
     }
 
     /// Whether a signal has ended the run.

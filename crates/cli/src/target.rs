@@ -280,7 +280,7 @@ fn refuse_unless_allowed(
 }
 
 /// Words whose values are nobody's business.
-const SECRET_WORDS: [&str; 8] = [
+const SECRET_WORDS: [&str; 12] = [
     "token",
     "key",
     "secret",
@@ -289,12 +289,16 @@ const SECRET_WORDS: [&str; 8] = [
     "auth",
     "session",
     "signature",
+    "credential",
+    "jwt",
+    "passphrase",
+    "cookie",
 ];
 
 /// Whether a name looks like that of a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word)) || name == "cookie" || name == "pwd"
+    SECRET_WORDS.iter().any(|word| name.contains(word)) || name == "pwd"
 }
 
 fn redact_query(query: &str) -> String {

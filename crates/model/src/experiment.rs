@@ -23,7 +23,7 @@ use crate::record::Interval;
 pub enum Squeeze {
     /// Each of the server's processors made slower.
     ServerSpeed,
-    /// Processor time taken from the server as a whole: a quota, or one processor less.
+    /// Processor time taken from the server as a whole: a quota, or whole processors less.
     ServerCapacity,
     /// The load generator made slower.
     ClientSpeed,

@@ -10,8 +10,10 @@
 //! nobody listens there, the namespaces of all other processes are tried; `/proc/PID/net` shows
 //! them without privilege. To look behind another user's descriptors takes root.
 //!
-//! Not here: processes behind the server (databases, upstreams), which the user names; servers
-//! behind a port forwarder, for which the forwarder is found.
+//! A port that a forwarder holds is not the forwarder's: docker-proxy is followed into the
+//! container, and behind the others the server is not seen.
+//!
+//! Not here: processes behind the server (databases, upstreams), which the user names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,8 +26,11 @@ use thiserror::Error;
 
 use crate::netns;
 use crate::parse::network::{STATE_LISTEN, TcpRow, is_local_v4, is_local_v6, tcp};
-use crate::parse::{decimal_u32, process};
+use crate::parse::{decimal_u32, forwarder, process};
 use crate::procfile::contents;
+
+/// Forwarders one behind the other that are followed, at the most.
+const FORWARDERS_MAX: u32 = 4;
 
 /// Processes that count as one: a prefork server with its parent and children, or a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,7 +39,8 @@ pub struct Family {
     pub name: String,
     /// Process ids, those that nobody else in the family started first.
     pub pids: Vec<u32>,
-    /// The address that it was found by; a family that died is looked for there again.
+    /// The address that it was found by, inside the container for a published port; a family that
+    /// died is looked for there again.
     pub address: Option<SocketAddr>,
     /// Whether children that these processes start later belong to the family.
     pub follows_children: bool,
@@ -78,6 +84,16 @@ pub enum NotSeen {
         /// The address looked for.
         address: SocketAddr,
     },
+    /// A port forwarder listens, and where it leads to is out of sight.
+    #[error(
+        "{address} is held by the port forwarder {by}, behind which the server is not seen: name it with --server-pid or --server-cgroup"
+    )]
+    Forwarded {
+        /// The address looked for.
+        address: SocketAddr,
+        /// The forwarder's command name.
+        by: String,
+    },
     /// Nobody listens there.
     #[error("nobody listens on {address}")]
     NoListener {
@@ -116,13 +132,22 @@ pub enum NotSeen {
     },
 }
 
-/// The family that listens on an address of this machine, in whichever network namespace.
+/// The family that listens on an address of this machine, in whichever network namespace; for a
+/// port that docker-proxy holds, the family in the container.
 pub fn server_of(address: SocketAddr) -> Result<Family, NotSeen> {
+    server_behind(address, &processes()?, FORWARDERS_MAX)
+}
+
+/// The same, through so many forwarders at the most.
+fn server_behind(
+    address: SocketAddr,
+    table: &Table,
+    forwarders_max: u32,
+) -> Result<Family, NotSeen> {
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-    let table = processes()?;
-    let sockets = listening_sockets(address, &table)?;
+    let sockets = listening_sockets(address, table)?;
     let inodes: BTreeSet<u64> = sockets.iter().map(|row| row.inode).collect();
-    let (holders, hidden) = holders_of(&inodes, &table);
+    let (holders, hidden) = holders_of(&inodes, table);
     if holders.is_empty() {
         let user = sockets.first().map_or(0, |row| row.user);
         return Err(match hidden {
@@ -130,8 +155,16 @@ pub fn server_of(address: SocketAddr) -> Result<Family, NotSeen> {
             false => NotSeen::HolderHidden { address },
         });
     }
-    let members = with_relatives(without_socket_activation(holders, &table), &table);
-    Ok(family(members, &table, Some(address), true))
+    let holders = without_socket_activation(holders, table);
+    if let Some(by) = forwarder_of(&holders, table) {
+        let target = holders.iter().find_map(|pid| container_address(*pid));
+        let found = target
+            .zip(forwarders_max.checked_sub(1))
+            .and_then(|(target, left)| server_behind(target, table, left).ok());
+        return found.ok_or(NotSeen::Forwarded { address, by });
+    }
+    let members = with_relatives(holders, table);
+    Ok(family(members, table, Some(address), true))
 }
 
 /// A process and its descendants.
@@ -358,6 +391,23 @@ fn without_socket_activation(holders: BTreeSet<u32>, table: &Table) -> BTreeSet<
     if others.is_empty() { holders } else { others }
 }
 
+/// The name of a port forwarder, where nobody but forwarders holds the sockets.
+fn forwarder_of(holders: &BTreeSet<u32>, table: &Table) -> Option<String> {
+    let mut names = holders
+        .iter()
+        .map(|pid| table.get(pid).map(|row| &row.name));
+    let is_forwarder =
+        |name: Option<&String>| name.is_some_and(|name| forwarder::is_forwarder(name));
+    let first = names.next()?;
+    (is_forwarder(first) && names.all(is_forwarder)).then(|| first.cloned())?
+}
+
+/// Where a process leads to, when it is docker-proxy.
+fn container_address(pid: u32) -> Option<SocketAddr> {
+    let line = contents(format!("/proc/{pid}/cmdline")).ok()?;
+    forwarder::container_address(&line)
+}
+
 /// Adds the parents that run the same program, and all descendants.
 fn with_relatives(holders: BTreeSet<u32>, table: &Table) -> BTreeSet<u32> {
     let own = std::process::id();
@@ -524,6 +574,20 @@ mod tests {
             without_socket_activation(BTreeSet::from([1]), &table),
             BTreeSet::from([1])
         );
+    }
+
+    #[test]
+    fn who_only_forwards_is_not_the_server() {
+        let table = table(&[
+            (30, 1, "docker-proxy"),
+            (31, 1, "dockerd"),
+            (40, 1, "nginx"),
+        ]);
+        let by = |pids: &[u32]| forwarder_of(&pids.iter().copied().collect(), &table);
+        assert_eq!(by(&[30, 31]).as_deref(), Some("docker-proxy"));
+        assert_eq!(by(&[30, 40]), None, "somebody else listens as well");
+        assert_eq!(by(&[40]), None);
+        assert_eq!(by(&[]), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use wallfinder_model::environment::{Environment, InterfaceFacts};
 
 use crate::groups::{Hierarchies, quota_cores_of};
 use crate::link::{Links, nominal_bits};
-use crate::parse::{cgroup, decimal_u32, host, lines, process, value_of, words};
+use crate::online;
+use crate::parse::{cgroup, decimal_u32, lines, process, value_of, words};
 use crate::procfile::{contents, line};
 
 /// Interrupts of an interface that are listed, at the most.
@@ -52,18 +53,16 @@ pub fn fingerprint(target: Option<SocketAddr>) -> Environment {
     let cpuinfo = contents("/proc/cpuinfo").unwrap_or_default();
     let mounts = cgroup::mounts(&contents("/proc/self/mountinfo").unwrap_or_default());
     let own_groups = contents("/proc/self/cgroup").unwrap_or_default();
-    let online =
-        line("/sys/devices/system/cpu/online").and_then(|text| host::cpulist(text.as_bytes()));
     let interface = target.and_then(interface_facts);
     Environment {
         kernel: line("/proc/sys/kernel/osrelease"),
         os: os_name(),
         cpu_model: cpu_model(&cpuinfo),
-        cpus: online.map_or(0, |cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX)),
+        cpus: u32::try_from(online::cpus().len()).unwrap_or(u32::MAX),
         cpus_allowed: contents("/proc/thread-self/status")
             .ok()
             .and_then(|bytes| process::status(&bytes))
-            .map(|status| status.cpus_allowed)
+            .map(|status| online::only(status.cpus_allowed))
             .unwrap_or_default(),
         memory_bytes: memory_bytes(),
         governor: governor(),

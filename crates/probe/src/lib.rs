@@ -7,9 +7,11 @@
 //! ```text
 //! discover     who serves an address, with its family of processes        → Family, or why not
 //! environment  the fingerprint of the machine                             → Environment
+//! cores        which processors are threads of one core                   → Cores
 //! sample       a thread that reads cumulative counters, tick by tick      → Series → Telemetry, caveats
 //! sockets      sock_diag: the kernel's chronographs of a port's sockets   → SocketsSummary
 //! overhear     what somebody else's exchanges weigh, from packets             → Weight
+//! online       which processors are online                                → their numbers
 //! profiles     profiles of a process that offers them over HTTP    → bytes as they are written
 //! stacks       sampled stacks of any process, with names           → Profile
 //! waits        where threads of any process wait, with names       → Profile
@@ -24,9 +26,11 @@
 //! reports its own cost.
 
 pub mod calls;
+pub mod cores;
 pub mod counters;
 pub mod discover;
 pub mod environment;
+pub mod online;
 pub mod overhear;
 pub mod parse;
 pub mod profiles;

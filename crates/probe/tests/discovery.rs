@@ -4,6 +4,9 @@ mod stand;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -109,6 +112,39 @@ fn wildcards_and_mapped_addresses_are_found() {
             "{host}"
         );
     }
+}
+
+/// A shell under docker-proxy's name and with its arguments, which holds a port.
+#[test]
+fn behind_docker_proxy_the_server_is_found() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let inside = server.local_addr().unwrap();
+    let published = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = published.local_addr().unwrap();
+    let folder = std::env::temp_dir().join(format!("wf-forwarder-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("docker-proxy");
+    std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+    let port = inside.port().to_string();
+    let mut forwarder = Command::new(&program)
+        .arg0("sh")
+        .args(["-c", "read line; :", "sh", "-container-ip", "127.0.0.1"])
+        .args(["-container-port", &port])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::from(OwnedFd::from(published)))
+        .spawn()
+        .unwrap();
+    let found = server_of(address);
+    drop(server);
+    let not_seen = server_of(address);
+    forwarder.kill().unwrap();
+    forwarder.wait().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let found = found.unwrap();
+    assert_eq!(found.pids, [std::process::id()]);
+    assert_eq!(found.address, Some(inside));
+    let by = "docker-proxy".to_owned();
+    assert_eq!(not_seen, Err(NotSeen::Forwarded { address, by }));
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         ),
         Caveat::SharedProcessors { cpus } => (
             format!("Client and server shared processors ({}).", list(cpus)),
-            "Keep them apart with --client-cpus and --server-cpus: each takes time from the other.",
+            "Each takes time from the other: keep them apart with --client-cpus, and --server-cpus or, for a server that stands, taskset.",
         ),
         Caveat::Neighbour { side, cores } => (
             format!(

@@ -1,4 +1,4 @@
-//! Where the threads of a side may run, and one processor less for all of them.
+//! Where the threads of a side may run, and whole processors less for all of them.
 //!
 //! By `sched_setaffinity(2)` on every thread, which needs no privilege for processes of the
 //! same user. A thread that is born meanwhile inherits what its creator had.
@@ -11,7 +11,7 @@ use std::fs;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
-use wallfinder_probe::parse;
+use wallfinder_probe::{online, parse};
 
 use crate::child::Shim;
 use crate::error::StageError;
@@ -68,10 +68,9 @@ impl Narrowed {
             if wide.is_empty() {
                 return Ok(());
             }
-            for (thread, mut own) in wide {
-                own.retain(|cpu| *cpu != self.taken);
-                let own = if own.is_empty() { &self.left } else { &own };
-                run_on(thread, own).map_err(|error| {
+            for (thread, allowed) in wide {
+                let own = without(self.taken, online::only(allowed), &self.left);
+                run_on(thread, &own).map_err(|error| {
                     let what = format!("taking a processor from thread {}", thread.pid);
                     StageError::no_privilege(what, error.to_string())
                 })?;
@@ -82,7 +81,8 @@ impl Narrowed {
 
     /// Gives every thread back what it had. Those that are gone need nothing.
     pub(crate) fn restore(&self) {
-        for (thread, mut allowed) in threads_of(&self.pids) {
+        for (thread, allowed) in threads_of(&self.pids) {
+            let mut allowed = online::only(allowed);
             let known = self.threads.iter().any(|(known, _)| *known == thread);
             if !known && allowed == self.left {
                 allowed.push(self.taken);
@@ -102,7 +102,18 @@ pub(crate) fn on(pids: &[u32], cpu: u32) -> (usize, usize) {
     (there, threads.len())
 }
 
-/// Threads of processes and of their descendants, and where each may run.
+/// Where a thread may run once a processor is taken from it: where the side may, if it has none
+/// left.
+fn without(taken: u32, mut allowed: Vec<u32>, left: &[u32]) -> Vec<u32> {
+    allowed.retain(|cpu| *cpu != taken);
+    match allowed.is_empty() {
+        true => left.to_vec(),
+        false => allowed,
+    }
+}
+
+/// Threads of processes and of their descendants, and where each may run, as the kernel has it:
+/// processors that are offline are given back as well.
 fn threads_of(pids: &[u32]) -> Vec<(Process, Vec<u32>)> {
     let folders = group::family(pids).into_iter();
     let tasks = folders.filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
@@ -131,5 +142,20 @@ fn run_on(thread: Process, cpus: &[u32]) -> Result<(), rustix::io::Errno> {
             done => done,
         },
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_not_left_on_processors_that_are_offline() {
+        let online = [0, 1, 2, 3];
+        let pinned_to_the_last = online::among((3..128).collect(), &online);
+        assert_eq!(without(3, pinned_to_the_last, &[0, 1, 2]), [0, 1, 2]);
+        let anywhere = online::among((0..128).collect(), &online);
+        assert_eq!(without(3, anywhere, &[0, 1, 2]), [0, 1, 2]);
+        assert_eq!(without(3, vec![1, 3], &[0, 1, 2]), [1]);
     }
 }

@@ -8,8 +8,12 @@
 //! What it is not: as fine as a thief. It stops what sleeps as well, so it also delays what
 //! needs no processor, and it aliases with collectors and quota periods: hence the jitter.
 //!
-//! Invariants: it never takes more than [`DUTY_MAX`]; whatever was stopped goes on when this
-//! is dropped, by the journal when this process is killed.
+//! Signals reach the processes that were there when the window began: those that are born in it
+//! go on until the next. A group has them all.
+//!
+//! Invariants: it never takes more than [`DUTY_MAX`]; what counts as paused is for how long a
+//! process stood, in the mean; whatever was stopped goes on when this is dropped, by the journal
+//! when this process is killed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +42,8 @@ const REST_NS_MIN: f64 = 2e6;
 const REST_NS_MAX: f64 = 5e8;
 /// What it is behind its share at the most.
 const BEHIND_NS_MAX: f64 = 1e7;
+/// How often processes that are born while others are written down are looked for.
+const LOOKS_MAX: usize = 8;
 
 /// Pauses of some processes. Dropping it lets them go on for good.
 #[derive(Debug)]
@@ -46,8 +52,35 @@ pub struct Pauses {
     thread: Option<JoinHandle<()>>,
     how: &'static str,
     shim: Shim,
-    /// After the thread: what it stopped goes on by then.
-    stopped: Option<Change>,
+    /// Those that signals could not be meant for when the window began.
+    missed: Vec<Process>,
+    /// After the thread: what it stopped goes on by then. One more for each window that began
+    /// with new processes.
+    stopped: Vec<Change>,
+}
+
+/// Of a window: whom the pauses did not reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unreached {
+    /// Processes that lived through it and were not stopped.
+    pub missed: usize,
+    /// Processes that were born in it and live at its end: they are stopped from the next on.
+    pub born: usize,
+}
+
+impl std::fmt::Display for Unreached {
+    /// Nothing, or what follows a share: `; 1 process that was there was not stopped`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.missed {
+            0 => {}
+            1 => write!(f, "; 1 process that was there was not stopped")?,
+            missed => write!(f, "; {missed} processes that were there were not stopped")?,
+        }
+        match self.born {
+            0 => Ok(()),
+            born => write!(f, "; {born} born meanwhile"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -87,7 +120,7 @@ impl Pauses {
             Ok(group) => Target::Group(group),
             Err(_) => Target::Signals(Mutex::default()),
         };
-        Pauses::start(target, None, seed, shim).map_err(|error| NoPrivilege {
+        Pauses::start(target, Vec::new(), seed, shim).map_err(|error| NoPrivilege {
             what: format!("pauses of the {side}"),
             why: error.to_string(),
         })
@@ -102,7 +135,7 @@ impl Pauses {
     ) -> Result<Pauses, StageError> {
         not_us(pids)?;
         let group = Group::around(pids, side, Control::Freezer, shim)?;
-        Pauses::start(Target::Group(group), None, seed, shim)
+        Pauses::start(Target::Group(group), Vec::new(), seed, shim)
     }
 
     /// By SIGSTOP and SIGCONT, for processes of the same user.
@@ -110,7 +143,7 @@ impl Pauses {
         let (processes, change) = to_be_stopped(pids, shim)?;
         Pauses::start(
             Target::Signals(Mutex::new(processes)),
-            Some(change),
+            vec![change],
             seed,
             shim,
         )
@@ -125,15 +158,86 @@ impl Pauses {
                 let (new, change) = to_be_stopped(pids, &self.shim)?;
                 self.shared.let_go_on();
                 *processes.lock().unwrap_or_else(PoisonError::into_inner) = new;
-                drop(self.stopped.replace(change));
+                self.missed.clear();
+                drop(std::mem::replace(&mut self.stopped, vec![change]));
                 Ok(())
             }
         }
     }
 
+    /// A window begins: descendants that were born since the last are paused from now on.
+    pub fn begin_window(&mut self) {
+        self.missed.clear();
+        let shared = Arc::clone(&self.shared);
+        let Target::Signals(processes) = &shared.target else {
+            return;
+        };
+        processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|process| process.is_alive());
+        for _ in 0..LOOKS_MAX {
+            let born = self.born();
+            if born.is_empty() {
+                return;
+            }
+            let (new, foreign): (Vec<Process>, Vec<Process>) =
+                born.into_iter().partition(|process| may_signal(*process));
+            self.missed.extend(foreign);
+            if new.is_empty() {
+                return;
+            }
+            match written_down(&new, &self.shim) {
+                Ok(change) => {
+                    self.stopped.push(change);
+                    let mut processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+                    processes.extend(new);
+                }
+                Err(_) => self.missed.extend(new),
+            }
+        }
+    }
+
+    /// It ends: whom the pauses did not reach in it.
+    pub fn end_window(&self) -> Unreached {
+        let Target::Signals(processes) = &self.shared.target else {
+            return Unreached::default();
+        };
+        let known = processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        // One may have become another user's since.
+        let out_of_hand = known.iter().filter(|process| !may_signal(**process));
+        let not_stopped = self.missed.iter().chain(out_of_hand);
+        Unreached {
+            missed: not_stopped.filter(|process| process.is_alive()).count(),
+            born: self.born().len(),
+        }
+    }
+
+    /// Descendants of those that are stopped by signals which are neither among them nor known
+    /// to be missed.
+    fn born(&self) -> Vec<Process> {
+        let Target::Signals(processes) = &self.shared.target else {
+            return Vec::new();
+        };
+        let known = processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let alive = known.iter().filter(|process| process.is_alive());
+        let pids: Vec<u32> = alive.map(|process| process.pid).collect();
+        let family = group::family(&pids).into_iter();
+        family
+            .filter_map(Process::of)
+            .filter(|process| !known.contains(process) && !self.missed.contains(process))
+            .collect()
+    }
+
     fn start(
         target: Target,
-        stopped: Option<Change>,
+        stopped: Vec<Change>,
         seed: u64,
         shim: &Shim,
     ) -> Result<Pauses, StageError> {
@@ -156,6 +260,7 @@ impl Pauses {
             thread: Some(thread.map_err(|e| StageError::failed("start a thread", e))?),
             how,
             shim: shim.clone(),
+            missed: Vec::new(),
             stopped,
         })
     }
@@ -177,7 +282,7 @@ impl Pauses {
         failed.take().map_or(Ok(()), Err)
     }
 
-    /// For how long its processes have been stopped so far.
+    /// For how long its processes have been stopped so far, in the mean.
     pub fn paused_ns(&self) -> u64 {
         self.shared.paused_ns.load(Ordering::Relaxed)
     }
@@ -220,32 +325,23 @@ impl Shared {
         self.let_go_on();
     }
 
-    /// One pause; how long it was.
+    /// One pause; for how long a process stood, in the mean.
     fn pause(&self, length: Duration) -> u64 {
-        let stopped = self.stop();
-        let from_ns = monotonic_ns();
-        std::thread::sleep(length);
-        let paused_ns = monotonic_ns() - from_ns;
-        self.let_go_on();
-        if let Err(error) = stopped {
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.get_or_insert(error);
-            return paused_ns.max(1);
-        }
-        self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
-        paused_ns.max(1)
-    }
-
-    fn stop(&self) -> Result<(), StageError> {
-        match &self.target {
-            Target::Group(group) => group.freeze(),
-            Target::Signals(processes) => {
-                let processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
-                let stopped = processes.iter().filter(|p| send(**p, Signal::STOP)).count();
-                if stopped == 0 {
-                    return Err(StageError::failed("pause the processes", "none is left"));
-                }
-                Ok(())
+        let stood = match &self.target {
+            Target::Group(group) => pause_group(group, length),
+            Target::Signals(processes) => pause_each(processes, length),
+        };
+        match stood {
+            Ok(stood_ns) => {
+                self.paused_ns.fetch_add(stood_ns, Ordering::Relaxed);
+                stood_ns.max(1)
+            }
+            Err(error) => {
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error);
+                drop(failed);
+                std::thread::sleep(length);
+                (length.as_nanos() as u64).max(1)
             }
         }
     }
@@ -263,6 +359,58 @@ impl Shared {
     }
 }
 
+/// Freezes a group for this long; for how long it stood. Its processes come to a stand one after
+/// another between the asking and the last one's: half of that counts.
+fn pause_group(group: &Group, length: Duration) -> Result<u64, StageError> {
+    let asked_ns = monotonic_ns();
+    let frozen = group.freeze();
+    let from_ns = asked_ns.midpoint(monotonic_ns());
+    sleep_until(from_ns, length);
+    let to_ns = monotonic_ns();
+    drop(group.thaw());
+    frozen.map(|()| to_ns.saturating_sub(from_ns))
+}
+
+/// Stops processes one after another, and lets them go on in the same order, each after this
+/// long; for how long they stood in the mean.
+fn pause_each(processes: &Mutex<Vec<Process>>, length: Duration) -> Result<u64, StageError> {
+    let from_ns = monotonic_ns();
+    let stop = |process: &Process| {
+        let is_stopped = send(*process, Signal::STOP);
+        is_stopped.then(|| (*process, monotonic_ns()))
+    };
+    let stopped: Vec<(Process, u64)> = {
+        let processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().filter_map(stop).collect()
+    };
+    if stopped.is_empty() {
+        return Err(StageError::failed("pause the processes", "none is left"));
+    }
+    sleep_until(from_ns, length);
+    let stood: Vec<(u64, u64)> = stopped
+        .into_iter()
+        .map(|(process, since_ns)| {
+            // Before the signal: who goes on may take this very processor.
+            let until_ns = monotonic_ns();
+            send(process, Signal::CONT);
+            (since_ns, until_ns)
+        })
+        .collect();
+    Ok(mean_stand_ns(&stood))
+}
+
+/// For how long processes stood in the mean, each from one instant to another.
+fn mean_stand_ns(stood: &[(u64, u64)]) -> u64 {
+    let each = stood.iter().map(|(from, to)| to.saturating_sub(*from));
+    each.sum::<u64>() / stood.len().max(1) as u64
+}
+
+/// Sleeps for what is left of a time that began at an instant.
+fn sleep_until(from_ns: u64, length: Duration) {
+    let gone = Duration::from_nanos(monotonic_ns().saturating_sub(from_ns));
+    std::thread::sleep(length.saturating_sub(gone));
+}
+
 /// Processes and their descendants, where they may be stopped, and the journal's word that
 /// they are to go on whatever happens to this process.
 fn to_be_stopped(pids: &[u32], shim: &Shim) -> Result<(Vec<Process>, Change), StageError> {
@@ -277,11 +425,17 @@ fn to_be_stopped(pids: &[u32], shim: &Shim) -> Result<(Vec<Process>, Change), St
         let why = format!("process {} belongs to another user", other.pid);
         return Err(StageError::no_privilege(what, why));
     }
+    let change = written_down(&processes, shim)?;
+    Ok((processes, change))
+}
+
+/// The journal's word that processes are to go on.
+fn written_down(processes: &[Process], shim: &Shim) -> Result<Change, StageError> {
     let undo = Undo::Continue {
-        processes: processes.clone(),
+        processes: processes.to_vec(),
     };
     let (change, ()) = Journal::open(shim)?.change(undo, |_| Ok(()))?;
-    Ok((processes, change))
+    Ok(change)
 }
 
 /// A process that stopped itself could not let itself go on.
@@ -303,4 +457,73 @@ fn may_signal(process: Process) -> bool {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let asked = pid.map(rustix::process::test_kill_process);
     geteuid().is_root() || asked.is_some_and(|asked| asked.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    #[test]
+    fn what_counts_is_how_long_each_process_stood() {
+        // Three that are stopped within 0.2 ms: from the last stop to the first resume it is 0.8.
+        let stood = [(0, 1_000_000), (100_000, 1_100_000), (200_000, 1_200_000)];
+        assert_eq!(mean_stand_ns(&stood), 1_000_000);
+        assert_eq!(mean_stand_ns(&[(5, 7), (5, 11)]), 4);
+        assert_eq!(mean_stand_ns(&[]), 0);
+    }
+
+    #[test]
+    fn whom_the_pauses_did_not_reach_is_told() {
+        let unreached = |missed, born| Unreached { missed, born }.to_string();
+        assert_eq!(unreached(0, 0), "");
+        assert_eq!(
+            unreached(1, 2),
+            "; 1 process that was there was not stopped; 2 born meanwhile"
+        );
+        assert_eq!(
+            unreached(3, 0),
+            "; 3 processes that were there were not stopped"
+        );
+    }
+
+    /// A shell with a child that waits.
+    struct Parent(Child);
+
+    impl Drop for Parent {
+        fn drop(&mut self) {
+            // Its child reads from the same pipe, which is closed with this.
+            drop(self.0.stdin.take());
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn who_is_not_stopped_is_seen_at_the_end_of_a_window() {
+        let child = Command::new("sh")
+            .args(["-c", "cat; exit"])
+            .stdin(Stdio::piped())
+            .spawn();
+        let parent = Parent(child.expect("a shell"));
+        let pid = parent.0.id();
+        let until = Instant::now() + Duration::from_secs(10);
+        while group::family(&[pid]).len() < 2 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let process = Process::of(pid).expect("it lives");
+        let target = Target::Signals(Mutex::new(vec![process]));
+        let shim = Shim::of_this_process();
+        let pauses = Pauses::start(target, Vec::new(), 7, &shim);
+        let mut pauses = pauses.expect("a thread");
+        let born = pauses.born();
+        assert_eq!(born.len(), 1, "its child");
+        let unreached = |missed, born| Unreached { missed, born };
+        assert_eq!(pauses.end_window(), unreached(0, 1));
+        // One that the window began with.
+        pauses.missed = born;
+        assert_eq!(pauses.end_window(), unreached(1, 0));
+        drop(parent);
+        assert_eq!(pauses.end_window(), unreached(0, 0));
+    }
 }

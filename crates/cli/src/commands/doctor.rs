@@ -314,7 +314,20 @@ fn subject() -> Finding {
 
 /// Foreign drivers that can be run under observation; none is needed.
 fn drivers() -> Vec<Finding> {
-    let names = ["wrk", "h2load", "autocannon", "oha", "k6"];
+    let names = [
+        "wrk",
+        "wrk2",
+        "h2load",
+        "autocannon",
+        "oha",
+        "k6",
+        "ghz",
+        "fortio",
+        "ab",
+        "hey",
+        "bombardier",
+        "vegeta",
+    ];
     names
         .into_iter()
         .map(|name| {

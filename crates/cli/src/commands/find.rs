@@ -40,6 +40,9 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
+/// Connections, or permits, of a lane at the least: each lane rests a whole number of its own, and of these
+/// a fifth and a tenth are more than none.
+const LANE_CONNECTIONS_MIN: u32 = 8;
 /// How long requests are asked one at a time.
 const ALONE_LEAST: Nanos = Nanos::from_secs(1);
 const ALONE_MOST: Nanos = Nanos::from_secs(5);
@@ -61,11 +64,16 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     let (downlink, uplink) = shapers(target, &mut stand, &started_in)?;
     let inside = can_look_inside(flags, &stand)?;
     let interrupts = Interrupts::catch();
-    let order = |connections: u32, duration: Nanos| {
+    let order = |connections: u32, duration: Nanos| -> Result<StepOrder, Failed> {
         let mut target = target.clone();
         target.duration = duration;
         let shape = Shape::held(connections, flags.rate, target.think);
-        load::order(&target, &shape, &url, &question, &stand, 1)
+        let mut order = load::order(&target, &shape, &url, &question, &stand, 1)?;
+        if target.lanes.is_none() && !order.load.arrival.is_open() {
+            let most = lanes_max(connections, order.load.permits);
+            order.load.lanes = order.load.lanes.min(most);
+        }
+        Ok(order)
     };
     let ramped = flags.connections.is_none() && flags.rate.is_none() && target.driver.is_none();
     let mut connections = flags
@@ -187,6 +195,12 @@ fn alone(
     };
     let shape = Shape::held(1, None, pause);
     load::order(&target, &shape, url, question, stand, 1).map(Some)
+}
+
+/// Lanes of a closed loop, so that each has enough in flight for a part of it to be taken.
+fn lanes_max(connections: u32, permits: Option<u32>) -> u32 {
+    let each_has = connections.min(permits.unwrap_or(u32::MAX));
+    (each_has / LANE_CONNECTIONS_MIN).max(1)
 }
 
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that
@@ -552,7 +566,40 @@ fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_engine::levers::in_flight_left;
+    use wallfinder_model::{Arrival, Decode, Load, Stop};
+
     use super::*;
+
+    #[test]
+    fn lanes_have_enough_in_flight_for_a_part_of_it_to_be_taken() {
+        assert_eq!([4, 8, 16, 64].map(|n| lanes_max(n, None)), [1, 1, 2, 8]);
+        assert_eq!(lanes_max(64, Some(16)), 2);
+        let load = |lanes| Load {
+            connections: 32,
+            in_flight_per_connection: 1,
+            permits: None,
+            lanes,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: RAMP_STEP,
+                requests: None,
+            },
+            timeout: DRIVER_RUN,
+            connection_per_request: false,
+            method: "GET".into(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            decode: Decode::None,
+        };
+        for left in [0.8, 0.9] {
+            let taken = |lanes| in_flight_left(&load(lanes), left);
+            let few = taken(lanes_max(32, None)).expect("some can be taken");
+            assert!((few - left).abs() < 0.06, "{left}: {few}");
+            assert_eq!(taken(16), None, "{left}: each lane has two");
+        }
+    }
 
     #[test]
     fn the_ramp_stops_when_two_steps_bring_nothing() {

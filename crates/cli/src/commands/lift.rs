@@ -130,6 +130,7 @@ fn with_change(
 fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
     let mut target = flags.target.clone();
     target.duration = Nanos(u64::from(ROUNDS) * flags.window.unwrap_or(MEASURED).0);
+    target.lanes = Some(step.load.lanes);
     target.require = None;
     target.threshold.clear();
     target.output.output = None;

@@ -234,7 +234,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         steps.len(),
         number::length(study.duration(size).0)
     ));
-    let session = Session::begin(
+    let mut session = Session::begin(
         plan,
         Beside::default(),
         environment,
@@ -242,6 +242,8 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         interrupts,
         presenter,
     )?;
+    let doubt = placement.shared_cores(&[]);
+    session.record.caveats.extend(doubt);
     let mut bench = Bench {
         session,
         placement,
@@ -277,15 +279,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
 
 /// As many processors for each side as the study asks for, if they are there.
 fn placement(study: &Study) -> Placement {
-    let there = process::allowed_cpus();
-    let (server, client) = (study.server_cpus as usize, study.client_cpus as usize);
-    if there.len() < server + client {
-        return Placement::decide(None, None, true, None);
-    }
-    Placement {
-        server: there[..server].to_vec(),
-        client: there[server..server + client].to_vec(),
-    }
+    Placement::counted(study.server_cpus as usize, study.client_cpus as usize)
 }
 
 /// Studies load subjects on loopback, at the port that the study gives them.

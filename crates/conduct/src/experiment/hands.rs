@@ -103,6 +103,11 @@ impl Hands {
             }
             Squeeze::InFlight => match in_flight_left(&self.load, 0.8) {
                 Some(_) => None,
+                None if self.load.lanes > 1 => Some(
+                    "each lane has too few in flight for some of it to rest: hold more with -c, \
+                     or begin with fewer threads (-t)"
+                        .to_owned(),
+                ),
                 None => Some("one request in flight cannot be made fewer".to_owned()),
             },
             Squeeze::MoreInFlight if self.load.connection_per_request => {

@@ -568,11 +568,58 @@ fn add_telemetry(window: &mut Window, telemetry: &Telemetry) {
     let cores = |cpu_ns: u64| Some(cpu_ns as f64 / 1e9 / seconds);
     window.server_cores = telemetry.server.as_ref().and_then(|f| cores(f.cpu_ns));
     window.client_cores = telemetry.client.as_ref().and_then(|f| cores(f.cpu_ns));
-    let count = telemetry.cores.len().max(1) as f64;
-    let steal: f64 = telemetry
-        .cores
-        .iter()
+    window.steal_share = steal(telemetry);
+}
+
+/// Mean stolen share of the processors that a side may use, 0..1; of all, where that is unknown.
+fn steal(telemetry: &Telemetry) -> f64 {
+    let used: Vec<u32> = [&telemetry.client, &telemetry.server]
+        .into_iter()
+        .flatten()
+        .flat_map(|family| family.cpus_allowed.iter().copied())
+        .collect();
+    let cores = telemetry.cores.iter();
+    let shares: Vec<f64> = cores
+        .filter(|core| used.is_empty() || used.contains(&core.cpu))
         .map(|core| f64::from(core.steal))
-        .sum();
-    window.steal_share = steal / count;
+        .collect();
+    shares.iter().sum::<f64>() / shares.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wallfinder_model::telemetry::{CoreSample, FamilySummary};
+
+    #[test]
+    fn steal_is_that_of_the_sides_processors() {
+        let stolen_of = |cpu, steal| CoreSample {
+            cpu,
+            steal,
+            ..CoreSample::default()
+        };
+        let on = |cpu: u32| {
+            Some(FamilySummary {
+                cpus_allowed: vec![cpu],
+                ..FamilySummary::default()
+            })
+        };
+        let mut cores: Vec<CoreSample> = (0..32).map(|cpu| stolen_of(cpu, 0.0)).collect();
+        cores[3].steal = 0.25;
+        cores[4].steal = 0.5;
+        let mut telemetry = Telemetry {
+            window_ns: 1_000_000_000,
+            cores,
+            server: on(3),
+            client: on(4),
+            ..Telemetry::default()
+        };
+        assert_eq!(steal(&telemetry), 0.375);
+        telemetry.client = None;
+        assert_eq!(steal(&telemetry), 0.25);
+        telemetry.server = None;
+        assert_eq!(steal(&telemetry), 0.75 / 32.0, "of all");
+        telemetry.cores.clear();
+        assert_eq!(steal(&telemetry), 0.0);
+    }
 }

@@ -13,6 +13,7 @@ fn parse_everything(bytes: &[u8]) {
     if let Some(list) = host::cpulist(bytes) {
         assert!(list.is_sorted() && list.len() <= host::CPUS_MAX as usize);
     }
+    let _ = forwarder::container_address(bytes);
     let _ = process::stat(bytes);
     let _ = process::stat_name(bytes);
     let _ = process::status(bytes);

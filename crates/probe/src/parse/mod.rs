@@ -11,6 +11,7 @@
 //! ```text
 //! host       /proc/stat, cpulists
 //! process    /proc/PID/{stat,status,schedstat}
+//! forwarder  names of port forwarders, docker-proxy's arguments
 //! network    /proc/net/{dev,snmp,netstat,tcp,tcp6,fib_trie,if_inet6}
 //! cgroup     /proc/PID/cgroup, cpu.stat, cpu.max, cpu.cfs_*; mountinfo
 //! netlink    message and attribute framing (RFC 3549)
@@ -22,6 +23,7 @@
 //! ```
 
 pub mod cgroup;
+pub mod forwarder;
 pub mod host;
 pub mod link;
 pub mod netlink;

@@ -34,6 +34,13 @@ pub struct Stat {
     pub rss_pages: u64,
 }
 
+impl Stat {
+    /// Ended, and not waited for yet; a process whose first thread alone has ended lives on.
+    pub fn is_zombie(&self) -> bool {
+        self.state == b'Z' && self.threads <= 1
+    }
+}
+
 /// Reads `/proc/PID/stat`. The name stands in parentheses and may itself hold blanks and
 /// parentheses.
 pub fn stat(bytes: &[u8]) -> Option<Stat> {
@@ -89,7 +96,7 @@ pub struct Status {
     pub switches_voluntary: u64,
     /// Context switches by preemption.
     pub switches_involuntary: u64,
-    /// Processors that it may run on.
+    /// Processors that it may run on, those that are offline as well: see [`crate::online`].
     pub cpus_allowed: Vec<u32>,
     /// Threads of the process.
     pub threads: u32,

@@ -4,22 +4,30 @@
 //! that, what was seen before is not counted twice, and children too short-lived to be seen are
 //! counted as they end. A child that nobody in the family waits for counts as far as it was seen.
 //!
+//! **Large families.** Beyond [`PROCESSES_MAX`] processes one counts by [`Outline`], read with the
+//! details; children that it starts count when it has waited for them. Beyond [`OUTLINES_MAX`] of
+//! those a reading says that it is partial.
+//!
 //! How one process is read, and which CPU time is meant, stands in [`super::member`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::discover::{Family, server_of};
 use crate::groups::{Groups, Hierarchies};
 use crate::procfile::Buffer;
 use crate::sample::member::{Member, Since, Units};
+use crate::sample::outline::Outline;
 use crate::sample::reading::{FamilyDetail, FamilyReading, ThreadDetail};
 use crate::yardstick::THREAD;
 
 /// Threads of a family that are read one by one, at the most: each takes a descriptor and some 2 µs
 /// a tick.
 const THREADS_MAX: usize = 512;
-/// Processes of a family, at the most: each takes two descriptors.
+/// Processes of a family that are read thread by thread, at the most: each takes two descriptors.
 const PROCESSES_MAX: usize = 256;
+/// Further processes of a family that are counted, at the most: each takes one file opened and read
+/// with every reading in detail.
+const OUTLINES_MAX: usize = 4_096;
 /// A server that is gone is looked for at every so many readings in detail.
 const SEARCH_EVERY: u32 = 2;
 
@@ -39,12 +47,35 @@ pub(crate) struct FamilyReader {
     /// Processes of the other side, which are never ours.
     excluded: BTreeSet<u32>,
     members: Vec<Member>,
+    /// Those beyond the first, by process id.
+    outlines: BTreeMap<u32, Outline>,
+    /// Whether there were more than can be counted.
+    is_partial: bool,
     groups: Groups,
     units: Units,
     ended: Totals,
     /// CPU of ended members that their parents may still report as theirs.
     unclaimed_ns: u64,
+    /// CPU of children that parents have reported, and that is yet to be set against that.
+    reaped_ns: u64,
     searches: u32,
+}
+
+/// How closely a process is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closeness {
+    Threads,
+    Outline,
+    NotAtAll,
+}
+
+/// How closely one more process of a family is looked at.
+fn closeness(members: usize, outlines: usize) -> Closeness {
+    match (members < PROCESSES_MAX, outlines < OUTLINES_MAX) {
+        (true, _) => Closeness::Threads,
+        (false, true) => Closeness::Outline,
+        (false, false) => Closeness::NotAtAll,
+    }
 }
 
 /// Counters of a process, or of those that have ended, so that the family's never fall.
@@ -85,9 +116,12 @@ impl FamilyReader {
             groups: Groups::new(Hierarchies::mounted()),
             units: Units::of_this_kernel(),
             members: Vec::new(),
+            outlines: BTreeMap::new(),
+            is_partial: false,
             excluded,
             ended: Totals::default(),
             unclaimed_ns: 0,
+            reaped_ns: 0,
             searches: 0,
             family,
         };
@@ -109,13 +143,12 @@ impl FamilyReader {
             self.refresh(buffer);
         }
         let mut threads_left = THREADS_MAX;
-        let mut reaped_ns = 0;
         let mut at = 0;
         while let Some(member) = self.members.get_mut(at) {
             let reaped_before_ns = member.reaped_ns(self.units);
             match member.read(&mut threads_left, self.units, buffer) {
                 Ok(()) => {
-                    reaped_ns += member
+                    self.reaped_ns += member
                         .reaped_ns(self.units)
                         .saturating_sub(reaped_before_ns);
                     at += 1;
@@ -123,7 +156,10 @@ impl FamilyReader {
                 Err(_) => self.bury(at),
             }
         }
-        self.settle(reaped_ns);
+        if depth == Depth::Detail {
+            self.read_outlines(buffer);
+        }
+        self.settle(depth);
         self.reading(depth, span_ns, buffer)
     }
 
@@ -134,8 +170,30 @@ impl FamilyReader {
         self.ended.add(&member.totals());
     }
 
-    /// Adds what parents report of children that were not seen to the end.
-    fn settle(&mut self, reaped_ns: u64) {
+    /// Brings those beyond the first up to date, and keeps what ended ones had counted.
+    fn read_outlines(&mut self, buffer: &mut Buffer) {
+        let (units, reaped_ns) = (self.units, &mut self.reaped_ns);
+        let (unclaimed_ns, ended) = (&mut self.unclaimed_ns, &mut self.ended);
+        self.outlines.retain(|_, outline| {
+            let reaped_before_ns = outline.reaped_ns(units);
+            if outline.read(buffer) {
+                *reaped_ns += outline.reaped_ns(units).saturating_sub(reaped_before_ns);
+                return true;
+            }
+            let totals = outline.totals(units);
+            *unclaimed_ns += totals.cpu_ns + reaped_before_ns;
+            ended.add(&totals);
+            false
+        });
+    }
+
+    /// Adds what parents report of children that were not seen to the end. Which of those beyond
+    /// the first have ended is known with the details.
+    fn settle(&mut self, depth: Depth) {
+        if depth == Depth::Tick && !self.outlines.is_empty() {
+            return;
+        }
+        let reaped_ns = std::mem::take(&mut self.reaped_ns);
         if !self.family.follows_children || reaped_ns == 0 {
             return;
         }
@@ -163,14 +221,17 @@ impl FamilyReader {
             None => None,
         };
         let share = hottest_ns.unwrap_or(0) as f64 / span_ns.unwrap_or(0).max(1) as f64;
+        let members = self.members.iter();
+        let outlines = self.outlines.values();
+        let living = members.clone().filter(|member| !member.is_zombie()).count()
+            + outlines.clone().filter(|one| !one.is_zombie()).count();
         FamilyReading {
-            processes: count(
-                self.members
-                    .iter()
-                    .filter(|member| !member.is_zombie())
-                    .count(),
-            ),
-            threads: self.members.iter().map(Member::threads).sum(),
+            processes: count(living),
+            threads: members
+                .clone()
+                .map(Member::threads)
+                .chain(outlines.clone().map(Outline::threads))
+                .sum(),
             cpu_ns: totals.cpu_ns,
             user_ticks: totals.user_ticks,
             system_ticks: totals.system_ticks,
@@ -178,15 +239,15 @@ impl FamilyReader {
             slices: totals.slices,
             faults_minor: totals.faults_minor,
             faults_major: totals.faults_major,
-            rss_bytes: self
-                .members
-                .iter()
+            rss_bytes: members
                 .map(|member| member.rss_bytes(self.units))
+                .chain(outlines.map(|one| one.rss_bytes(self.units)))
                 .sum(),
             periods: throttling.periods,
             throttled_periods: throttling.throttled_periods,
             throttled_ns: throttling.throttled_ns,
             hottest_thread_share: share.min(1.0) as f32,
+            is_partial: self.is_partial,
         }
     }
 
@@ -194,6 +255,9 @@ impl FamilyReader {
         let mut totals = self.ended;
         for member in &self.members {
             totals.add(&member.totals());
+        }
+        for outline in self.outlines.values() {
+            totals.add(&outline.totals(self.units));
         }
         totals
     }
@@ -264,17 +328,73 @@ impl FamilyReader {
     }
 
     fn admit(&mut self, pid: u32, since: Since, buffer: &mut Buffer) {
-        let known = self.members.iter().any(|member| member.pid == pid);
-        if known || self.excluded.contains(&pid) || self.members.len() >= PROCESSES_MAX {
+        let known =
+            self.members.iter().any(|member| member.pid == pid) || self.outlines.contains_key(&pid);
+        if known || self.excluded.contains(&pid) {
             return;
         }
-        let taken: usize = self.members.iter().map(|member| member.threads.len()).sum();
-        let threads_left = THREADS_MAX.saturating_sub(taken);
-        self.members
-            .extend(Member::open(pid, since, threads_left, self.units, buffer));
+        match closeness(self.members.len(), self.outlines.len()) {
+            Closeness::Threads => {
+                let taken: usize = self.members.iter().map(|member| member.threads.len()).sum();
+                let threads_left = THREADS_MAX.saturating_sub(taken);
+                self.members
+                    .extend(Member::open(pid, since, threads_left, self.units, buffer));
+            }
+            Closeness::Outline => {
+                let outline = Outline::open(pid, buffer);
+                self.outlines.extend(outline.map(|outline| (pid, outline)));
+            }
+            Closeness::NotAtAll => self.is_partial = true,
+        }
     }
 }
 
 fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::process::Stat;
+
+    #[test]
+    fn only_what_is_beyond_thousands_is_not_counted() {
+        assert_eq!(closeness(0, 0), Closeness::Threads);
+        assert_eq!(closeness(PROCESSES_MAX, 0), Closeness::Outline);
+        let all_but_one = OUTLINES_MAX - 1;
+        assert_eq!(closeness(PROCESSES_MAX, all_but_one), Closeness::Outline);
+        let last = closeness(PROCESSES_MAX, OUTLINES_MAX);
+        assert_eq!(last, Closeness::NotAtAll);
+        let room_again = closeness(PROCESSES_MAX - 1, OUTLINES_MAX);
+        assert_eq!(room_again, Closeness::Threads);
+    }
+
+    #[test]
+    fn a_child_beyond_the_first_that_ends_is_counted_once() {
+        let mut buffer = Buffer::new();
+        let family = Family {
+            follows_children: true,
+            ..Family::default()
+        };
+        let mut reader = FamilyReader::new(family, BTreeSet::new(), &mut buffer);
+        // No process has this number: it has ended by the first look.
+        let child = Stat {
+            pid: u32::MAX,
+            state: b'S',
+            threads: 2,
+            user_ticks: 300,
+            system_ticks: 200,
+            ..Stat::default()
+        };
+        reader.outlines.insert(child.pid, Outline::of(child));
+        let used_ns = reader.units.ns(500);
+        reader.reaped_ns = used_ns;
+        let tick = reader.read(Depth::Tick, None, &mut buffer);
+        assert_eq!((tick.cpu_ns, tick.processes, tick.threads), (used_ns, 1, 2));
+        let detail = reader.read(Depth::Detail, None, &mut buffer);
+        assert_eq!((detail.cpu_ns, detail.processes), (used_ns, 0));
+        assert_eq!(detail.user_ticks, 300);
+        assert!(!detail.is_partial);
+    }
 }

@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::online;
 use crate::parse::process::{Schedstat, Stat, schedstat, stat, status};
 use crate::parse::{decimal_u32, words};
 use crate::procfile::{Buffer, contents, is_gone};
@@ -43,6 +44,14 @@ impl Units {
             tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
             page_bytes: rustix::param::page_size() as u64,
         }
+    }
+
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
+        ticks * self.tick_ns
+    }
+
+    pub(crate) fn bytes(self, pages: u64) -> u64 {
+        pages * self.page_bytes
     }
 
     /// How far a sum of two rounded times may be below the truth.
@@ -137,7 +146,7 @@ impl Member {
     }
 
     fn stat_cpu_ns(&self, units: Units) -> u64 {
-        (self.stat.user_ticks + self.stat.system_ticks) * units.tick_ns
+        units.ns(self.stat.user_ticks + self.stat.system_ticks)
     }
 
     fn threads_cpu_ns(&self) -> u64 {
@@ -222,7 +231,7 @@ impl Member {
 
     /// CPU time of children that were waited for, and theirs.
     pub(crate) fn reaped_ns(&self, units: Units) -> u64 {
-        self.stat.reaped_ticks * units.tick_ns
+        units.ns(self.stat.reaped_ticks)
     }
 
     pub(crate) fn threads(&self) -> u32 {
@@ -230,12 +239,12 @@ impl Member {
     }
 
     pub(crate) fn rss_bytes(&self, units: Units) -> u64 {
-        self.stat.rss_pages * units.page_bytes
+        units.bytes(self.stat.rss_pages)
     }
 
     /// Ended, and not waited for yet; a process whose first thread alone has ended lives on.
     pub(crate) fn is_zombie(&self) -> bool {
-        self.stat.state == b'Z' && self.stat.threads <= 1
+        self.stat.is_zombie()
     }
 
     pub(crate) fn hottest_since_last_tick(&mut self) -> u64 {
@@ -301,8 +310,9 @@ impl Thread {
             return;
         };
         self.switches = (status.switches_voluntary, status.switches_involuntary);
-        if *self.cpus_allowed != status.cpus_allowed[..] {
-            self.cpus_allowed = Arc::from(status.cpus_allowed);
+        let cpus_allowed = online::only(status.cpus_allowed);
+        if *self.cpus_allowed != cpus_allowed[..] {
+            self.cpus_allowed = Arc::from(cpus_allowed);
         }
         // Threads name themselves after they have started, some of them late.
         if let Ok(bytes) = contents(folder.join("comm")) {

@@ -18,6 +18,7 @@ mod family;
 mod host;
 mod member;
 mod network;
+mod outline;
 mod reading;
 mod store;
 mod window;
@@ -274,6 +275,8 @@ struct Eye {
     host: HostReader,
     network: Option<NetworkReader>,
     port: Option<u16>,
+    /// Where the server listens: another port than the client's where a forwarder stands between.
+    server_port: Option<u16>,
     server_pid: Option<u32>,
     client_pid: Option<u32>,
     buffer: Buffer,
@@ -309,6 +312,10 @@ impl Eye {
             client: reader(&setup.client, &servers - &clients),
             server: reader(&setup.server, &clients - &servers),
             host: HostReader::open()?,
+            server_port: setup.port.map(|port| {
+                let address = place.server_address;
+                address.map_or(port, |address| address.port())
+            }),
             server_pid: place.server_pid,
             client_pid: place.client_pid,
             network: NetworkReader::open(place).ok(),
@@ -380,8 +387,10 @@ impl Eye {
     }
 
     fn detail(&mut self, is_tick: bool) -> Detail {
-        let port = self.port.filter(|_| !is_tick);
-        let sockets = |side, pid| port.and_then(|port| sockets::read(side, port, pid).ok());
+        let sockets = |side, port: Option<u16>, pid| {
+            let port = port.filter(|_| !is_tick)?;
+            sockets::read(side, port, pid).ok()
+        };
         Detail {
             client: self.client.as_ref().map(FamilyReader::detail),
             server: self.server.as_ref().map(FamilyReader::detail),
@@ -391,8 +400,8 @@ impl Eye {
                 .map(NetworkReader::detail)
                 .unwrap_or_default(),
             softirq_threads: self.host.softirq_threads(&mut self.buffer),
-            server_sockets: sockets(sockets::Side::Server, self.server_pid),
-            client_sockets: sockets(sockets::Side::Client, self.client_pid),
+            server_sockets: sockets(sockets::Side::Server, self.server_port, self.server_pid),
+            client_sockets: sockets(sockets::Side::Client, self.port, self.client_pid),
         }
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct FamilyReading {
     pub(crate) throttled_ns: u64,
     /// CPU share of the busiest thread since the last tick.
     pub(crate) hottest_thread_share: f32,
+    /// Whether there are processes that are not in these counters.
+    pub(crate) is_partial: bool,
 }
 
 /// What is read every 500 ms and at marks.

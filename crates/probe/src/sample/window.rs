@@ -184,7 +184,8 @@ impl<'a> Window<'a> {
     /// From what the processors did, subtract: the family; the other side where it may run on one
     /// of these processors, with all its CPU, since nobody tells where it ran; softirq threads; and
     /// interrupts that came while a processor was idle, which belong to nobody. (Interrupts that
-    /// come while a thread runs are in that thread's CPU time.)
+    /// come while a thread runs are in that thread's CPU time.) None are told where one of the two
+    /// was not counted whole: it would be its own neighbour.
     fn neighbour_cores(&self, side: Side, cpus: &[u32]) -> f64 {
         let mean = self.mean_over(cpus);
         let cores = cpus.len() as f64;
@@ -205,6 +206,13 @@ impl<'a> Window<'a> {
                 .any(|cpu| wanted.contains(cpu)),
             _ => false,
         };
+        let is_partial = |side: Side| {
+            let family = self.after.family(side);
+            family.is_some_and(|family| family.is_partial)
+        };
+        if is_partial(side) || (other_meets && is_partial(side.other())) {
+            return 0.0;
+        }
         let other = if other_meets { used(side.other()) } else { 0.0 };
         let softirq_threads = self.softirq_thread_cores(&wanted);
         let interrupts = (f64::from(mean.irq + mean.softirq) * cores - softirq_threads).max(0.0);
@@ -408,6 +416,16 @@ mod tests {
     /// A second of two cores, the server on core 0 with 0.6 of it, the client on `client_cpus` with
     /// 0.3.
     fn second(cores: [CpuTicks; 2], client_cpus: &[u32], quota_cores: Option<f64>) -> Telemetry {
+        second_of(cores, client_cpus, quota_cores, false)
+    }
+
+    /// The same, of a client some of whose processes are not counted if it `is_partial`.
+    fn second_of(
+        cores: [CpuTicks; 2],
+        client_cpus: &[u32],
+        quota_cores: Option<f64>,
+        is_partial: bool,
+    ) -> Telemetry {
         let reading = |at_ns: u64, cores: [CpuTicks; 2]| {
             let used = |share: f64| FamilyReading {
                 cpu_ns: (at_ns as f64 * share) as u64,
@@ -422,7 +440,10 @@ mod tests {
                 at_ns: at_ns as i64,
                 cores: Box::new(cores),
                 server: Some(used(0.6)),
-                client: Some(used(0.3)),
+                client: Some(FamilyReading {
+                    is_partial,
+                    ..used(0.3)
+                }),
                 detail: Some(Box::new(Detail {
                     server: Some(of(&[0], 0.6, quota_cores)),
                     client: Some(of(client_cpus, 0.3, None)),
@@ -474,6 +495,21 @@ mod tests {
             "the client may have run there"
         );
         assert!(close(shared.client.unwrap().neighbour_cores, 0.3));
+    }
+
+    #[test]
+    fn who_is_not_counted_whole_is_nobodys_neighbour() {
+        let cores = [core(0, 95, 0, 5), core(1, 90, 0, 10)];
+        let neighbours = |client_cpus: &[u32], is_partial| {
+            let telemetry = second_of(cores, client_cpus, None, is_partial);
+            let cores = |family: Option<FamilySummary>| family.unwrap().neighbour_cores;
+            (cores(telemetry.server), cores(telemetry.client))
+        };
+        let (server, client) = neighbours(&[1], false);
+        assert!(close(server, 0.35) && close(client, 0.6));
+        let (server, client) = neighbours(&[1], true);
+        assert!(close(server, 0.35) && client == 0.0, "of the client alone");
+        assert_eq!(neighbours(&[0, 1], true), (0.0, 0.0), "they meet");
     }
 
     #[test]

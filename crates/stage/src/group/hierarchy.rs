@@ -9,6 +9,16 @@ use wallfinder_probe::parse::cgroup::{self, Mount};
 use super::Control;
 use crate::error::StageError;
 
+/// Limits of a group in version 2 that do not hold who is moved beside it.
+const LIMITS: [&str; 2] = ["memory.max", "memory.high"];
+/// What is to be the same in two groups for a move between them to change nothing.
+const ALIKE: [&str; 4] = [
+    "cpuset.cpus.effective",
+    "cpuset.mems.effective",
+    "cpu.weight",
+    "cpu.idle",
+];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -107,8 +117,16 @@ impl Hierarchy {
         } else {
             if let Some((cores, _)) = quota(Version::Two, origin) {
                 let why = format!(
-                    "they have one already, of {cores:.2} cores at {}, and version 2 allows none \
-                     below it",
+                    "they have one already, of {cores:.2} cores at {}, which holds others as \
+                     well, and version 2 allows none below it",
+                    origin.display()
+                );
+                return Err(StageError::refused(what, why));
+            }
+            if let Some((file, text)) = limit(origin) {
+                let why = format!(
+                    "others are in {} as well, so they would be moved beside it, where its \
+                     {file} of {text} does not hold",
                     origin.display()
                 );
                 return Err(StageError::refused(what, why));
@@ -173,6 +191,38 @@ pub(super) fn quota(version: Version, folder: &Path) -> Option<(f64, u64)> {
         cgroup::Quota::Cores(cores) => Some((cores, period_us)),
         cgroup::Quota::Unlimited => None,
     }
+}
+
+/// A limit that stands at a group of version 2: the file, and what it says.
+fn limit(group: &Path) -> Option<(&'static str, String)> {
+    LIMITS.into_iter().find_map(|file| {
+        let text = trimmed(&group.join(file))?;
+        (text != "max").then_some((file, text))
+    })
+}
+
+/// Whether processes would have in one group of version 2 what they have in another. What either
+/// does not show is that of the groups above, which are the same.
+pub(super) fn same_beside(origin: &Path, group: &Path) -> Result<(), StageError> {
+    for file in ALIKE {
+        let (Some(there), Some(here)) = (trimmed(&origin.join(file)), trimmed(&group.join(file)))
+        else {
+            continue;
+        };
+        if there != here {
+            let why = format!(
+                "they would be moved from {}, whose {file} is `{there}`, to where it is `{here}`",
+                origin.display()
+            );
+            return Err(StageError::refused("a quota around the processes", why));
+        }
+    }
+    Ok(())
+}
+
+fn trimmed(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned())
 }
 
 fn controllers(top: &Path) -> String {
@@ -256,6 +306,39 @@ mod tests {
         let error = parent(&leaf).expect_err("a quota is there").to_string();
         assert!(error.contains("0.50 cores"), "{error}");
         assert_eq!(two.parent_for(Control::Freezer, &leaf), Ok(leaf.clone()));
+        // Beside a group, its limits do not hold.
+        write("user.slice/a.scope/cpu.max", "max 100000\n");
+        write("user.slice/a.scope/memory.max", "max\n");
+        assert_eq!(parent(&leaf), Ok(top.join("user.slice")));
+        write("user.slice/a.scope/memory.max", "536870912\n");
+        let error = parent(&leaf).expect_err("a limit is there").to_string();
+        assert!(error.contains("memory.max of 536870912"), "{error}");
+        fs::remove_dir_all(&top).expect("removed");
+    }
+
+    #[test]
+    fn who_would_run_elsewhere_beside_the_group_is_not_moved() {
+        let top = std::env::temp_dir().join(format!("wf-test-alike-{}", std::process::id()));
+        let (origin, beside) = (top.join("a.scope"), top.join("wallfinder-wf-1-2-0-server"));
+        fs::create_dir_all(&origin).expect("a folder");
+        fs::create_dir_all(&beside).expect("a folder");
+        let write = |folder: &Path, file: &str, text: &str| {
+            fs::write(folder.join(file), text).expect("a file");
+        };
+        assert_eq!(same_beside(&origin, &beside), Ok(()));
+        write(&origin, "cpuset.cpus.effective", "0-1\n");
+        assert_eq!(same_beside(&origin, &beside), Ok(()), "no controller there");
+        write(&beside, "cpuset.cpus.effective", "0-1\n");
+        write(&origin, "cpu.weight", "100\n");
+        write(&beside, "cpu.weight", "100\n");
+        assert_eq!(same_beside(&origin, &beside), Ok(()));
+        write(&beside, "cpuset.cpus.effective", "0-7\n");
+        let error = same_beside(&origin, &beside).expect_err("more processors");
+        assert!(error.to_string().contains("`0-1`"), "{error}");
+        write(&beside, "cpuset.cpus.effective", "0-1\n");
+        write(&origin, "cpu.weight", "500\n");
+        let error = same_beside(&origin, &beside).expect_err("less weight");
+        assert!(error.to_string().contains("cpu.weight"), "{error}");
         fs::remove_dir_all(&top).expect("removed");
     }
 }

@@ -3,17 +3,23 @@
 //! ```text
 //!  version 1, cpu and freezer       /outer ──► /outer/wallfinder-TAG-server
 //!  version 2, freezer               the same
-//!  version 2, cpu                   /outer ──► /wallfinder-TAG-server beside it, since a group
+//!  version 2, cpu
+//!    nobody else is in /outer       /outer itself has the quota, and nobody is moved
+//!    others are                     /outer ──► /wallfinder-TAG-server beside it, since a group
 //!                                   with processes of its own may not hand the controller on
 //! ```
 //!
 //! It is made below the group in which the processes are, so a quota that stands there stays
-//! in force. Where version 2 forbids that, and the outer group has a quota, it is refused.
+//! in force. Where version 2 forbids that, and the outer group has a limit that would not hold
+//! them beside it, it is refused.
 //!
 //! Invariants: processes go back to where they were when it is dropped, by the journal when
-//! it cannot be; only groups that are ours are written to.
+//! it cannot be; only groups that are ours are written to, but for `cpu.max` of one that holds
+//! nobody else, which is put back in the same ways.
 
+mod allowed;
 mod hierarchy;
+mod in_place;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +31,8 @@ use wallfinder_probe::parse::process;
 
 use crate::child::Shim;
 use crate::error::StageError;
-use crate::undo::{Change, GROUP_PREFIX, Journal, Undo};
+use crate::undo::{Change, GROUP_PREFIX, Journal, Undo, is_lowered};
+pub(crate) use allowed::restore as restore_allowed;
 use hierarchy::{Hierarchy, Version};
 
 /// The period of a quota of ours. Shorter ones cost more; longer ones stop a server for longer.
@@ -61,11 +68,22 @@ pub struct Throttling {
     pub throttled_ns: u64,
 }
 
-/// A control group around processes. Dropping it puts them back and removes it.
+/// How processes come to be in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Seat {
+    /// It is ours, and they are moved into it.
+    Made,
+    /// It is where they were, with this quota in cores and its period in microseconds, if any.
+    InPlace(Option<(f64, u64)>),
+}
+
+/// A control group around processes. Dropping it puts them back and removes it; of one that was
+/// there already, it puts back the quota.
 #[derive(Debug)]
 pub struct Group {
     control: Control,
     version: Version,
+    seat: Seat,
     folder: PathBuf,
     /// Where its processes came from.
     origin: PathBuf,
@@ -104,8 +122,87 @@ impl Group {
             }
         }
         let origin = origin.ok_or_else(|| StageError::refused(what(), "it has no processes"))?;
+        if hierarchy.version == Version::Two && control == Control::Cpu {
+            return Group::in_version_2(&hierarchy, origin, pids, side, shim);
+        }
         let group = Group::below(&hierarchy, origin, side, control, shim)?;
         group.include(pids)?;
+        Ok(group)
+    }
+
+    /// A quota in version 2: on the group that they are in where nobody else is in it, else on
+    /// one beside it.
+    fn in_version_2(
+        hierarchy: &Hierarchy,
+        origin: PathBuf,
+        pids: &[u32],
+        side: &str,
+        shim: &Shim,
+    ) -> Result<Group, StageError> {
+        // What this process starts later is born in its group, and may be the other side.
+        let are_others = !pids.contains(&std::process::id());
+        let seat = in_place::seat(&origin, &hierarchy.top).filter(|_| are_others);
+        if let Some(folder) = seat.filter(|seat| in_place::holds_only(seat, || family(pids))) {
+            return Group::in_place(hierarchy, folder, origin, shim);
+        }
+        let what = format!("moving the {side} to a control group");
+        if origin != hierarchy.top && in_place::is_empty_without(&origin, &family(pids)) {
+            let why = format!(
+                "{} would hold nobody then, and whoever keeps it might remove it",
+                origin.display()
+            );
+            return Err(StageError::refused(what, why));
+        }
+        let threads = allowed::of(pids);
+        let undo = Undo::RestoreAllowed {
+            threads: threads.clone(),
+        };
+        // Before the group is made: so it is undone after they were moved back.
+        let (allowed, ()) = Journal::open(shim)?.change(undo, |_| Ok(()))?;
+        let mut group = Group::below(hierarchy, origin, side, Control::Cpu, shim)?;
+        group.changes.insert(0, allowed);
+        group.include(pids)?;
+        match allowed::changed(&threads, &allowed::of(pids)) {
+            None => Ok(group),
+            // Dropping the group undoes it.
+            Some(thread) => {
+                let why = format!("thread {} might run on other processors there", thread.pid);
+                Err(StageError::refused(what, why))
+            }
+        }
+    }
+
+    /// The group that holds them and nobody else.
+    fn in_place(
+        hierarchy: &Hierarchy,
+        folder: PathBuf,
+        origin: PathBuf,
+        shim: &Shim,
+    ) -> Result<Group, StageError> {
+        if is_lowered(&folder) {
+            let what = format!("a quota on {}", folder.display());
+            let why = "another experiment lowers its quota, or left it lowered: `wallfinder doctor \
+                       --clean` puts back what was left";
+            return Err(StageError::refused(what, why));
+        }
+        let text = in_place::present(&folder)?;
+        let undo = Undo::RestoreQuota {
+            group: folder.clone(),
+            text,
+        };
+        let own = hierarchy::quota(hierarchy.version, &folder);
+        let (change, ()) = Journal::open(shim)?.change(undo, |_| Ok(()))?;
+        let mut group = Group {
+            control: Control::Cpu,
+            version: hierarchy.version,
+            seat: Seat::InPlace(own),
+            folder,
+            origin,
+            top: hierarchy.top.clone(),
+            period_us: PERIOD_US,
+            changes: vec![change],
+        };
+        group.settle_period()?;
         Ok(group)
     }
 
@@ -142,6 +239,7 @@ impl Group {
         let mut group = Group {
             control,
             version: hierarchy.version,
+            seat: Seat::Made,
             folder,
             origin,
             top: hierarchy.top.clone(),
@@ -149,7 +247,12 @@ impl Group {
             changes: vec![made],
         };
         match control {
-            Control::Cpu => group.settle_period()?,
+            Control::Cpu => {
+                if group.version == Version::Two {
+                    hierarchy::same_beside(&group.origin, &group.folder)?;
+                }
+                group.settle_period()?;
+            }
             Control::Freezer => {
                 let undo = Undo::Thaw {
                     group: group.folder.clone(),
@@ -178,8 +281,12 @@ impl Group {
         &self.folder
     }
 
-    /// Moves processes into it, with their descendants as far as they are not ours.
+    /// Moves processes into it, with their descendants as far as they are not ours. Into one that
+    /// was there already nobody is moved: who is in it, [`Group::members`] says.
     pub fn include(&self, pids: &[u32]) -> Result<(), StageError> {
+        if self.is_in_place() {
+            return Ok(());
+        }
         let (mut moved, mut looks) = (BTreeSet::new(), 0);
         loop {
             let mut news = family(pids);
@@ -203,8 +310,16 @@ impl Group {
         }
     }
 
+    /// Whether it is the group that its processes were in before.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.seat, Seat::InPlace(_))
+    }
+
     /// Its processes now.
     pub fn members(&self) -> BTreeSet<u32> {
+        if self.is_in_place() {
+            return in_place::processes(&self.folder).unwrap_or_default();
+        }
         let text = self.read("cgroup.procs").unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
@@ -241,22 +356,34 @@ impl Group {
         hierarchy::quota(self.version, &self.folder).map(|(cores, _)| cores)
     }
 
-    /// The least quota of the groups that it is in, in cores: what was there before us.
+    /// The least quota of the groups that its processes were in, in cores: what was there before
+    /// us.
     pub fn outer_quota_cores(&self) -> Option<f64> {
         self.outer_quota().map(|(cores, _)| cores)
     }
 
     /// The least outer quota and its period in microseconds.
     fn outer_quota(&self) -> Option<(f64, u64)> {
+        let own = match self.seat {
+            Seat::Made => None,
+            Seat::InPlace(own) => own,
+        };
         let above = self.folder.ancestors().skip(1);
         let above = above.take_while(|folder| folder.starts_with(&self.top));
         let quotas = above.filter_map(|folder| hierarchy::quota(self.version, folder));
-        quotas.min_by(|a, b| a.0.total_cmp(&b.0))
+        quotas.chain(own).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Whether a quota above an outer one is refused by the kernel, as version 1 does.
-    pub(crate) fn is_bound_by_outer(&self) -> bool {
-        self.version == Version::One
+    /// The quota in cores that leaves its processes what they had, where `loose` cores bind nobody:
+    /// no more than an outer one in version 1, which refuses it; in place, the one that stood there.
+    pub(crate) fn sham_cores(&self, loose: f64) -> f64 {
+        match (self.seat, self.version) {
+            (Seat::InPlace(own), _) => own.map_or(loose, |(cores, _)| cores),
+            (Seat::Made, Version::One) => self
+                .outer_quota_cores()
+                .map_or(loose, |outer| loose.min(outer)),
+            (Seat::Made, Version::Two) => loose,
+        }
     }
 
     /// How often its quota held it up so far.

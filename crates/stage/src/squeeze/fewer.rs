@@ -1,28 +1,37 @@
-//! One processor less: processor time taken from a side as a whole, where no quota can be
-//! had. It needs a side of two processors or more, and no privilege for processes of the
-//! same user.
+//! Fewer processors: processor time taken from a side as a whole, where no quota can be had.
+//! It needs a side of two processors or more, and no privilege for processes of the same
+//! user.
+
+use std::time::{Duration, Instant};
 
 use wallfinder_model::experiment::Squeeze;
 
-use super::{Check, Lever};
+use super::{Check, Lever, cpus_of};
 use crate::affinity::{self, Narrowed};
 use crate::child::Shim;
 use crate::error::StageError;
+use crate::group;
 use crate::thief::shown_cpus;
 use crate::undo::Change;
 
-/// Takes the last of a side's processors, whatever the dose: how much that is, the check
-/// says.
+/// How long taking all that is ever taken may last: an experiment measures again what took so
+/// long that the machine may have stood still.
+const TAKE_WITHIN: Duration = Duration::from_millis(400);
+
+/// Takes the last of a side's processors, as many as come nearest to the dose: one at the
+/// least, all but one at the most. How much that is, the check says.
 #[derive(Debug)]
 pub struct FewerCpus {
     squeeze: Squeeze,
     pids: Vec<u32>,
-    /// Its processors but the last, and the last.
-    left: Vec<u32>,
-    last: u32,
+    /// Its processors.
+    cpus: Vec<u32>,
+    /// How many of them it takes at the most.
+    most: usize,
     shim: Shim,
-    /// While that is taken.
-    taken: Option<Change>,
+    /// One for each processor that is taken, the last processor first. Each knows where threads
+    /// might run before it, so they are undone from the end.
+    taken: Vec<Change>,
 }
 
 impl FewerCpus {
@@ -34,11 +43,10 @@ impl FewerCpus {
         cpus: &[u32],
         shim: &Shim,
     ) -> Result<FewerCpus, StageError> {
-        let what = "one processor less";
-        let (last, left) = match cpus.split_last() {
-            Some((last, left)) if !left.is_empty() => (*last, left.to_vec()),
-            _ => return Err(StageError::refused(what, "there is but one")),
-        };
+        let what = "fewer processors";
+        if cpus.len() < 2 {
+            return Err(StageError::refused(what, "there is but one"));
+        }
         if pids.contains(&std::process::id()) {
             let why = "this process is among them, whose lanes have a processor each";
             return Err(StageError::refused(what, why));
@@ -46,20 +54,34 @@ impl FewerCpus {
         let mut fewer = FewerCpus {
             squeeze,
             pids: pids.to_vec(),
-            left,
-            last,
+            cpus: cpus.to_vec(),
+            most: 1,
             shim: shim.clone(),
-            taken: None,
+            taken: Vec::new(),
         };
-        fewer.set(fewer.retained_min())?;
-        fewer.set(1.0)?;
+        let tried = Instant::now();
+        fewer.take(1)?;
+        fewer.most = most_within(TAKE_WITHIN, tried.elapsed(), cpus.len());
+        fewer.take(0)?;
         Ok(fewer)
     }
 
-    fn all(&self) -> Vec<u32> {
-        let mut all = self.left.clone();
-        all.push(self.last);
-        all
+    /// Takes more of them, or gives some back, until so many are taken.
+    fn take(&mut self, wanted: usize) -> Result<(), StageError> {
+        while self.taken.len() > wanted {
+            self.taken.pop().map_or(Ok(()), Change::undo)?;
+        }
+        while self.taken.len() < wanted {
+            let left = self.cpus.len() - self.taken.len() - 1;
+            let change = Narrowed::to(&self.pids, &self.cpus[..left], self.cpus[left], &self.shim)?;
+            self.taken.push(change);
+        }
+        Ok(())
+    }
+
+    /// The processors that are left, and those that are taken.
+    fn parted(&self) -> (&[u32], &[u32]) {
+        self.cpus.split_at(self.cpus.len() - self.taken.len())
     }
 }
 
@@ -69,23 +91,20 @@ impl Lever for FewerCpus {
     }
 
     fn how(&self) -> String {
-        format!("one processor less of {}", shown_cpus(&self.all()))
+        format!("fewer processors of {}", shown_cpus(&self.cpus))
     }
 
     fn retained_min(&self) -> f64 {
-        self.left.len() as f64 / (self.left.len() + 1) as f64
+        left_of(self.most, self.cpus.len())
     }
 
     fn set(&mut self, retained: f64) -> Result<(), StageError> {
         super::check_range(self, retained)?;
-        if retained >= 1.0 {
-            return self.taken.take().map_or(Ok(()), Change::undo);
-        }
-        if self.taken.is_none() {
-            let change = Narrowed::to(&self.pids, &self.left, self.last, &self.shim)?;
-            self.taken = Some(change);
-        }
-        Ok(())
+        let wanted = match retained >= 1.0 {
+            true => 0,
+            false => to_take(retained, self.cpus.len()).min(self.most),
+        };
+        self.take(wanted)
     }
 
     fn follow(&mut self, pids: &[u32]) -> Result<(), StageError> {
@@ -96,16 +115,79 @@ impl Lever for FewerCpus {
     fn begin_window(&mut self) {}
 
     fn end_window(&mut self) -> Check {
-        let (on_last, threads) = affinity::on(&self.pids, self.last);
-        let (cpus, retained) = match self.taken {
-            Some(_) => (self.left.clone(), self.retained_min()),
-            None => (self.all(), 1.0),
+        let (left, taken) = self.parted();
+        let (_, threads) = affinity::on(&self.pids, self.cpus[0]);
+        // At no dose there is nothing that must hold.
+        let holds = taken.is_empty() || {
+            let allowed = cpus_of(&group::family(&self.pids));
+            !taken.iter().any(|cpu| allowed.contains(cpu))
         };
-        let holds = self.taken.is_none() || on_last == 0;
         Check {
-            retained: Some(retained),
+            retained: Some(left_of(taken.len(), self.cpus.len())),
             in_force: (threads > 0).then_some(holds),
-            text: format!("{threads} threads on {}", shown_cpus(&cpus)),
+            text: format!("{threads} threads on {}", shown_cpus(left)),
         }
+    }
+}
+
+impl Drop for FewerCpus {
+    fn drop(&mut self) {
+        while self.taken.pop().is_some() {}
+    }
+}
+
+/// How many of so many processors to take so that what is left is nearest to this share: one at
+/// the least, all but one at the most.
+fn to_take(retained: f64, cpus: usize) -> usize {
+    let wanted = ((1.0 - retained) * cpus as f64).round() as usize;
+    wanted.clamp(1, cpus - 1)
+}
+
+/// The share that is left of so many processors when some are taken.
+fn left_of(taken: usize, cpus: usize) -> f64 {
+    (cpus - taken) as f64 / cpus as f64
+}
+
+/// How many of so many processors can be taken within a time, where one takes this long: one at
+/// the least, all but one at the most.
+fn most_within(time: Duration, each: Duration, cpus: usize) -> usize {
+    let most = time.as_nanos() / each.as_nanos().max(1);
+    usize::try_from(most).map_or(cpus - 1, |most| most.clamp(1, cpus - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_processors_are_taken_as_come_nearest_to_the_dose() {
+        for (retained, cpus, taken, left) in [
+            (0.8, 2, 1, 0.5),
+            (0.8, 4, 1, 0.75),
+            (0.8, 8, 2, 0.75),
+            (0.8, 10, 2, 0.8),
+            (0.5, 10, 5, 0.5),
+            (0.8, 32, 6, 0.8125),
+            (0.8, 128, 26, 0.796_875),
+            (0.99, 8, 1, 0.875),
+            (0.05, 4, 3, 0.25),
+        ] {
+            let got = to_take(retained, cpus);
+            assert_eq!(got, taken, "{retained} of {cpus}");
+            assert_eq!(left_of(got, cpus), left, "{retained} of {cpus}");
+        }
+        assert_eq!(left_of(0, 7), 1.0);
+    }
+
+    #[test]
+    fn no_more_are_taken_than_there_is_time_for() {
+        let most = |each_ms, cpus| {
+            let each = Duration::from_millis(each_ms);
+            most_within(Duration::from_millis(400), each, cpus)
+        };
+        assert_eq!(most(1, 32), 31);
+        assert_eq!(most(50, 32), 8);
+        assert_eq!(most(3_000, 32), 1);
+        assert_eq!(most(0, 2), 1);
     }
 }

@@ -12,6 +12,9 @@ use crate::thief::{DOSE_MAX, Stolen, Thief, shown_cpus};
 
 /// How far what was taken may be from what was asked, beside a twentieth of it.
 const TAKEN_OFF_MAX: f64 = 0.01;
+/// Of ten processors, those of each of which what was taken must be so near, at the least. That the
+/// mean over all must be, too, bounds what the others may be off.
+const NEAR_OF_TEN_MIN: usize = 9;
 /// How far a quota or a rate that is read back may be from what was set, as a share of it.
 const SET_OFF_MAX: f64 = 0.01;
 /// The least quota, as a share of what is available.
@@ -75,11 +78,7 @@ impl Speed {
         let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
         Check {
             retained: Some(1.0 - mean),
-            in_force: Some(
-                shares
-                    .iter()
-                    .all(|share| (share - self.taken).abs() <= off_max),
-            ),
+            in_force: Some(is_taken(shares, self.taken, off_max)),
             text,
         }
     }
@@ -128,6 +127,7 @@ impl Lever for Speed {
         match &mut self.by {
             By::Thief { thief, before } => *before = Some(thief.stolen()),
             By::Pauses { pauses, before, .. } => {
+                pauses.begin_window();
                 *before = (monotonic_ns(), pauses.paused_ns());
             }
         }
@@ -156,10 +156,26 @@ impl Lever for Speed {
                 let elapsed_ns = monotonic_ns().saturating_sub(before.0).max(1);
                 let paused_ns = pauses.paused_ns().saturating_sub(before.1);
                 let share = paused_ns as f64 / elapsed_ns as f64;
-                self.check(&[share], format!("paused for {share:.3} of the time"))
+                let unreached = pauses.end_window();
+                let text = format!("paused for {share:.3} of the time{unreached}");
+                let check = self.check(&[share], text);
+                let all = unreached.missed == 0 || self.taken <= 0.0;
+                Check {
+                    in_force: check.in_force.map(|holds| holds && all),
+                    ..check
+                }
             }
         }
     }
+}
+
+/// Whether a share was taken of processors: in the mean, and of nearly each. One of many that is
+/// off makes no other squeeze of it.
+fn is_taken(shares: &[f64], asked: f64, off_max: f64) -> bool {
+    let is_near = |share: f64| (share - asked).abs() <= off_max;
+    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    let near = shares.iter().filter(|share| is_near(**share)).count();
+    is_near(mean) && near * 10 >= shares.len() * NEAR_OF_TEN_MIN
 }
 
 /// The processor time that a side may use as a whole: a quota on its group.
@@ -185,11 +201,7 @@ impl Capacity {
         pids: &[u32],
     ) -> Result<Capacity, StageError> {
         let outer = group.outer_quota_cores();
-        let loose = LOOSE * cpus as f64;
-        let loose_cores = match outer {
-            Some(outer) if group.is_bound_by_outer() => loose.min(outer),
-            _ => loose,
-        };
+        let loose_cores = group.sham_cores(LOOSE * cpus as f64);
         let mut capacity = Capacity {
             squeeze,
             group,
@@ -234,10 +246,11 @@ impl Lever for Capacity {
             Some(_) => "of its quota",
             None => "of its processors",
         };
-        format!(
-            "quota on a control group, {of}, {:.2} cores",
-            self.available_cores
-        )
+        let on = match self.group.is_in_place() {
+            true => "their own control group",
+            false => "a control group",
+        };
+        format!("quota on {on}, {of}, {:.2} cores", self.available_cores)
     }
 
     fn retained_min(&self) -> f64 {
@@ -364,5 +377,35 @@ impl Lever for LinkRate {
                 now.backlog_bytes / 1000
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_processor_of_many_that_is_off_does_not_void_a_window() {
+        let mut many = vec![0.2; 128];
+        many[7] = 0.1;
+        assert!(is_taken(&many, 0.2, 0.02));
+        many[..13].fill(0.15);
+        assert!(!is_taken(&many, 0.2, 0.02), "more than a tenth are off");
+        let mut far = vec![0.2; 20];
+        far[..2].fill(0.0);
+        assert!(is_taken(&far, 0.2, 0.021));
+        far[..2].fill(1.0);
+        assert!(!is_taken(&far, 0.2, 0.021), "the mean is off");
+    }
+
+    #[test]
+    fn of_few_processors_each_must_be_near() {
+        assert!(is_taken(&[0.19, 0.215], 0.2, 0.02));
+        assert!(!is_taken(&[0.2, 0.23], 0.2, 0.02));
+        let mut nine = [0.2; 9];
+        nine[0] = 0.17;
+        assert!(!is_taken(&nine, 0.2, 0.02));
+        assert!(is_taken(&[0.0], 0.0, 0.01), "the sham");
+        assert!(!is_taken(&[], 0.2, 0.02), "nothing was seen");
     }
 }

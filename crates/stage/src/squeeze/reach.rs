@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
+use wallfinder_probe::online;
 use wallfinder_probe::parse::host::cpulist;
 
 use super::{Capacity, FewerCpus, Lever, LinkRate, Speed};
@@ -182,8 +183,8 @@ fn leads_away(interfaces: &Path, name: &str) -> bool {
     !below.is_empty() && below.iter().all(|lower| leads_away(interfaces, lower))
 }
 
-/// Processors that any thread of the processes may run on, ascending; empty where that cannot
-/// be seen.
+/// Processors that are online and that any thread of the processes may run on, ascending; empty
+/// where that cannot be seen.
 pub fn cpus_of(pids: &[u32]) -> Vec<u32> {
     let mut cpus = BTreeSet::new();
     for pid in pids {
@@ -200,7 +201,7 @@ pub fn cpus_of(pids: &[u32]) -> Vec<u32> {
             );
         }
     }
-    cpus.into_iter().collect()
+    online::only(cpus.into_iter().collect())
 }
 
 /// What is taken from one side of a shared processor feeds the other.

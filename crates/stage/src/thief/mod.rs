@@ -10,13 +10,14 @@
 //!
 //! A processor of which a fifth of every few milliseconds is gone is a slower processor to
 //! whatever runs there, be it one thread or many. A dose of 0 is the sham: the thief wakes
-//! as often and steals nothing.
+//! as often and steals nothing. Threads of one core are robbed at the same instants.
 //!
 //! What it counts as stolen is time that it spun itself. Interrupts and the network's softirq
 //! work that ran meanwhile, and what the hypervisor took, is not in it.
 //!
-//! Invariants: it never takes more than [`DOSE_MAX`] of a processor; it ends with this process,
-//! with the pipe to it, or by the keeper; a dose ends by itself after 30 s in which this
+//! Invariants: it never takes more than [`DOSE_MAX`] of a processor, by the clock and not only by
+//! its own count, and does not start where the clock is too slow to count by; it ends with this
+//! process, with the pipe to it, or by the keeper; a dose ends by itself after 30 s in which this
 //! process did not renew it.
 
 mod worker;

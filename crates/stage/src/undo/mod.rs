@@ -44,6 +44,7 @@ use crate::child::{Shim, keep_journal};
 use crate::error::StageError;
 
 pub(crate) use owner::{GROUP_PREFIX, Process};
+pub(crate) use remains::is_lowered;
 pub use remains::{Cleaned, Remain, clean, remains};
 pub(crate) use step::{HANDLE, LINK, NETNS_FOLDER, Netns, Undo};
 

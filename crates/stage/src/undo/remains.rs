@@ -114,6 +114,20 @@ pub fn clean(remains: &[Remain]) -> Cleaned {
     cleaned
 }
 
+/// Whether a journal says that the quota of a group was lowered: what is read there is then not
+/// what stood there.
+pub(crate) fn is_lowered(group: &Path) -> bool {
+    let found = journals().into_iter().filter_map(|path| {
+        let file = File::open(path).ok()?;
+        read(&file).ok()
+    });
+    let mut standing = found
+        .filter(|found| found.owner.fate() != Fate::BeforeBoot)
+        .flat_map(|found| found.standing);
+    standing
+        .any(|undo| matches!(undo, Undo::RestoreQuota { group: lowered, .. } if lowered == group))
+}
+
 fn journals() -> Vec<PathBuf> {
     let private = folders().into_iter().filter(|folder| is_private(folder));
     let entries = private

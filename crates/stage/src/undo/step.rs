@@ -2,16 +2,18 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use wallfinder_probe::parse::cgroup;
 use wallfinder_sys::namespace::netns_id;
 
 use super::owner::{GROUP_PREFIX, Process};
 use crate::affinity::Narrowed;
 use crate::error::StageError;
+use crate::group;
 use crate::iproute;
 use crate::tune;
 
@@ -23,6 +25,8 @@ pub(crate) const HANDLE: &str = "5746:";
 pub(crate) const LINK: &str = "link0";
 /// How long a group may take to become empty.
 const EMPTY_WAIT_MAX: Duration = Duration::from_secs(3);
+/// The longest text of a quota.
+const QUOTA_BYTES_MAX: usize = 64;
 /// Processes moved out of one group, at the most, in one go.
 const MOVES_MAX: usize = 100_000;
 
@@ -83,6 +87,10 @@ pub(crate) enum Undo {
     },
     /// Moves what is in a group of ours back to where it was, and removes the group.
     RemoveGroup { group: PathBuf, back: PathBuf },
+    /// Puts back the quota (`cpu.max`) of a group of version 2 that was there before us.
+    RestoreQuota { group: PathBuf, text: String },
+    /// Puts back where threads might run before they were moved to another group.
+    RestoreAllowed { threads: Vec<(Process, Vec<u32>)> },
     /// Lets a frozen group of ours go on.
     Thaw { group: PathBuf },
     /// Lets stopped processes go on.
@@ -115,6 +123,11 @@ impl Undo {
                 run_tc(netns, interface, &words, lock)
             }
             Undo::RemoveGroup { group, back } => remove_group(group, back),
+            Undo::RestoreQuota { group, text } => restore_quota(group, text),
+            Undo::RestoreAllowed { threads } => {
+                group::restore_allowed(threads);
+                Ok(())
+            }
             Undo::Thaw { group } => thaw(group),
             Undo::Continue { processes } => {
                 for process in processes {
@@ -141,6 +154,10 @@ impl Undo {
             Undo::DeleteQdisc { interface, .. } => format!("tbf on {interface}"),
             Undo::RestoreRate { interface, .. } => format!("lowered rate of {interface}"),
             Undo::RemoveGroup { group, .. } => format!("control group {}", group.display()),
+            Undo::RestoreQuota { group, .. } => format!("quota of group {}", group.display()),
+            Undo::RestoreAllowed { threads } => {
+                format!("processors of {} moved threads", threads.len())
+            }
             Undo::Thaw { group } => format!("frozen group {}", group.display()),
             Undo::Continue { processes } => format!("{} stopped processes", processes.len()),
             Undo::RestoreAffinity(narrowed) => {
@@ -215,10 +232,41 @@ fn remove_group(group: &Path, back: &Path) -> Result<(), StageError> {
             Ok(()) => return Ok(()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(e) if Instant::now() > until => {
+                // Where they were may be gone. They stay, and are held no more.
+                let _ = lift(group);
                 return Err(StageError::at("remove the control group", group, &e));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
+    }
+}
+
+/// Takes the quota off a group of version 2.
+fn lift(group: &Path) -> io::Result<()> {
+    let file = group.join("cpu.max");
+    match file.exists() {
+        true => fs::write(file, "max"),
+        false => Ok(()),
+    }
+}
+
+fn restore_quota(group: &Path, text: &str) -> Result<(), StageError> {
+    let is_plain =
+        group.is_absolute() && !group.components().any(|part| part == Component::ParentDir);
+    if !is_plain || text.len() > QUOTA_BYTES_MAX || cgroup::cpu_max(text.as_bytes()).is_none() {
+        return Err(StageError::refused(
+            format!("writing the quota of {}", group.display()),
+            "it is none that Wallfinder changes",
+        ));
+    }
+    let file = group.join("cpu.max");
+    match fs::exists(&file) {
+        Ok(false) => Ok(()),
+        _ => match fs::write(&file, text) {
+            // It is being removed.
+            Err(_) if !file.exists() => Ok(()),
+            done => done.map_err(|e| StageError::at("put back the quota in", &file, &e)),
+        },
     }
 }
 
@@ -267,6 +315,15 @@ mod tests {
             let (group, back) = (PathBuf::from(group), PathBuf::from("/sys/fs/cgroup/cpu"));
             assert!(Undo::RemoveGroup { group, back }.perform(&lock).is_err());
         }
+        for (group, text) in [
+            ("/sys/fs/cgroup/a.scope", "max"),
+            ("/sys/fs/cgroup/a.scope", "no quota"),
+            ("/sys/fs/cgroup/../../etc", "max 100000"),
+            ("a.scope", "max 100000"),
+        ] {
+            let (group, text) = (PathBuf::from(group), text.to_owned());
+            assert!(Undo::RestoreQuota { group, text }.perform(&lock).is_err());
+        }
     }
 
     #[test]
@@ -290,6 +347,13 @@ mod tests {
             },
             Undo::Thaw {
                 group: "/sys/fs/cgroup/freezer/wallfinder-wf-1-2-s".into(),
+            },
+            Undo::RestoreQuota {
+                group: "/sys/fs/cgroup/wf-gone.scope".into(),
+                text: "max 100000".into(),
+            },
+            Undo::RestoreAllowed {
+                threads: vec![(nobody, vec![0])],
             },
             Undo::Continue {
                 processes: vec![nobody],
