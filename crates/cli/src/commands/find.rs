@@ -150,7 +150,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     drop(stand);
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {
-        let look = output::look(io::stderr().is_terminal(), false);
+        let look = output::look(io::stderr().is_terminal(), target.output.ascii);
         let answered = answers(&questions, step);
         eprint!("{}", wallfinder_report::text::what_if(&answered, &look));
         if flags.lift {
