@@ -197,10 +197,17 @@ fn flames_are_walked_zoomed_and_searched() {
     let (Some(chromium), Some(_)) = (chromium(), subjects()) else {
         return;
     };
-    let place = Place::new();
-    profiled(&place);
     let acts = format!("{STACKS}{FLAMES}");
-    let told = opened(&place, &chromium, "1280,900", &acts);
+    // On a busy machine a short profile may have one stack and no other.
+    let (mut place, mut told) = (Place::new(), Value::Null);
+    for _ in 0..3 {
+        place = Place::new();
+        profiled(&place);
+        told = opened(&place, &chromium, "1280,900", &acts);
+        if told["share"].as_f64() < Some(1.0) {
+            break;
+        }
+    }
     let text = |pointer: &str| json_at(&told, pointer).as_str().unwrap().to_owned();
     let begins = format!("{}: ", text("/name"));
     assert!(text("/walked").starts_with(&begins), "{told:#}");

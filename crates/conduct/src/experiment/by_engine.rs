@@ -26,8 +26,9 @@ use crate::{ConductError, StepOrder, is_crowded, quota_of_lanes, start_sampler};
 const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
 /// Longest time until the connections are there.
 const START_WAIT_MAX: Duration = Duration::from_secs(40);
-/// Longest time until the lanes have followed a lever and told of it.
-const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(3);
+/// Longest time until the lanes have followed a lever and told of it: on a machine that others use, seconds
+/// may pass in which nothing runs.
+const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The same under the tightest of quotas, which stretches all that is done.
 const FOLLOW_WAIT_UNDER_QUOTA_MAX: Duration = Duration::from_secs(30);
 
