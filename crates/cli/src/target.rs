@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_model::Target;
+use wallfinder_stage::redact::is_telling;
 
 use crate::exit::Failed;
 
@@ -160,7 +161,7 @@ impl Url {
         secrets.extend(password.map(|(_, password)| password.to_owned()));
         if let Some((_, query)) = self.path_and_query.split_once('?') {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            let secret = pairs.filter(|(name, _)| is_secret(name));
+            let secret = pairs.filter(|(name, _)| is_telling(name));
             secrets.extend(secret.map(|(_, value)| value.to_owned()));
         }
         secrets.retain(|secret| !secret.is_empty());
@@ -279,31 +280,9 @@ fn refuse_unless_allowed(
     )))
 }
 
-/// Words whose values are nobody's business.
-const SECRET_WORDS: [&str; 12] = [
-    "token",
-    "key",
-    "secret",
-    "password",
-    "passwd",
-    "auth",
-    "session",
-    "signature",
-    "credential",
-    "jwt",
-    "passphrase",
-    "cookie",
-];
-
-/// Whether a name looks like that of a secret.
-pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word)) || name == "pwd"
-}
-
 fn redact_query(query: &str) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if is_secret(name) => format!("{name}=***"),
+        Some((name, _)) if is_telling(name) => format!("{name}=***"),
         _ => pair.to_owned(),
     });
     pairs.collect::<Vec<_>>().join("&")
@@ -333,7 +312,7 @@ pub(crate) fn redact(word: &str) -> String {
         return format!("{scheme}{place}{path}");
     }
     match word.split_once(':') {
-        Some((name, _)) if is_secret(name) && !name.contains(char::is_whitespace) => {
+        Some((name, _)) if is_telling(name) && !name.contains(char::is_whitespace) => {
             format!("{name}: ***")
         }
         _ => word.to_owned(),

@@ -20,9 +20,8 @@ use wallfinder_model::profile::Profile;
 use wallfinder_sys::clock;
 use wallfinder_sys::perf::EventRing;
 
-use crate::parse::host;
+use crate::online;
 use crate::parse::perf::{Record, Woken, records, wakings};
-use crate::procfile::line;
 use crate::rings::{Habits, Rings, of_each, tracepoint};
 use crate::stacks::{NoStacks, Setup};
 use crate::symbols::{Maps, RawStack};
@@ -162,11 +161,11 @@ impl Waits {
 /// Begins to watch wakings. Whoever wakes a thread may be on any processor.
 fn watch_wakings(most: Duration) -> io::Result<Rings<Wakings>> {
     let tracepoint = tracepoint("sched/sched_waking")?;
-    let online = line("/sys/devices/system/cpu/online");
-    let online = online.and_then(|text| host::cpulist(text.as_bytes()));
-    let unknown = || io::Error::other("it is not known which processors are on");
-    let cpus = online.ok_or_else(unknown)?;
-    let rings = of_each(&cpus, |cpu| EventRing::open_points(cpu, tracepoint))?;
+    let cpus = online::cpus();
+    if cpus.is_empty() {
+        return Err(io::Error::other("it is not known which processors are on"));
+    }
+    let rings = of_each(cpus, |cpu| EventRing::open_points(cpu, tracepoint))?;
     let take = |into: &mut Wakings, bytes: &[u8]| {
         wakings(bytes).for_each(|woken| into.take(woken));
         true

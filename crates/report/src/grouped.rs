@@ -8,6 +8,7 @@ use wallfinder_model::{Load, Record, Step};
 
 use crate::cells::middle;
 use crate::figures::{Figures, quantile};
+use crate::number::maybe;
 use crate::profiled::short;
 use crate::{cells, number, words};
 
@@ -305,8 +306,4 @@ pub(crate) fn squeezes(step: &Step) -> String {
         text.push_str(&shown.join(" · "));
     }
     text
-}
-
-fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
 }

@@ -213,6 +213,11 @@ pub fn about(value: f64, ends: Option<(f64, f64)>) -> String {
     amount((value / step).round() * step)
 }
 
+/// A value as it is shown, where it is known.
+pub(crate) fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or(UNKNOWN.to_owned(), show)
+}
+
 /// A factor: `2.63`.
 pub fn factor(value: f64) -> String {
     if value.is_finite() {

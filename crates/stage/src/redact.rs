@@ -111,7 +111,8 @@ fn pair(pair: &str) -> String {
     }
 }
 
-fn is_telling(name: &str) -> bool {
+/// Whether the value of what has such a name is a secret.
+pub fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     TELLING.iter().any(|part| name.contains(part))
 }

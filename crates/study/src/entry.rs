@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use cel::Value;
 use cel::objects::{Key, Map};
+use wallfinder_judge::profile::{is_go_futex, is_go_lock};
 pub(crate) use wallfinder_judge::rounds::disturbance;
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
@@ -187,19 +188,6 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     fields.number(&format!("{side}.futex_of_locks_share"), of_locks);
 }
 
-/// Go's functions that go to sleep, or wake somebody, by a futex: with what the compiler or the
-/// assembler adds to their names.
-const FUTEX: &str = "runtime.futex";
-/// What takes or gives back a lock: Go's own, and those of its runtime.
-const LOCKS: [&str; 6] = [
-    "sync.(*Mutex)",
-    "sync.(*RWMutex)",
-    "internal/sync.(*Mutex)",
-    "runtime.lock2",
-    "runtime.unlock2",
-    "runtime.sem",
-];
-
 /// Time in futexes, with what the kernel does for them; and of it the time below a lock being taken or
 /// given back. The rest is the scheduler's, which puts threads to sleep and wakes them.
 fn futexes(tree: &[Node]) -> (i64, i64) {
@@ -207,11 +195,10 @@ fn futexes(tree: &[Node]) -> (i64, i64) {
     let (mut all, mut of_locks) = (0, 0);
     for node in tree {
         path.truncate(node.depth as usize);
-        let is_first = !path.iter().any(|name| name.starts_with(FUTEX));
-        if is_first && node.name.starts_with(FUTEX) {
+        let is_first = !path.iter().any(|name| is_go_futex(name));
+        if is_first && is_go_futex(&node.name) {
             all += node.value;
-            let is_lock = |name: &&str| LOCKS.iter().any(|lock| name.starts_with(lock));
-            if path.iter().any(is_lock) {
+            if path.iter().any(|name| is_go_lock(name)) {
                 of_locks += node.value;
             }
         }

@@ -1,5 +1,6 @@
 //! Levers of `ab`: what is given for B is there in B's turns, and in no other.
 
+use crate::profiles::observed;
 use serde_json::Value;
 use wallfinder_tests::{
     Double, Place, alone, busily, json_at, may_set_quotas, ratio_of, skip, subjects, together,
@@ -231,25 +232,6 @@ fn a_bound_on_cost_is_met_by_what_is_equal_and_not_by_what_is_slow() {
     place.run(&[&args[..], &open_loop].concat()).ends_with(2);
 }
 
-/// Three rounds in which B is looked into by a probe.
-fn looked_into(probe: &str) -> [&str; 13] {
-    [
-        "ab",
-        "--subject",
-        "catalogue",
-        "http://subject:0/simple",
-        "-c",
-        "8",
-        "-d",
-        "4s",
-        "--rounds",
-        "3",
-        "--observe-b",
-        probe,
-        "-q",
-    ]
-}
-
 #[test]
 fn a_trace_is_taken_in_bs_turns_alone() {
     let _turn = busily();
@@ -257,7 +239,7 @@ fn a_trace_is_taken_in_bs_turns_alone() {
         return;
     }
     let place = Place::new();
-    place.run(&looked_into("trace")).ends_with(0);
+    place.run(&observed("4s", "trace")).ends_with(0);
     let record = place.record();
     assert_eq!(record["ab"]["b"], "looked into by trace");
     for (step, is_b) in turns(&record) {
@@ -278,7 +260,7 @@ fn the_client_is_looked_into_in_bs_turns_alone() {
         return skip("it needs root, and the subjects");
     }
     let place = Place::new();
-    let ran = place.run(&looked_into("client"));
+    let ran = place.run(&observed("4s", "client"));
     if ran.code == Some(1) && ran.err.contains("cannot be sampled") {
         return skip(&ran.err);
     }

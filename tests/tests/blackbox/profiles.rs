@@ -604,7 +604,7 @@ fn a_foreign_driver_is_looked_into_as_the_server_is() {
 }
 
 /// Three rounds of a load with probes and without them.
-fn observed<'f>(duration: &'f str, probes: &'f str) -> [&'f str; 13] {
+pub(crate) fn observed<'f>(duration: &'f str, probes: &'f str) -> [&'f str; 13] {
     [
         "ab",
         "--subject",

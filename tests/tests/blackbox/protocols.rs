@@ -175,15 +175,25 @@ fn a_grpc_servers_processor_is_squeezed_as_any_other() {
     );
 }
 
+/// Whether there are h2load and what it is to load; what is missing is said.
+fn h2load_and_subjects() -> bool {
+    if subjects().is_none() {
+        skip("the subjects are not built");
+        return false;
+    }
+    if program("h2load").is_none() {
+        skip("h2load is not installed (Debian: nghttp2-client)");
+        return false;
+    }
+    true
+}
+
 /// What h2load says of HTTP/2 is what the wire says.
 #[test]
 fn h2load_is_run_over_http2_and_its_report_is_read() {
     let _turn = alone();
-    if subjects().is_none() {
-        return skip("the subjects are not built");
-    }
-    if program("h2load").is_none() {
-        return skip("h2load is not installed (Debian: nghttp2-client)");
+    if !h2load_and_subjects() {
+        return;
     }
     let place = Place::new();
     let args = [
@@ -258,11 +268,8 @@ fn ghz_is_run_over_grpc_and_its_report_is_read() {
 #[test]
 fn our_engine_and_h2load_are_compared_over_http2() {
     let _turn = alone();
-    if subjects().is_none() {
-        return skip("the subjects are not built");
-    }
-    if program("h2load").is_none() {
-        return skip("h2load is not installed (Debian: nghttp2-client)");
+    if !h2load_and_subjects() {
+        return;
     }
     let place = Place::new();
     let args = [

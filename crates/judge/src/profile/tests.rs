@@ -10,33 +10,40 @@ use wallfinder_model::{Step, Wall};
 use super::*;
 use crate::double;
 
-/// A profile of stacks written from the leaf: `("a<b<c", 5)`.
-fn profile(measure: &str, unit: &str, stacks: &[(&str, i64)]) -> Profile {
+/// Functions and samples of stacks written from the leaf, each with its values: `("a<b<c", vec![5])`.
+pub(super) fn written<N: AsRef<str>>(
+    stacks: impl IntoIterator<Item = (N, Vec<i64>)>,
+) -> (Vec<Function>, Vec<StackSample>) {
     let mut functions: Vec<Function> = Vec::new();
     let mut samples = Vec::new();
-    for (stack, value) in stacks {
-        let frames = stack
-            .split('<')
-            .filter(|name| !name.is_empty())
-            .map(|name| {
-                let at = functions.iter().position(|function| function.name == name);
-                let function = at.unwrap_or_else(|| {
-                    functions.push(Function {
-                        name: name.to_owned(),
-                        file: "/src/a.go".to_owned(),
-                    });
-                    functions.len() - 1
+    for (stack, values) in stacks {
+        let names = stack.as_ref().split('<').filter(|name| !name.is_empty());
+        let frames = names.map(|name| {
+            let at = functions.iter().position(|function| function.name == name);
+            let function = at.unwrap_or_else(|| {
+                functions.push(Function {
+                    name: name.to_owned(),
+                    file: "/src/a.go".to_owned(),
                 });
-                StackFrame {
-                    function: function as u32,
-                    line: 7,
-                }
+                functions.len() - 1
             });
+            StackFrame {
+                function: function as u32,
+                line: 7,
+            }
+        });
         samples.push(StackSample {
             stack: frames.collect(),
-            values: vec![*value],
+            values,
         });
     }
+    (functions, samples)
+}
+
+/// A profile of stacks written from the leaf: `("a<b<c", 5)`.
+fn profile(measure: &str, unit: &str, stacks: &[(&str, i64)]) -> Profile {
+    let stacks = stacks.iter().map(|(stack, value)| (stack, vec![*value]));
+    let (functions, samples) = written(stacks);
     Profile {
         measures: vec![Measure {
             name: measure.to_owned(),

@@ -1,7 +1,8 @@
 //! Two profiles side by side: numbers that are known, lists that were cut, and chance.
 
-use wallfinder_model::profile::{Function, Measure, Profile, ProfileKind, StackFrame, StackSample};
+use wallfinder_model::profile::{Measure, Profile, ProfileKind};
 
+use super::tests::written;
 use super::*;
 
 /// What a sample of a processor is, in nanoseconds: the Go runtime takes a hundred in a second.
@@ -9,28 +10,9 @@ const EACH_NS: i64 = 10_000_000;
 
 /// A profile of processors by stacks written from the leaf, with numbers of samples.
 fn taken<N: AsRef<str>>(seconds: u64, stacks: &[(N, i64)]) -> Profile {
-    let mut functions: Vec<Function> = Vec::new();
-    let mut samples = Vec::new();
-    for (stack, count) in stacks {
-        let frames = stack.as_ref().split('<').map(|name| {
-            let at = functions.iter().position(|function| function.name == name);
-            let function = at.unwrap_or_else(|| {
-                functions.push(Function {
-                    name: name.to_owned(),
-                    file: "/src/a.go".to_owned(),
-                });
-                functions.len() - 1
-            });
-            StackFrame {
-                function: function as u32,
-                line: 7,
-            }
-        });
-        samples.push(StackSample {
-            stack: frames.collect(),
-            values: vec![*count, count * EACH_NS],
-        });
-    }
+    let stacks = stacks.iter();
+    let stacks = stacks.map(|(stack, count)| (stack.as_ref(), vec![*count, count * EACH_NS]));
+    let (functions, samples) = written(stacks);
     let measure = |name: &str, unit: &str| Measure {
         name: name.to_owned(),
         unit: unit.to_owned(),

@@ -10,19 +10,24 @@ use super::rules::KERNEL;
 const NAMED_ENOUGH: f64 = 0.99;
 const ROOTED_ENOUGH: f64 = 0.9;
 
-/// Go's functions that go to sleep, or wake somebody, by a futex: with what the compiler or the
-/// assembler adds to their names.
-const FUTEX: &str = "runtime.futex";
+/// Whether a function of Go's goes to sleep, or wakes somebody, by a futex: with what the compiler or
+/// the assembler adds to its name.
+pub fn is_go_futex(function: &str) -> bool {
+    function.starts_with("runtime.futex")
+}
 
-/// What takes or gives back a lock: Go's own, and those of its runtime.
-const LOCKS: [&str; 6] = [
-    "sync.(*Mutex)",
-    "sync.(*RWMutex)",
-    "internal/sync.(*Mutex)",
-    "runtime.lock2",
-    "runtime.unlock2",
-    "runtime.sem",
-];
+/// Whether a function takes or gives back a lock: Go's own, and those of its runtime.
+pub fn is_go_lock(function: &str) -> bool {
+    const LOCKS: [&str; 6] = [
+        "sync.(*Mutex)",
+        "sync.(*RWMutex)",
+        "internal/sync.(*Mutex)",
+        "runtime.lock2",
+        "runtime.unlock2",
+        "runtime.sem",
+    ];
+    LOCKS.iter().any(|lock| function.starts_with(lock))
+}
 
 /// Counts all of it. What has no place is told by whoever tells idle waits apart.
 pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> Whole {
@@ -95,13 +100,9 @@ fn is_start(name: &str) -> bool {
 fn futex(counted: &Counted<'_>, sample: &StackSample) -> Option<bool> {
     let name = |frame: &StackFrame| counted.profile.function(*frame).name.as_str();
     let from_the_root = sample.stack.iter().rev();
-    let mut callers = from_the_root.take_while(|frame| !name(frame).starts_with(FUTEX));
-    let is_lock = |name: &str| LOCKS.iter().any(|lock| name.starts_with(lock));
-    let below_a_lock = callers.any(|frame| is_lock(name(frame)));
-    let has_futex = sample
-        .stack
-        .iter()
-        .any(|frame| name(frame).starts_with(FUTEX));
+    let mut callers = from_the_root.take_while(|frame| !is_go_futex(name(frame)));
+    let below_a_lock = callers.any(|frame| is_go_lock(name(frame)));
+    let has_futex = sample.stack.iter().any(|frame| is_go_futex(name(frame)));
     has_futex.then_some(below_a_lock)
 }
 

@@ -56,7 +56,7 @@ mod tests;
 mod what_if;
 
 pub use looks::{ConditionOrder, Next, next};
-pub use pairs::relatives;
+pub use pairs::{WASH_OUT_MAX_S, relatives};
 pub use what_if::{Prediction, what_if};
 
 /// The verdict of a step with an experiment; without one, the observed verdict.

@@ -25,8 +25,9 @@ const WIDENED: RangeInclusive<f64> = 1.015..=4.0;
 /// What was left may differ so much from what was asked for and still be of the dose that was asked for.
 /// Of what cannot be dosed finely, such as a processor less of two, what was left is the dose.
 const OFF_MAX: f64 = 0.1;
-/// The longest wash-out between two windows.
-const WASHED_NS_MAX: f64 = 2e9;
+/// The longest wash-out between two windows, in seconds: where answers take longer, what is in flight is
+/// not squeezed within one.
+pub const WASH_OUT_MAX_S: f64 = 2.0;
 /// One window says no more than this of an elasticity, in either direction.
 pub(super) const ELASTICITY_MAX: f64 = 4.0;
 
@@ -105,7 +106,7 @@ pub(super) fn outlast_the_wash_out(shams: &[&Window]) -> bool {
         .filter_map(|sham| sham.p99_ns)
         .map(|ns| ns as f64)
         .collect();
-    median(&p99).is_some_and(|ns| ns > WASHED_NS_MAX)
+    median(&p99).is_some_and(|ns| ns > WASH_OUT_MAX_S * 1e9)
 }
 
 fn pair(experiment: &Experiment, shams: &[&Window], window: &Window) -> Option<Pair> {

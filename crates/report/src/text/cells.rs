@@ -10,6 +10,7 @@ use crate::cells::{self, Choice, DISTURBED_MARK, OPEN_MARK};
 use crate::counted::{self, Side, SideFigure};
 use crate::figures::quantile;
 use crate::look::{Line, Page, Role, cut, wrap};
+use crate::number::maybe;
 use crate::{number, words};
 
 /// Room for a name.
@@ -311,8 +312,4 @@ pub(super) fn bound_by(rounds: &[&Step]) -> (Role, String) {
 
 fn times(value: f64) -> String {
     format!("{} ×", number::amount(value))
-}
-
-fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
 }

@@ -7,6 +7,7 @@ use super::columns::{self, Column};
 use super::{best_step, verdict};
 use crate::figures::{Figures, quantile};
 use crate::look::{Line, Page, Role, cut};
+use crate::number::maybe;
 use crate::{number, words};
 
 /// What all steps have in common.
@@ -250,10 +251,6 @@ fn column(steps: &[Step], cell: impl Fn(&Step) -> String) -> Vec<String> {
 
 fn rows(figures: &[Figures], cell: impl Fn(&Figures) -> String) -> Vec<String> {
     figures.iter().map(cell).collect()
-}
-
-fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
 }
 
 fn server_cpu(steps: &[Step], figures: &[Figures]) -> Vec<String> {

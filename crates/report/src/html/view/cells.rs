@@ -7,10 +7,11 @@ use serde::Serialize;
 use wallfinder_model::record::Cell;
 use wallfinder_model::{Record, Step};
 
-use super::pictures::{self, LOOKS, Set, latency, maybe};
+use super::pictures::{self, LOOKS, Set, latency};
 use crate::cells::{self, Amplification, Choice};
 use crate::figures::quantile;
 use crate::html::kind;
+use crate::number::maybe;
 use crate::{number, words};
 
 #[derive(Serialize)]

@@ -9,6 +9,7 @@ use wallfinder_model::record::Cell;
 use super::cells::Rounds;
 use crate::cells;
 use crate::figures::{QUANTILES, quantile};
+use crate::number::maybe;
 use crate::{number, words};
 
 /// What of a picture's box, 320 by 210, is left for lines: the rest is the axes'.
@@ -410,8 +411,4 @@ pub(super) fn latency(step: &Step, name: &str) -> Option<f64> {
 
 fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
-}
-
-pub(super) fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
 }

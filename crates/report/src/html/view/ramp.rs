@@ -6,6 +6,7 @@ use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, quantile};
 use crate::html::{data, kind};
+use crate::number::maybe;
 use crate::{number, words};
 
 #[derive(Serialize)]
@@ -125,10 +126,6 @@ fn percent(share: Option<f64>) -> f64 {
     } else {
         0.0
     }
-}
-
-fn maybe(value: Option<f64>, show: fn(f64) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
 }
 
 fn row(step: &Step, index: usize, top: f64) -> Row {

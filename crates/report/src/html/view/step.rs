@@ -8,6 +8,7 @@ use wallfinder_model::telemetry::{FamilySummary, SocketsSummary};
 use super::{Fact, fact};
 use crate::figures::{Figures, QUANTILES, quantile};
 use crate::html::kind;
+use crate::number::maybe;
 use crate::{number, words};
 
 #[derive(Serialize)]
@@ -69,10 +70,6 @@ struct Lane {
 
 /// Lanes listed at the most.
 const LANES_MAX: usize = 64;
-
-fn maybe(value: Option<f64>, show: fn(f64) -> String) -> String {
-    value.map_or(number::UNKNOWN.to_owned(), show)
-}
 
 fn bar(share: f64) -> f64 {
     if share.is_finite() {
