@@ -163,7 +163,9 @@ impl ChartView {
             left: (0..=TICKS)
                 .map(|tick| (y(step * tick as f64), number::amount(step * tick as f64)))
                 .collect(),
-            right: decades.as_ref().map(Decades::ticks).unwrap_or_default(),
+            right: decades
+                .as_ref()
+                .map_or(Vec::new(), |decades| decades.ticks(&chart.areas_unit)),
             areas: areas.collect(),
             bars,
             legend: of_bars.chain(of_areas).collect(),
@@ -244,18 +246,20 @@ impl Decades {
         tenth(BOTTOM - share.clamp(0.0, 1.0) * (BOTTOM - TOP))
     }
 
-    fn ticks(&self) -> Vec<(f64, String)> {
+    fn ticks(&self, unit: &str) -> Vec<(f64, String)> {
+        let shown = |value: f64| match value {
+            _ if unit.starts_with("bytes") => {
+                number::bytes(value).replace(".00", "").replace(".0 ", " ")
+            }
+            ..0.01 => format!("{value:e}"),
+            _ => number::amount(value),
+        };
         let count = (self.high - self.low) as usize;
         let every = count.div_ceil(6).max(1);
         (0..=count)
             .step_by(every)
             .map(|at| 10f64.powf(self.low + at as f64))
-            .map(|value| {
-                (
-                    self.y(value),
-                    number::bytes(value).replace(".00", "").replace(".0 ", " "),
-                )
-            })
+            .map(|value| (self.y(value), shown(value)))
             .collect()
     }
 }
@@ -301,7 +305,8 @@ mod tests {
             values: values.iter().map(|value| Some(*value)).collect(),
             ..ChartSeries::default()
         };
-        let chart = Chart {
+        let mut chart = Chart {
+            areas_unit: "bytes read for an answer".to_owned(),
             categories: vec!["1k".into(), "1m".into()],
             bars: vec![series(&[100.0, 0.0]), series(&[50.0, f64::NAN])],
             areas: vec![series(&[1e3, 1e6])],
@@ -315,6 +320,9 @@ mod tests {
         assert_eq!(view.bars[0].y, TOP);
         assert_eq!(view.right.first().unwrap().1, "1 KB");
         assert_eq!(view.right.last().unwrap().1, "1 MB");
+        chart.areas_unit = "answers per second".to_owned();
+        let view = ChartView::of(&chart).unwrap();
+        assert_eq!(view.right.last().unwrap().1, "1,000,000");
         assert!(ChartView::of(&Chart::default()).is_none());
     }
 }
