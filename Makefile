@@ -72,8 +72,7 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 	@$(MAKE) --no-print-directory -j4 fetched tested-go compiled-rust compiled
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --locked -j $(JOBS)
 	@$(TEST_BUILD) ./scripts/test-programs.sh
-	@WALLFINDER_BIN=$(abspath $(TOOL)) RUST_TEST_THREADS=64 $(TEST_BUILD) $(CARGO) test --workspace --locked -j $(JOBS) \
-		--test house --test blackbox
+	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) ./scripts/test-blackbox.sh
 	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 # One after the other: Debian's packages are installed by one program at a time.

@@ -1,7 +1,7 @@
 //! A run to be killed, or to fill a disk, in tests.
 //!
 //! ```text
-//!  journal_writer intervals RUNS   an interval every 40 ms, its number printed when noted
+//!  journal_writer intervals RUNS   an interval every 200 ms, its number printed when noted
 //!  journal_writer fill RUNS        intervals until the journal fails; what can be read then
 //! ```
 
@@ -16,6 +16,9 @@ use std::time::{Duration, SystemTime};
 
 use records::{interval, record, step_begun};
 use wallfinder_store::{Journal, RunFolder, StoreError, open};
+
+/// Long enough that the thread which writes had its turn, on a machine that others fill.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 fn main() {
     let mut args = std::env::args_os().skip(1);
@@ -48,7 +51,7 @@ fn intervals(runs: &std::path::Path) -> Result<(), StoreError> {
     for nth in 0.. {
         journal.interval(0, &interval(nth))?;
         let _ = writeln!(out, "{}", nth + 1).and_then(|()| out.flush());
-        std::thread::sleep(Duration::from_millis(40));
+        std::thread::sleep(INTERVAL);
     }
     Ok(())
 }

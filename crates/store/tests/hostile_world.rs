@@ -35,35 +35,41 @@ fn writer() -> PathBuf {
 #[test]
 fn a_killed_run_loses_at_most_one_interval() {
     let scratch = Scratch::new();
-    for round in 0..10_u64 {
-        let runs = scratch.0.join(format!("runs{round}"));
-        let mut child = Command::new(writer())
-            .arg("intervals")
-            .arg(&runs)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a child");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let folder = lines.next().expect("a folder").expect("text");
-        let first = lines.next().expect("an interval").expect("text");
-        // A moment drawn from the clock, up to 500 ms; printed, should it matter.
-        let drawn = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let wait =
-            Duration::from_micros(u64::from(drawn.expect("after 1970").subsec_nanos()) % 500_000);
-        std::thread::sleep(wait);
-        child.kill().expect("SIGKILL");
-        child.wait().expect("gone");
-        let last = lines.map_while(Result::ok).last().unwrap_or(first);
-        let noted: usize = last.parse().expect("a number");
-        let record = open(Path::new(&folder)).expect("readable");
-        let kept = record.steps[0].intervals.len();
-        println!("killed after {wait:?}: {noted} noted, {kept} kept");
-        assert!(
-            kept + 1 >= noted,
-            "killed after {wait:?}: {noted} noted, {kept} kept"
-        );
-        assert!(!record.complete);
-    }
+    std::thread::scope(|scope| {
+        for round in 0..10 {
+            let runs = scratch.0.join(format!("runs{round}"));
+            scope.spawn(move || is_killed(&runs, round));
+        }
+    });
+}
+
+fn is_killed(runs: &Path, round: u32) {
+    let mut child = Command::new(writer())
+        .arg("intervals")
+        .arg(runs)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let folder = lines.next().expect("a folder").expect("text");
+    let first = lines.next().expect("an interval").expect("text");
+    // A moment drawn from the clock, another one for each; printed, should it matter.
+    let drawn = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let within = u64::from(drawn.expect("after 1970").subsec_nanos()) % 100_000;
+    let wait = Duration::from_micros(u64::from(round) * 100_000 + within);
+    std::thread::sleep(wait);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("gone");
+    let last = lines.map_while(Result::ok).last().unwrap_or(first);
+    let noted: usize = last.parse().expect("a number");
+    let record = open(Path::new(&folder)).expect("readable");
+    let kept = record.steps[0].intervals.len();
+    println!("killed after {wait:?}: {noted} noted, {kept} kept");
+    assert!(
+        kept + 1 >= noted,
+        "killed after {wait:?}: {noted} noted, {kept} kept"
+    );
+    assert!(!record.complete);
 }
 
 /// Runs the example on a file system of its own; what it says and its exit code. None

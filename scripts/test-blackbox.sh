@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs the rules of the house and the black-box tests, up to four at a time on whatever machine there is.
+# A test that fails beside others runs once more with the machine to itself: what it tests is broken when it
+# fails there too. When it passes, that is said at the end, for a test which depends on its neighbours
+# is a bug to be mended. More than three that fail are no accident, and none of them runs again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+at_most=3
+: "${CARGO:=cargo}"
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+
+run() {
+	"$CARGO" test --workspace --locked --test house --test blackbox "$@"
+}
+
+RUST_TEST_THREADS=64 run --no-fail-fast 2>&1 | tee "$said" && exit 0
+
+# Its name stands in the list of failures, which ends with the test program's result.
+mapfile -t failed < <(sed -n 's/^test \([a-z0-9_:]*\) \.\.\. FAILED$/\1/p' "$said" | sort -u)
+if [ "${#failed[@]}" = 0 ] || [ "${#failed[@]}" -gt "$at_most" ]; then
+	exit 1
+fi
+for test in "${failed[@]}"; do
+	echo "once more, and alone: $test"
+	run -- --exact "$test" --nocapture || exit 1
+done
+printf 'failed beside other tests, and passed alone; to be mended: %s\n' "${failed[@]}"
