@@ -110,7 +110,7 @@ pub(crate) fn part(whole: u64, lanes: u32, lane: u32) -> u64 {
 }
 
 /// Lanes that a load has use for: each needs a connection, and a permit where those are counted.
-pub(crate) fn lanes_of(load: &Load) -> u32 {
+pub fn lanes_of(load: &Load) -> u32 {
     let permits = load.permits.unwrap_or(u32::MAX).max(1);
     load.lanes.max(1).min(load.connections).min(permits)
 }
@@ -1002,8 +1002,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// When the report cannot be given away at this moment, the change waits for the next
     /// turn of the loop.
     fn follow_levers(&mut self, now: u64, zero_ns: u64) {
-        let version = self.signals.levers.version();
-        let setting = self.signals.levers.setting();
+        let (version, setting) = self.signals.levers.setting();
         self.report.ends_segment = true;
         if !self.publish(now, zero_ns, None) {
             self.report.ends_segment = false;
@@ -1035,6 +1034,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         }
         self.room = self.plan.room(setting.in_flight);
         self.setting = setting;
+        self.signals.levers.follow(version);
         for conn in 0..self.plan.connections {
             let connection = &mut self.connections[conn as usize];
             if !connection.granted.is_empty() {

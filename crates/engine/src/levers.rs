@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wallfinder_model::{Load, Nanos};
 use wallfinder_sys::clock;
@@ -64,6 +64,8 @@ impl Setting {
 pub struct Levers {
     version: AtomicU32,
     setting: Mutex<Setting>,
+    /// A version in the upper half, the lanes that follow it in the lower.
+    followed: AtomicU64,
 }
 
 impl Default for Levers {
@@ -71,12 +73,15 @@ impl Default for Levers {
         Levers {
             version: AtomicU32::new(0),
             setting: Mutex::new(Setting::FREE),
+            followed: AtomicU64::new(0),
         }
     }
 }
 
 impl Levers {
-    /// Hands a setting to every lane. They follow within 50 ms, at once where they work.
+    /// Hands a setting to every lane. They follow within 50 ms, at once where they work; on a machine
+    /// full of others' work, later. A setting that another one replaces before a lane followed it is
+    /// none for that lane, and its segment never ends: see [`Levers::are_followed_by`].
     pub fn set(&self, setting: Setting) {
         assert!(
             setting.speed.is_none_or(|left| left > 0.0 && left <= 1.0)
@@ -84,8 +89,29 @@ impl Levers {
                 && setting.pace > 0.0,
             "a lever beyond its range: {setting:?}"
         );
-        *self.setting.lock().expect("nobody panics in here") = setting;
+        let mut last = self.setting.lock().expect("nobody panics in here");
+        *last = setting;
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether so many lanes follow the last setting.
+    pub fn are_followed_by(&self, lanes: u32) -> bool {
+        self.followed.load(Ordering::Acquire) == follow_of(self.version(), lanes)
+    }
+
+    /// A lane follows the setting of this version.
+    pub(crate) fn follow(&self, version: u32) {
+        let _ = self
+            .followed
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |followed| {
+                let behind = version.wrapping_sub((followed >> 32) as u32) as i32;
+                match behind {
+                    0 => Some(followed + 1),
+                    1.. => Some(follow_of(version, 1)),
+                    // Others follow a later one.
+                    _ => None,
+                }
+            });
     }
 
     /// Changes with every setting.
@@ -94,10 +120,15 @@ impl Levers {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The last setting.
-    pub(crate) fn setting(&self) -> Setting {
-        *self.setting.lock().expect("nobody panics in here")
+    /// The last setting and its version.
+    pub(crate) fn setting(&self) -> (u32, Setting) {
+        let last = self.setting.lock().expect("nobody panics in here");
+        (self.version(), *last)
     }
+}
+
+fn follow_of(version: u32, lanes: u32) -> u64 {
+    u64::from(version) << 32 | u64::from(lanes)
 }
 
 /// What the lanes did in one segment.
@@ -338,6 +369,24 @@ mod tests {
         // Where there are as many as wanted, nobody waits, and more of them bring nothing.
         load.permits = Some(500);
         assert_eq!(in_flight_more(&load), 1.0);
+    }
+
+    #[test]
+    fn a_setting_is_followed_when_every_lane_follows_the_last_one() {
+        let levers = Levers::default();
+        levers.set(Setting::FREE);
+        let (first, _) = levers.setting();
+        levers.follow(first);
+        assert!(levers.are_followed_by(1) && !levers.are_followed_by(2));
+        levers.set(Setting::FREE);
+        assert!(!levers.are_followed_by(1));
+        let (second, _) = levers.setting();
+        levers.follow(second);
+        // A lane that was late for the one before, and comes to the last one after.
+        levers.follow(first);
+        assert!(!levers.are_followed_by(2));
+        levers.follow(second);
+        assert!(levers.are_followed_by(2));
     }
 
     #[test]

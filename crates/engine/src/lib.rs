@@ -28,7 +28,7 @@ pub mod run;
 pub mod samples;
 pub mod schedule;
 
-pub use lane::Signals;
+pub use lane::{Signals, lanes_of};
 pub use levers::{Segment, Setting};
 pub use publication::Edge;
 pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};

@@ -74,7 +74,7 @@ impl Report {
             &mut self.lateness,
         ] {
             part.clear();
-            process::give_way();
+            process::give_way_unless_dear();
         }
         self.edge = None;
         self.segment = 0;

@@ -705,7 +705,7 @@ impl<'p> Collector<'p> {
                 (&mut self.lateness, &report.lateness),
             ] {
                 sum.add(part);
-                process::give_way();
+                process::give_way_unless_dear();
             }
         }
         let edge = Mark {
@@ -726,7 +726,7 @@ impl<'p> Collector<'p> {
             self.tell(News::Edge(edge));
         }
         self.slice_latency.add(&report.latency);
-        process::give_way();
+        process::give_way_unless_dear();
         let interval = &mut self.slice.interval;
         interval.at_ns = report.to_ns.saturating_sub(self.zero_ns);
         interval.span_ns = interval.span_ns.max(report.to_ns - report.from_ns);
@@ -754,7 +754,7 @@ impl<'p> Collector<'p> {
             });
             let open = &mut self.segments[at];
             open.latency.add(&report.latency);
-            process::give_way();
+            process::give_way_unless_dear();
             if report.ends_segment
                 && let Some(begun) = &begun
             {
@@ -791,12 +791,12 @@ impl<'p> Collector<'p> {
         } = std::mem::take(&mut self.slice);
         interval.in_flight = in_flight;
         interval.p50_ns = self.slice_latency.quantile_ns(0.5);
-        process::give_way();
+        process::give_way_unless_dear();
         interval.p99_ns = self.slice_latency.quantile_ns(0.99);
         interval.max_ns = self.slice_latency.max_ns();
-        process::give_way();
+        process::give_way_unless_dear();
         self.slice_latency.clear();
-        process::give_way();
+        process::give_way_unless_dear();
         self.slice_reports = 0;
         self.tell(News::Interval(interval.clone()));
         self.intervals.push(interval);

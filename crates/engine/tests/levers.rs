@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use wallfinder_engine::levers::spare_connections;
-use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run};
+use wallfinder_engine::levers::{Levers, spare_connections};
+use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, lanes_of, run};
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
@@ -89,6 +89,15 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         paddings: vec![14, 400],
         under_quota: false,
     };
+    let lanes = lanes_of(&spec.load);
+    let set = |levers: &Levers, setting: Setting| {
+        levers.set(setting);
+        let until = Instant::now() + Duration::from_secs(10);
+        while !levers.are_followed_by(lanes) {
+            assert!(Instant::now() < until, "the lanes do not follow");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
     let (tell, told) = channel();
     thread::scope(|scope| {
         let of_engine = Arc::clone(&signals);
@@ -99,12 +108,13 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
                 segment: 0,
                 ..*setting
             };
-            signals.levers.set(wash_out);
+            set(&signals.levers, wash_out);
             thread::sleep(Duration::from_millis(100));
-            signals.levers.set(Setting {
+            let counted = Setting {
                 segment: number as u32 + 1,
                 ..*setting
-            });
+            };
+            set(&signals.levers, counted);
             thread::sleep(Duration::from_millis(400));
         }
         signals.levers.set(Setting::FREE);

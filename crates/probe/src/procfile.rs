@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use wallfinder_sys::process::give_way;
+use wallfinder_sys::process::give_way_unless_dear;
 
 /// Files are not read beyond this; a `/proc/stat` of a machine with 1,000 cores and 10,000
 /// interrupts fits.
@@ -24,7 +24,7 @@ impl Buffer {
     /// consistent look.
     pub(crate) fn read(&mut self, file: &File) -> io::Result<&[u8]> {
         // Perhaps a lane's processor: no turn of this thread is longer than one file's.
-        give_way();
+        give_way_unless_dear();
         loop {
             let length = file.read_at(&mut self.0, 0)?;
             if length < self.0.len() || self.0.len() >= FILE_BYTES_MAX {

@@ -1,7 +1,11 @@
 //! Where threads run and what becomes of them.
 
+use std::cell::Cell;
+
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::clock;
 
 /// Processors that the calling thread may run on, ascending.
 pub fn allowed_cpus() -> Vec<u32> {
@@ -91,6 +95,26 @@ pub fn go_first() {
 /// as its tick, 4 ms on many machines.
 pub fn give_way() {
     rustix::thread::sched_yield();
+}
+
+/// As [`give_way`], for the work of a thread that goes last ([`go_last`]) and must not fall behind: where
+/// giving way once took long, the thread keeps its processor for a while. Where others fill every
+/// processor, the kernel lets such a thread wait tenths of a second each time.
+pub fn give_way_unless_dear() {
+    const DEAR_NS: u64 = 5_000_000;
+    const KEPT_NS: u64 = 100_000_000;
+    thread_local! {
+        static KEPT_UNTIL_NS: Cell<u64> = const { Cell::new(0) };
+    }
+    let began_ns = clock::monotonic_ns();
+    if began_ns < KEPT_UNTIL_NS.get() {
+        return;
+    }
+    give_way();
+    let now_ns = clock::monotonic_ns();
+    if now_ns - began_ns > DEAR_NS {
+        KEPT_UNTIL_NS.set(now_ns + KEPT_NS);
+    }
 }
 
 /// Puts the calling thread before every thread of the ordinary classes (`SCHED_FIFO`,

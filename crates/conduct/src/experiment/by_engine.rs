@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::levers::spare_connections;
 use wallfinder_engine::{
-    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
+    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, lanes_of,
+    run as drive,
 };
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
@@ -91,6 +92,7 @@ pub(super) struct Engine {
     intervals: Vec<Interval>,
     segments: u32,
     setting: Setting,
+    lanes_count: u32,
     /// How long the lanes may take to follow a lever and tell of it.
     patience: Duration,
 }
@@ -107,6 +109,7 @@ impl Engine {
         load.stop.after = LOAD_MAX;
         load.stop.requests = None;
         let warmup = load.warmup;
+        let lanes_count = lanes_of(&load);
         let quota = quota_of_lanes(order, environment);
         let spare = match load.arrival.is_open() {
             true => 0,
@@ -151,6 +154,7 @@ impl Engine {
             intervals: Vec::new(),
             segments: 0,
             setting: Setting::FREE,
+            lanes_count,
             patience: patience(quota),
         };
         engine.wait_for_start()?;
@@ -179,22 +183,32 @@ impl Engine {
     fn hear(&mut self, number: u32) -> Result<Segment, ConductError> {
         let mut until = Instant::now() + self.patience;
         loop {
-            let began = Instant::now();
-            let told = self.told.recv_timeout(LOOK_EVERY);
-            let took = began.elapsed();
-            if took > STOOD_STILL {
-                // The lanes stood still as well, and have as much time as before.
-                until += took;
-                self.stood_still += took;
-            }
-            match told {
-                Ok(News::Segment(segment)) if segment.number == number => return Ok(segment),
-                Ok(News::Interval(interval)) => self.intervals.push(interval),
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) if Instant::now() < until => self.pass_on(),
-                Err(_) => return Err(self.why_silent()),
+            if let Some(segment) = self.hear_once(&mut until)?
+                && segment.number == number
+            {
+                return Ok(segment);
             }
         }
+    }
+
+    /// The next news, if it is a segment; waits for some milliseconds at the most.
+    fn hear_once(&mut self, until: &mut Instant) -> Result<Option<Segment>, ConductError> {
+        let began = Instant::now();
+        let told = self.told.recv_timeout(LOOK_EVERY);
+        let took = began.elapsed();
+        if took > STOOD_STILL {
+            // The lanes stood still as well, and have as much time as before.
+            *until += took;
+            self.stood_still += took;
+        }
+        match told {
+            Ok(News::Segment(segment)) => return Ok(Some(segment)),
+            Ok(News::Interval(interval)) => self.intervals.push(interval),
+            Ok(News::Started(_)) => {}
+            Err(RecvTimeoutError::Timeout) if Instant::now() < *until => self.pass_on(),
+            Err(_) => return Err(self.why_silent()),
+        }
+        Ok(None)
     }
 
     /// What ends the experiment ends this load.
@@ -225,12 +239,27 @@ impl Engine {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
         }
-        ConductError::Lever("the lanes did not follow a change in time".to_owned())
+        ConductError::Lever(format!(
+            "the lanes did not follow a change within {:?}: other work fills the machine; stop it, or \
+             wait until it has ended",
+            self.patience
+        ))
     }
 
     fn set(&mut self, setting: Setting) {
         self.setting = setting;
         self.signals.levers.set(setting);
+    }
+
+    /// Returns when every lane does as it is told: what begins before that has no beginning.
+    fn set_and_wait(&mut self, setting: Setting) -> Result<(), ConductError> {
+        self.set(setting);
+        let mut until = Instant::now() + self.patience;
+        while !self.signals.levers.are_followed_by(self.lanes_count) {
+            // No segment is open that could end.
+            self.hear_once(&mut until)?;
+        }
+        Ok(())
     }
 }
 
@@ -251,8 +280,7 @@ fn patience(quota: Option<f64>) -> Duration {
 
 impl Source for Engine {
     fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError> {
-        self.set(hands.engine_setting());
-        Ok(())
+        self.set_and_wait(hands.engine_setting())
     }
 
     fn last_for(&mut self, _: Duration) -> Result<(), ConductError> {
@@ -264,11 +292,10 @@ impl Source for Engine {
 
     fn begin(&mut self, hands: &Hands) -> Result<(), ConductError> {
         self.segments += 1;
-        self.set(Setting {
+        self.set_and_wait(Setting {
             segment: self.segments,
             ..hands.engine_setting()
-        });
-        Ok(())
+        })
     }
 
     fn stood_still(&mut self) -> Duration {

@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
 use wallfinder_judge::caveats::of_relay;
-use wallfinder_judge::proof::design;
 use wallfinder_judge::proof::looks::{self, Next};
+use wallfinder_judge::proof::{WASH_OUT_MAX_S, design};
 use wallfinder_model::experiment::{
     Condition, Connections, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
 };
@@ -275,7 +275,6 @@ impl Times {
     /// nothing is slow.
     fn of(base: &Step, effort: Effort, window: Option<Duration>) -> Times {
         const ANSWERS_MIN: f64 = 1_000.0;
-        const WASH_OUT_MAX_S: f64 = 2.0;
         let (wash_out_s, window_s, window_max_s): (f64, f64, f64) = match effort {
             Effort::Quick => (0.35, 0.8, 1.3),
             Effort::Normal => (0.5, 1.0, 2.0),
@@ -472,9 +471,9 @@ impl Conducting<'_> {
             source.wash_out(&self.hands)?;
             self.pass(self.times.wash_out)?;
             self.note_gap(began.elapsed().saturating_sub(self.times.wash_out));
-            let began = Instant::now();
             let source = self.source.as_mut().expect("a load is held");
             source.begin(&self.hands)?;
+            let began = Instant::now();
             self.hands.begin_window();
             let from_ns = clock::monotonic_ns();
             self.pass(self.times.window)?;
