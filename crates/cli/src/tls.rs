@@ -17,6 +17,9 @@ use crate::target::Url;
 
 /// Longest time for the one handshake before the load, and for its connection before that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Protocols inside, as ALPN names them (RFC 7301).
+pub(crate) const HTTP1: &str = "http/1.1";
+pub(crate) const H2: &str = "h2";
 
 /// A client, and what it and the server agreed on.
 #[derive(Debug, Clone)]
@@ -56,10 +59,33 @@ pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, F
 
 /// The client of a null server, whom nobody vouches for.
 pub(crate) fn of_a_null_server(http2: bool) -> Client {
-    let protocol = if http2 { "h2" } else { "http/1.1" };
+    believing("null", Some(if http2 { H2 } else { HTTP1 }))
+}
+
+/// Shakes hands with a study's subject, whose certificate is its own, to speak this protocol inside, where
+/// that has a registered name.
+pub(crate) fn greet_subject(
+    address: SocketAddr,
+    protocol: Option<&'static str>,
+) -> Result<Secured, Failed> {
+    let client = believing("subject", protocol);
+    let greeting = shake_hands(&client, address)?;
+    if greeting.alpn.is_none() && protocol == Some(H2) {
+        return Err(Failed::run(format!(
+            "the subject at {address} offers no HTTP/2 under TLS (ALPN)"
+        )));
+    }
+    Ok(Secured {
+        agreed: agreed(&greeting, &client, false),
+        client: client.having_greeted(&greeting),
+    })
+}
+
+/// A client that believes whoever answers.
+fn believing(name: &str, protocol: Option<&str>) -> Client {
     let options = Options {
-        name: "null".into(),
-        alpn: vec![protocol.into()],
+        name: name.into(),
+        alpn: protocol.into_iter().map(str::to_owned).collect(),
         trust: Trust::Anybody,
         identity: None,
         groups: Vec::new(),
@@ -87,9 +113,9 @@ fn flag_of_tls(flags: &TargetFlags) -> Option<&'static str> {
 fn alpn(flags: &TargetFlags, url: &Url) -> Option<&'static str> {
     match url.protocol() {
         "tcp" => None,
-        "grpc" => Some("h2"),
-        _ if flags.http2 => Some("h2"),
-        _ => Some("http/1.1"),
+        "grpc" => Some(H2),
+        _ if flags.http2 => Some(H2),
+        _ => Some(HTTP1),
     }
 }
 
@@ -150,22 +176,8 @@ pub(crate) fn greet(
     flags: &TargetFlags,
     url: &Url,
 ) -> Result<Secured, Failed> {
-    let io = |error: std::io::Error| Failed::run(format!("no handshake with {address}: {error}"));
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
-    let mut stream = UntilThen {
-        stream,
-        then: Instant::now() + PATIENCE,
-    };
-    let greeting = client.greet(&mut stream).map_err(|refused| match refused {
-        Refused::Certificate(_) => Failed::run(format!(
-            "{address}: {refused}. Name who signed it with --cacert FILE, the name it is for \
-             with --server-name, or trust anybody with -k"
-        )),
-        Refused::Handshake(_) => Failed::run(format!(
-            "{address}: {refused} (tls.handshake). Does it speak TLS there?"
-        )),
-    })?;
-    if greeting.alpn.is_none() && alpn(flags, url) == Some("h2") {
+    let greeting = shake_hands(&client, address)?;
+    if greeting.alpn.is_none() && alpn(flags, url) == Some(H2) {
         let way_out = match url.protocol() {
             "grpc" => "is it a gRPC server?",
             _ => "leave --http2 out for HTTP/1.1",
@@ -176,8 +188,26 @@ pub(crate) fn greet(
         )));
     }
     Ok(Secured {
-        agreed: agreed(&greeting, &client, flags),
+        agreed: agreed(&greeting, &client, flags.cert.is_some()),
         client: client.having_greeted(&greeting),
+    })
+}
+
+fn shake_hands(client: &Client, address: SocketAddr) -> Result<Greeting, Failed> {
+    let io = |error: io::Error| Failed::run(format!("no handshake with {address}: {error}"));
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
+    let mut stream = UntilThen {
+        stream,
+        then: Instant::now() + PATIENCE,
+    };
+    client.greet(&mut stream).map_err(|refused| match refused {
+        Refused::Certificate(_) => Failed::run(format!(
+            "{address}: {refused}. Name who signed it with --cacert FILE, the name it is for \
+             with --server-name, or trust anybody with -k"
+        )),
+        Refused::Handshake(_) => Failed::run(format!(
+            "{address}: {refused} (tls.handshake). Does it speak TLS there?"
+        )),
     })
 }
 
@@ -216,7 +246,7 @@ impl Write for UntilThen {
     }
 }
 
-fn agreed(greeting: &Greeting, client: &Client, flags: &TargetFlags) -> plan::Tls {
+fn agreed(greeting: &Greeting, client: &Client, client_certificate: bool) -> plan::Tls {
     plan::Tls {
         version: greeting.version.clone(),
         cipher_suite: greeting.cipher_suite.clone(),
@@ -224,6 +254,6 @@ fn agreed(greeting: &Greeting, client: &Client, flags: &TargetFlags) -> plan::Tl
         alpn: greeting.alpn.clone(),
         verified: client.verifies(),
         resumes: client.resumes(),
-        client_certificate: flags.cert.is_some(),
+        client_certificate,
     }
 }

@@ -181,6 +181,7 @@ impl Place<'_> {
             env: raw.env.clone(),
             cpus,
             everywhere: raw.everywhere,
+            tls: raw.tls,
             quota_cores: raw.quota_cores.as_ref().map(|quota| *quota.get_ref()),
             link: raw.link.clone(),
             link_between: self.link_between(raw)?,

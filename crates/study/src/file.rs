@@ -105,6 +105,9 @@ pub(crate) struct SubjectFile {
     /// profiled, and not squeezed.
     #[serde(default)]
     pub(crate) everywhere: bool,
+    /// Whether it serves TLS, as its command has to ask for. Its certificate is its own, and believed.
+    #[serde(default)]
+    pub(crate) tls: bool,
     /// Quota in cores, below its processors.
     #[serde(default)]
     #[schemars(with = "Option<f64>")]

@@ -58,6 +58,8 @@ pub struct SubjectSpec {
     pub cpus: u32,
     /// Whether it may run on every processor.
     pub everywhere: bool,
+    /// Whether it serves TLS.
+    pub tls: bool,
     /// Quota in cores, below its processors.
     pub quota_cores: Option<f64>,
     /// The link between it and the client, where there is one. A rate that is spelt `between` is

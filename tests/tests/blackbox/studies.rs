@@ -458,3 +458,74 @@ window = "800ms"
     );
     assert_eq!(things_of_ours(), Vec::<String>::new());
 }
+
+#[test]
+fn every_protocol_of_a_study_is_spoken_under_tls_where_its_subject_serves_that() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built");
+    }
+    let mut text = String::from(
+        r#"schema = "wallfinder.study/1"
+id = "secured"
+title = "Under TLS"
+source = "a page"
+question = "Do they answer?"
+method = "One message."
+
+[[driver]]
+name = "engine"
+"#,
+    );
+    let protocols = [
+        ("tcp", "framed", ""),
+        ("rest", "http1", "path = \"/echo\""),
+        ("grpc", "grpc", "path = \"/wallfinder.echo.Echo/Call\""),
+    ];
+    for (name, speaks, more) in protocols {
+        let port = wallfinder_tests::free_port();
+        text.push_str(&format!(
+            r#"
+[[subject]]
+name = "{name}"
+command = ["echo", "--protocol", "{name}", "--tls"]
+port = {port}
+tls = true
+
+[[group]]
+id = "{name}"
+subject = "{name}"
+speaks = "{speaks}"
+{more}
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+payload = [1000]
+clients = [4]
+requests = 50
+warmup = "50ms"
+window = "20s"
+"#
+        ));
+    }
+    let place = Place::new();
+    place.file("secured.toml", text);
+    place
+        .run(&["study", "run", "secured.toml", "-q"])
+        .ends_with(0);
+    let record = place.record();
+    let steps = json_at(&record, "/steps").as_array().expect("steps");
+    assert_eq!(steps.len(), 3, "{:#}", record["caveats"]);
+    let agreed = [
+        ("tcps", Value::Null),
+        ("https", "http/1.1".into()),
+        ("grpcs", "h2".into()),
+    ];
+    for (step, (scheme, alpn)) in steps.iter().zip(agreed) {
+        assert_eq!(json_at(step, "/target/scheme"), scheme);
+        assert_eq!(json_at(step, "/target/tls/alpn"), &alpn, "{step:.600}");
+        assert_eq!(json_at(step, "/target/tls/verified"), false);
+        assert_eq!(json_at(step, "/counts/answered"), 200, "{step:.300}");
+    }
+}

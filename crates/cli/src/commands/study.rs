@@ -37,6 +37,7 @@ use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::{Beside, Session};
 use crate::stand::{self, Home, start_subject};
+use crate::tls;
 
 /// `wallfinder study …`.
 pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
@@ -219,7 +220,7 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
     }
     let home = Home::here()?;
     let interrupts = Interrupts::catch();
-    let address = address_of(study, first)?;
+    let address = address_of(subject_of(study, first)?);
     for step in &steps {
         precheck::check(&step.load, &address).map_err(Failed::run)?;
     }
@@ -282,30 +283,42 @@ fn placement(study: &Study) -> Placement {
     Placement::counted(study.server_cpus as usize, study.client_cpus as usize)
 }
 
-/// Studies load subjects on loopback, at the port that the study gives them.
-fn address_of(study: &Study, step: &StudyStep) -> Result<SocketAddr, Failed> {
+fn subject_of<'s>(study: &'s Study, step: &StudyStep) -> Result<&'s SubjectSpec, Failed> {
     let subject = study.subjects.iter().find(|s| s.name == step.subject);
-    let port = subject
-        .map(|subject| subject.port)
-        .ok_or_else(|| Failed::usage(format!("no subject is called `{}`", step.subject)))?;
-    Ok(SocketAddr::from(([127, 0, 0, 1], port)))
+    subject.ok_or_else(|| Failed::usage(format!("no subject is called `{}`", step.subject)))
 }
 
-fn target(address: SocketAddr, step: &StudyStep) -> Target {
-    let scheme = match step.speaks {
+/// Studies load subjects on loopback, at the port that the study gives them.
+fn address_of(subject: &SubjectSpec) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], subject.port))
+}
+
+/// What a step is held at; what is agreed on under TLS is known when its subject stands.
+fn target(address: SocketAddr, step: &StudyStep, is_secure: bool) -> Target {
+    let protocol = match step.speaks {
         Speaks::Http1 | Speaks::Http2 => "http",
         Speaks::Grpc => "grpc",
         Speaks::Framed | Speaks::FramedCredit => "tcp",
     };
+    let scheme = format!("{protocol}{}", if is_secure { "s" } else { "" });
     let path = &step.path;
     Target {
         url: format!("{scheme}://{address}{path}"),
-        scheme: scheme.to_owned(),
+        scheme,
         host: address.ip().to_string(),
         port: address.port(),
         path: path.split('?').next().unwrap_or(path).to_owned(),
         address: address.to_string(),
         tls: None,
+    }
+}
+
+/// The protocol inside TLS, as ALPN names it; framed messages have no registered one.
+fn alpn(step: &StudyStep) -> Option<&'static str> {
+    match step.speaks {
+        Speaks::Http1 => Some(tls::HTTP1),
+        Speaks::Http2 | Speaks::Grpc => Some(tls::H2),
+        Speaks::Framed | Speaks::FramedCredit => None,
     }
 }
 
@@ -372,11 +385,12 @@ fn plan(
     let planned = steps
         .iter()
         .map(|step| {
-            let address = address_of(study, step)?;
+            let subject = subject_of(study, step)?;
+            let address = address_of(subject);
             let request = exchange(address, step).map_err(Failed::usage)?;
             Ok(StepPlan {
                 name: step.label.clone(),
-                target: target(address, step),
+                target: target(address, step, subject.tls),
                 load: load_of(step, &request),
             })
         })
@@ -437,6 +451,8 @@ struct Running {
     /// Kept for its life: dropping it ends it.
     subject: Subject,
     address: SocketAddr,
+    /// Whether it serves TLS.
+    is_secure: bool,
     /// The link that it listens on, where it has one.
     lab: Option<Lab>,
     /// Its quota, where it has one.
@@ -486,9 +502,15 @@ impl Bench {
             lanes: self.placement.lanes(None, step.load.connections),
             ..load_of(step, &request)
         };
-        let target = target(address, step);
-        let index = self.session.record.steps.len() as u32;
         let running = self.subject.as_ref();
+        let is_secure = running.is_some_and(|running| running.is_secure);
+        let greet = || tls::greet_subject(address, alpn(step)).map_err(|failed| failed.message);
+        let secured = is_secure.then(greet).transpose()?;
+        let target = Target {
+            tls: secured.as_ref().map(|secured| secured.agreed.clone()),
+            ..target(address, step, is_secure)
+        };
+        let index = self.session.record.steps.len() as u32;
         let lab = running.and_then(|running| running.lab.as_ref());
         Ok(StepOrder {
             index,
@@ -498,7 +520,7 @@ impl Bench {
             address,
             load,
             request,
-            tls: None,
+            tls: secured.map(|secured| secured.client),
             client_cpus: match step.driver.everywhere {
                 true => self.everywhere.clone(),
                 false => self.placement.client.clone(),
@@ -652,6 +674,7 @@ impl Apparatus for Bench {
         self.subject = Some(Running {
             subject: running,
             address,
+            is_secure: subject.tls,
             lab: laid.lab,
             _quota: laid.quota,
         });
