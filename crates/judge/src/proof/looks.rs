@@ -149,7 +149,7 @@ impl Plan<'_> {
     fn left(&self) -> usize {
         let (windows, seconds) = match self.experiment.effort {
             Effort::Quick => (60, 65.0),
-            Effort::Normal => (190, 285.0),
+            Effort::Normal => (190, 265.0),
             Effort::Thorough => (580, 870.0),
         };
         let had = self.experiment.windows.len();
@@ -492,7 +492,7 @@ mod tests {
         experiment.windows.retain(|window| window.round < LOOKS[0]);
         let spent = experiment.windows.iter().map(|w| w.to_ns).max().unwrap();
         for window in &mut experiment.windows {
-            let stretched = |ns: u64| (ns as f64 * 245e9 / spent as f64) as u64;
+            let stretched = |ns: u64| (ns as f64 * 225e9 / spent as f64) as u64;
             (window.from_ns, window.to_ns) = (stretched(window.from_ns), stretched(window.to_ns));
         }
         let Next::Rounds { rounds, conditions } = next(&experiment) else {
