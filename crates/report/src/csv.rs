@@ -410,7 +410,7 @@ pub const WINDOW_COLUMNS: &[Column<WindowCell>] = &[
     )),
     column!(
         "relative",
-        "throughput over that of the shams before and after",
+        "throughput over that of the shams before and after, as at one pace",
         |w| Cell::maybe(w.relative)
     ),
     column!("answered", "good answers", |w| count(w.window.answered)),

@@ -311,7 +311,7 @@ mod tests {
 
     use super::*;
     use crate::double::Noise;
-    use crate::proof::pairs::pairs;
+    use crate::proof::pairs::{pairs, relatives};
     use crate::proof::synthetic::experiment_of;
 
     /// A machine of this many rounds whose server slows and speeds up by this, and whose yardstick is
@@ -359,6 +359,16 @@ mod tests {
             (value - 1.0).abs() < 0.06 && apart < 0.15,
             "{value} {apart}"
         );
+    }
+
+    #[test]
+    fn what_is_shown_of_windows_is_at_the_same_pace_as_what_is_said_of_them() {
+        let seen = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
+        let shown = relatives(&seen);
+        let squeezed = shown.iter().skip(1).step_by(2).flatten();
+        for relative in squeezed {
+            assert!((relative - 0.8).abs() < 0.08, "{shown:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 use wallfinder_model::experiment::{Experiment, Squeeze, Window};
 
 use super::estimate::{self, Estimate};
+use super::pace;
 use crate::finite::median;
 
 /// A squeeze that left more than this did not squeeze.
@@ -223,10 +224,11 @@ fn base(shams: &[&Window], window: &Window) -> Option<f64> {
     }
 }
 
-/// Each window's throughput over its base, in the order of the windows; `None` where there
-/// is no sham beside it. For showing what was measured: here every sham is a base, also one
-/// that is isolated.
+/// Each window's throughput over its base, in the order of the windows and as at one pace; `None`
+/// where there is no sham beside it. For showing what was measured beside what is estimated of it:
+/// here every sham is a base, also one that is isolated.
 pub fn relatives(experiment: &Experiment) -> Vec<Option<f64>> {
+    let experiment = &pace::at_one_pace(experiment);
     let shams = shams(experiment);
     experiment
         .windows
