@@ -208,7 +208,7 @@ fn concurrency(case: &Case) -> Option<Decision> {
     }
     // Of a pool the pause tells, but it also takes work of the load generator: where that is a
     // wall, it costs throughput without any pool.
-    let by_pause = reading.squeeze == Squeeze::ThinkTime && case.get(Squeeze::InFlight).is_some();
+    let by_pause = case.readings.by_a_pool().is_some();
     let claims = case.claims();
     if by_pause && claims.iter().any(|claim| claim.wall == Wall::ClientCpu) {
         return None;

@@ -6,7 +6,6 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::record::Histogram;
 
 use super::claims::Case;
-use super::readings::Reading;
 use super::shares::residual;
 use crate::finite::positive;
 use crate::words::percent;
@@ -16,8 +15,7 @@ const PART_MIN: f64 = 0.05;
 
 /// What holds the number in flight down, or where the time of a request goes.
 pub(super) fn detail(case: &Case) -> Option<String> {
-    let (fewer, pause) = (case.get(Squeeze::InFlight), case.get(Squeeze::ThinkTime));
-    if fewer.is_some_and(Reading::surely_slack) && pause.is_some_and(Reading::names) {
+    if case.readings.by_a_pool().is_some() {
         return Some(
             "a pool on the client's side: fewer connections cost nothing, a pause before each request does"
                 .to_owned(),

@@ -41,6 +41,8 @@ pub(super) const ROUNDS_PROVED: u32 = 6;
 pub(super) const ROUNDS_CONFIRMED: u32 = 3;
 /// Cores at work above which the speed of processors may be a wall of any height.
 const IDLE_MAX: f64 = 0.25;
+/// Use of the load generator's processors from which a pause is paid for by what else they do.
+const PAUSED_MAX: f64 = 0.85;
 /// How much more than the use that telemetry counts an elasticity may be: collectors and
 /// interpreters answer up to 1.35 times their dose, and what ran while idle is not counted.
 const OVER_USE: (f64, f64) = (1.5, 0.05);
@@ -92,6 +94,9 @@ pub(super) struct Readings {
     all: BTreeMap<Squeeze, Reading>,
     /// Variance of one window's ln throughput beside its base.
     pub(super) noise: Noise,
+    /// Whether a pause before each request takes nothing but time: nothing says that the load generator's
+    /// processors are full, and making pauses is work for them.
+    pause_is_free: bool,
 }
 
 impl Reading {
@@ -267,7 +272,11 @@ impl Readings {
         for (reading, p) in asked.iter_mut().zip(estimate::holm(&p)) {
             reading.p = p;
         }
-        Readings { all, noise }
+        Readings {
+            all,
+            noise,
+            pause_is_free: true,
+        }
     }
 
     /// The same, with what telemetry says of the processors that were squeezed.
@@ -288,6 +297,12 @@ impl Readings {
                 reading.bound_by_use(cores);
             }
         }
+        let client = step.telemetry.client.as_ref();
+        let busy = client.and_then(|client| {
+            let cores = at_work(client, step)?;
+            Some(cores / client.cpus_allowed.len().max(1) as f64)
+        });
+        self.pause_is_free = busy.is_none_or(|busy| busy < PAUSED_MAX);
         self
     }
 
@@ -303,11 +318,13 @@ impl Readings {
     /// that (or it was not to be had), by an added pause.
     pub(super) fn in_flight(&self) -> Option<&Reading> {
         let (fewer, pause) = (self.get(Squeeze::InFlight), self.get(Squeeze::ThinkTime));
-        match (fewer, pause) {
-            (Some(fewer), Some(pause)) if fewer.surely_slack() && pause.names() => Some(pause),
-            (Some(fewer), _) => Some(fewer),
-            (None, pause) => pause,
-        }
+        self.by_a_pool().or(fewer).or(pause)
+    }
+
+    /// A pause that costs where fewer connections cost nothing: a pool on the client's side.
+    pub(super) fn by_a_pool(&self) -> Option<&Reading> {
+        let (fewer, pause) = (self.get(Squeeze::InFlight)?, self.get(Squeeze::ThinkTime)?);
+        (self.pause_is_free && fewer.surely_slack() && pause.names()).then_some(pause)
     }
 }
 

@@ -97,6 +97,31 @@ fn a_drivers_pool_is_named_by_its_connections() {
     assert!(!detail.contains("pool"), "{detail}");
 }
 
+/// Pauses are work for processors that are full: what they cost there tells of no pool.
+#[test]
+fn a_pause_tells_of_a_pool_only_where_the_client_has_room() {
+    let system = System {
+        delay: 5e-3,
+        in_flight: 64.0,
+        client_pool: Some(4.0),
+        ..System::default()
+    };
+    let with_busy = |cpus_busy: f64| {
+        let mut step = run(&system, Conditions::default());
+        let client = step.telemetry.client.as_mut().unwrap();
+        (client.cpus_busy, client.cpus_allowed) = (cpus_busy, vec![1]);
+        judge(&step)
+    };
+    let roomy = with_busy(0.3);
+    let detail = roomy.detail.unwrap_or_default();
+    assert_eq!(roomy.wall, Wall::Concurrency, "{detail}");
+    assert!(detail.contains("client's side"), "{detail}");
+    let full = with_busy(1.0);
+    let detail = full.detail.unwrap_or_default();
+    assert_ne!(full.wall, Wall::Concurrency, "{detail}");
+    assert!(!detail.contains("pool"), "{detail}");
+}
+
 /// Fewer in flight cost a thread that never rests what it saves by taking several at once; more would bring
 /// it nothing.
 #[test]
