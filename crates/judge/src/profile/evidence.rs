@@ -4,7 +4,7 @@ use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
 use wallfinder_model::verdict::{Evidence, How};
 use wallfinder_model::{Step, Wall};
 
-use super::short;
+use super::{NAMELESS, short};
 
 /// A collector with less of the CPU than this is no reason.
 const COLLECTION_MIN: f64 = 0.1;
@@ -97,14 +97,22 @@ fn of_cpu(profiles: &Profiles, whose: &str) -> Vec<Evidence> {
     };
     let mut found = Vec::new();
     let share = |value: i64| cpu.share_of_busy(value);
-    if let (Some(category), Some(function)) = (cpu.categories.first(), cpu.functions.first()) {
+    // That a stripped program has no symbols is no answer to what it does.
+    let nameless = cpu.functions.first().filter(|it| it.name == NAMELESS);
+    let function = cpu.functions.iter().find(|it| it.name != NAMELESS);
+    if let (Some(category), Some(function)) = (cpu.categories.first(), function) {
+        let without = nameless.map(|it| {
+            let part = 100.0 * share(it.own);
+            format!(" ({part:.0} % is in code without symbols)")
+        });
         found.push(Evidence {
             text: format!(
-                "{:.0} % of the {whose}'s CPU is {}; {} has the most of its own, {:.0} %",
+                "{:.0} % of the {whose}'s CPU is {}; {} has the most of its own, {:.0} %{}",
                 100.0 * share(category.value),
                 doing(&category.name),
                 short(&function.name),
-                100.0 * share(function.own)
+                100.0 * share(function.own),
+                without.unwrap_or_default()
             ),
             measure: "profile.cpu".into(),
             value: share(category.value),

@@ -266,6 +266,22 @@ fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
     assert!(nothing.is_empty(), "{nothing:?}");
 }
 
+#[test]
+fn code_without_symbols_stands_beside_the_function_that_has_one() {
+    let stacks = [("stripped<main", 60), ("ngx_writev<main", 40)];
+    let mut of_cpu = profile("cpu", "nanoseconds", &stacks);
+    of_cpu.functions[0].name.clear();
+    let profiles = Profiles {
+        readings: vec![read(ProfileKind::Cpu, &of_cpu, &Rules::default())],
+        ..Profiles::default()
+    };
+    let with = |step: &mut Step| step.profiles = Some(profiles);
+    let step = double::a_step().with(with).build();
+    let said = &evidence(&step, Wall::ServerCpu, How::Proved)[0].text;
+    let end = "ngx_writev has the most of its own, 40 % (60 % is in code without symbols)";
+    assert!(said.ends_with(end), "{said}");
+}
+
 /// What is said of the place that most of what waits waits at.
 fn of_the_place(step: &Step, wall: Wall, how: How) -> String {
     let found = evidence(step, wall, how).into_iter();
