@@ -5,6 +5,13 @@ use std::time::Duration;
 use serde_json::Value;
 use wallfinder_tests::{Place, alone, busily, json_at, program, skip, subjects, things_of_ours};
 
+/// The echo subjects: a name, what is spoken, and where.
+const PROTOCOLS: [(&str, &str, &str); 3] = [
+    ("tcp", "framed", ""),
+    ("rest", "http1", "path = \"/echo\""),
+    ("grpc", "grpc", "path = \"/wallfinder.echo.Echo/Call\""),
+];
+
 /// The echo subjects in three protocols, each by the engine and by Go's clients, twice.
 fn study(port: u16) -> String {
     let mut text = String::from(
@@ -44,16 +51,11 @@ contradicted = 'min(counted) != 800 || max(counted) != 800'
 because = "{counted} answers"
 "#,
     );
-    let protocols = [
-        ("tcp", "framed", ""),
-        ("rest", "http1", "path = \"/echo\""),
-        (
-            "grpc",
-            "grpc",
-            "path = \"/wallfinder.echo.Echo/Call\"\nclients_per_connection = 4",
-        ),
-    ];
-    for (name, speaks, more) in protocols {
+    for (name, speaks, path) in PROTOCOLS {
+        let shared = match name {
+            "grpc" => "clients_per_connection = 4",
+            _ => "",
+        };
         text.push_str(&format!(
             r#"
 [[subject]]
@@ -65,7 +67,8 @@ port = {port}
 id = "{name}"
 subject = "{name}"
 speaks = "{speaks}"
-{more}
+{path}
+{shared}
 
 [[group.run]]
 sizes = ["smoke"]
@@ -477,12 +480,7 @@ method = "One message."
 name = "engine"
 "#,
     );
-    let protocols = [
-        ("tcp", "framed", ""),
-        ("rest", "http1", "path = \"/echo\""),
-        ("grpc", "grpc", "path = \"/wallfinder.echo.Echo/Call\""),
-    ];
-    for (name, speaks, more) in protocols {
+    for (name, speaks, path) in PROTOCOLS {
         let port = wallfinder_tests::free_port();
         text.push_str(&format!(
             r#"
@@ -496,7 +494,7 @@ tls = true
 id = "{name}"
 subject = "{name}"
 speaks = "{speaks}"
-{more}
+{path}
 
 [[group.run]]
 sizes = ["smoke"]
