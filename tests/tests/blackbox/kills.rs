@@ -237,14 +237,15 @@ fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standings) -> Resu
         .map(|word| word.replace("{driver}", &driver));
     let (place, mark) = (Place::new(), format!("{}-{nth}", std::process::id()));
     let (network_before, stopped_before) = (network(), stopped());
-    let mut command = Command::new(binary());
+    // What a shell puts in the background inherits that SIGINT is ignored, until it is caught.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT");
     if victim.unprivileged {
         let everybody = fs::Permissions::from_mode(0o777);
         fs::set_permissions(place.path(), everybody).unwrap();
-        command = Command::new("setpriv");
-        command.args(NOBODY).arg(binary());
+        command.arg("setpriv").args(NOBODY);
     }
-    command.args(words).env(MARK, &mark);
+    command.arg(binary()).args(words).env(MARK, &mark);
     let running = place.start_command(command);
     thread::sleep(kill.after);
     running.signal(kill.signal);
