@@ -7,7 +7,9 @@
 //! ```
 //!
 //! A request takes some 8 bytes so, in the place of 40: less to be copied into the kernel than to be
-//! packed. `parquet`'s own encoder takes one value after the other, five times as long as this one.
+//! packed. `parquet`'s own encoder takes one value after the other, many times as long as this one.
+
+use bytes::Bytes;
 
 /// Differences of a block. Whoever reads by 64 at a time finds them so.
 pub(crate) const BLOCK: usize = PART * PARTS;
@@ -15,13 +17,17 @@ pub(crate) const BLOCK: usize = PART * PARTS;
 const PART: usize = 64;
 const PARTS: usize = 4;
 
+/// Room for what a page begins with, which is known when it ends: four numbers of at most ten bytes.
+const HEAD: usize = 40;
+
 /// Values of a column on their way into a page.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     first: i64,
     last: i64,
     values: usize,
-    blocks: Vec<u8>,
+    /// [`HEAD`] bytes, and the blocks.
+    bytes: Vec<u8>,
 }
 
 impl Packed {
@@ -30,53 +36,61 @@ impl Packed {
         self.first = first;
         self.last = first;
         self.values = 1;
-        self.blocks.clear();
+        self.bytes.clear();
+        self.bytes.resize(HEAD, 0);
     }
 
     /// Appends a block: [`BLOCK`] values, and fewer only as the last of a page.
-    pub(crate) fn append(&mut self, values: impl ExactSizeIterator<Item = i64>) {
+    pub(crate) fn append(&mut self, values: &[i64]) {
         let count = values.len();
         assert!(
-            count <= BLOCK && self.values % BLOCK == 1,
+            (1..=BLOCK).contains(&count) && self.values % BLOCK == 1,
             "a block is whole"
         );
-        let mut above = [0_u64; BLOCK];
-        let (mut last, mut smallest) = (self.last, i64::MAX);
-        for (difference, value) in above.iter_mut().zip(values) {
-            let by = value.wrapping_sub(last);
-            smallest = smallest.min(by);
-            *difference = by as u64;
-            last = value;
+        let mut differences = [0_i64; BLOCK];
+        differences[0] = values[0].wrapping_sub(self.last);
+        for (difference, pair) in differences[1..].iter_mut().zip(values.windows(2)) {
+            *difference = pair[1].wrapping_sub(pair[0]);
         }
-        for difference in &mut above[..count] {
-            *difference = difference.wrapping_sub(smallest as u64);
-        }
-        self.last = last;
+        let smallest = smallest(&differences[..count]);
+        // What stands behind the last value has the smallest difference, and takes no bits.
+        differences[count..].fill(smallest);
+        let above = differences.map(|difference| difference.wrapping_sub(smallest) as u64);
+        self.last = values[count - 1];
         self.values += count;
-        varint(zigzag(smallest), &mut self.blocks);
+        varint(zigzag(smallest), &mut self.bytes);
         let (parts, _) = above.as_chunks::<PART>();
-        let widths = parts.iter().map(width);
-        self.blocks.extend(widths.map(|width| width as u8));
-        for part in parts {
-            pack(part, width(part), &mut self.blocks);
+        let widths: [u32; PARTS] = std::array::from_fn(|at| width(&parts[at]));
+        self.bytes.extend(widths.map(|width| width as u8));
+        for (part, width) in parts.iter().zip(widths) {
+            pack(part, width, &mut self.bytes);
         }
     }
 
-    /// Values of the page so far.
-    pub(crate) fn values(&self) -> usize {
-        self.values
-    }
-
-    /// The page so far.
-    pub(crate) fn page(&self) -> Vec<u8> {
-        let mut page = Vec::with_capacity(self.blocks.len() + 32);
+    /// The page, which ends here. The next one finds room for as much.
+    pub(crate) fn end(&mut self) -> Bytes {
+        let mut head = Vec::with_capacity(HEAD);
         for number in [BLOCK as u64, PARTS as u64, self.values as u64] {
-            varint(number, &mut page);
+            varint(number, &mut head);
         }
-        varint(zigzag(self.first), &mut page);
-        page.extend_from_slice(&self.blocks);
-        page
+        varint(zigzag(self.first), &mut head);
+        let from = HEAD - head.len();
+        let room = Vec::with_capacity(self.bytes.len() + self.bytes.len() / 16);
+        let mut page = std::mem::replace(&mut self.bytes, room);
+        page[from..HEAD].copy_from_slice(&head);
+        Bytes::from(page).slice(from..)
     }
+}
+
+/// The smallest of at least one.
+fn smallest(values: &[i64]) -> i64 {
+    // Four at a time: one would wait for the one before it.
+    let (fours, rest) = values.as_chunks::<4>();
+    let of_fours = fours.iter().fold([i64::MAX; 4], |least, four| {
+        std::array::from_fn(|at| least[at].min(four[at]))
+    });
+    let all = of_fours.iter().chain(rest);
+    all.copied().fold(i64::MAX, i64::min)
 }
 
 /// Bits that the largest of these takes.
@@ -90,25 +104,50 @@ fn width(values: &[u64; PART]) -> u32 {
 
 /// Puts values of `width` bits behind each other, the lowest bits first: as many words as bits.
 fn pack(values: &[u64; PART], width: u32, into: &mut Vec<u8>) {
-    // One more than there can be: the last value ends where a word does.
-    let mut words = [0_u64; PART + 1];
-    let (mut at, mut filled) = (0, 0);
+    if width == 0 {
+        return;
+    }
+    if width > u64::BITS / 2 {
+        return string(values, width, into);
+    }
+    // Two are one of twice the width, which vector instructions do for all of them.
+    let twos: [u64; PART / 2] = pairs(values, width);
+    if width > u64::BITS / 4 {
+        return string(&twos, 2 * width, into);
+    }
+    let fours: [u64; PART / 4] = pairs(&twos, 2 * width);
+    string(&fours, 4 * width, into);
+}
+
+/// Two values of `width` bits in one, the first in its lower bits.
+fn pairs<const MANY: usize, const HALF: usize>(values: &[u64; MANY], width: u32) -> [u64; HALF] {
+    std::array::from_fn(|at| values[2 * at] | values[2 * at + 1] << width)
+}
+
+/// Puts values of `width` bits, 1 to 64, behind each other; together they are whole words.
+fn string(values: &[u64], width: u32, into: &mut Vec<u8>) {
+    let mut words = [0_u64; PART];
+    let (mut at, mut word, mut filled) = (0, 0, 0);
     for value in values {
-        words[at] |= value << filled;
+        word |= value << filled;
         filled += width;
         if filled >= u64::BITS {
             filled -= u64::BITS;
+            words[at] = word;
             at += 1;
-            words[at] = value.checked_shr(width - filled).unwrap_or(0);
+            word = value.checked_shr(width - filled).unwrap_or(0);
         }
     }
-    for word in &words[..at] {
-        into.extend_from_slice(&word.to_le_bytes());
+    let from = into.len();
+    into.resize(from + at * size_of::<u64>(), 0);
+    let (places, _) = into[from..].as_chunks_mut();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
     }
 }
 
 /// Seven bits a byte, the lowest first (LEB128).
-fn varint(mut number: u64, into: &mut Vec<u8>) {
+pub(crate) fn varint(mut number: u64, into: &mut Vec<u8>) {
     while number > 0x7f {
         into.push(number as u8 | 0x80);
         number >>= 7;
@@ -185,13 +224,17 @@ mod tests {
         values
     }
 
-    fn packed(values: &[i64]) -> Vec<u8> {
+    fn packed(values: &[i64]) -> Bytes {
         let mut packed = Packed::default();
+        // A page of something else before it: nothing of that is left.
+        packed.begin(7);
+        packed.append(&[i64::MIN, i64::MAX]);
+        packed.end();
         packed.begin(values[0]);
         for block in values[1..].chunks(BLOCK) {
-            packed.append(block.iter().copied());
+            packed.append(block);
         }
-        packed.page()
+        packed.end()
     }
 
     proptest! {

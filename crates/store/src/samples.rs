@@ -13,7 +13,7 @@
 //! kernel takes to be given all 40, so that it is done while there is load.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,22 +22,19 @@ use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::reader::ColumnReader;
-use parquet::column::writer::ColumnCloseResult;
-use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{
-    SerializedFileWriter, SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite,
-};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnDescPtr, ColumnPath};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor};
 
 use crate::StoreError;
-use crate::packed::{BLOCK, Packed};
+use crate::packed::{BLOCK, Packed, varint};
 
 /// Rows in one row group, a megabyte: the first, and whole blocks.
 const GROUP_ROWS: usize = 1 + 512 * BLOCK;
@@ -45,6 +42,12 @@ const GROUP_ROWS: usize = 1 + 512 * BLOCK;
 const BATCH: usize = 1 << 16;
 /// Rows that are believed before they are read.
 const ROWS_RESERVED: usize = 1 << 26;
+
+/// What a file begins with, and its last word.
+const MAGIC: &[u8] = b"PAR1";
+/// Of the format: pages have heads of the second kind.
+const VERSION: i32 = 2;
+const WRITER: &str = concat!("wallfinder version ", env!("CARGO_PKG_VERSION"));
 
 const SCHEMA: &str = "message samples {
     REQUIRED INT64 done_ns;
@@ -79,14 +82,17 @@ pub struct SampleRow {
 pub type ClassName = fn(u16) -> &'static str;
 
 /// Rows on their way to a file, which has its name once it is whole.
-#[derive(Debug)]
+///
+/// Pages are made here and handed to the kernel as they are: `parquet`'s writer of files would copy each
+/// twice. It still writes what describes them.
 pub struct SampleWriter {
     path: PathBuf,
     part_path: PathBuf,
-    part: SerializedFileWriter<File>,
+    part: TrackedWrite<File>,
+    schema: SchemaDescPtr,
+    groups: Vec<RowGroupMetaData>,
     group: Columns,
     rows: u64,
-    name: ClassName,
 }
 
 impl SampleWriter {
@@ -95,17 +101,19 @@ impl SampleWriter {
         let part_path = path.with_extension("part");
         let part = File::create(&part_path)
             .map_err(|error| StoreError::io("create", &part_path, &error))?;
-        let part = parse_message_type(SCHEMA)
-            .and_then(|schema| SerializedFileWriter::new(part, Arc::new(schema), properties()))
-            .map_err(|error| StoreError::io("write", &part_path, &of_parquet(error)))?;
-        Ok(SampleWriter {
+        let schema = parse_message_type(SCHEMA).expect("the schema is one");
+        let mut writer = SampleWriter {
             path: path.to_owned(),
             part_path,
-            part,
-            group: Columns::default(),
+            part: TrackedWrite::new(part),
+            schema: Arc::new(SchemaDescriptor::new(Arc::new(schema))),
+            groups: Vec::new(),
+            group: Columns::new(name),
             rows: 0,
-            name,
-        })
+        };
+        let began = writer.part.write_all(MAGIC);
+        began.map_err(|error| writer.cannot_write(error.into()))?;
+        Ok(writer)
     }
 
     /// Appends rows. Every now and then a group of them is full, and is written.
@@ -124,35 +132,35 @@ impl SampleWriter {
         if self.group.rows > 0 {
             self.write_group()?;
         }
-        let closed = self.part.close().map_err(of_parquet);
-        closed.map_err(|error| StoreError::io("write", &self.part_path, &error))?;
+        self.describe().map_err(|error| self.cannot_write(error))?;
         fs::rename(&self.part_path, &self.path)
             .map_err(|error| StoreError::io("rename", &self.part_path, &error))?;
         Ok(self.rows)
     }
 
     fn write_group(&mut self) -> Result<(), StoreError> {
-        let wrote = self.group.write(&mut self.part, self.name);
-        wrote.map_err(|error| StoreError::io("write", &self.part_path, &of_parquet(error)))?;
-        self.rows += self.group.rows as u64;
-        self.group.clear();
+        let wrote = self.group.write(&mut self.part, &self.schema);
+        let group = wrote.map_err(|error| self.cannot_write(error))?;
+        self.rows += group.num_rows() as u64;
+        self.groups.push(group);
         Ok(())
     }
-}
 
-fn properties() -> Arc<WriterProperties> {
-    let properties = WriterProperties::builder()
-        .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_encoding(Encoding::PLAIN)
-        .set_dictionary_enabled(false)
-        // A page of `failed` in a group, and that in one go.
-        .set_data_page_row_count_limit(GROUP_ROWS)
-        .set_write_batch_size(GROUP_ROWS)
-        .set_statistics_enabled(EnabledStatistics::None)
-        // Whether anything failed in a group is known without a look at its rows.
-        .set_column_statistics_enabled(ColumnPath::from("failed"), EnabledStatistics::Chunk);
-    Arc::new(properties.build())
+    /// Where everything is, at the end of the file.
+    fn describe(&mut self) -> Result<(), ParquetError> {
+        let rows = self.rows as i64;
+        let schema = Arc::clone(&self.schema);
+        let file = FileMetaData::new(VERSION, rows, Some(WRITER.to_owned()), None, schema, None);
+        let metadata = ParquetMetaData::new(file, std::mem::take(&mut self.groups));
+        let mut end = Vec::new();
+        ParquetMetaDataWriter::new(&mut end, &metadata).finish()?;
+        self.part.write_all(&end)?;
+        Ok(self.part.flush()?)
+    }
+
+    fn cannot_write(&self, error: ParquetError) -> StoreError {
+        StoreError::io("write", &self.part_path, &of_parquet(error))
+    }
 }
 
 /// What the file system said, where it was that.
@@ -167,93 +175,83 @@ fn of_parquet(error: ParquetError) -> io::Error {
 }
 
 /// The rows of a group, a column each.
-#[derive(Debug, Default)]
 struct Columns {
     rows: usize,
-    /// Rows that make no block yet.
-    pending: Vec<SampleRow>,
-    /// All but `failed`, in the order of the file.
-    numbers: [Packed; 6],
-    /// 1: it failed.
-    failed: Vec<i16>,
-    classes: Vec<u16>,
+    /// The numbers of rows that make no block yet: all but `failed`, in the order of the file.
+    pending: Box<[[i64; BLOCK]; NUMBERS]>,
+    numbers: [Packed; NUMBERS],
+    failed: Failed,
+    name: ClassName,
 }
 
+/// Columns of numbers.
+const NUMBERS: usize = 6;
+
 impl Columns {
+    fn new(name: ClassName) -> Columns {
+        Columns {
+            rows: 0,
+            pending: Box::new([[0; BLOCK]; NUMBERS]),
+            numbers: Default::default(),
+            failed: Failed::default(),
+            name,
+        }
+    }
+
     fn push(&mut self, row: SampleRow) {
-        if self.rows == 0 {
+        let failed = (row.failed != 0).then(|| (self.name)(row.failed));
+        self.failed.push(failed);
+        self.rows += 1;
+        let Some(at) = self.rows.checked_sub(2) else {
             for (column, value) in self.numbers.iter_mut().zip(numbers(&row)) {
                 column.begin(value);
             }
-            self.fail(&row);
-        } else {
-            self.pending.push(row);
-            if self.pending.len() == BLOCK {
-                self.pack();
-            }
+            return;
+        };
+        let at = at % BLOCK;
+        for (column, value) in self.pending.iter_mut().zip(numbers(&row)) {
+            column[at] = value;
         }
-        self.rows += 1;
-    }
-
-    /// What is pending becomes a block of each column.
-    fn pack(&mut self) {
-        let rows = std::mem::take(&mut self.pending);
-        for (at, column) in self.numbers.iter_mut().enumerate() {
-            // Matched here and not per row: each arm is a loop of its own.
-            match at {
-                0 => column.append(rows.iter().map(|row| numbers(row)[0])),
-                1 => column.append(rows.iter().map(|row| numbers(row)[1])),
-                2 => column.append(rows.iter().map(|row| numbers(row)[2])),
-                3 => column.append(rows.iter().map(|row| numbers(row)[3])),
-                4 => column.append(rows.iter().map(|row| numbers(row)[4])),
-                _ => column.append(rows.iter().map(|row| numbers(row)[5])),
-            }
-        }
-        rows.iter().for_each(|row| self.fail(row));
-        self.pending = rows;
-        self.pending.clear();
-    }
-
-    fn fail(&mut self, row: &SampleRow) {
-        self.failed.push((row.failed != 0).into());
-        if row.failed != 0 {
-            self.classes.push(row.failed);
+        if at + 1 == BLOCK {
+            self.pack(BLOCK);
         }
     }
 
-    fn clear(&mut self) {
-        self.rows = 0;
-        self.failed.clear();
-        self.classes.clear();
+    /// The first of what is pending become a block of each column.
+    fn pack(&mut self, rows: usize) {
+        for (column, values) in self.numbers.iter_mut().zip(self.pending.iter()) {
+            column.append(&values[..rows]);
+        }
     }
 
+    /// Writes the group, says where, and begins another.
     fn write(
         &mut self,
-        file: &mut SerializedFileWriter<File>,
-        name: ClassName,
-    ) -> Result<(), ParquetError> {
-        if !self.pending.is_empty() {
-            self.pack();
+        file: &mut TrackedWrite<File>,
+        schema: &SchemaDescPtr,
+    ) -> Result<RowGroupMetaData, ParquetError> {
+        let pending = (self.rows - 1) % BLOCK;
+        if pending > 0 {
+            self.pack(pending);
         }
-        let columns = file.schema_descr().columns().to_vec();
-        let mut group = file.next_row_group()?;
-        for (column, packed) in columns.into_iter().zip(&self.numbers) {
-            write_packed(&mut group, column, packed)?;
-        }
-        let named = |class: &u16| ByteArray::from(name(*class));
-        let classes: Vec<ByteArray> = self.classes.iter().map(named).collect();
-        let missing = || ParquetError::General("the schema has no column `failed`".into());
-        let mut failed = group.next_column()?.ok_or_else(missing)?;
-        let values = failed.typed::<ByteArrayType>();
-        values.write_batch(&classes, Some(&self.failed), None)?;
-        failed.close()?;
-        group.close()?;
-        Ok(())
+        let from = file.bytes_written();
+        let numbers = self.numbers.iter_mut().map(Packed::end).map(Chunk::numbers);
+        let chunks = numbers.chain([self.failed.end()]);
+        let rows = std::mem::take(&mut self.rows);
+        let columns = schema.columns().iter().zip(chunks);
+        let columns: Result<Vec<ColumnChunkMetaData>, ParquetError> = columns
+            .map(|(column, chunk)| chunk.write(rows as u32, Arc::clone(column), file))
+            .collect();
+        RowGroupMetaData::builder(Arc::clone(schema))
+            .set_num_rows(rows as i64)
+            .set_total_byte_size((file.bytes_written() - from) as i64)
+            .set_column_metadata(columns?)
+            .build()
     }
 }
 
 /// The numbers of a row, in the order of the file.
-fn numbers(row: &SampleRow) -> [i64; 6] {
+fn numbers(row: &SampleRow) -> [i64; NUMBERS] {
     [
         row.done_ns,
         row.latency_ns,
@@ -265,46 +263,116 @@ fn numbers(row: &SampleRow) -> [i64; 6] {
     ]
 }
 
-/// The next column of a group: one page, which its chunk begins and ends with.
-fn write_packed(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    column: ColumnDescPtr,
-    packed: &Packed,
-) -> Result<(), ParquetError> {
-    let rows = packed.values() as u32;
-    let page = Page::DataPageV2 {
-        buf: packed.page().into(),
-        num_values: rows,
-        encoding: Encoding::DELTA_BINARY_PACKED,
-        num_nulls: 0,
-        num_rows: rows,
-        def_levels_byte_len: 0,
-        rep_levels_byte_len: 0,
-        is_compressed: false,
-        statistics: None,
-    };
-    let length = page.buffer().len();
-    let mut chunk = TrackedWrite::new(Vec::with_capacity(length + 64));
-    SerializedPageWriter::new(&mut chunk).write_page(CompressedPage::new(page, length))?;
-    let chunk = Bytes::from(chunk.into_inner()?);
-    let length = chunk.len() as i64;
-    let metadata = ColumnChunkMetaData::builder(column)
-        .set_encodings(vec![Encoding::DELTA_BINARY_PACKED])
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_num_values(rows.into())
-        .set_total_compressed_size(length)
-        .set_total_uncompressed_size(length)
-        .set_data_page_offset(0)
-        .build()?;
-    let closed = ColumnCloseResult {
-        bytes_written: chunk.len() as u64,
-        rows_written: rows.into(),
-        metadata,
-        bloom_filter: None,
-        column_index: None,
-        offset_index: None,
-    };
-    group.append_column(&chunk, closed)
+/// The column `failed` on its way into a page: levels, 1 where there is a name, as runs of one level
+/// ([RLE](https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE)), and the names.
+#[derive(Debug, Default)]
+struct Failed {
+    is_bad: bool,
+    /// Rows of the run that goes on.
+    run: u64,
+    levels: Vec<u8>,
+    names: Vec<u8>,
+    good: u32,
+}
+
+impl Failed {
+    fn push(&mut self, name: Option<&'static str>) {
+        if name.is_some() != self.is_bad {
+            self.end_run();
+        }
+        self.run += 1;
+        match name {
+            None => self.good += 1,
+            Some(name) => {
+                let length = name.len() as u32;
+                self.names.extend_from_slice(&length.to_le_bytes());
+                self.names.extend_from_slice(name.as_bytes());
+            }
+        }
+    }
+
+    fn end_run(&mut self) {
+        if self.run > 0 {
+            varint(self.run << 1, &mut self.levels);
+            self.levels.push(self.is_bad.into());
+        }
+        self.is_bad = !self.is_bad;
+        self.run = 0;
+    }
+
+    fn end(&mut self) -> Chunk {
+        self.end_run();
+        let Failed {
+            levels: mut page,
+            names,
+            good,
+            ..
+        } = std::mem::take(self);
+        let levels = page.len() as u32;
+        page.extend_from_slice(&names);
+        Chunk {
+            page: page.into(),
+            encoding: Encoding::PLAIN,
+            levels,
+            nulls: Some(good),
+        }
+    }
+}
+
+/// A column of a group: one page, which it begins and ends with.
+struct Chunk {
+    page: Bytes,
+    encoding: Encoding,
+    /// Bytes of levels, before the values.
+    levels: u32,
+    /// How many have no value, where that may be.
+    nulls: Option<u32>,
+}
+
+impl Chunk {
+    fn numbers(page: Bytes) -> Chunk {
+        Chunk {
+            page,
+            encoding: Encoding::DELTA_BINARY_PACKED,
+            levels: 0,
+            nulls: None,
+        }
+    }
+
+    fn write(
+        self,
+        rows: u32,
+        column: ColumnDescPtr,
+        file: &mut TrackedWrite<File>,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
+        let from = file.bytes_written() as i64;
+        let length = self.page.len();
+        let page = Page::DataPageV2 {
+            buf: self.page,
+            num_values: rows,
+            encoding: self.encoding,
+            num_nulls: self.nulls.unwrap_or(0),
+            num_rows: rows,
+            def_levels_byte_len: self.levels,
+            rep_levels_byte_len: 0,
+            is_compressed: false,
+            statistics: None,
+        };
+        SerializedPageWriter::new(file).write_page(CompressedPage::new(page, length))?;
+        let length = file.bytes_written() as i64 - from;
+        let mut chunk = ColumnChunkMetaData::builder(column)
+            .set_encodings(vec![self.encoding, Encoding::RLE])
+            .set_compression(Compression::UNCOMPRESSED)
+            .set_num_values(rows.into())
+            .set_total_compressed_size(length)
+            .set_total_uncompressed_size(length)
+            .set_data_page_offset(from);
+        if let Some(nulls) = self.nulls {
+            let nulls = Some(nulls.into());
+            chunk = chunk.set_statistics(Statistics::byte_array(None, None, None, nulls, false));
+        }
+        chunk.build()
+    }
 }
 
 /// A clock that samples can be read by.
@@ -419,6 +487,8 @@ fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn row(n: i64) -> SampleRow {
@@ -463,5 +533,30 @@ mod tests {
             assert!(read_times(&path, Clock::Due).is_err(), "{end} bytes");
         }
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn failures_are_told_apart_wherever_they_are(
+            runs in prop::collection::vec((any::<bool>(), 1_u16..600), 0..12),
+        ) {
+            let dir = std::env::temp_dir().join(format!("wallfinder-failed-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            let path = dir.join("samples-0.parquet");
+            let is_bad = runs.iter().flat_map(|(bad, many)| vec![*bad; usize::from(*many)]);
+            let rows = is_bad.enumerate().map(|(n, bad)| SampleRow {
+                failed: bad.into(),
+                ..row(n as i64)
+            });
+            let rows: Vec<SampleRow> = rows.collect();
+            let mut writer = SampleWriter::create(&path, |_| "timeout.total").unwrap();
+            writer.append(rows.iter().copied()).unwrap();
+            prop_assert_eq!(writer.finish().unwrap(), rows.len() as u64);
+            let read = read_times(&path, Clock::Due).unwrap();
+            let good = rows.iter().filter(|row| row.failed == 0);
+            prop_assert_eq!(read.failed, rows.len() as u64 - good.clone().count() as u64);
+            prop_assert_eq!(read.good_ns, good.map(|row| row.latency_ns).collect::<Vec<_>>());
+            fs::remove_dir_all(&dir).unwrap();
+        }
     }
 }
