@@ -68,17 +68,10 @@ pub(crate) fn greet_subject(
     address: SocketAddr,
     protocol: Option<&'static str>,
 ) -> Result<Secured, Failed> {
+    let who = format!("the subject at {address}");
+    let way_out = "its study says that it speaks that";
     let client = believing("subject", protocol);
-    let greeting = shake_hands(&client, address)?;
-    if greeting.alpn.is_none() && protocol == Some(H2) {
-        return Err(Failed::run(format!(
-            "the subject at {address} offers no HTTP/2 under TLS (ALPN)"
-        )));
-    }
-    Ok(Secured {
-        agreed: agreed(&greeting, &client, false),
-        client: client.having_greeted(&greeting),
-    })
+    secured(client, address, protocol, &who, way_out)
 }
 
 /// A client that believes whoever answers.
@@ -176,19 +169,37 @@ pub(crate) fn greet(
     flags: &TargetFlags,
     url: &Url,
 ) -> Result<Secured, Failed> {
+    let way_out = match url.protocol() {
+        "grpc" => "is it a gRPC server?",
+        _ => "leave --http2 out for HTTP/1.1",
+    };
+    secured(client, address, alpn(flags, url), &url.shown(), way_out)
+}
+
+/// One handshake, and what it said of the load: by whom (`who`) and what to do about a refusal.
+fn secured(
+    client: Client,
+    address: SocketAddr,
+    protocol: Option<&str>,
+    who: &str,
+    way_out: &str,
+) -> Result<Secured, Failed> {
     let greeting = shake_hands(&client, address)?;
-    if greeting.alpn.is_none() && alpn(flags, url) == Some(H2) {
-        let way_out = match url.protocol() {
-            "grpc" => "is it a gRPC server?",
-            _ => "leave --http2 out for HTTP/1.1",
-        };
+    if greeting.alpn.is_none() && protocol == Some(H2) {
         return Err(Failed::run(format!(
-            "{} offers no HTTP/2 under TLS (ALPN); {way_out}",
-            url.shown()
+            "{who} offers no HTTP/2 under TLS (ALPN); {way_out}"
         )));
     }
     Ok(Secured {
-        agreed: agreed(&greeting, &client, flags.cert.is_some()),
+        agreed: plan::Tls {
+            version: greeting.version.clone(),
+            cipher_suite: greeting.cipher_suite.clone(),
+            group: greeting.group.clone(),
+            alpn: greeting.alpn.clone(),
+            verified: client.verifies(),
+            resumes: client.resumes(),
+            client_certificate: client.shows_certificate(),
+        },
         client: client.having_greeted(&greeting),
     })
 }
@@ -243,17 +254,5 @@ impl Write for UntilThen {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
-    }
-}
-
-fn agreed(greeting: &Greeting, client: &Client, client_certificate: bool) -> plan::Tls {
-    plan::Tls {
-        version: greeting.version.clone(),
-        cipher_suite: greeting.cipher_suite.clone(),
-        group: greeting.group.clone(),
-        alpn: greeting.alpn.clone(),
-        verified: client.verifies(),
-        resumes: client.resumes(),
-        client_certificate,
     }
 }

@@ -233,9 +233,9 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             "Histograms and counts have all of them. Write to a faster disk, or offer less load.",
         ),
         Caveat::NotVerified => (
-            "The server's certificate was not verified (-k): whoever listened there was loaded."
+            "The server's certificate was not verified: whoever listened there was loaded."
                 .to_owned(),
-            "Name who signed it with --cacert.",
+            "Of a server that the run did not start itself, name who signed it: --cacert in the place of -k.",
         ),
         Caveat::Backlog { requests } => (
             format!(

@@ -480,13 +480,30 @@ method = "One message."
 name = "engine"
 "#,
     );
-    for (name, speaks, path) in PROTOCOLS {
+    let echoes = PROTOCOLS.map(|(name, speaks, path)| {
+        let command = format!(r#"["echo", "--protocol", "{name}", "--tls"]"#);
+        (
+            name,
+            command,
+            speaks,
+            format!("{path}\n"),
+            "payload = [1000]",
+        )
+    });
+    let content = (
+        "content",
+        r#"["content", "--tls"]"#.to_owned(),
+        "http2",
+        "path = \"/realistic/1k.txt\"\n".to_owned(),
+        "",
+    );
+    for (name, command, speaks, path, payload) in echoes.into_iter().chain([content]) {
         let port = wallfinder_tests::free_port();
         text.push_str(&format!(
             r#"
 [[subject]]
 name = "{name}"
-command = ["echo", "--protocol", "{name}", "--tls"]
+command = {command}
 port = {port}
 tls = true
 
@@ -495,11 +512,10 @@ id = "{name}"
 subject = "{name}"
 speaks = "{speaks}"
 {path}
-
 [[group.run]]
 sizes = ["smoke"]
 drivers = ["engine"]
-payload = [1000]
+{payload}
 clients = [4]
 requests = 50
 warmup = "50ms"
@@ -517,11 +533,12 @@ window = "20s"
     // What the machine disturbed was measured again, and stands beside the cells.
     let steps = steps.iter().filter(|step| step.get("cell").is_some());
     let steps: Vec<&Value> = steps.collect();
-    assert_eq!(steps.len(), 3, "{:#}", record["caveats"]);
+    assert_eq!(steps.len(), 4, "{:#}", record["caveats"]);
     let agreed = [
         ("tcps", Value::Null),
         ("https", "http/1.1".into()),
         ("grpcs", "h2".into()),
+        ("https", "h2".into()),
     ];
     for (step, (scheme, alpn)) in steps.into_iter().zip(agreed) {
         assert_eq!(json_at(step, "/target/scheme"), scheme);

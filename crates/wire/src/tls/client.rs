@@ -169,6 +169,11 @@ impl Client {
         self.verifies
     }
 
+    /// Whether a certificate of the client's own is shown to who asks.
+    pub fn shows_certificate(&self) -> bool {
+        self.config.client_auth_cert_resolver.has_certs()
+    }
+
     /// As this one, knowing what a server agreed to.
     pub fn having_greeted(&self, greeting: &Greeting) -> Client {
         Client {
