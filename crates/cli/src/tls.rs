@@ -176,7 +176,7 @@ pub(crate) fn greet(
     secured(client, address, alpn(flags, url), &url.shown(), way_out)
 }
 
-/// One handshake, and what it said of the load: by whom (`who`) and what to do about a refusal.
+/// One handshake, and what was agreed on in it. A refusal names `who` refused, and the way out.
 fn secured(
     client: Client,
     address: SocketAddr,

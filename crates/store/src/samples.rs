@@ -43,7 +43,7 @@ const BATCH: usize = 1 << 16;
 /// Rows that are believed before they are read.
 const ROWS_RESERVED: usize = 1 << 26;
 
-/// What a file begins with, and its last word.
+/// What a file begins with.
 const MAGIC: &[u8] = b"PAR1";
 /// Of the format: pages have heads of the second kind.
 const VERSION: i32 = 2;
@@ -360,8 +360,10 @@ impl Chunk {
         };
         SerializedPageWriter::new(file).write_page(CompressedPage::new(page, length))?;
         let length = file.bytes_written() as i64 - from;
+        let levels = self.nulls.map(|_| Encoding::RLE);
+        let encodings = [Some(self.encoding), levels];
         let mut chunk = ColumnChunkMetaData::builder(column)
-            .set_encodings(vec![self.encoding, Encoding::RLE])
+            .set_encodings(encodings.into_iter().flatten().collect())
             .set_compression(Compression::UNCOMPRESSED)
             .set_num_values(rows.into())
             .set_total_compressed_size(length)
