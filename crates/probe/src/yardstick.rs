@@ -33,6 +33,9 @@ const CALLS_BEFORE: u32 = 5;
 const KEPT: usize = 12_000;
 /// Pieces without which there is no mean.
 const PIECES_MIN: usize = 10;
+/// A piece that took no more than the median through this was misread. In a guest one of a million or so
+/// reads as no time at all.
+const MISREAD: u32 = 2;
 /// Processors watched of one side, at the most; more are seldom slow at once.
 const CPUS_MAX: usize = 8;
 
@@ -109,14 +112,25 @@ fn spread(cpus: &[u32]) -> Vec<u32> {
 }
 
 /// Pieces of work in a nanosecond, in the mean. A piece that was interrupted was slow, and weighs
-/// little.
+/// little; one that was misread would weigh more than all others, and is left out.
 fn speed(pieces: &VecDeque<(u64, u32)>, from_ns: u64, to_ns: u64) -> Option<f64> {
-    let speeds: Vec<f64> = pieces
+    let mut took_ns: Vec<u32> = pieces
         .iter()
         .filter(|(at_ns, _)| (from_ns..to_ns).contains(at_ns))
-        .map(|(_, took_ns)| 1.0 / f64::from(*took_ns).max(1.0))
+        .map(|(_, took_ns)| *took_ns)
         .collect();
-    (speeds.len() >= PIECES_MIN).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+    if took_ns.len() < PIECES_MIN {
+        return None;
+    }
+    let middle = took_ns.len() / 2;
+    let (_, median, _) = took_ns.select_nth_unstable(middle);
+    let least = *median / MISREAD;
+    let speeds = took_ns
+        .into_iter()
+        .filter(|took| *took > least)
+        .map(|took| 1.0 / f64::from(took));
+    let speeds: Vec<f64> = speeds.collect();
+    (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
 }
 
 fn watch(cpu: u32, over: &AtomicBool, into: &Pieces) {
@@ -159,6 +173,9 @@ mod tests {
         pieces.push_back((20, 9_000_000));
         let one_off = 1.0 / speed(&pieces, 0, 21).unwrap();
         assert!((104.0..106.0).contains(&one_off), "{one_off}");
+        pieces.push_back((21, 0));
+        pieces.push_back((22, 40));
+        assert_eq!(1.0 / speed(&pieces, 0, 23).unwrap(), one_off, "misread");
     }
 
     #[test]

@@ -124,13 +124,15 @@ fn restarts(case: &Case) -> Option<Decision> {
 }
 
 /// A wall that squeezes established: proved, or likely, and then why no more than that. What a gate
-/// says is said already, and at quick effort nothing is proved.
+/// says is said already, and at quick effort nothing is proved. `reading` is the one that it rests on,
+/// where it rests on one alone.
 fn established(
     case: &Case,
     wall: Wall,
     sentence: String,
     doubt: Option<String>,
     rounds: u32,
+    reading: Option<&Reading>,
 ) -> Decision {
     let few = (rounds < ROUNDS_PROVED)
         .then(|| format!("it rests on {rounds} rounds, and a proof needs {ROUNDS_PROVED}"));
@@ -139,11 +141,31 @@ fn established(
     if doubt.is_none() && !quick && case.gates.pass() {
         return Decision::new(wall, How::Proved, sentence);
     }
+    let is_sure = doubt.is_none() && !quick;
+    if let Some(outweighs) = is_sure.then(|| outweighs_nothing(case, reading?)).flatten() {
+        let mut decision = Decision::new(wall, How::Proved, sentence);
+        decision.caveats.push(outweighs);
+        return decision;
+    }
     let mut decision = Decision::new(wall, How::Likely, sentence);
     let why = doubt.filter(|_| !quick);
     let said = why.map(|why| note(format!("Likely, and not proved: {why}.")));
     decision.caveats.extend(said);
     decision
+}
+
+/// On a machine that wanders, nothing against nothing cannot be measured to be small. What would be a wall
+/// with the most of that taken from it is one all the same; where another gate fails too, none is.
+fn outweighs_nothing(case: &Case, reading: &Reading) -> Option<Caveat> {
+    let null = case.gates.null.filter(|_| case.gates.only_null_is_wide())?;
+    let least = reading
+        .least_beside(&null)
+        .filter(|least| *least >= WALL_MIN)?;
+    Some(note(format!(
+        "Proved all the same: with the most of that taken from it, {} still reads at least {}.",
+        say::what(reading.squeeze),
+        trimmed(least, 2)
+    )))
 }
 
 fn offered_load(case: &Case) -> Option<Decision> {
@@ -171,7 +193,7 @@ fn offered_load(case: &Case) -> Option<Decision> {
         say::rest(case, &[Squeeze::OfferedLoad])
     );
     let rounds = reading.local.rounds;
-    let decision = established(case, Wall::OfferedLoad, sentence, doubt, rounds);
+    let decision = established(case, Wall::OfferedLoad, sentence, doubt, rounds, None);
     Some(decision.with_detail(paid_in_latency(case)))
 }
 
@@ -247,7 +269,7 @@ fn concurrency(case: &Case) -> Option<Decision> {
     let more = (fewer && more.is_some_and(|more| !more.has_share()))
         .then_some("more in flight was tried, and is not known to have carried more");
     let doubt = reading.doubt().or(more).map(str::to_owned);
-    let decision = established(case, Wall::Concurrency, sentence, doubt, rounds);
+    let decision = established(case, Wall::Concurrency, sentence, doubt, rounds, None);
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
@@ -365,7 +387,8 @@ fn single(case: &Case, claim: &Claim, behind: Option<(&Claim, Estimate)>) -> Dec
         unsure.or_else(|| reading.unconfirmed())
     };
     let rounds = reading.local.rounds;
-    established(case, claim.wall, sentence, doubt, rounds).with_detail(claim.detail.clone())
+    established(case, claim.wall, sentence, doubt, rounds, Some(reading))
+        .with_detail(claim.detail.clone())
 }
 
 /// Two or more near 1: a kink. The first wall has no gap; who has one is next.
@@ -450,7 +473,7 @@ fn wait(case: &Case) -> Option<Decision> {
         format!("{label} told in {rounds} rounds at the dose that counts, and a proof needs {ROUNDS_PROVED} of each squeeze")
     });
     let doubt = doubt.map(str::to_owned).or(few);
-    let decision = established(case, Wall::Wait, sentence, doubt, rounds);
+    let decision = established(case, Wall::Wait, sentence, doubt, rounds, None);
     let detail = named.unwrap_or_else(|| "a wait that no squeeze reaches".to_owned());
     Some(decision.with_detail(Some(detail)))
 }
@@ -517,7 +540,7 @@ fn co_limited(case: &Case, parts: &[Part], kink: bool) -> Decision {
         let wall = part.wall.words();
         format!("that {wall} has its share is not beyond doubt")
     });
-    let mut decision = established(case, Wall::CoLimited, sentence, doubt, rounds);
+    let mut decision = established(case, Wall::CoLimited, sentence, doubt, rounds, None);
     decision.detail = kink.then(|| {
         format!(
             "{}: elasticities sum to {}",

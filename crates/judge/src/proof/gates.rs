@@ -47,6 +47,8 @@ pub(super) struct Gates {
     pub(super) failed: Vec<Failed>,
     /// The effect of nothing, in ln of throughput.
     pub(super) null: Option<Estimate>,
+    /// That it is not known to be small, where it is not.
+    pub(super) null_is_wide: Option<Failed>,
 }
 
 impl Gates {
@@ -62,18 +64,30 @@ impl Gates {
             steal(experiment),
             drift(&pairs::shams(&at_one_pace)),
             little(&shams, experiment),
-            null_effect(null),
             shared(experiment),
         ]
         .into_iter()
         .flatten()
         .collect();
         failed.extend(schedule(doubts, experiment));
-        Gates { failed, null }
+        Gates {
+            failed,
+            null,
+            null_is_wide: null_effect(null),
+        }
     }
 
     pub(super) fn pass(&self) -> bool {
-        self.failed.is_empty()
+        self.all_failed().next().is_none()
+    }
+
+    /// Whether all of them hold but that on the effect of nothing, which fails.
+    pub(super) fn only_null_is_wide(&self) -> bool {
+        self.failed.is_empty() && self.null_is_wide.is_some()
+    }
+
+    pub(super) fn all_failed(&self) -> impl Iterator<Item = &Failed> {
+        self.failed.iter().chain(&self.null_is_wide)
     }
 
     pub(super) fn fatal(&self) -> Option<&Failed> {

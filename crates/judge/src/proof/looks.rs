@@ -342,18 +342,17 @@ impl Plan<'_> {
             }
         }
         if wanted.is_empty() && !self.null_is_known() {
-            // Shams come with any round; the strongest squeeze gains most from it.
-            let most = readings
+            // Shams come with any round; what names a wall gains most from it, for it must outweigh them.
+            let mut gain: Vec<&Reading> = readings
                 .iter()
                 .filter(|reading| self.in_reach.contains(&reading.squeeze))
                 .filter(|reading| reading.squeeze != Squeeze::MoreInFlight)
-                .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
-            wanted.extend(most.map(|reading| {
-                (
-                    reading.squeeze,
-                    MAIN,
-                    look_after(self.had(reading.squeeze, MAIN)),
-                )
+                .collect();
+            gain.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
+            let named = gain.iter().filter(|reading| reading.names()).count();
+            wanted.extend(gain.into_iter().take(named.max(1)).map(|reading| {
+                let rounds = look_after(self.had(reading.squeeze, MAIN));
+                (reading.squeeze, MAIN, rounds)
             }));
         }
         wanted.sort_by(|a, b| {

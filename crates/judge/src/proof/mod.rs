@@ -189,8 +189,7 @@ fn checked(experiment: &Experiment, reading: &Reading) -> String {
 fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     let mut caveats: Vec<Caveat> = case
         .gates
-        .failed
-        .iter()
+        .all_failed()
         .map(|failed| failed.caveat.clone())
         .collect();
     let kinds: Vec<_> = caveats.iter().map(std::mem::discriminant).collect();

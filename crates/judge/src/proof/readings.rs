@@ -23,7 +23,7 @@ use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
 use super::looks;
 use super::pace;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
-use crate::finite::positive;
+use crate::finite::{median, positive};
 
 /// From here a squeeze may name a wall.
 pub(super) const WALL_MIN: f64 = 0.5;
@@ -183,6 +183,18 @@ impl Reading {
         } else {
             None
         }
+    }
+
+    /// What is left of it where nothing moves throughput by as much as is not excluded: the lower end of
+    /// its interval without the effect of nothing at its largest. `None` where nothing certainly has an
+    /// effect, and where it was not measured at the first dose.
+    pub(super) fn least_beside(&self, null: &Estimate) -> Option<f64> {
+        let (low, high) = null.interval(ALPHA);
+        let main = self.pairs.iter().filter(|pair| pair.dose == Dose::Main);
+        let doses: Vec<f64> = main.map(|pair| pair.x.abs()).collect();
+        let dose = positive(median(&doses)?)?;
+        let is_none = low <= 0.0 && high >= 0.0 && !self.bent;
+        is_none.then(|| self.interval().0 - high.max(-low) / dose)
     }
 
     /// What was measured, whatever of it counts.

@@ -334,6 +334,8 @@ struct Score {
     wrong: u32,
     undecided: u32,
     proved: u32,
+    /// Proved, and wrong.
+    proved_wrong: u32,
 }
 
 impl Score {
@@ -365,7 +367,9 @@ impl Score {
             (false, Wall::Inconclusive) => self.undecided += 1,
             (false, _) => self.wrong += 1,
         }
-        self.proved += u32::from(verdict.how == How::Proved);
+        let is_proved = verdict.how == How::Proved;
+        self.proved += u32::from(is_proved);
+        self.proved_wrong += u32::from(is_proved && !right);
     }
 }
 
@@ -454,6 +458,18 @@ fn a_quick_look_takes_its_minute_on_a_noisy_machine() {
     );
     assert!(score.of_answered() >= 0.9);
     assert!(score.answered() >= 0.88);
+}
+
+/// Where windows are so unlike that nothing against nothing cannot be told to be small.
+#[test]
+fn on_a_machine_that_wanders_what_outweighs_nothing_is_proved() {
+    let wanders = Conditions {
+        noise: 0.06,
+        ..Conditions::default()
+    };
+    let score = scored(8, wanders);
+    assert!(score.proved >= 10, "something is proved all the same");
+    assert_eq!(score.proved_wrong, 0);
 }
 
 /// Processors that are slowed by strangers, by a tenth in the mean.
