@@ -138,14 +138,13 @@ fn established(
         .then(|| format!("it rests on {rounds} rounds, and a proof needs {ROUNDS_PROVED}"));
     let doubt = doubt.or(few);
     let quick = case.experiment.effort == Effort::Quick;
-    if doubt.is_none() && !quick && case.gates.pass() {
-        return Decision::new(wall, How::Proved, sentence);
-    }
-    let is_sure = doubt.is_none() && !quick;
-    if let Some(outweighs) = is_sure.then(|| outweighs_nothing(case, reading?)).flatten() {
-        let mut decision = Decision::new(wall, How::Proved, sentence);
-        decision.caveats.push(outweighs);
-        return decision;
+    if doubt.is_none() && !quick {
+        let outweighs = reading.and_then(|reading| outweighs_nothing(case, reading));
+        if case.gates.pass() || outweighs.is_some() {
+            let mut decision = Decision::new(wall, How::Proved, sentence);
+            decision.caveats.extend(outweighs);
+            return decision;
+        }
     }
     let mut decision = Decision::new(wall, How::Likely, sentence);
     let why = doubt.filter(|_| !quick);
