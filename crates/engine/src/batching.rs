@@ -9,6 +9,8 @@ const QUEUEING_TIMES: u64 = 4;
 const BATCH_WAIT_PART: u64 = 8;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
+/// Where answers come one by one, the ends of sends that nobody waits for are let gather for so long.
+const UNAWAITED_US: u32 = 20;
 /// A lane busier than this in an open loop lets answers gather, for so long at the most.
 const OPEN_BUSY: f64 = 0.5;
 const OPEN_GATHER_US: u32 = 25;
@@ -26,6 +28,9 @@ const OPEN_GATHER_US: u32 = 25;
 /// windows allow (streams), or an answer takes several events (long bodies), the peer may
 /// stand still for want of what gathers here: then no more is waited for than connections can
 /// bring, and an answer's events share the wait.
+///
+/// The end of a send that nobody waits for comes beside what gathers, and is none of it: the socket
+/// takes most sends at once, and five of their ends are not five answers.
 ///
 /// An open loop's lane that is busy with one call for each request and one for each answer
 /// falls behind its own schedule. Then, and only then, answers may gather for some
@@ -78,7 +83,8 @@ impl Batching {
         if mean_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
             let events_per_answer = events.div_ceil(service.count()).max(1);
             let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS) / events_per_answer;
-            self.wait_us = (wait_ns / 1000) as u32;
+            // 0 would be no limit.
+            self.wait_us = (wait_ns / 1000).max(1) as u32;
             // While half of the connections gather, the peer has the other half to serve.
             let quarter = counters.in_flight / 4;
             let gathered = match self.makes_own || events_per_answer > 1 {
@@ -89,16 +95,16 @@ impl Batching {
         }
     }
 
-    /// How many events to wait for.
+    /// How many events to wait for, and for how many microseconds before one is enough, while so many
+    /// sends end in events that nobody waits for.
     #[inline]
-    pub(crate) fn batch(&self) -> u32 {
-        self.batch
-    }
-
-    /// For how long, before one is enough, in microseconds.
-    #[inline]
-    pub(crate) fn wait_us(&self) -> u32 {
-        self.wait_us
+    pub(crate) fn beside(&self, unawaited: u32) -> (u32, u32) {
+        let wait_us = if self.batch > 1 {
+            self.wait_us
+        } else {
+            UNAWAITED_US
+        };
+        (self.batch + unawaited, wait_us)
     }
 
     /// What is sent is made by connections: streams, or records.
@@ -135,9 +141,9 @@ mod tests {
     #[test]
     fn answers_that_queue_gather() {
         let batching = adapted(100, 100, 64, 64, false);
-        assert_eq!((batching.batch(), batching.wait_us()), (16, 200));
+        assert_eq!(batching.beside(0), (16, 200));
         let pipelined = adapted(10, 100, 1000, 10, false);
-        assert_eq!((pipelined.batch(), pipelined.wait_us()), (32, 200));
+        assert_eq!(pipelined.beside(0), (32, 200));
     }
 
     /// 50 streams of 64 KB on one connection went at a quarter of their speed: each send and
@@ -145,23 +151,37 @@ mod tests {
     #[test]
     fn one_connection_waits_for_nobody() {
         let streams = adapted(10, 100, 50, 1, true);
-        assert_eq!(streams.batch(), 1);
+        assert_eq!(streams.batch, 1);
         let long_answers = adapted(800, 100, 50, 1, false);
-        assert_eq!(long_answers.batch(), 1);
+        assert_eq!(long_answers.batch, 1);
     }
 
     /// Two of ten at a time are hardly fewer system calls than one at a time.
     #[test]
     fn half_of_few_connections_gather() {
         let streams = adapted(100, 100, 100, 10, true);
-        assert_eq!(streams.batch(), 5);
+        assert_eq!(streams.batch, 5);
         let one_each = adapted(100, 100, 10, 10, true);
-        assert_eq!(one_each.batch(), 2);
+        assert_eq!(one_each.batch, 2);
+    }
+
+    #[test]
+    fn ends_of_sends_are_none_of_what_gathers() {
+        let streams = adapted(100, 100, 100, 10, true);
+        assert_eq!(streams.beside(4), (9, 200));
+        // Who waits for one answer waits for no other, and not for long for this one.
+        assert_eq!(Batching::ONE_BY_ONE.beside(4), (5, UNAWAITED_US));
+    }
+
+    #[test]
+    fn a_wait_has_a_limit_where_an_answer_takes_very_many_events() {
+        let batching = adapted(100_000, 100, 64, 64, false);
+        assert_eq!(batching.beside(0), (16, 1));
     }
 
     #[test]
     fn the_events_of_an_answer_share_its_wait() {
         let batching = adapted(800, 100, 64, 64, false);
-        assert_eq!((batching.batch(), batching.wait_us()), (16, 25));
+        assert_eq!(batching.beside(0), (16, 25));
     }
 }

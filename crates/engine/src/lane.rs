@@ -179,6 +179,8 @@ enum Sending {
     Block,
     /// Of bytes that its wire wrote.
     Own,
+    /// The same, and there is nothing to be done when it ends.
+    Unawaited,
 }
 
 #[derive(Debug)]
@@ -300,6 +302,8 @@ pub struct Lane<W: Wire, I: Io> {
     published_ns: u64,
     randomness: u64,
     batching: Batching,
+    /// Sends that end in an event which nobody waits for.
+    unawaited: u32,
     cpu_at_publish_ns: u64,
     polled_at_publish_ns: u64,
     /// The levers as they were followed last.
@@ -385,6 +389,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             published_ns: 0,
             randomness: mix(plan.seed ^ u64::from(plan.lane)),
             batching: Batching::ONE_BY_ONE,
+            unawaited: 0,
             cpu_at_publish_ns: 0,
             polled_at_publish_ns: 0,
             levers_seen: 0,
@@ -596,10 +601,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
 
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<(), Errno> {
         self.counters.waits += 1;
+        let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
         self.io.wait(Wait {
             timeout_ns,
-            batch: self.batching.batch(),
-            batch_wait_us: self.batching.wait_us(),
+            batch,
+            batch_wait_us,
         })
     }
 
@@ -722,16 +728,24 @@ impl<W: Wire, I: Io> Lane<W, I> {
     }
 
     fn sent(&mut self, conn: u32, count: usize) {
-        let connection = &mut self.connections[conn as usize];
-        let sending = std::mem::take(&mut connection.sending);
-        if sending == Sending::Block {
-            connection.wire.handle_sent(&self.shared, count);
+        if self.end_sending(conn) == Sending::Block {
+            self.connections[conn as usize]
+                .wire
+                .handle_sent(&self.shared, count);
         }
         self.counters.bytes_out += count as u64;
         if self.connections[conn as usize].phase == Phase::Greeting {
             self.greet(conn);
         }
         self.offer(conn);
+    }
+
+    /// Nothing of a connection is outstanding any more; gives what was.
+    #[inline]
+    fn end_sending(&mut self, conn: u32) -> Sending {
+        let sending = std::mem::take(&mut self.connections[conn as usize].sending);
+        self.unawaited -= u32::from(sending == Sending::Unawaited);
+        sending
     }
 
     fn connected(&mut self, conn: u32) {
@@ -769,6 +783,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.counters.connect_failed[class.index()] += 1;
         self.end.last_connect_failure = Some((class, errno));
         self.note_tried(conn);
+        self.end_sending(conn);
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Closed;
         connection.failures_in_a_row += 1;
@@ -915,13 +930,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.connecting -= 1;
             self.note_tried(conn);
         }
+        self.end_sending(conn);
         let connection = &mut self.connections[conn as usize];
         assert_eq!(lost, connection.in_flight, "slots and count disagree");
         self.counters.failed[class.index()] += u64::from(lost);
         self.counters.in_flight -= u64::from(lost);
         connection.in_flight = 0;
         connection.phase = Phase::Closed;
-        connection.sending = Sending::Nothing;
         connection.wire.reset(&self.shared);
         if connection.answered > 0 {
             connection.failures_in_a_row = 0;
@@ -1294,6 +1309,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 }
                 Ok(SendState::Later) => {
                     connection.sending = sending;
+                    self.note_unawaited(conn);
                     return;
                 }
                 Err(errno) => {
@@ -1301,6 +1317,22 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     return;
                 }
             }
+        }
+    }
+
+    /// A closed loop's connection that has sent all it had waits for an answer, and not for the end of
+    /// its send. Other loops do: only then is there room for what is due, or for who has a permit.
+    #[inline]
+    fn note_unawaited(&mut self, conn: u32) {
+        let connection = &mut self.connections[conn as usize];
+        if connection.sending == Sending::Own
+            && connection.phase == Phase::Open
+            && self.schedule.is_none()
+            && !self.room.is_by_permits()
+            && connection.wire.poll_transmit(&self.shared) == Transmit::Idle
+        {
+            connection.sending = Sending::Unawaited;
+            self.unawaited += 1;
         }
     }
 

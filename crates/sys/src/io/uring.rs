@@ -192,6 +192,8 @@ pub struct Uring {
     /// The buffer of the last event, to be given back.
     lent: Option<u16>,
     given_back: bool,
+    /// Whether the kernel can wait for several, and after a while for one (Linux 6.12).
+    gathers: bool,
 }
 
 impl std::fmt::Debug for Uring {
@@ -275,6 +277,34 @@ impl Uring {
                 errno,
                 sending: true,
             }),
+        }
+    }
+
+    /// Hands over what is queued and waits for `want` completions, or for a time; one is enough after
+    /// `gather_us`.
+    fn enter(
+        &self,
+        want: u32,
+        timeout_ns: Option<u64>,
+        gather_us: Option<u32>,
+    ) -> Result<(), Errno> {
+        let timeout;
+        let mut args = SubmitArgs::new();
+        if let Some(ns) = timeout_ns {
+            timeout = Timespec::new()
+                .sec(ns / 1_000_000_000)
+                .nsec((ns % 1_000_000_000) as u32);
+            args = args.timespec(&timeout);
+        }
+        if let Some(us) = gather_us {
+            args = args.min_wait_usec(us);
+        }
+        match self.ring.submitter().submit_with_args(want as usize, &args) {
+            Ok(_) => Ok(()),
+            Err(error) => match errno(&error) {
+                Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
+                errno => Err(errno),
+            },
         }
     }
 
@@ -380,6 +410,7 @@ impl Io for Uring {
         // Not vital: without it each call looks the descriptor up.
         let _ = submitter.register_ring_fd();
         Ok(Uring {
+            gathers: ring.params().is_feature_min_timeout(),
             ring,
             sockets,
             buffers: ManuallyDrop::new(buffers),
@@ -465,29 +496,25 @@ impl Io for Uring {
             self.buffers.publish();
             self.given_back = false;
         }
-        let submitter = self.ring.submitter();
-        let timeout;
-        let mut args = SubmitArgs::new();
-        let mut want = wait.batch.max(1) as usize;
-        if let Some(ns) = wait.timeout_ns {
-            if ns == 0 {
-                want = 0;
-            }
-            timeout = Timespec::new()
-                .sec(ns / 1_000_000_000)
-                .nsec((ns % 1_000_000_000) as u32);
-            args = args.timespec(&timeout);
+        let want = match wait.timeout_ns {
+            Some(0) => 0,
+            _ => wait.batch.max(1),
+        };
+        if want <= 1 {
+            return self.enter(want, wait.timeout_ns, None);
         }
-        if want > 1 {
-            args = args.min_wait_usec(wait.batch_wait_us);
+        if self.gathers {
+            return self.enter(want, wait.timeout_ns, Some(wait.batch_wait_us));
         }
-        match submitter.submit_with_args(want, &args) {
-            Ok(_) => Ok(()),
-            Err(error) => match errno(&error) {
-                Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
-                errno => Err(errno),
-            },
+        // Before 6.12 a call waits for all of them or for any: for all, then, and for any if none came.
+        let gather_ns = u64::from(wait.batch_wait_us) * 1_000;
+        let gather_ns = wait.timeout_ns.map_or(gather_ns, |ns| ns.min(gather_ns));
+        self.enter(want, Some(gather_ns), None)?;
+        let rest_ns = wait.timeout_ns.map(|ns| ns - gather_ns);
+        if rest_ns == Some(0) || !self.ring.completion().is_empty() {
+            return Ok(());
         }
+        self.enter(1, rest_ns, None)
     }
 
     fn next_event(&mut self) -> Option<Event> {
@@ -545,5 +572,60 @@ impl Io for Uring {
     fn tcp_info(&self, conn: u32) -> Option<TcpInfo> {
         let fd = self.sockets[conn as usize].fd.as_ref()?;
         tcp_info(fd.as_fd()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// On any kernel a lane may ask for several events, and gets what there is after a while; this one
+    /// does as kernels before 6.12 must.
+    #[test]
+    fn what_gathers_is_handed_over_by_kernels_that_cannot_let_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = IoConfig {
+            connections: 1,
+            address: listener.local_addr().unwrap(),
+            payload: Arc::from(&b"hello"[..]),
+            own_bytes: 0,
+            quiet_sends: true,
+        };
+        let mut io = match Uring::open(&config) {
+            Ok(io) => io,
+            Err(errno) => return println!("skipped: io_uring cannot be set up: {errno}"),
+        };
+        io.gathers = false;
+        let wait = |timeout_ns| Wait {
+            timeout_ns,
+            batch: 8,
+            batch_wait_us: 2_000,
+        };
+        io.connect(0).unwrap();
+        io.wait(wait(None)).unwrap();
+        assert_eq!(io.next_event(), Some(Event::Connected { conn: 0 }));
+        let (mut far, _) = listener.accept().unwrap();
+        // Nothing comes, in less time than may gather and in more.
+        for timeout_ns in [0, 1_000_000, 4_000_000] {
+            io.wait(wait(Some(timeout_ns))).unwrap();
+            assert_eq!(io.next_event(), None);
+        }
+        // One is enough, whether it comes while others may gather or later.
+        for later in [0, 20] {
+            let mut peer = far.try_clone().unwrap();
+            let writing = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(later));
+                peer.write_all(b"x").unwrap();
+            });
+            io.wait(wait(None)).unwrap();
+            let heard = matches!(io.next_event(), Some(Event::Received { conn: 0, .. }));
+            assert!(heard, "{later} ms");
+            assert_eq!(io.next_event(), None);
+            writing.join().unwrap();
+        }
+        far.write_all(b"y").unwrap();
     }
 }
