@@ -26,30 +26,46 @@ pub const QUANTILES: [(&str, f64); 6] = [
 
 /// Quantiles of samples in the order of time, each with its 95 % interval where batches are
 /// long enough for one. Exact: no histogram. Empty for no samples.
+///
+/// Each sample is looked at twice: to be counted, and to be kept where it shares a room with a
+/// quantile of all or of its batch.
 pub fn quantiles(samples: &[i64]) -> Vec<QuantileInterval> {
     if samples.is_empty() {
         return Vec::new();
     }
     let length = samples.len() / BATCHES;
     let told = |q: f64| (1.0 - q) * length as f64 >= BEYOND_MIN;
-    let mut readings: [Vec<f64>; QUANTILES.len()] = Default::default();
+    let many = if told(QUANTILES[0].1) { BATCHES } else { 0 };
+    let (batches, rest) = samples.split_at(length * many);
+    let batches: Vec<(&[i64], Counts)> = batches
+        .chunks(length.max(1))
+        .map(|batch| (batch, Counts::of(batch)))
+        .collect();
+    let rest_counts = Counts::of(rest);
     let mut all = Counts::default();
-    let mut rest = samples;
-    if told(QUANTILES[0].1) {
-        let (batches, left) = samples.split_at(length * BATCHES);
-        for batch in batches.chunks_exact(length) {
-            let counts = Counts::of(batch);
-            for (reading, value) in readings.iter_mut().zip(selected(batch, &counts)) {
-                reading.push(value as f64);
-            }
-            all.add(&counts);
-        }
-        rest = left;
+    for counts in batches
+        .iter()
+        .map(|(_, counts)| counts)
+        .chain([&rest_counts])
+    {
+        all.add(counts);
     }
-    all.add(&Counts::of(rest));
-    let values = selected(samples, &all);
-    let each = QUANTILES.iter().zip(values).zip(&readings);
-    each.map(|(((name, q), value), readings)| {
+    let of_all = all.places(samples.len());
+    let mut whole = Kept::of(&of_all, &all);
+    let mut readings: [Vec<f64>; QUANTILES.len()] = Default::default();
+    for (batch, counts) in &batches {
+        let own = counts.places(length);
+        let mut kept = Kept::of(of_all.iter().chain(&own), counts);
+        kept.look_through(batch);
+        whole.take(&kept);
+        for (reading, place) in readings.iter_mut().zip(own) {
+            reading.push(kept.at(place) as f64);
+        }
+    }
+    whole.look_through(rest);
+    let each = QUANTILES.iter().zip(of_all).zip(&readings);
+    each.map(|(((name, q), place), readings)| {
+        let value = whole.at(place);
         let interval = told(*q).then(|| interval(readings, value as f64));
         QuantileInterval {
             name: (*name).to_owned(),
@@ -98,12 +114,22 @@ impl Counts {
         }
     }
 
-    /// The room of the sample at a rank, and the samples in lower rooms.
-    fn room_of(&self, rank: usize) -> (usize, usize) {
+    /// Where the quantiles of so many samples are; at least one.
+    fn places(&self, samples: usize) -> [Place; QUANTILES.len()] {
+        QUANTILES.map(|(_, q)| {
+            let rank = (q * samples as f64).ceil() as usize;
+            self.place(rank.clamp(1, samples) - 1)
+        })
+    }
+
+    fn place(&self, rank: usize) -> Place {
         let mut below = 0;
         for (room, count) in self.0.iter().enumerate() {
             if rank < below + count {
-                return (room, below);
+                return Place {
+                    room,
+                    rank: rank - below,
+                };
             }
             below += count;
         }
@@ -111,29 +137,62 @@ impl Counts {
     }
 }
 
-/// The samples that these shares of all do not exceed: only those that share a room with one of them
-/// are sorted out.
-fn selected(samples: &[i64], counts: &Counts) -> [i64; QUANTILES.len()] {
+/// A rank among the samples of a room.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    room: usize,
+    rank: usize,
+}
+
+/// All samples of a few rooms.
+struct Kept {
+    /// Which of `samples` a room has; [`Kept::NONE`] for most.
+    of_room: Vec<u8>,
+    samples: Vec<Vec<i64>>,
+}
+
+impl Kept {
     const NONE: u8 = u8::MAX;
-    let mut sought = vec![NONE; ROOMS];
-    let mut found: Vec<Vec<i64>> = Vec::new();
-    let places = QUANTILES.map(|(_, q)| {
-        let rank = (q * samples.len() as f64).ceil() as usize;
-        let rank = rank.clamp(1, samples.len()) - 1;
-        let (room, below) = counts.room_of(rank);
-        if sought[room] == NONE {
-            sought[room] = found.len() as u8;
-            found.push(Vec::with_capacity(counts.0[room]));
+
+    /// Room for those of the rooms of these places.
+    fn of<'a>(places: impl IntoIterator<Item = &'a Place>, counts: &Counts) -> Kept {
+        let mut kept = Kept {
+            of_room: vec![Kept::NONE; ROOMS],
+            samples: Vec::new(),
+        };
+        for place in places {
+            let at = &mut kept.of_room[place.room];
+            if *at == Kept::NONE {
+                *at = kept.samples.len() as u8;
+                kept.samples.push(Vec::with_capacity(counts.0[place.room]));
+            }
         }
-        (usize::from(sought[room]), rank - below)
-    });
-    for sample in samples {
-        let at = sought[room(*sample)];
-        if at != NONE {
-            found[usize::from(at)].push(*sample);
+        kept
+    }
+
+    fn look_through(&mut self, samples: &[i64]) {
+        for sample in samples {
+            let at = self.of_room[room(*sample)];
+            if at != Kept::NONE {
+                self.samples[usize::from(at)].push(*sample);
+            }
         }
     }
-    places.map(|(room, rank)| *found[room].select_nth_unstable(rank).1)
+
+    /// Takes over what another has in the same rooms.
+    fn take(&mut self, other: &Kept) {
+        for (own, others) in self.of_room.iter().zip(&other.of_room) {
+            if *own != Kept::NONE && *others != Kept::NONE {
+                let from = &other.samples[usize::from(*others)];
+                self.samples[usize::from(*own)].extend_from_slice(from);
+            }
+        }
+    }
+
+    fn at(&mut self, place: Place) -> i64 {
+        let own = &mut self.samples[usize::from(self.of_room[place.room])];
+        *own.select_nth_unstable(place.rank).1
+    }
 }
 
 /// Around `centre`, as wide as readings differ.

@@ -25,6 +25,7 @@
 
 mod error;
 mod folder;
+mod groups;
 mod journal;
 mod open;
 mod packed;

@@ -21,13 +21,27 @@ const PARTS: usize = 4;
 const HEAD: usize = 40;
 
 /// Values of a column on their way into a page.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Packed {
     first: i64,
     last: i64,
     values: usize,
     /// [`HEAD`] bytes, and the blocks.
     bytes: Vec<u8>,
+    /// Where a block is worked on: to set it aside each time would be to clear it each time.
+    block: Box<[u64; BLOCK]>,
+}
+
+impl Default for Packed {
+    fn default() -> Packed {
+        Packed {
+            first: 0,
+            last: 0,
+            values: 0,
+            bytes: Vec::new(),
+            block: Box::new([0; BLOCK]),
+        }
+    }
 }
 
 impl Packed {
@@ -47,19 +61,22 @@ impl Packed {
             (1..=BLOCK).contains(&count) && self.values % BLOCK == 1,
             "a block is whole"
         );
-        let mut differences = [0_i64; BLOCK];
-        differences[0] = values[0].wrapping_sub(self.last);
-        for (difference, pair) in differences[1..].iter_mut().zip(values.windows(2)) {
-            *difference = pair[1].wrapping_sub(pair[0]);
+        // Differences first, two's complements, and then what they are above the smallest.
+        let block = &mut *self.block;
+        block[0] = values[0].wrapping_sub(self.last) as u64;
+        for (difference, pair) in block[1..].iter_mut().zip(values.windows(2)) {
+            *difference = pair[1].wrapping_sub(pair[0]) as u64;
         }
-        let smallest = smallest(&differences[..count]);
+        let smallest = smallest(&block[..count]);
         // What stands behind the last value has the smallest difference, and takes no bits.
-        differences[count..].fill(smallest);
-        let above = differences.map(|difference| difference.wrapping_sub(smallest) as u64);
+        block[count..].fill(smallest as u64);
+        for difference in block.iter_mut() {
+            *difference = difference.wrapping_sub(smallest as u64);
+        }
         self.last = values[count - 1];
         self.values += count;
         varint(zigzag(smallest), &mut self.bytes);
-        let (parts, _) = above.as_chunks::<PART>();
+        let (parts, _) = block.as_chunks::<PART>();
         let widths: [u32; PARTS] = std::array::from_fn(|at| width(&parts[at]));
         self.bytes.extend(widths.map(|width| width as u8));
         for (part, width) in parts.iter().zip(widths) {
@@ -82,15 +99,15 @@ impl Packed {
     }
 }
 
-/// The smallest of at least one.
-fn smallest(values: &[i64]) -> i64 {
+/// The smallest difference of at least one.
+fn smallest(differences: &[u64]) -> i64 {
     // Four at a time: one would wait for the one before it.
-    let (fours, rest) = values.as_chunks::<4>();
+    let (fours, rest) = differences.as_chunks::<4>();
     let of_fours = fours.iter().fold([i64::MAX; 4], |least, four| {
-        std::array::from_fn(|at| least[at].min(four[at]))
+        std::array::from_fn(|at| least[at].min(four[at] as i64))
     });
-    let all = of_fours.iter().chain(rest);
-    all.copied().fold(i64::MAX, i64::min)
+    let rest = rest.iter().map(|difference| *difference as i64);
+    of_fours.into_iter().chain(rest).fold(i64::MAX, i64::min)
 }
 
 /// Bits that the largest of these takes.

@@ -13,27 +13,22 @@
 //! kernel takes to be given all 40, so that it is done while there is load.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use parquet::basic::{Compression, Encoding};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::basic::Encoding;
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
-};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr, SchemaDescriptor};
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::StoreError;
+use crate::groups::{Chunk, Group, Groups};
 use crate::packed::{BLOCK, Packed, varint};
 
 /// Rows in one row group, a megabyte: the first, and whole blocks.
@@ -42,12 +37,6 @@ const GROUP_ROWS: usize = 1 + 512 * BLOCK;
 const BATCH: usize = 1 << 16;
 /// Rows that are believed before they are read.
 const ROWS_RESERVED: usize = 1 << 26;
-
-/// What a file begins with.
-const MAGIC: &[u8] = b"PAR1";
-/// Of the format: pages have heads of the second kind.
-const VERSION: i32 = 2;
-const WRITER: &str = concat!("wallfinder version ", env!("CARGO_PKG_VERSION"));
 
 const SCHEMA: &str = "message samples {
     REQUIRED INT64 done_ns;
@@ -81,18 +70,15 @@ pub struct SampleRow {
 /// The name of the class behind [`SampleRow::failed`].
 pub type ClassName = fn(u16) -> &'static str;
 
-/// Rows on their way to a file, which has its name once it is whole.
-///
-/// Pages are made here and handed to the kernel as they are: `parquet`'s writer of files would copy each
-/// twice. It still writes what describes them.
+/// Rows on their way to a file, which has its name once it is whole. They are packed here, and
+/// written by another thread.
 pub struct SampleWriter {
     path: PathBuf,
     part_path: PathBuf,
-    part: TrackedWrite<File>,
-    schema: SchemaDescPtr,
-    groups: Vec<RowGroupMetaData>,
+    /// The file, until there are groups.
+    part: Option<File>,
+    groups: Option<Groups>,
     group: Columns,
-    rows: u64,
 }
 
 impl SampleWriter {
@@ -101,27 +87,21 @@ impl SampleWriter {
         let part_path = path.with_extension("part");
         let part = File::create(&part_path)
             .map_err(|error| StoreError::io("create", &part_path, &error))?;
-        let schema = parse_message_type(SCHEMA).expect("the schema is one");
-        let mut writer = SampleWriter {
+        Ok(SampleWriter {
             path: path.to_owned(),
             part_path,
-            part: TrackedWrite::new(part),
-            schema: Arc::new(SchemaDescriptor::new(Arc::new(schema))),
-            groups: Vec::new(),
+            part: Some(part),
+            groups: None,
             group: Columns::new(name),
-            rows: 0,
-        };
-        let began = writer.part.write_all(MAGIC);
-        began.map_err(|error| writer.cannot_write(error.into()))?;
-        Ok(writer)
+        })
     }
 
-    /// Appends rows. Every now and then a group of them is full, and is written.
+    /// Appends rows. Every now and then a group of them is full, and is handed on to be written.
     pub fn append(&mut self, rows: impl Iterator<Item = SampleRow>) -> Result<(), StoreError> {
         for row in rows {
             self.group.push(row);
             if self.group.rows == GROUP_ROWS {
-                self.write_group()?;
+                self.hand_on()?;
             }
         }
         Ok(())
@@ -130,32 +110,30 @@ impl SampleWriter {
     /// Writes what is left, gives the file its name, and says how many rows it has.
     pub fn finish(mut self) -> Result<u64, StoreError> {
         if self.group.rows > 0 {
-            self.write_group()?;
+            self.hand_on()?;
         }
-        self.describe().map_err(|error| self.cannot_write(error))?;
+        let finished = self.groups().and_then(Groups::finish);
+        let rows = finished.map_err(|error| self.cannot_write(error))?;
         fs::rename(&self.part_path, &self.path)
             .map_err(|error| StoreError::io("rename", &self.part_path, &error))?;
-        Ok(self.rows)
+        Ok(rows)
     }
 
-    fn write_group(&mut self) -> Result<(), StoreError> {
-        let wrote = self.group.write(&mut self.part, &self.schema);
-        let group = wrote.map_err(|error| self.cannot_write(error))?;
-        self.rows += group.num_rows() as u64;
-        self.groups.push(group);
-        Ok(())
+    fn hand_on(&mut self) -> Result<(), StoreError> {
+        let group = self.group.end();
+        let appended = self.groups().and_then(|groups| groups.append(group));
+        appended.map_err(|error| self.cannot_write(error))
     }
 
-    /// Where everything is, at the end of the file.
-    fn describe(&mut self) -> Result<(), ParquetError> {
-        let rows = self.rows as i64;
-        let schema = Arc::clone(&self.schema);
-        let file = FileMetaData::new(VERSION, rows, Some(WRITER.to_owned()), None, schema, None);
-        let metadata = ParquetMetaData::new(file, std::mem::take(&mut self.groups));
-        let mut end = Vec::new();
-        ParquetMetaDataWriter::new(&mut end, &metadata).finish()?;
-        self.part.write_all(&end)?;
-        Ok(self.part.flush()?)
+    /// What writes groups. It is begun by who appends, to have the same priority.
+    fn groups(&mut self) -> Result<&mut Groups, ParquetError> {
+        if let Some(part) = self.part.take() {
+            let schema = parse_message_type(SCHEMA).expect("the schema is one");
+            let schema = Arc::new(SchemaDescriptor::new(Arc::new(schema)));
+            self.groups = Some(Groups::begin(part, schema)?);
+        }
+        let none = || ParquetError::General("no thread could be had to write".to_owned());
+        self.groups.as_mut().ok_or_else(none)
     }
 
     fn cannot_write(&self, error: ParquetError) -> StoreError {
@@ -224,29 +202,17 @@ impl Columns {
         }
     }
 
-    /// Writes the group, says where, and begins another.
-    fn write(
-        &mut self,
-        file: &mut TrackedWrite<File>,
-        schema: &SchemaDescPtr,
-    ) -> Result<RowGroupMetaData, ParquetError> {
+    /// The group, which ends here. Another begins.
+    fn end(&mut self) -> Group {
         let pending = (self.rows - 1) % BLOCK;
         if pending > 0 {
             self.pack(pending);
         }
-        let from = file.bytes_written();
         let numbers = self.numbers.iter_mut().map(Packed::end).map(Chunk::numbers);
-        let chunks = numbers.chain([self.failed.end()]);
-        let rows = std::mem::take(&mut self.rows);
-        let columns = schema.columns().iter().zip(chunks);
-        let columns: Result<Vec<ColumnChunkMetaData>, ParquetError> = columns
-            .map(|(column, chunk)| chunk.write(rows as u32, Arc::clone(column), file))
-            .collect();
-        RowGroupMetaData::builder(Arc::clone(schema))
-            .set_num_rows(rows as i64)
-            .set_total_byte_size((file.bytes_written() - from) as i64)
-            .set_column_metadata(columns?)
-            .build()
+        Group {
+            columns: numbers.chain([self.failed.end()]).collect(),
+            rows: std::mem::take(&mut self.rows),
+        }
     }
 }
 
@@ -316,64 +282,6 @@ impl Failed {
             levels,
             nulls: Some(good),
         }
-    }
-}
-
-/// A column of a group: one page, which it begins and ends with.
-struct Chunk {
-    page: Bytes,
-    encoding: Encoding,
-    /// Bytes of levels, before the values.
-    levels: u32,
-    /// How many have no value, where that may be.
-    nulls: Option<u32>,
-}
-
-impl Chunk {
-    fn numbers(page: Bytes) -> Chunk {
-        Chunk {
-            page,
-            encoding: Encoding::DELTA_BINARY_PACKED,
-            levels: 0,
-            nulls: None,
-        }
-    }
-
-    fn write(
-        self,
-        rows: u32,
-        column: ColumnDescPtr,
-        file: &mut TrackedWrite<File>,
-    ) -> Result<ColumnChunkMetaData, ParquetError> {
-        let from = file.bytes_written() as i64;
-        let length = self.page.len();
-        let page = Page::DataPageV2 {
-            buf: self.page,
-            num_values: rows,
-            encoding: self.encoding,
-            num_nulls: self.nulls.unwrap_or(0),
-            num_rows: rows,
-            def_levels_byte_len: self.levels,
-            rep_levels_byte_len: 0,
-            is_compressed: false,
-            statistics: None,
-        };
-        SerializedPageWriter::new(file).write_page(CompressedPage::new(page, length))?;
-        let length = file.bytes_written() as i64 - from;
-        let levels = self.nulls.map(|_| Encoding::RLE);
-        let encodings = [Some(self.encoding), levels];
-        let mut chunk = ColumnChunkMetaData::builder(column)
-            .set_encodings(encodings.into_iter().flatten().collect())
-            .set_compression(Compression::UNCOMPRESSED)
-            .set_num_values(rows.into())
-            .set_total_compressed_size(length)
-            .set_total_uncompressed_size(length)
-            .set_data_page_offset(from);
-        if let Some(nulls) = self.nulls {
-            let nulls = Some(nulls.into());
-            chunk = chunk.set_statistics(Statistics::byte_array(None, None, None, nulls, false));
-        }
-        chunk.build()
     }
 }
 
