@@ -6,6 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 mod binary;
 mod dice;
 mod double;
@@ -37,18 +40,39 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
+/// Where control groups with quotas are made here, of version 1 or of version 2 where the controller is
+/// handed on.
+pub fn quotas() -> Option<&'static Path> {
+    let one = Path::new("/sys/fs/cgroup/cpu");
+    if one.join("cgroup.procs").exists() {
+        return Some(one);
+    }
+    let two = Path::new("/sys/fs/cgroup");
+    let handed_on = fs::read_to_string(two.join("cgroup.subtree_control")).unwrap_or_default();
+    let has_cpu = handed_on.split_whitespace().any(|name| name == "cpu");
+    has_cpu.then_some(two)
+}
+
 /// Whether a subject can be given a quota here; says why not.
 pub fn may_set_quotas() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    let may = is_root && std::path::Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
+    let may = rustix::process::geteuid().is_root() && quotas().is_some();
     if !may {
-        skip("it needs root, and version 1 of control groups");
+        skip("it needs root, and control groups with the cpu controller");
     }
     may
 }
 
+/// Whether links and quotas can be made here; says why not.
+pub fn has_apparatus() -> bool {
+    let has = may_set_quotas() && program("ip").is_some() && program("tc").is_some();
+    if !has {
+        skip("it needs root, ip and tc, and control groups with the cpu controller");
+    }
+    has
+}
+
 /// Where a program is on the search path.
-pub fn program(name: &str) -> Option<std::path::PathBuf> {
+pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])

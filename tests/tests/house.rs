@@ -22,7 +22,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("engine", &["wire", "sys", "model"]),
         ("probe", &["sys", "model"]),
         ("stage", &["sys", "probe", "model"]),
-        ("store", &["model"]),
+        ("store", &["sys", "model"]),
         ("judge", &["model"]),
         ("report", &["judge", "model"]),
         ("study", &["judge", "model"]),

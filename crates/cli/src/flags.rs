@@ -187,6 +187,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "DURATION")]
     pub(crate) deadline: Option<Nanos>,
 
+    /// Send each message of a grpc:// call when the one before it is answered, where both sides
+    /// stream: a conversation.
+    #[arg(long)]
+    pub(crate) in_turn: bool,
+
     /// Request body; @FILE reads it from a file. For grpc:// it is JSON: an object, or an array
     /// of them where the client streams.
     #[arg(short = 'b', long, conflicts_with = "body_bytes")]

@@ -160,6 +160,9 @@ fn null_server(
             started(NullServer::counted(request_bytes, &answer, &stand))
         }
         Exchange::Http2(request) => streams(Answer::http(body_bytes, request.method == "HEAD")),
+        Exchange::Grpc(request) if request.in_turn => Err(no_ceiling(
+            "a null server answers a call when it is whole, and messages go in turn",
+        )),
         Exchange::Grpc(request) => {
             // Where a method does not stream, an answer has one message.
             let messages = match request.kind.server_streams() {

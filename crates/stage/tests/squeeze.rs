@@ -74,8 +74,14 @@ impl Spinner {
             .unwrap_or('?')
     }
 
+    /// The groups that it is in, as the kernel tells them: a line for each hierarchy.
+    fn groups(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid())).expect("there")
+    }
+
+    /// Its group of this controller, which version 2 does not name.
     fn group(&self, controller: &str) -> String {
-        let text = std::fs::read_to_string(format!("/proc/{}/cgroup", self.pid())).expect("there");
+        let text = self.groups();
         let mut lines = text.lines();
         let line = lines.find(|line| line.contains(&format!(":{controller}:")));
         line.expect(controller)
@@ -94,13 +100,39 @@ impl Drop for Spinner {
     }
 }
 
-/// Version 1 is mounted with both controllers; other machines have other tests.
-fn no_version_1() -> bool {
+/// Version 1 is mounted with both controllers.
+fn has_version_1() -> bool {
     let there = ["cpu", "freezer"].map(|name| Path::new("/sys/fs/cgroup").join(name).exists());
-    if there != [true, true] {
+    there == [true, true]
+}
+
+/// Version 2 hands the controller of processors on.
+fn has_version_2() -> bool {
+    let handed_on = std::fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control");
+    let handed_on = handed_on.unwrap_or_default();
+    handed_on.split_whitespace().any(|name| name == "cpu")
+}
+
+fn no_version_1() -> bool {
+    if !has_version_1() {
         println!("skipped: cpu and freezer are not mounted as version 1");
     }
-    there != [true, true] || no_privilege()
+    !has_version_1() || no_privilege()
+}
+
+fn no_version_2() -> bool {
+    if !has_version_2() {
+        println!("skipped: no version 2 of control groups that hands cpu on");
+    }
+    !has_version_2() || no_privilege()
+}
+
+/// Neither version has what it takes.
+fn no_groups() -> bool {
+    if !has_version_1() && !has_version_2() {
+        println!("skipped: no control groups with quotas and pauses");
+    }
+    !(has_version_1() || has_version_2()) || no_privilege()
 }
 
 fn last_cpu() -> u32 {
@@ -142,22 +174,7 @@ fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
             "below it"
         );
         let mut lever = Capacity::of(Squeeze::ServerCapacity, group, 1, &[spinner.pid()]).unwrap();
-        let available = outer_cores.unwrap_or(1.0);
-        assert_eq!(lever.available_cores(), available);
-        for retained in [1.0, 0.8, 0.5] {
-            lever.set(retained).unwrap();
-            std::thread::sleep(Duration::from_millis(50));
-            one_of_three(|| {
-                lever.begin_window();
-                let share = spinner.share(LOOK);
-                let check = lever.end_window();
-                println!("{outer_cores:?} {retained}: used {share:.3}, {check:?}");
-                assert_eq!(check.in_force, Some(true), "{check:?}");
-                assert!((check.retained.unwrap() - retained).abs() < 0.01);
-                (share / available - retained).abs() < 0.1
-            });
-        }
-        assert!(lever.set(0.01).is_err() && lever.set(1.5).is_err());
+        assert_holds(&mut lever, &spinner, outer_cores.unwrap_or(1.0));
         drop(lever);
         assert_eq!(spinner.group("cpu"), before, "it is back where it was");
         if outer_cores.is_some() {
@@ -174,6 +191,99 @@ fn a_quota_holds_its_processes_and_is_taken_of_what_they_had() {
     assert_eq!(spinner.group("cpu"), home);
 }
 
+/// A spinner has what a lever leaves of so many cores.
+fn assert_holds(lever: &mut Capacity, spinner: &Spinner, available: f64) {
+    assert_eq!(lever.available_cores(), available);
+    for retained in [1.0, 0.8, 0.5] {
+        lever.set(retained).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        one_of_three(|| {
+            lever.begin_window();
+            let share = spinner.share(LOOK);
+            let check = lever.end_window();
+            println!("{retained} of {available}: used {share:.3}, {check:?}");
+            assert_eq!(check.in_force, Some(true), "{check:?}");
+            assert!((check.retained.unwrap() - retained).abs() < 0.01);
+            (share / available - retained).abs() < 0.1
+        });
+    }
+    assert!(lever.set(0.01).is_err() && lever.set(1.5).is_err());
+}
+
+/// A group of version 2 at the top, of a test's own.
+struct OwnGroup(PathBuf);
+
+impl OwnGroup {
+    fn holding(spinner: &Spinner) -> OwnGroup {
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/wfx-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let own = OwnGroup(folder);
+        for pid in [vec![spinner.pid()], children_of(spinner.pid())].concat() {
+            own.write("cgroup.procs", &pid.to_string());
+        }
+        own
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.0.join(file), text).unwrap();
+    }
+
+    fn quota(&self) -> String {
+        let text = std::fs::read_to_string(self.0.join("cpu.max")).unwrap();
+        text.trim().to_owned()
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        let inside = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in inside.lines() {
+            let _ = std::fs::write("/sys/fs/cgroup/cgroup.procs", pid);
+        }
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn in_version_2_a_group_of_its_own_is_squeezed_where_it_is() {
+    if no_version_2() {
+        return;
+    }
+    let _turn = turn();
+    let spinner = Spinner::on(last_cpu());
+    let own = OwnGroup::holding(&spinner);
+    let home = spinner.groups();
+    for (quota, available) in [("max 100000", 1.0), ("50000 100000", 0.5)] {
+        own.write("cpu.max", quota);
+        let group = Group::around(&[spinner.pid()], "server", Control::Cpu, &shim()).unwrap();
+        assert_eq!(group.folder(), own.0, "nobody is moved");
+        assert_eq!(group.members().len(), 2, "with its child");
+        let mut lever = Capacity::of(Squeeze::ServerCapacity, group, 1, &[spinner.pid()]).unwrap();
+        assert_holds(&mut lever, &spinner, available);
+        drop(lever);
+        assert_eq!(own.quota(), quota, "as it was");
+        assert_eq!(spinner.groups(), home);
+    }
+}
+
+#[test]
+fn in_version_2_who_shares_a_group_is_squeezed_beside_it() {
+    if no_version_2() {
+        return;
+    }
+    let _turn = turn();
+    // In the group of this test, which others are in as well.
+    let spinner = Spinner::on(last_cpu());
+    let home = spinner.groups();
+    let group = Group::around(&[spinner.pid()], "server", Control::Cpu, &shim()).unwrap();
+    assert_eq!(group.members().len(), 2, "with its child");
+    assert_ne!(spinner.groups(), home);
+    let mut lever = Capacity::of(Squeeze::ServerCapacity, group, 1, &[spinner.pid()]).unwrap();
+    assert_holds(&mut lever, &spinner, 1.0);
+    drop(lever);
+    assert_eq!(spinner.groups(), home, "it is back where it was");
+}
+
 /// What somebody else on the processor may spoil is measured again, twice at the most: a lever that is
 /// wrong is wrong each time.
 fn one_of_three(mut is_right: impl FnMut() -> bool) {
@@ -182,11 +292,12 @@ fn one_of_three(mut is_right: impl FnMut() -> bool) {
 
 #[test]
 fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
-    if no_version_1() {
+    if no_groups() {
         return;
     }
     let _turn = turn();
     let spinner = Spinner::on(last_cpu());
+    let home = spinner.groups();
     let pids = [spinner.pid()];
     for by_signals in [false, true] {
         let pauses = if by_signals {
@@ -211,7 +322,7 @@ fn pauses_take_their_share_and_whatever_was_stopped_goes_on() {
         assert!(lever.set(0.7).is_err(), "they reach no further");
         drop(lever);
         assert_eq!(spinner.state(), 'R');
-        assert_eq!(spinner.group("freezer"), "/");
+        assert_eq!(spinner.groups(), home);
     }
     assert!(Pauses::of(&[std::process::id()], "client", 7, &shim()).is_err());
 }
@@ -306,7 +417,7 @@ fn one_processor_less_is_taken_of_every_thread_and_given_back() {
 /// A server that is started anew, and a driver's runs.
 #[test]
 fn levers_follow_their_side_to_its_next_processes() {
-    if no_version_1() {
+    if no_groups() {
         return;
     }
     let _turn = turn();
@@ -347,12 +458,13 @@ fn levers_follow_their_side_to_its_next_processes() {
 
 #[test]
 fn every_lever_is_put_up_for_sides_that_are_apart() {
-    if no_version_1() || allowed_cpus().len() < 2 {
+    if no_groups() || allowed_cpus().len() < 2 {
         return;
     }
     let _turn = turn();
     let cpus = allowed_cpus();
     let (server, client) = (Spinner::on(cpus[0]), Spinner::on(cpus[1]));
+    let homes = [server.groups(), client.groups()];
     let side = |spinner: &Spinner| Side {
         pids: vec![spinner.pid()],
         ..Side::default()
@@ -394,15 +506,12 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
         }
     }
     drop(put_up);
-    assert_eq!(
-        (server.group("cpu"), client.group("cpu")),
-        ("/".into(), "/".into())
-    );
+    assert_eq!([server.groups(), client.groups()], homes);
 }
 
 #[test]
 fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
-    if no_version_1() {
+    if no_groups() {
         return;
     }
     let _turn = turn();
@@ -415,8 +524,8 @@ fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
         format!("paused={pid}"),
     ];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    let is_free =
-        || spinner.group("cpu") == "/" && spinner.group("freezer") == "/" && spinner.state() == 'R';
+    let home = spinner.groups();
+    let is_free = || spinner.groups() == home && spinner.state() == 'R';
     for killed_after in 1..=steps.len() {
         let mut helper = Steps::begin(&steps);
         for _ in 0..killed_after {
@@ -454,11 +563,12 @@ fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
 
 #[test]
 fn what_a_killed_keeper_could_not_undo_is_found_and_removed() {
-    if no_version_1() {
+    if no_groups() {
         return;
     }
     let _turn = turn();
     let spinner = Spinner::on(last_cpu());
+    let home = spinner.groups();
     let pid = spinner.pid();
     let steps = [
         "lab=50mbit".to_owned(),
@@ -497,14 +607,11 @@ fn what_a_killed_keeper_could_not_undo_is_found_and_removed() {
         5,
         "two namespaces, two groups, one of them frozen"
     );
-    assert!(spinner.group("cpu").contains(&tag), "it is held still");
+    assert!(spinner.groups().contains(&tag), "it is held still");
     let cleaned = clean(&left);
     assert_eq!(cleaned.failed, Vec::<String>::new());
     assert_eq!(things_of(helper.pid()), Vec::<String>::new());
-    assert_eq!(
-        (spinner.group("cpu"), spinner.group("freezer")),
-        ("/".into(), "/".into())
-    );
+    assert_eq!(spinner.groups(), home);
     assert_eq!(spinner.state(), 'R');
 }
 

@@ -55,17 +55,25 @@ impl Packed {
     }
 
     /// Appends a block: [`BLOCK`] values, and fewer only as the last of a page.
-    pub(crate) fn append(&mut self, values: &[i64]) {
+    pub(crate) fn append(&mut self, values: impl ExactSizeIterator<Item = i64>) {
         let count = values.len();
         assert!(
             (1..=BLOCK).contains(&count) && self.values % BLOCK == 1,
             "a block is whole"
         );
-        // Differences first, two's complements, and then what they are above the smallest.
+        // Differences first, as two's complements, and then what they are above the smallest.
         let block = &mut *self.block;
-        block[0] = values[0].wrapping_sub(self.last) as u64;
-        for (difference, pair) in block[1..].iter_mut().zip(values.windows(2)) {
-            *difference = pair[1].wrapping_sub(pair[0]) as u64;
+        let mut last = self.last;
+        for (difference, value) in block.iter_mut().zip(values) {
+            *difference = value.wrapping_sub(last) as u64;
+            last = value;
+        }
+        self.last = last;
+        self.values += count;
+        if are_alike(&block[..count]) {
+            varint(zigzag(block[0] as i64), &mut self.bytes);
+            self.bytes.extend([0; PARTS]);
+            return;
         }
         let smallest = smallest(&block[..count]);
         // What stands behind the last value has the smallest difference, and takes no bits.
@@ -73,8 +81,6 @@ impl Packed {
         for difference in block.iter_mut() {
             *difference = difference.wrapping_sub(smallest as u64);
         }
-        self.last = values[count - 1];
-        self.values += count;
         varint(zigzag(smallest), &mut self.bytes);
         let (parts, _) = block.as_chunks::<PART>();
         let widths: [u32; PARTS] = std::array::from_fn(|at| width(&parts[at]));
@@ -97,6 +103,14 @@ impl Packed {
         page[from..HEAD].copy_from_slice(&head);
         Bytes::from(page).slice(from..)
     }
+}
+
+/// Whether all are the same, as those of a status or a size are, of at least one.
+fn are_alike(differences: &[u64]) -> bool {
+    let first = differences[0];
+    let (eights, rest) = differences.as_chunks::<8>();
+    let differ = |all: u64, difference: &u64| all | (difference ^ first);
+    eights.iter().all(|eight| eight.iter().fold(0, differ) == 0) && rest.iter().fold(0, differ) == 0
 }
 
 /// The smallest difference of at least one.
@@ -245,11 +259,11 @@ mod tests {
         let mut packed = Packed::default();
         // A page of something else before it: nothing of that is left.
         packed.begin(7);
-        packed.append(&[i64::MIN, i64::MAX]);
+        packed.append([i64::MIN, i64::MAX].into_iter());
         packed.end();
         packed.begin(values[0]);
         for block in values[1..].chunks(BLOCK) {
-            packed.append(block);
+            packed.append(block.iter().copied());
         }
         packed.end()
     }

@@ -26,6 +26,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::SchemaDescriptor;
+use wallfinder_sys::memory::in_large_pages;
 
 use crate::StoreError;
 use crate::groups::{Chunk, Group, Groups};
@@ -154,9 +155,11 @@ fn of_parquet(error: ParquetError) -> io::Error {
 
 /// The rows of a group, a column each.
 struct Columns {
+    /// The group's rows, those that are pending included.
     rows: usize,
-    /// The numbers of rows that make no block yet: all but `failed`, in the order of the file.
-    pending: Box<[[i64; BLOCK]; NUMBERS]>,
+    /// Rows that make no block yet.
+    pending: Box<[SampleRow; BLOCK]>,
+    /// All but `failed`, in the order of the file.
     numbers: [Packed; NUMBERS],
     failed: Failed,
     name: ClassName,
@@ -169,37 +172,49 @@ impl Columns {
     fn new(name: ClassName) -> Columns {
         Columns {
             rows: 0,
-            pending: Box::new([[0; BLOCK]; NUMBERS]),
+            pending: Box::new([SampleRow::default(); BLOCK]),
             numbers: Default::default(),
             failed: Failed::default(),
             name,
         }
     }
 
+    #[inline]
     fn push(&mut self, row: SampleRow) {
-        let failed = (row.failed != 0).then(|| (self.name)(row.failed));
-        self.failed.push(failed);
         self.rows += 1;
         let Some(at) = self.rows.checked_sub(2) else {
-            for (column, value) in self.numbers.iter_mut().zip(numbers(&row)) {
-                column.begin(value);
-            }
-            return;
+            return self.begin(&row);
         };
         let at = at % BLOCK;
-        for (column, value) in self.pending.iter_mut().zip(numbers(&row)) {
-            column[at] = value;
-        }
+        self.pending[at] = row;
         if at + 1 == BLOCK {
             self.pack(BLOCK);
         }
     }
 
+    /// The first row of a group is part of no block.
+    fn begin(&mut self, row: &SampleRow) {
+        let [done, latency, service, first_byte, bytes, status] = &mut self.numbers;
+        done.begin(row.done_ns);
+        latency.begin(row.latency_ns);
+        service.begin(row.service_ns);
+        first_byte.begin(row.first_byte_ns);
+        bytes.begin(row.bytes());
+        status.begin(row.status.into());
+        self.failed.push(&[*row], self.name);
+    }
+
     /// The first of what is pending become a block of each column.
     fn pack(&mut self, rows: usize) {
-        for (column, values) in self.numbers.iter_mut().zip(self.pending.iter()) {
-            column.append(&values[..rows]);
-        }
+        let rows = &self.pending[..rows];
+        let [done, latency, service, first_byte, bytes, status] = &mut self.numbers;
+        done.append(rows.iter().map(|row| row.done_ns));
+        latency.append(rows.iter().map(|row| row.latency_ns));
+        service.append(rows.iter().map(|row| row.service_ns));
+        first_byte.append(rows.iter().map(|row| row.first_byte_ns));
+        bytes.append(rows.iter().map(SampleRow::bytes));
+        status.append(rows.iter().map(|row| row.status.into()));
+        self.failed.push(rows, self.name);
     }
 
     /// The group, which ends here. Another begins.
@@ -216,17 +231,11 @@ impl Columns {
     }
 }
 
-/// The numbers of a row, in the order of the file.
-fn numbers(row: &SampleRow) -> [i64; NUMBERS] {
-    [
-        row.done_ns,
-        row.latency_ns,
-        row.service_ns,
-        row.first_byte_ns,
-        // What an INT32 holds.
-        i64::from(row.bytes.min(i32::MAX as u32)),
-        row.status.into(),
-    ]
+impl SampleRow {
+    /// What an INT32 holds of `bytes`.
+    fn bytes(&self) -> i64 {
+        self.bytes.min(i32::MAX as u32).into()
+    }
 }
 
 /// The column `failed` on its way into a page: levels, 1 where there is a name, as runs of one level
@@ -242,19 +251,35 @@ struct Failed {
 }
 
 impl Failed {
-    fn push(&mut self, name: Option<&'static str>) {
-        if name.is_some() != self.is_bad {
-            self.end_run();
+    fn push(&mut self, rows: &[SampleRow], name: ClassName) {
+        if rows.iter().all(|row| row.failed == 0) {
+            return self.push_good(rows.len());
         }
-        self.run += 1;
-        match name {
-            None => self.good += 1,
-            Some(name) => {
-                let length = name.len() as u32;
-                self.names.extend_from_slice(&length.to_le_bytes());
-                self.names.extend_from_slice(name.as_bytes());
+        for row in rows {
+            match row.failed {
+                0 => self.push_good(1),
+                failed => self.push_bad(name(failed)),
             }
         }
+    }
+
+    fn push_good(&mut self, rows: usize) {
+        self.go_on(false, rows);
+        self.good += rows as u32;
+    }
+
+    fn push_bad(&mut self, name: &str) {
+        self.go_on(true, 1);
+        self.names
+            .extend_from_slice(&(name.len() as u32).to_le_bytes());
+        self.names.extend_from_slice(name.as_bytes());
+    }
+
+    fn go_on(&mut self, is_bad: bool, rows: usize) {
+        if is_bad != self.is_bad {
+            self.end_run();
+        }
+        self.run += rows as u64;
     }
 
     fn end_run(&mut self) {
@@ -343,6 +368,7 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
         good_ns: Vec::with_capacity(rows.min(ROWS_RESERVED)),
         failed: 0,
     };
+    in_large_pages(&mut times.good_ns);
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
         let from = times.good_ns.len();

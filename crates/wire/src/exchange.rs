@@ -45,6 +45,9 @@ impl Exchange {
         match self {
             Exchange::Http1(request) | Exchange::Http2(request) => request.method.clone(),
             Exchange::Framed(request) => request.format.to_string(),
+            Exchange::Grpc(request) if request.in_turn => {
+                format!("{} in turn", request.kind.name())
+            }
             Exchange::Grpc(request) => request.kind.name().to_owned(),
         }
     }

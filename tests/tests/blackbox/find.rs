@@ -9,19 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, busily, json_at, program, ratio_of, skip, squeezed, stolen, subjects,
-    things_of_ours, together,
+    Double, Place, alone, busily, has_apparatus, json_at, program, ratio_of, skip, squeezed,
+    stolen, subjects, things_of_ours, together,
 };
-
-fn has_apparatus() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    let has_groups = Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
-    let has = is_root && has_groups && program("ip").is_some() && program("tc").is_some();
-    if !has {
-        skip("it needs root, ip and tc, and version 1 of control groups");
-    }
-    has
-}
 
 /// Short ones: these tests ask whether all happens that should, and not how sure it makes.
 const WINDOW: &str = "120ms";

@@ -71,6 +71,13 @@ fn a_server_describes_itself_and_streams() {
         assert_eq!(number(&counts, "/messages"), answered * messages);
         assert_eq!(json_at(&counts, "/failed"), &json!({}));
     }
+    let subject = calls.display().to_string();
+    let in_turn = ["-b", two, "--in-turn"];
+    let kind = "bidi-streaming in turn";
+    let counts = counts(&subject, "wallfinder.calls.Calls/Both", kind, &in_turn);
+    let answered = number(&counts, "/answered");
+    assert!(answered > 100, "{counts}");
+    assert_eq!(number(&counts, "/messages"), 2 * answered);
 }
 
 #[test]
@@ -170,6 +177,14 @@ fn what_cannot_be_called_is_said_before_any_load() {
         (
             &["http://127.0.0.1:9/", "--proto", ECHO_PROTO],
             "--proto is for targets of grpc://",
+        ),
+        (
+            &[url, "--proto", ECHO_PROTO, "--in-turn"],
+            "go in turn where both sides stream, and this call is unary",
+        ),
+        (
+            &["http://127.0.0.1:9/", "--in-turn"],
+            "--in-turn is for targets of grpc://",
         ),
         (
             &["http://127.0.0.1:9/", "--deadline", "1s"],

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, busily, json_at, program, skip, subjects, things_of_ours};
+use wallfinder_tests::{
+    Place, alone, busily, has_apparatus, json_at, skip, subjects, things_of_ours,
+};
 
 /// The echo subjects: a name, what is spoken, and where.
 const PROTOCOLS: [(&str, &str, &str); 3] = [
@@ -416,10 +418,8 @@ fn a_link_quotas_and_header_fields_are_a_studys_to_set() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    let has_groups = std::path::Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists();
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root || !has_groups || program("ip").is_none() || program("tc").is_none() {
-        return skip("it needs root, ip and tc, and version 1 of control groups");
+    if !has_apparatus() {
+        return;
     }
     let _turn = alone();
     let mut text = LINKED.to_owned();

@@ -484,6 +484,7 @@ fn flag_of_grpc(flags: &TargetFlags) -> Option<&'static str> {
         ("--proto", !flags.proto.is_empty()),
         ("--protoset", flags.protoset.is_some()),
         ("--deadline", flags.deadline.is_some()),
+        ("--in-turn", flags.in_turn),
     ];
     let flag = given.iter().find(|(_, given)| *given);
     flag.map(|(flag, _)| *flag)
@@ -524,6 +525,7 @@ fn grpc_request(flags: &TargetFlags, url: &Url, source: &Source) -> Result<grpc:
     Ok(grpc::Request {
         kind: described.kind,
         messages: described.messages,
+        in_turn: flags.in_turn,
         metadata: headers(flags, url)?,
         deadline: flags
             .deadline

@@ -154,14 +154,14 @@ fn established(
 }
 
 /// On a machine that wanders, nothing against nothing cannot be measured to be small. What would be a wall
-/// with the most of that taken from it is one all the same; where another gate fails too, none is.
+/// with the most that nothing may have cost taken from it is one all the same; where another gate fails too, none is.
 fn outweighs_nothing(case: &Case, reading: &Reading) -> Option<Caveat> {
     let null = case.gates.null.filter(|_| case.gates.only_null_is_wide())?;
     let least = reading
         .least_beside(&null)
         .filter(|least| *least >= WALL_MIN)?;
     Some(note(format!(
-        "Proved all the same: with the most of that taken from it, {} still reads at least {}.",
+        "Proved all the same: with the most that nothing may have cost taken from it, {} still reads at least {}.",
         say::what(reading.squeeze),
         trimmed(least, 2)
     )))

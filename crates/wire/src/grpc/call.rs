@@ -64,6 +64,9 @@ pub struct Call {
 pub(crate) struct Calls {
     pub(super) message_bytes_max: u32,
     pub(super) kind: Kind,
+    /// Where the messages of a call end in its body, where each waits for an answer to the one before
+    /// it; else none.
+    pub(super) turns: Vec<usize>,
     /// The messages of all answers with their prefixes, for whoever reads them.
     pub(super) kept: Option<Vec<u8>>,
 }
@@ -71,6 +74,12 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) fn kept(&self) -> Option<&[u8]> {
         self.kept.as_deref()
+    }
+
+    /// How much of a call's body may be sent when so much of its answer has come; `None`: all of it.
+    #[inline]
+    pub(crate) fn turn(&self, messages: &Messages) -> Option<usize> {
+        self.turns.get(messages.count() as usize).copied()
     }
 
     /// Takes bytes of a body; an error is the rule that they break.

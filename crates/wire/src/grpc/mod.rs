@@ -15,8 +15,8 @@
 //! ```
 //!
 //! An exchange is one call of any kind: all of its messages are sent, then the stream is
-//! half-closed, and the answer is whole when the status has come. A bidirectional call is
-//! so without the back and forth that its two ends may have agreed on.
+//! half-closed, and the answer is whole when the status has come. Where both sides stream,
+//! messages may go in turn: each waits for an answer to the one before it.
 //!
 //! Invariants:
 //!

@@ -30,6 +30,8 @@ pub struct Request {
     pub deadline: Option<Duration>,
     /// The messages of one call, encoded; where the client does not stream, one.
     pub messages: Vec<Vec<u8>>,
+    /// Whether each message waits for an answer to the one before it, where both sides stream.
+    pub in_turn: bool,
     /// Longest message that an answer may have, in bytes.
     pub message_bytes_max: u32,
     /// Whether answers' messages are kept ([`http2::Shared::kept_messages`]): for a call
@@ -51,6 +53,7 @@ impl Request {
             metadata: Vec::new(),
             deadline: None,
             messages: vec![message.into()],
+            in_turn: false,
             message_bytes_max: MESSAGE_BYTES_MAX,
             keeps_answers: false,
         }
@@ -71,6 +74,13 @@ impl Request {
             let reason = format!("there are {count}, and a {} call has one", self.kind.name());
             return Err(BadRequest::new("messages", &reason));
         }
+        if self.in_turn && self.kind != Kind::Bidirectional {
+            let reason = format!(
+                "go in turn where both sides stream, and this call is {}",
+                self.kind.name()
+            );
+            return Err(BadRequest::new("messages", &reason));
+        }
         let mut body = Vec::new();
         for message in &self.messages {
             let len = u32::try_from(message.len())
@@ -81,6 +91,16 @@ impl Request {
             body.extend(message);
         }
         Ok(body)
+    }
+
+    /// Where each message ends in the body, where they go in turn.
+    fn turns(&self) -> Vec<usize> {
+        let mut end = 0;
+        let ends = self.messages.iter().map(|message| {
+            end += PREFIX_BYTES + message.len();
+            end
+        });
+        ends.filter(|_| self.in_turn).collect()
     }
 
     fn fields(&self, is_https: bool) -> Result<Vec<Field>, BadRequest> {
@@ -115,6 +135,7 @@ pub fn shared(request: &Request, options: http2::Options) -> Result<http2::Share
     let calls = Calls {
         message_bytes_max: request.message_bytes_max,
         kind: request.kind,
+        turns: request.turns(),
         kept: request.keeps_answers.then(Vec::new),
     };
     http2::Shared::of_calls(&fields, request.body()?, calls, options)
@@ -338,5 +359,19 @@ mod tests {
         assert_eq!(request.body().unwrap(), b"\0\0\0\0\x02hi\0\0\0\0\0");
         request.messages.clear();
         assert_eq!(request.body().unwrap(), b"");
+    }
+
+    #[test]
+    fn messages_go_in_turn_where_both_sides_stream() {
+        let mut request = call();
+        request.messages.push(Vec::new());
+        request.kind = Kind::Bidirectional;
+        assert_eq!(request.turns(), [0; 0]);
+        request.in_turn = true;
+        assert_eq!(request.turns(), [7, 12]);
+        assert_eq!(request.body().unwrap().len(), 12);
+        request.kind = Kind::ClientStreaming;
+        let refused = request.body().unwrap_err().to_string();
+        assert!(refused.contains("client-streaming"), "{refused}");
     }
 }

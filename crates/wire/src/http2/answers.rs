@@ -169,7 +169,13 @@ impl Http2 {
             return true;
         }
         match calls.take(&mut stream.messages, piece) {
-            Ok(()) => true,
+            Ok(()) => {
+                // An answer may be what the next message waits for.
+                if stream.unsent > 0 && stream.send.open() > 0 {
+                    self.uploads.push(slot);
+                }
+                true
+            }
             Err(why) => {
                 let breach = Breach::call(WireError::GrpcFrame, why);
                 self.fail_stream(shared, self.frames.header(), slot, breach);

@@ -7,6 +7,7 @@ use super::flow::{WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use super::hpack::{Field, Known, Limits, RequestBlocks};
 use super::request;
+use super::streams::Stream;
 use super::transmit;
 use crate::content::{Decode, Decoders};
 use crate::grpc::Calls;
@@ -114,6 +115,19 @@ impl Shared {
         let mut shared = Shared::of_fields(fields, body, options)?;
         shared.calls = Some(calls);
         Ok(shared)
+    }
+
+    /// Bytes of a stream's request that may be written now, as far as windows allow.
+    #[inline]
+    pub(super) fn sendable(&self, stream: &Stream) -> usize {
+        let turn = self
+            .calls
+            .as_ref()
+            .and_then(|calls| calls.turn(&stream.messages));
+        match turn {
+            None => stream.unsent,
+            Some(end) => end.saturating_sub(self.body.len() - stream.unsent),
+        }
     }
 
     fn of_fields(fields: &[Field], body: Vec<u8>, options: Options) -> Result<Shared, BadRequest> {

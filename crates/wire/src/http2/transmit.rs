@@ -268,7 +268,7 @@ impl Http2 {
         };
         let stream = self.streams.at_mut(slot);
         let is_open = stream.is_taken && stream.id != 0;
-        let left = if is_open { stream.unsent } else { 0 };
+        let left = if is_open { shared.sendable(stream) } else { 0 };
         let of_stream = left.min(stream.send.open());
         if of_stream == 0 {
             self.uploads.pop();
@@ -289,7 +289,7 @@ impl Http2 {
         out.bytes(&shared.body[from..from + len]);
         stream.unsent -= len;
         stream.send.take(len);
-        let goes_on = !is_last && stream.send.open() > 0;
+        let goes_on = len < left && stream.send.open() > 0;
         self.send.take(len);
         self.uncredited += 2 * len as u64;
         self.idle_frames = 0;

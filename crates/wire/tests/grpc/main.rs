@@ -2,6 +2,7 @@
 //! reference, and real grpc-go servers on loopback.
 
 mod faults;
+mod in_turn;
 #[allow(dead_code)]
 #[path = "../http2/peer.rs"]
 mod peer;

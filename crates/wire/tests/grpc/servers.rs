@@ -172,6 +172,13 @@ fn grpc_go_answers_every_kind_of_call() {
         let request = server.call(&path, kind, messages);
         assert_answers(&server.load(&request, 10, 20), 20, answers);
     }
+    let mut request = server.call(
+        "/wallfinder.calls.Calls/Both",
+        Kind::Bidirectional,
+        asks(12, 0),
+    );
+    request.in_turn = true;
+    assert_answers(&server.load(&request, 10, 20), 20, 12);
     // Another kind than the method's: what comes is not what was said to come.
     let path = "/wallfinder.calls.Calls/Down";
     let request = server.call(path, Kind::Unary, asks(1, 2));

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Runs a command on another kernel: that of Debian 12, with control groups of version 2 alone, in a virtual machine
+# that sees this machine's files. What it writes stays in memory, and is gone with it.
+#
+#   ./scripts/elsewhere.sh make tested        (what `make test-elsewhere` does)
+#
+# It needs root (Debian's packages, and all files to be read) and /dev/kvm; without them it says so, and
+# nothing is run. MEMORY=10G, TIMEOUT=1800 (seconds).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { echo "elsewhere: $*" >&2; }
+if [ "$(id -u)" != 0 ] || [ ! -w /dev/kvm ]; then
+	say "skipped: it needs root and /dev/kvm"
+	exit 0
+fi
+
+. scripts/packages.sh
+install_or_say elsewhere "there is no other machine without them" qemu-system-x86_64:qemu-system-x86 \
+	cpio:cpio busybox:busybox-static modprobe:kmod
+newest() { find "$1" -maxdepth 1 -name "$2" | sort -V | tail -n 1; }
+kernel=$(newest /boot 'vmlinuz-6.1.*')
+if [ -z "$kernel" ]; then
+	install_or_say elsewhere "there is no other kernel without it" no-such-command:linux-image-cloud-amd64
+	kernel=$(newest /boot 'vmlinuz-6.1.*')
+fi
+if [ -z "$kernel" ]; then
+	say "skipped: Debian's kernel could not be had (linux-image-cloud-amd64)"
+	exit 0
+fi
+release=${kernel#/boot/vmlinuz-}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/root/{bin,proc,sys,dev,files,memory,machine,modules}
+cp "$(command -v busybox)" "$work/root/bin/busybox"
+
+# What reads this machine's files: the kernel has it as modules.
+at=10
+for module in $(for name in virtio_pci 9pnet_virtio 9p overlay; do
+	modprobe --set-version "$release" --show-depends "$name"
+done | awk '$1 == "insmod" && !seen[$2]++ {print $2}'); do
+	cp "$module" "$work/root/modules/$at-$(basename "$module")"
+	at=$((at + 1))
+done
+
+# Variables that builds and tests look at go along.
+{
+	export -p | grep -E '^declare -x (PATH|HOME|CARGO|RUST|CLIPPY|WALLFINDER|GO)[A-Z_]*='
+	printf 'cd %q\n' "$PWD"
+	printf '%q ' "$@"
+} >"$work/root/command"
+
+cat >"$work/root/init" <<'INIT'
+#!/bin/busybox sh
+b=/bin/busybox
+$b mount -t proc proc /proc
+$b mount -t sysfs sys /sys
+$b mount -t devtmpfs dev /dev
+for module in /modules/*; do $b insmod "$module"; done
+$b mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,ro,cache=loose files /files
+$b mount -t tmpfs -o size=75% memory /memory
+$b mkdir /memory/upper /memory/work
+$b mount -t overlay -o lowerdir=/files,upperdir=/memory/upper,workdir=/memory/work machine /machine
+for own in proc sys dev; do $b mount -o bind /$own /machine/$own; done
+$b mkdir -p /machine/dev/pts /machine/dev/shm
+$b mount -t devpts pts /machine/dev/pts
+for empty in run tmp dev/shm; do $b mount -t tmpfs empty /machine/$empty; done
+$b mount -t cgroup2 groups /machine/sys/fs/cgroup
+$b mount -t tracefs trace /machine/sys/kernel/tracing 2>/dev/null
+# As systemd does: the processes of a session are in a group below one that hands controllers on.
+echo '+cpu +cpuset +memory' >/machine/sys/fs/cgroup/cgroup.subtree_control
+$b mkdir -p /machine/sys/fs/cgroup/user.slice/session.scope
+echo '+cpu +cpuset +memory' >/machine/sys/fs/cgroup/user.slice/cgroup.subtree_control
+echo $$ >/machine/sys/fs/cgroup/user.slice/session.scope/cgroup.procs
+$b cp /command /machine/run/command
+$b chroot /machine /bin/ip link set lo up
+$b chroot /machine /bin/bash /run/command
+echo "ended elsewhere: $?"
+$b poweroff -f
+INIT
+chmod +x "$work/root/init"
+(cd "$work/root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd.gz"
+
+say "Linux $release, cgroup2: $*"
+timeout --foreground "${TIMEOUT:-1800}" qemu-system-x86_64 -accel kvm -cpu host -smp "$(nproc)" \
+	-m "${MEMORY:-10G}" -nographic -no-reboot -nic none \
+	-kernel "$kernel" -initrd "$work/initrd.gz" -append 'console=ttyS0 quiet panic=1 rdinit=/init' \
+	-virtfs local,path=/,mount_tag=files,security_model=passthrough,readonly=on \
+	</dev/null | tr -d '\r' | tee "$work/said"
+code=$(sed -n 's/^ended elsewhere: //p' "$work/said" | tail -n 1)
+if [ -z "$code" ]; then
+	say "the machine ended before the command did"
+	exit 1
+fi
+exit "$code"
