@@ -42,7 +42,22 @@ impl Spinner {
             .spawn()
             .expect("taskset");
         let spinner = Spinner { child };
-        wait_until("it spins", || spinner.cpu() > Duration::from_millis(10));
+        // It is the shell, and no longer what begins it, once it has its child.
+        wait_until("it spins", || {
+            spinner.cpu() > Duration::from_millis(10) && children_of(spinner.pid()).len() == 1
+        });
+        spinner
+    }
+
+    /// One that only waits.
+    fn waiting_on(cpu: u32) -> Spinner {
+        let mut command = Command::new("taskset");
+        let command = command.args(["-c", &cpu.to_string(), "sleep", "300"]);
+        let child = command.process_group(0).spawn().expect("taskset");
+        let spinner = Spinner { child };
+        wait_until("it waits", || {
+            cpus_of_family(spinner.pid()) == [cpu.to_string()]
+        });
         spinner
     }
 
@@ -464,7 +479,9 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
     let _turn = turn();
     let cpus = allowed_cpus();
     let (server, client) = (Spinner::on(cpus[0]), Spinner::on(cpus[1]));
-    let homes = [server.groups(), client.groups()];
+    // Behind the server, whose processor it may use: it is paused.
+    let backend = Spinner::waiting_on(cpus[0]);
+    let homes = [server.groups(), client.groups(), backend.groups()];
     let side = |spinner: &Spinner| Side {
         pids: vec![spinner.pid()],
         ..Side::default()
@@ -479,7 +496,7 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
         seed: 7,
         shim: shim(),
     };
-    let mut put_up = reach(scene(Some(side(&server))));
+    let mut put_up = reach(scene(Some(side(&backend))));
     let squeezes: Vec<Squeeze> = put_up.levers.iter().map(|lever| lever.squeeze()).collect();
     let expected = [
         Squeeze::ServerSpeed,
@@ -506,7 +523,7 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
         }
     }
     drop(put_up);
-    assert_eq!([server.groups(), client.groups()], homes);
+    assert_eq!([server.groups(), client.groups(), backend.groups()], homes);
 }
 
 #[test]

@@ -162,6 +162,8 @@ impl Group {
         let mut group = Group::below(hierarchy, origin, side, Control::Cpu, shim)?;
         group.changes.insert(0, allowed);
         group.include(pids)?;
+        // Before 6.2 the kernel forgets what `taskset` set.
+        allowed::restore(&threads);
         match allowed::changed(&threads, &allowed::of(pids)) {
             None => Ok(group),
             // Dropping the group undoes it.

@@ -104,37 +104,49 @@ pub fn reach(scene: Scene) -> Reach {
     let apart = keep_apart(&server, &client);
     let client_apart = client_apart(&server, &client);
     let own_engine = client.pids == [std::process::id()];
-    // Thieves before quotas: the kernel may give a group of ours no real-time bandwidth.
-    reach.add(
-        Squeeze::ServerSpeed,
-        apart
-            .clone()
-            .and_then(|()| speed(Squeeze::ServerSpeed, &server, "server", seed, &shim)),
-    );
+    let backend = backend.map(located);
+    let (sharing, alone) = match &backend {
+        Some(backend) if shares(backend, &[&server, &client]) => (Some(backend), None),
+        backend => (None, backend.as_ref()),
+    };
+    let mut speeds = vec![(Squeeze::ServerSpeed, &server, "server", seed, apart.clone())];
     if !own_engine {
-        reach.add(
-            Squeeze::ClientSpeed,
-            client_apart
-                .clone()
-                .and_then(|()| speed(Squeeze::ClientSpeed, &client, "client", seed ^ 1, &shim)),
-        );
+        let may = client_apart.clone();
+        speeds.push((Squeeze::ClientSpeed, &client, "client", seed ^ 1, may));
     }
-    if let Some(backend) = backend {
-        let backend = located(backend);
-        let lever = match shares(&backend, &[&server, &client]) {
-            false => speed(Squeeze::BackendSpeed, &backend, "backend", seed ^ 2, &shim),
-            true => pausable(backend_cores).and_then(|()| pauses(&backend, seed ^ 2, &shim)),
-        };
+    if let Some(backend) = alone {
+        speeds.push((Squeeze::BackendSpeed, backend, "backend", seed ^ 2, Ok(())));
+    }
+    // Thieves before quotas: the kernel may give a group of ours no real-time bandwidth. Quotas before
+    // pauses: in version 2 a group that freezes stands below one with a quota, and never around it.
+    let thieves: Vec<Result<_, String>> = speeds
+        .iter()
+        .map(|(_, side, _, seed, may)| {
+            may.clone()?;
+            Ok(Thief::start(&side.cpus, *seed, &shim))
+        })
+        .collect();
+    let server_capacity =
+        apart.and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim));
+    let client_capacity =
+        client_apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim));
+    for ((squeeze, side, name, seed, _), thief) in speeds.into_iter().zip(thieves) {
+        let lever = thief.and_then(|thief| match thief {
+            Ok(thief) => Ok(Box::new(Speed::by_thief(squeeze, thief)) as Box<dyn Lever>),
+            Err(no_thief) => pauses_of(squeeze, side, name, seed, &shim)
+                .map_err(|no_pauses| format!("{no_thief}; {no_pauses}")),
+        });
+        reach.add(squeeze, lever);
+    }
+    if let Some(backend) = sharing {
+        let lever = pausable(backend_cores).and_then(|()| {
+            pauses_of(Squeeze::BackendSpeed, backend, "backend", seed ^ 2, &shim)
+                .map_err(|error| error.to_string())
+        });
         reach.add(Squeeze::BackendSpeed, lever);
     }
-    reach.add(
-        Squeeze::ServerCapacity,
-        apart.and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim)),
-    );
-    reach.add(
-        Squeeze::ClientCapacity,
-        client_apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim)),
-    );
+    reach.add(Squeeze::ServerCapacity, server_capacity);
+    reach.add(Squeeze::ClientCapacity, client_capacity);
     for (squeeze, shaper, flag) in [
         (Squeeze::Downlink, downlink, "--downlink-dev"),
         (Squeeze::Uplink, uplink, "--uplink-dev"),
@@ -246,25 +258,19 @@ fn seen(side: &Side, name: &str) -> Result<(), String> {
     }
 }
 
-fn speed(
+/// Pauses of a side, where there is no thief.
+fn pauses_of(
     squeeze: Squeeze,
     side: &Side,
     name: &str,
     seed: u64,
     shim: &Shim,
-) -> Result<Box<dyn Lever>, String> {
-    let no_thief = match Thief::start(&side.cpus, seed, shim) {
-        Ok(thief) => return Ok(Box::new(Speed::by_thief(squeeze, thief))),
-        Err(why) => why,
-    };
+) -> Result<Box<dyn Lever>, StageError> {
     let pauses = match side.comes_later {
         true => Pauses::for_later(name, seed, shim),
         false => Pauses::of(&side.pids, name, seed, shim),
     };
-    match pauses {
-        Ok(pauses) => Ok(Box::new(Speed::by_pauses(squeeze, pauses, name))),
-        Err(no_pauses) => Err(format!("{no_thief}; {no_pauses}")),
-    }
+    Ok(Box::new(Speed::by_pauses(squeeze, pauses?, name)))
 }
 
 /// Whether others may run on its processors, or these cannot be seen. A backend on processors
@@ -287,15 +293,6 @@ fn pausable(cores: Option<f64>) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
-}
-
-fn pauses(backend: &Side, seed: u64, shim: &Shim) -> Result<Box<dyn Lever>, String> {
-    let pauses = Pauses::of(&backend.pids, "backend", seed, shim).map_err(|e| e.to_string())?;
-    Ok(Box::new(Speed::by_pauses(
-        Squeeze::BackendSpeed,
-        pauses,
-        "backend",
-    )))
 }
 
 /// A quota on a control group, else one processor less.
