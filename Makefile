@@ -71,17 +71,13 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 	@$(MAKE) --no-print-directory tools style
 	@$(MAKE) --no-print-directory -j4 fetched tested-go compiled-rust compiled
 	@cd subjects/rust && $(TEST_BUILD) $(CARGO) test --release --locked -j $(JOBS)
-	@$(MAKE) --no-print-directory tested
-	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
-
-.PHONY: tested
-tested:
 	@$(TEST_BUILD) ./scripts/test-programs.sh
 	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) ./scripts/test-blackbox.sh
+	@target/debug/wallfinder-walls --wallfinder $(TOOL) --smoke --again 2
 
 .PHONY: test-elsewhere
-test-elsewhere: compiled ## The same tests on Debian's kernel and control groups of version 2, in a virtual machine (root, /dev/kvm).
-	@./scripts/elsewhere.sh $(MAKE) --no-print-directory tested
+test-elsewhere: subjects compiled ## Some of it on Debian 12's kernel with control groups of version 2, in an emulated machine (root).
+	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) ./scripts/test-elsewhere.sh
 
 # One after the other: Debian's packages are installed by one program at a time.
 .PHONY: fetched

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command on another kernel: that of Debian 12, with control groups of version 2 alone, in a virtual machine
-# that sees this machine's files. What it writes stays in memory, and is gone with it.
+# Runs a command on another kernel: that of Debian 12, with control groups of version 2 alone, in an emulated machine
+# that sees this one's files. What it writes stays in memory, and is gone with it.
 #
-#   ./scripts/elsewhere.sh make tested        (what `make test-elsewhere` does)
+#   ./scripts/elsewhere.sh bash -c 'uname -r; target/release/wallfinder doctor --squeezes'
 #
-# It needs root (Debian's packages, and all files to be read) and /dev/kvm; without them it says so, and
-# nothing is run. MEMORY=10G, TIMEOUT=1800 (seconds).
+# It needs root (Debian's packages, and all files to be read); else it says so, and nothing is run. The processor is
+# emulated, for a machine that is virtual itself seldom has others in it: some ten times slower, which is no machine
+# to measure on. MEMORY=10G, TIMEOUT=1800 (seconds).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
