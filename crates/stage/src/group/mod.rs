@@ -292,7 +292,9 @@ impl Group {
         let (mut moved, mut looks) = (BTreeSet::new(), 0);
         loop {
             let mut news = family(pids);
-            news.retain(|pid| !moved.contains(pid));
+            // In version 2 one that is in a group below stays there.
+            let inside = self.members();
+            news.retain(|pid| !moved.contains(pid) && !inside.contains(pid));
             if news.is_empty() || looks == LOOKS_MAX {
                 return Ok(());
             }
@@ -317,13 +319,9 @@ impl Group {
         matches!(self.seat, Seat::InPlace(_))
     }
 
-    /// Its processes now.
+    /// Its processes now, with those of groups below: who is paused there has its quota as well.
     pub fn members(&self) -> BTreeSet<u32> {
-        if self.is_in_place() {
-            return in_place::processes(&self.folder).unwrap_or_default();
-        }
-        let text = self.read("cgroup.procs").unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        in_place::processes(&self.folder).unwrap_or_default()
     }
 
     /// Lets its processes use this many cores' worth of time together; `None`: all there is.
