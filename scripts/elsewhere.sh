@@ -33,15 +33,15 @@ release=${kernel#/boot/vmlinuz-}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/root/{bin,proc,sys,dev,files,memory,machine,modules}
-cp "$(command -v busybox)" "$work/root/bin/busybox"
+mkdir -p "$work"/initrd/{bin,proc,sys,dev,files,memory,machine,modules}
+cp "$(command -v busybox)" "$work/initrd/bin/busybox"
 
 # What reads this machine's files: the kernel has it as modules.
 at=10
 for module in $(for name in virtio_pci 9pnet_virtio 9p overlay; do
 	modprobe --set-version "$release" --show-depends "$name"
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}'); do
-	cp "$module" "$work/root/modules/$at-$(basename "$module")"
+	cp "$module" "$work/initrd/modules/$at-$(basename "$module")"
 	at=$((at + 1))
 done
 
@@ -50,9 +50,9 @@ done
 	export -p | grep -E '^declare -x (PATH|HOME|CARGO|RUST|CLIPPY|WALLFINDER|GO)[A-Z_]*='
 	printf 'cd %q\n' "$PWD"
 	printf '%q ' "$@"
-} >"$work/root/command"
+} >"$work/initrd/command"
 
-cat >"$work/root/init" <<'INIT'
+cat >"$work/initrd/init" <<'INIT'
 #!/bin/busybox sh
 b=/bin/busybox
 $b mount -t proc proc /proc
@@ -84,8 +84,8 @@ echo "ended elsewhere: $?"
 MAIN
 exec $b switch_root /machine /bin/bash /run/main
 INIT
-chmod +x "$work/root/init"
-(cd "$work/root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd.gz"
+chmod +x "$work/initrd/init"
+(cd "$work/initrd" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd.gz"
 
 say "Linux $release, cgroup2: $*"
 timeout --foreground "${TIMEOUT:-1800}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$(nproc)" \

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 use wallfinder_tests::{
-    Double, Place, Served, alone, json_at, may_set_quotas, program, skip, squeezed, stolen,
+    Double, Place, Served, alone, json_at, may_set_quotas, program, quotas, skip, squeezed, stolen,
     subjects, things_of_ours, together,
 };
 
@@ -248,10 +248,7 @@ struct OwnGroup {
 impl OwnGroup {
     /// With the controller of processors, in either version; none where it may not be made.
     fn new(name: &str) -> Option<OwnGroup> {
-        let top = match Path::new("/sys/fs/cgroup/cpu/cgroup.procs").exists() {
-            true => Path::new("/sys/fs/cgroup/cpu"),
-            false => Path::new("/sys/fs/cgroup"),
-        };
+        let top = quotas().unwrap_or(Path::new("/sys/fs/cgroup"));
         let folder = top.join(format!("wfy-{name}-{}", std::process::id()));
         let made = fs::create_dir(&folder);
         let group = OwnGroup { folder };
