@@ -263,7 +263,7 @@ impl Contestant {
         let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
         match protocol {
             Speaks::Http1 => self != Contestant::Ghz,
-            Speaks::Http2 => ours || multiplexes,
+            Speaks::Http2 => ours || multiplexes || matches!(self, Contestant::Null { .. }),
             Speaks::Framed => ours || matches!(self, Contestant::Null { .. }),
             Speaks::Grpc => ours || matches!(self, Contestant::H2load | Contestant::Ghz),
             // The null client sends bytes, and whether shb takes any certificate it does not say.

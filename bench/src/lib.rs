@@ -22,6 +22,7 @@ pub mod contestants;
 pub mod learn;
 pub mod noise;
 pub mod null_client;
+pub mod null_http2;
 pub mod open_loop;
 pub mod ours;
 pub mod outputs;

@@ -1,6 +1,7 @@
 //! The client that does nothing: sends one fixed request, counts bytes, parses nothing.
 //!
-//! It speaks HTTP/1.1 and framed messages: what is sent as one fixed block of bytes.
+//! It speaks HTTP/1.1, framed messages and HTTP/2 ([`crate::null_http2`]): what is sent as one
+//! fixed block of bytes.
 //!
 //! What it is: the least that any client of this kind can cost, so the yardstick of what
 //! the engine's checking, timing and recording add. It waits for sockets the same two ways
@@ -20,6 +21,7 @@ use wallfinder_wire::framed;
 use wallfinder_wire::http1::{Options, Request, Shared};
 
 use crate::learn::{self, Length};
+use crate::null_http2::{self, Frames};
 use crate::ours::framed_request;
 use crate::scenario::Speaks;
 
@@ -51,7 +53,7 @@ pub struct Spec {
     /// When a connection sends again.
     #[arg(long, value_enum, default_value_t = Refill::Each)]
     pub refill: Refill,
-    /// What is sent: an HTTP/1.1 request, or a framed message.
+    /// What is sent: an HTTP/1.1 request, a framed message, or an HTTP/2 request.
     #[arg(long, value_enum, default_value_t = Speaks::Http1)]
     pub speaks: Speaks,
 }
@@ -89,8 +91,67 @@ pub struct Done {
     pub waits: u64,
 }
 
+/// Requests per second that nobody reaches: the block of HTTP/2 has as many.
+const RATE_MAX: f64 = 2e6;
+
+/// What connections send, and how their answers are counted.
+struct Plan {
+    block: Arc<[u8]>,
+    /// Sent when a connection opens, and answered once before the start.
+    greeting_bytes: usize,
+    /// Sent with the first requests.
+    acknowledgement_bytes: usize,
+    request_bytes: usize,
+    /// The block repeats one request; else each has its place in it.
+    repeats: bool,
+    counted: Counted,
+}
+
+/// What tells the end of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    /// Bytes.
+    ByLength(Length),
+    /// Frames that end streams.
+    ByFrames,
+}
+
 /// Runs it.
 pub fn run(spec: &Spec) -> Result<Done, String> {
+    let plan = match spec.speaks {
+        Speaks::Http2 => plan_streams(spec)?,
+        _ => plan_lengths(spec)?,
+    };
+    let config = IoConfig {
+        connections: spec.connections,
+        address: spec.address,
+        payload: Arc::clone(&plan.block),
+        own_bytes: 0,
+        quiet_sends: spec.depth == 1 || spec.refill == Refill::All,
+    };
+    match spec.io {
+        Way::Epoll => drive::<Epoll>(spec, &config, plan),
+        Way::Uring => drive::<Uring>(spec, &config, plan),
+    }
+}
+
+fn plan_streams(spec: &Spec) -> Result<Plan, String> {
+    let requests = (spec.seconds * RATE_MAX) as u32 / spec.connections + spec.depth;
+    let authority = spec.address.to_string();
+    let block = null_http2::Block::new(&authority, &spec.path, requests)?;
+    null_http2::check(spec.address, &block.bytes[..block.greeting_bytes])
+        .map_err(|error| error.to_string())?;
+    Ok(Plan {
+        block: block.bytes.into(),
+        greeting_bytes: block.greeting_bytes,
+        acknowledgement_bytes: block.acknowledgement_bytes,
+        request_bytes: block.request_bytes,
+        repeats: false,
+        counted: Counted::ByFrames,
+    })
+}
+
+fn plan_lengths(spec: &Spec) -> Result<Plan, String> {
     let (block, request_bytes) = encode(spec)?;
     let read = match spec.speaks {
         Speaks::Framed => learn::read_frame,
@@ -102,17 +163,14 @@ pub fn run(spec: &Spec) -> Result<Done, String> {
     if !is_fixed && (spec.depth > 1 || spec.speaks == Speaks::Framed) {
         return Err("answers of varying length can only be counted at depth 1 of HTTP/1.1".into());
     }
-    let config = IoConfig {
-        connections: spec.connections,
-        address: spec.address,
-        payload: block,
-        own_bytes: 0,
-        quiet_sends: spec.depth == 1 || spec.refill == Refill::All,
-    };
-    match spec.io {
-        Way::Epoll => drive::<Epoll>(spec, &config, request_bytes, length),
-        Way::Uring => drive::<Uring>(spec, &config, request_bytes, length),
-    }
+    Ok(Plan {
+        block,
+        greeting_bytes: 0,
+        acknowledgement_bytes: 0,
+        request_bytes,
+        repeats: true,
+        counted: Counted::ByLength(length),
+    })
 }
 
 /// The request that our engine sends, repeated.
@@ -143,10 +201,15 @@ struct Connection {
     in_flight: u32,
     /// Requests to be sent.
     owed: u32,
-    /// Bytes that a short write left over.
+    /// Where in the block the next byte to be sent is.
+    at: usize,
+    /// Bytes to be sent from there.
     unsent_bytes: usize,
     sending: bool,
     dirty: bool,
+    /// What its greeting asked for is not answered.
+    greeting: bool,
+    frames: Frames,
 }
 
 struct Client<I> {
@@ -154,31 +217,22 @@ struct Client<I> {
     connections: Vec<Connection>,
     dirty: Vec<u32>,
     connected: u32,
-    length: Length,
+    plan: Plan,
     depth: u32,
     refill: Refill,
-    request_bytes: usize,
-    block_bytes: usize,
     answered: u64,
 }
 
-fn drive<I: Io>(
-    spec: &Spec,
-    config: &IoConfig,
-    request_bytes: usize,
-    length: Length,
-) -> Result<Done, String> {
+fn drive<I: Io>(spec: &Spec, config: &IoConfig, plan: Plan) -> Result<Done, String> {
     let told = |errno: Errno| errno.to_string();
     let mut client = Client {
         io: I::open(config).map_err(told)?,
         connections: vec![Connection::default(); spec.connections as usize],
         dirty: Vec::with_capacity(spec.connections as usize),
         connected: 0,
-        length,
+        plan,
         depth: spec.depth,
         refill: spec.refill,
-        request_bytes,
-        block_bytes: config.payload.len(),
         answered: 0,
     };
     let mut wait = Wait {
@@ -190,6 +244,7 @@ fn drive<I: Io>(
         client.io.connect(conn).map_err(told)?;
         // One by one: a server's backlog is short, and this is not measured.
         while client.connected <= conn {
+            client.flush()?;
             client.io.wait(wait).map_err(told)?;
             client.handle_events()?;
         }
@@ -226,7 +281,7 @@ impl<I: Io> Client<I> {
             match event {
                 Event::Received { conn, span } => self.received(conn, span)?,
                 Event::Sent { conn, count } => self.sent(conn, count),
-                Event::Connected { .. } => self.connected += 1,
+                Event::Connected { conn } => self.opened(conn),
                 Event::Eof { .. } => return Err("the server closed a connection".into()),
                 Event::ConnectFailed { errno, .. } | Event::Broken { errno, .. } => {
                     return Err(errno.to_string());
@@ -236,14 +291,56 @@ impl<I: Io> Client<I> {
         Ok(())
     }
 
+    fn opened(&mut self, conn: u32) {
+        if self.plan.greeting_bytes == 0 {
+            self.connected += 1;
+            return;
+        }
+        let connection = &mut self.connections[conn as usize];
+        connection.greeting = true;
+        connection.unsent_bytes = self.plan.greeting_bytes;
+        self.owe(conn, 0);
+    }
+
     #[inline]
     fn received(&mut self, conn: u32, span: Span) -> Result<(), String> {
+        let answers = match self.plan.counted {
+            Counted::ByLength(length) => self.answers_by_length(conn, span, length)?,
+            Counted::ByFrames => {
+                let frames = &mut self.connections[conn as usize].frames;
+                frames.streams_ended(self.io.bytes(span))?
+            }
+        };
+        let connection = &mut self.connections[conn as usize];
+        if connection.greeting {
+            if answers > 0 {
+                connection.greeting = false;
+                connection.unsent_bytes += self.plan.acknowledgement_bytes;
+                self.connected += 1;
+            }
+            return Ok(());
+        }
+        if answers > connection.in_flight {
+            return Err("more answers than requests".into());
+        }
+        connection.in_flight -= answers;
+        self.answered += u64::from(answers);
+        match self.refill {
+            Refill::Each if answers > 0 => self.owe(conn, answers),
+            Refill::All if connection.in_flight == 0 => self.owe(conn, self.depth),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn answers_by_length(&mut self, conn: u32, span: Span, length: Length) -> Result<u32, String> {
         let connection = &mut self.connections[conn as usize];
         let mut left = span.len();
         let mut answers = 0;
         while left > 0 {
             if connection.rest_bytes == 0 {
-                connection.rest_bytes = match self.length {
+                connection.rest_bytes = match length {
                     Length::Fixed(bytes) => bytes,
                     Length::Read {
                         digits_at,
@@ -261,23 +358,13 @@ impl<I: Io> Client<I> {
                 return Err("an answer was longer than expected".into());
             }
         }
-        if answers > connection.in_flight {
-            return Err("more answers than requests".into());
-        }
-        connection.in_flight -= answers;
-        self.answered += u64::from(answers);
-        match self.refill {
-            Refill::Each if answers > 0 => self.owe(conn, answers),
-            Refill::All if connection.in_flight == 0 => self.owe(conn, self.depth),
-            _ => {}
-        }
-        Ok(())
+        Ok(answers)
     }
 
     fn sent(&mut self, conn: u32, count: usize) {
         let connection = &mut self.connections[conn as usize];
         connection.sending = false;
-        connection.unsent_bytes -= count;
+        self.plan.took(connection, count);
         self.owe(conn, 0);
     }
 
@@ -297,22 +384,35 @@ impl<I: Io> Client<I> {
             let connection = &mut self.connections[conn as usize];
             connection.dirty = false;
             connection.in_flight += connection.owed;
-            connection.unsent_bytes +=
-                std::mem::take(&mut connection.owed) as usize * self.request_bytes;
+            let owed = std::mem::take(&mut connection.owed) as usize;
+            connection.unsent_bytes += owed * self.plan.request_bytes;
             while connection.unsent_bytes > 0 && !connection.sending {
-                // The block repeats one request: what a short write left over starts
-                // within the first copy.
-                let over = connection.unsent_bytes % self.request_bytes;
-                let start = (self.request_bytes - over) % self.request_bytes;
-                let len = connection.unsent_bytes.min(self.block_bytes - start);
-                match self.io.send(conn, start, len) {
-                    Ok(SendState::Now(count)) => connection.unsent_bytes -= count,
+                let left = self.plan.block.len() - connection.at;
+                let len = connection.unsent_bytes.min(left);
+                if len == 0 {
+                    return Err("more requests than there are in the block".into());
+                }
+                match self.io.send(conn, connection.at, len) {
+                    Ok(SendState::Now(count)) => self.plan.took(connection, count),
                     Ok(SendState::Later) => connection.sending = true,
                     Err(errno) => return Err(errno.to_string()),
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl Plan {
+    /// The socket took so many bytes of a connection.
+    #[inline]
+    fn took(&self, connection: &mut Connection, count: usize) {
+        connection.unsent_bytes -= count;
+        connection.at += count;
+        if self.repeats {
+            // What a short write left over starts within the first copy.
+            connection.at %= self.request_bytes;
+        }
     }
 }
 

@@ -9,8 +9,6 @@ const QUEUEING_TIMES: u64 = 4;
 const BATCH_WAIT_PART: u64 = 8;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
-/// Where answers come one by one, the ends of sends that nobody waits for are let gather for so long.
-const UNAWAITED_US: u32 = 20;
 /// A lane busier than this in an open loop lets answers gather, for so long at the most.
 const OPEN_BUSY: f64 = 0.5;
 const OPEN_GATHER_US: u32 = 25;
@@ -30,7 +28,9 @@ const OPEN_GATHER_US: u32 = 25;
 /// bring, and an answer's events share the wait.
 ///
 /// The end of a send that nobody waits for comes beside what gathers, and is none of it: the socket
-/// takes most sends at once, and five of their ends are not five answers.
+/// takes most sends at once, and five of their ends are not five answers. Where nothing gathers, such an
+/// end is taken as it comes: another call is cheap beside a timer, which a virtual machine pays its
+/// host for whenever it is the next to go off.
 ///
 /// An open loop's lane that is busy with one call for each request and one for each answer
 /// falls behind its own schedule. Then, and only then, answers may gather for some
@@ -95,16 +95,14 @@ impl Batching {
         }
     }
 
-    /// How many events to wait for, and for how many microseconds before one is enough, while so many
-    /// sends end in events that nobody waits for.
+    /// How many events to wait for, and for how many microseconds before one is enough (0: one is enough
+    /// at once), while so many sends end in events that nobody waits for.
     #[inline]
     pub(crate) fn beside(&self, unawaited: u32) -> (u32, u32) {
-        let wait_us = if self.batch > 1 {
-            self.wait_us
-        } else {
-            UNAWAITED_US
-        };
-        (self.batch + unawaited, wait_us)
+        if self.batch == 1 {
+            return (1, 0);
+        }
+        (self.batch + unawaited, self.wait_us)
     }
 
     /// What is sent is made by connections: streams, or records.
@@ -169,8 +167,8 @@ mod tests {
     fn ends_of_sends_are_none_of_what_gathers() {
         let streams = adapted(100, 100, 100, 10, true);
         assert_eq!(streams.beside(4), (9, 200));
-        // Who waits for one answer waits for no other, and not for long for this one.
-        assert_eq!(Batching::ONE_BY_ONE.beside(4), (5, UNAWAITED_US));
+        // Who waits for one answer waits for no other, and sets no timer.
+        assert_eq!(Batching::ONE_BY_ONE.beside(4), (1, 0));
     }
 
     #[test]
