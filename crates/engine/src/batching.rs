@@ -7,6 +7,16 @@ use crate::publication::Report;
 /// quickest took, at most this part of their time is spent waiting for more of them.
 const QUEUEING_TIMES: u64 = 4;
 const BATCH_WAIT_PART: u64 = 8;
+/// Where streams are answered several at once, the quickest that a lane can see is slower, for it sends on
+/// all of its connections before it takes the first answers.
+const STREAMS_QUEUEING_TIMES: u64 = 3;
+/// A lane that sleeps while they gather may sleep for this part of what most of them take,
+const SLEEP_PART: f64 = 1.0 / 3.0;
+/// have its whole turn, the sleep and the handling, last for this part of it,
+const TURN_PART: f64 = 0.7;
+/// and not for less than pays for its timer, which is so late and costs the lane almost as much.
+const SLEEP_MIN_NS: f64 = 30_000.0;
+const TIMER_LATE_NS: f64 = 8_000.0;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
 /// A lane busier than this in an open loop lets answers gather, for so long at the most.
@@ -19,13 +29,21 @@ const OPEN_GATHER_US: u32 = 25;
 /// server anyway, a closed loop may let a few of them gather: the requests in flight and
 /// the throughput fix the mean latency (N/X), so a short wait here only moves time from
 /// the server's queue to this one. Where nothing queues, waiting would slow the loop
-/// down, so there is none: the quickest answer tells the two apart.
+/// down, so there is none: the quickest answer tells the two apart. What a connection brings at once
+/// counts as one, by the slowest of it: the last of ten answers that were made one after the other
+/// is slower than the first without any queue of connections.
 ///
 /// What gathers are events of connections, and not answers. Requests that a connection carries
 /// whole and in order keep coming while answers gather. Where it must make what it sends as
 /// windows allow (streams), or an answer takes several events (long bodies), the peer may
 /// stand still for want of what gathers here: then no more is waited for than connections can
 /// bring, and an answer's events share the wait.
+///
+/// Where several streams of a connection are answered at once, to be woken for each connection costs more
+/// than its answers do: there the lane sleeps. It should be its own timer that wakes it, for who is woken by
+/// its peer has the peer pay. So it waits for more connections than can be answered meanwhile, yet
+/// not for all: where the lane itself is the slow part, the others stand ready. And it sleeps for so
+/// long only that the peer still has something to do when the lane has handled what it slept for.
 ///
 /// The end of a send that nobody waits for comes beside what gathers, and is none of it: the socket
 /// takes most sends at once, and five of their ends are not five answers. Where nothing gathers, such an
@@ -39,6 +57,8 @@ const OPEN_GATHER_US: u32 = 25;
 pub(crate) struct Batching {
     batch: u32,
     wait_us: u32,
+    brought: Brought,
+    /// The least of what `brought` ever was.
     quickest_ns: u64,
     /// Events before the last report.
     events: u64,
@@ -46,11 +66,35 @@ pub(crate) struct Batching {
     makes_own: bool,
 }
 
+/// What connections brought since the last report: answers that came at once count as one time, that of the
+/// slowest.
+#[derive(Debug, Clone, Copy)]
+struct Brought {
+    answers: u64,
+    times: u64,
+    sum_ns: u64,
+    min_ns: u64,
+}
+
+impl Brought {
+    const NOTHING: Brought = Brought {
+        answers: 0,
+        times: 0,
+        sum_ns: 0,
+        min_ns: u64::MAX,
+    };
+
+    fn mean_ns(&self) -> u64 {
+        self.sum_ns / self.times.max(1)
+    }
+}
+
 impl Batching {
     /// Nothing gathers.
     pub(crate) const ONE_BY_ONE: Batching = Batching {
         batch: 1,
         wait_us: 0,
+        brought: Brought::NOTHING,
         quickest_ns: u64::MAX,
         events: 0,
         makes_own: false,
@@ -66,33 +110,61 @@ impl Batching {
         }
     }
 
-    /// Adapts a closed loop to what the last report saw, and to how many connections have
-    /// something in flight at most.
-    pub(crate) fn adapt(&mut self, report: &Report, counters: &Counters, connections: u64) {
+    /// Adapts a closed loop to what the last report saw, to how many connections have
+    /// something in flight at most, and to the lane's share of its processor.
+    pub(crate) fn adapt(
+        &mut self,
+        report: &Report,
+        counters: &Counters,
+        connections: u64,
+        busy: f64,
+    ) {
         let service = &report.service;
         let events = counters.events - self.events.min(counters.events);
         self.events = counters.events;
+        let brought = std::mem::replace(&mut self.brought, Brought::NOTHING);
         self.batch = 1;
-        if service.count() == 0 {
+        if brought.answers == 0 || service.count() == 0 {
             return;
         }
-        self.quickest_ns = self.quickest_ns.min(service.min_ns());
+        self.quickest_ns = self.quickest_ns.min(brought.min_ns);
         // The mean, not the median: a server that favours some connections answers half of
         // the requests at once while the queue, which is N/X long, stands behind the others.
+        let queue = |times: u64| brought.mean_ns() >= self.quickest_ns.saturating_mul(times);
         let mean_ns = service.mean_ns() as u64;
-        if mean_ns >= self.quickest_ns.saturating_mul(QUEUEING_TIMES) {
-            let events_per_answer = events.div_ceil(service.count()).max(1);
-            let wait_ns = (mean_ns / BATCH_WAIT_PART).min(BATCH_WAIT_MAX_NS) / events_per_answer;
-            // 0 would be no limit.
-            self.wait_us = (wait_ns / 1000).max(1) as u32;
-            // While half of the connections gather, the peer has the other half to serve.
-            let quarter = counters.in_flight / 4;
-            let gathered = match self.makes_own || events_per_answer > 1 {
-                true => quarter.min(connections / 2),
-                false => quarter,
-            };
-            self.batch = gathered.clamp(1, BATCH_MAX) as u32;
+        let mut sleep_ns = None;
+        if self.makes_own && brought.answers >= 2 * events && queue(STREAMS_QUEUEING_TIMES) {
+            // What is favoured is not held for as long as the others take.
+            sleep_ns = sleep_for(mean_ns.min(service.quantile_ns(0.5)), busy);
         }
+        if sleep_ns.is_none() && !queue(QUEUEING_TIMES) {
+            return;
+        }
+        let events_per_answer = events.div_ceil(brought.answers).max(1);
+        let wait_ns = sleep_ns
+            .unwrap_or(mean_ns / BATCH_WAIT_PART)
+            .min(BATCH_WAIT_MAX_NS);
+        // 0 would be no limit.
+        self.wait_us = (wait_ns / events_per_answer / 1000).max(1) as u32;
+        let quarter = counters.in_flight / 4;
+        let gathered = if sleep_ns.is_some() {
+            connections * 3 / 4
+        } else if self.makes_own || events_per_answer > 1 {
+            // While half of the connections gather, the peer has the other half to serve.
+            quarter.min(connections / 2)
+        } else {
+            quarter
+        };
+        self.batch = gathered.clamp(1, BATCH_MAX) as u32;
+    }
+
+    /// A connection brought so many answers at once, and the slowest of them took so long.
+    #[inline]
+    pub(crate) fn bring(&mut self, answers: u64, slowest_ns: u64) {
+        self.brought.answers += answers;
+        self.brought.times += 1;
+        self.brought.sum_ns += slowest_ns;
+        self.brought.min_ns = self.brought.min_ns.min(slowest_ns);
     }
 
     /// How many events to wait for, and for how many microseconds before one is enough (0: one is enough
@@ -112,27 +184,53 @@ impl Batching {
     }
 }
 
+/// How long a lane may sleep that is so busy, while answers queue that take so long; nothing when that would
+/// not pay.
+fn sleep_for(usual_ns: u64, busy: f64) -> Option<u64> {
+    let usual_ns = usual_ns as f64;
+    // While it sleeps as much gathers as keeps it busy for its share of the turn.
+    let within_turn_ns = TURN_PART * usual_ns * (1.0 - busy.min(1.0)) - TIMER_LATE_NS;
+    let sleep_ns = within_turn_ns.min(SLEEP_PART * usual_ns);
+    (sleep_ns >= SLEEP_MIN_NS).then_some(sleep_ns as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A lane that saw so many events, and answers of a quick one and of 20 ms each.
+    /// A lane that saw so many events, and so many answers one by one: a quick one, and others of 20 ms.
     fn adapted(events: u64, answers: u64, in_flight: u64, connections: u64, own: bool) -> Batching {
+        let slow = std::iter::repeat_n((1, 20_000_000), answers as usize - 1);
+        let brought: Vec<(u64, u64)> = std::iter::once((1, 100_000)).chain(slow).collect();
+        adapted_to(&brought, events, in_flight, connections, own, 0.5)
+    }
+
+    /// A lane to which connections brought so many answers at once, all of them in that many nanoseconds.
+    fn adapted_to(
+        brought: &[(u64, u64)],
+        events: u64,
+        in_flight: u64,
+        connections: u64,
+        own: bool,
+        busy: f64,
+    ) -> Batching {
         let mut batching = Batching::ONE_BY_ONE;
         if own {
             batching.connections_make_what_they_send();
         }
         let mut report = Report::new();
-        report.service.record(100_000);
-        for _ in 1..answers {
-            report.service.record(20_000_000);
+        for &(answers, ns) in brought {
+            batching.bring(answers, ns);
+            for _ in 0..answers {
+                report.service.record(ns);
+            }
         }
         let counters = Counters {
             events,
             in_flight,
             ..Counters::default()
         };
-        batching.adapt(&report, &counters, connections);
+        batching.adapt(&report, &counters, connections, busy);
         batching
     }
 
@@ -140,15 +238,76 @@ mod tests {
     fn answers_that_queue_gather() {
         let batching = adapted(100, 100, 64, 64, false);
         assert_eq!(batching.beside(0), (16, 200));
-        let pipelined = adapted(10, 100, 1000, 10, false);
-        assert_eq!(pipelined.beside(0), (32, 200));
+        // A quick one that was seen before counts as well.
+        let mut later = batching;
+        let mut report = Report::new();
+        report.service.record(20_000_000);
+        later.bring(1, 20_000_000);
+        let counters = Counters {
+            events: 101,
+            in_flight: 64,
+            ..Counters::default()
+        };
+        later.adapt(&report, &counters, 64, 0.5);
+        assert_eq!(later.beside(0), (16, 200));
+    }
+
+    #[test]
+    fn a_lane_sleeps_while_streams_gather_that_are_answered_at_once() {
+        // Ten streams each: a receive, and the end of a send.
+        let brought = [vec![(10, 40_000)], vec![(10, 240_000); 99]].concat();
+        let waits = |brought: &[(u64, u64)], own, busy| {
+            adapted_to(brought, 200, 100, 10, own, busy).beside(0)
+        };
+        // A third.
+        assert_eq!(waits(&brought, true, 0.2), (7, 79));
+        // What it handles afterwards takes as long again: 0.7 of the half, less what the timer is late.
+        assert_eq!(waits(&brought, true, 0.5), (7, 75));
+        // As before where its turn would be too long, or the timer too dear.
+        assert_eq!(waits(&brought, true, 0.8), (5, 29));
+        let quick = [vec![(10, 10_000)], vec![(10, 80_000); 99]].concat();
+        assert_eq!(waits(&quick, true, 0.2), (5, 9));
+        // Requests that nobody makes, or that are answered one at a time.
+        assert_eq!(waits(&brought, false, 0.2), (25, 29));
+        let one_by_one: Vec<(u64, u64)> = brought.iter().map(|&(_, ns)| (1, ns)).collect();
+        assert_eq!(waits(&one_by_one, true, 0.2).1, 14);
+        // Others wait for what an unfair server does not answer; most are not held for that long.
+        let unfair = [
+            vec![(10, 10_000)],
+            vec![(10, 90_000); 70],
+            vec![(10, 900_000); 29],
+        ]
+        .concat();
+        assert_eq!(waits(&unfair, true, 0.2).1, 30);
+    }
+
+    /// The last of ten answers that are made one after the other is slower than the first, wherever each
+    /// connection has a server of its own: there is no queue that a wait could be taken from.
+    #[test]
+    fn answers_that_came_at_once_are_no_queue() {
+        let brought = [vec![(10, 90_000)], vec![(10, 110_000); 99]].concat();
+        let mut batching = Batching::ONE_BY_ONE;
+        let mut report = Report::new();
+        for (answers, slowest_ns) in brought {
+            batching.bring(answers, slowest_ns);
+            for answer in 1..=answers {
+                report.service.record(answer * slowest_ns / answers);
+            }
+        }
+        let counters = Counters {
+            events: 200,
+            in_flight: 100,
+            ..Counters::default()
+        };
+        batching.adapt(&report, &counters, 10, 0.1);
+        assert_eq!(batching.batch, 1);
     }
 
     /// 50 streams of 64 KB on one connection went at a quarter of their speed: each send and
     /// each receive waited for eleven others, which only its own end could have brought about.
     #[test]
     fn one_connection_waits_for_nobody() {
-        let streams = adapted(10, 100, 50, 1, true);
+        let streams = adapted_to(&[(5, 100_000), (5, 20_000_000)], 4, 50, 1, true, 0.1);
         assert_eq!(streams.batch, 1);
         let long_answers = adapted(800, 100, 50, 1, false);
         assert_eq!(long_answers.batch, 1);

@@ -656,6 +656,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let connection = &mut self.connections[conn as usize];
         let mut bytes = self.io.bytes(span);
         self.counters.bytes_in += bytes.len() as u64;
+        let (mut answers, mut slowest_ns) = (0, 0);
         while !bytes.is_empty() {
             let taken = connection.wire.handle_bytes(&mut self.shared, bytes);
             bytes = &bytes[taken..];
@@ -665,6 +666,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 match outcome {
                     Outcome::Answered(answer) => {
                         let done = self.slots[first_slot + answer.slot as usize].take();
+                        answers += 1;
+                        slowest_ns = slowest_ns.max(now - done.sent_ns);
                         let (counters, report) = (&mut self.counters, &mut self.report);
                         let failed = count_answer(counters, report, &done, &answer, now);
                         keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
@@ -714,6 +717,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 taken > 0 || told || bytes.is_empty(),
                 "a wire must take or tell"
             );
+        }
+        if answers > 0 {
+            self.batching.bring(answers, slowest_ns);
         }
         while let Some(slot) = connection.wire.poll_begun() {
             let slot = &mut self.slots[first_slot + slot as usize];
@@ -1438,15 +1444,16 @@ impl<W: Wire, I: Io> Lane<W, I> {
         );
         self.published_ns = now;
         let cpu_ns = clock::thread_cpu_ns();
+        let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
+        let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
+        let span_ns = now.saturating_sub(self.report.from_ns).max(1);
+        let busy = busy_ns as f64 / span_ns as f64;
         if self.schedule.is_none() {
             let connections = self.connections.len() as u64;
             self.batching
-                .adapt(&self.report, &self.counters, connections);
+                .adapt(&self.report, &self.counters, connections, busy);
         } else {
-            let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
-            let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
-            let span_ns = now.saturating_sub(self.report.from_ns).max(1);
-            self.batching.adapt_open(busy_ns as f64 / span_ns as f64);
+            self.batching.adapt_open(busy);
         }
         self.cpu_at_publish_ns = cpu_ns;
         self.polled_at_publish_ns = self.counters.polled_ns;
