@@ -121,6 +121,7 @@ fn step(spec: &Spec) -> StepSpec {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         },
         address: spec.address,
         request: exchange(spec),

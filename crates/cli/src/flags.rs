@@ -218,6 +218,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, conflicts_with = "decode")]
     pub(crate) inflate: bool,
 
+    /// Handle each answer as it comes. Else answers that queue at the server anyway may wait for one
+    /// another at the client, which costs it less CPU and makes short waits longer.
+    #[arg(long)]
+    pub(crate) one_by_one: bool,
+
     /// How sockets are waited for.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) io: IoFlag,

@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         },
         address: address.parse()?,
         request: Request::get(address, path).into(),

@@ -71,6 +71,8 @@ pub struct Counters {
     pub waits: u64,
     /// Events handled.
     pub events: u64,
+    /// How long answers were let gather at the most, summed over waits.
+    pub gathering_ns: u64,
     /// Time spent polling for nothing, before requests that were about to be due.
     pub polled_ns: u64,
     /// Time spun, because the lane's speed was squeezed.
@@ -96,6 +98,7 @@ impl Default for Counters {
             in_flight_area: 0,
             waits: 0,
             events: 0,
+            gathering_ns: 0,
             polled_ns: 0,
             spun_ns: 0,
         }
@@ -143,6 +146,7 @@ impl Counters {
         self.in_flight_area += other.in_flight_area;
         self.waits += other.waits;
         self.events += other.events;
+        self.gathering_ns += other.gathering_ns;
         self.polled_ns += other.polled_ns;
         self.spun_ns += other.spun_ns;
     }
@@ -167,6 +171,7 @@ impl Counters {
         change.polled_ns -= earlier.polled_ns;
         change.spun_ns -= earlier.spun_ns;
         change.events -= earlier.events;
+        change.gathering_ns -= earlier.gathering_ns;
         change
     }
 }

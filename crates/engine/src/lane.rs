@@ -602,6 +602,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<(), Errno> {
         self.counters.waits += 1;
         let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
+        self.counters.gathering_ns += u64::from(batch_wait_us) * 1000;
         self.io.wait(Wait {
             timeout_ns,
             batch,
@@ -1448,7 +1449,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
         let span_ns = now.saturating_sub(self.report.from_ns).max(1);
         let busy = busy_ns as f64 / span_ns as f64;
-        if self.schedule.is_none() {
+        if self.plan.load.one_by_one || !I::GATHERS {
+            // Nothing ever gathers.
+        } else if self.schedule.is_none() {
             let connections = self.connections.len() as u64;
             self.batching
                 .adapt(&self.report, &self.counters, connections, busy);

@@ -918,6 +918,7 @@ fn measured<I: Io>(
             busy_share: stretch.worked_ns as f64 / stretch.span_ns as f64,
             waits: stretch.change.waits,
             events: stretch.change.events,
+            gathering_ns: stretch.change.gathering_ns,
         });
         change.add(&stretch.change);
     }
@@ -1114,6 +1115,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         };
         let spec = StepSpec {
             load,

@@ -154,6 +154,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                         header_names: Vec::new(),
                         body_bytes: 0,
                         decode: Decode::None,
+                        one_by_one: false,
                     },
                     address,
                     request: request.clone(),

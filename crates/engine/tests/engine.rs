@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use wallfinder_engine::null_server::NullServer;
-use wallfinder_engine::{EngineError, IoChoice, Signals, StepSpec, Unwatched, Watcher, run};
+use wallfinder_engine::{
+    EngineError, IoChoice, Measured, Signals, StepSpec, Unwatched, Watcher, run,
+};
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
 
@@ -284,6 +286,37 @@ fn fairness_is_one_where_all_have_as_many_and_less_where_one_is_slow() {
     with_both(spec(server.address(), 1, 1), |measured| {
         assert_eq!(measured.fairness, None);
     });
+}
+
+/// One request at a time is served, so that forty connections queue.
+#[test]
+fn answers_that_queue_gather_and_one_by_one_none_do() {
+    let served = Arc::new(Mutex::new(()));
+    let address = scripted(move |_, mut stream| {
+        while read_request(&mut stream) {
+            let _turn = served.lock().unwrap();
+            thread::sleep(Duration::from_micros(100));
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    let mut spec = spec(address, 40, 1);
+    let gathering_ns = |measured: &Measured| -> u64 {
+        let lanes = measured.lanes.iter();
+        lanes.map(|lane| lane.gathering_ns).sum()
+    };
+    for io in drive::ways() {
+        for one_by_one in [false, true] {
+            spec.io = io;
+            spec.load.one_by_one = one_by_one;
+            let signals = Arc::new(Signals::default());
+            let measured = run(&spec, &signals, &mut Unwatched).unwrap();
+            let gathers = io == IoChoice::Uring && !one_by_one;
+            let ns = gathering_ns(&measured);
+            assert_eq!(ns > 0, gathers, "{io:?}, one by one {one_by_one}: {ns}");
+        }
+    }
 }
 
 #[test]

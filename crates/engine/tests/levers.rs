@@ -58,6 +58,7 @@ fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
         header_names: Vec::new(),
         body_bytes: 0,
         decode: Decode::None,
+        one_by_one: false,
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn a_step() -> DoubleStep {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         },
         driver: Driver {
             name: "wallfinder".to_owned(),

@@ -119,6 +119,10 @@ pub struct Load {
     /// or false.
     #[serde(default, alias = "inflate", deserialize_with = "decode_of")]
     pub decode: Decode,
+    /// Whether each answer is handled as it comes. Else answers that queue at the server anyway may
+    /// wait for one another at the client.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_by_one: bool,
 }
 
 /// Which content-coded bodies the engine decodes and verifies: gzip, deflate, br, zstd.
@@ -245,6 +249,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::Check,
+            one_by_one: false,
         };
         let text = serde_json::to_string(&load).unwrap();
         let said = r#""decode":"check""#;

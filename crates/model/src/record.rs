@@ -347,6 +347,10 @@ pub struct LaneSummary {
     pub waits: u64,
     /// Events handled.
     pub events: u64,
+    /// How long answers were let wait for one another at the client at the most, summed over all waits for
+    /// events.
+    #[serde(default)]
+    pub gathering_ns: u64,
 }
 
 /// What the engine's lanes could drive at most for such a load, against a null server.

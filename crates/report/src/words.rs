@@ -397,6 +397,24 @@ pub fn mean(figures: &Figures) -> &'static str {
     }
 }
 
+/// What answers did at the client before they were handled, where some had to wait: it is in their latency.
+pub fn gathering(step: &Step) -> Option<String> {
+    let lanes = step.lanes.iter();
+    let (gathering_ns, waits) = lanes.fold((0u64, 0u64), |(ns, waits), lane| {
+        (
+            ns.saturating_add(lane.gathering_ns),
+            waits.saturating_add(lane.waits),
+        )
+    });
+    let longest_ns = gathering_ns as f64 / waits.max(1) as f64;
+    (gathering_ns > 0).then(|| {
+        format!(
+            "answers that queue wait for one another, for up to {} (--one-by-one: not at all)",
+            number::span(longest_ns)
+        )
+    })
+}
+
 /// Why there is no latency.
 pub fn no_latency(step: &Step) -> &'static str {
     if step.driver.command.is_some() {
@@ -648,6 +666,9 @@ pub fn load(load: &Load) -> String {
         parts.push("a new connection for each request".to_owned());
     }
     parts.extend(decode(load.decode).map(str::to_owned));
+    if load.one_by_one {
+        parts.push("answers one by one".to_owned());
+    }
     parts.push(arrival(&load.arrival));
     parts.push(match load.stop.requests {
         Some(requests) => format!(

@@ -175,6 +175,7 @@ impl Study {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         }
     }
 }

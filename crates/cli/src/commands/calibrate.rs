@@ -38,6 +38,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         header_names: Vec::new(),
         body_bytes: 0,
         decode: Decode::None,
+        one_by_one: false,
     };
     let request = Request::get("null", "/");
     let spec = StepSpec {

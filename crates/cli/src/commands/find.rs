@@ -592,6 +592,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
+            one_by_one: false,
         };
         for left in [0.8, 0.9] {
             let taken = |lanes| in_flight_left(&load(lanes), left);

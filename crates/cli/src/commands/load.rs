@@ -246,6 +246,11 @@ pub(crate) fn order(
             "--semaphore is of our own engine; a --driver has its own, by its flags, or none",
         ));
     }
+    if flags.driver.is_some() && flags.one_by_one {
+        return Err(Failed::usage(
+            "--one-by-one is of our own engine; a --driver takes answers as it does",
+        ));
+    }
     let producer = match &flags.driver {
         None => Producer::Engine(io_choice(flags.io)),
         Some(command) => Producer::Foreign {
@@ -333,6 +338,7 @@ pub(crate) fn step_load(
         header_names: request.header_names(),
         body_bytes: request.body_bytes(),
         decode: decode(flags),
+        one_by_one: flags.one_by_one,
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn spec(
             header_names: request.header_names(),
             body_bytes: request.body_bytes(),
             decode: Decode::None,
+            one_by_one: false,
         },
         address,
         request,

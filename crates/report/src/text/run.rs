@@ -145,6 +145,9 @@ fn latency(page: &mut Page, step: &Step) {
             "latency is from the send: this driver hides the wait before it"
         },
     );
+    if let Some(text) = words::gathering(step) {
+        page.beside(Role::Dim, &format!("at the client {text}"));
+    }
 }
 
 fn span(ns: Option<f64>) -> String {

@@ -160,6 +160,7 @@ pub fn load(connections: u32, depth: u32) -> Load {
         header_names: vec![],
         body_bytes: 0,
         decode: Decode::None,
+        one_by_one: false,
     }
 }
 
@@ -537,6 +538,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             busy_share: client_busy,
             waits: 180_000,
             events: answered,
+            gathering_ns: 180_000 * 83_000,
         }],
         verdict: Some(verdict),
         experiment: None,

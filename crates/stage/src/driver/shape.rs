@@ -64,6 +64,7 @@ impl Shape {
             header_names: self.header_names.clone(),
             body_bytes: self.body_bytes.unwrap_or(0),
             decode: Decode::None,
+            one_by_one: false,
         }
     }
 }

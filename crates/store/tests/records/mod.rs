@@ -61,6 +61,7 @@ pub(crate) fn load() -> Load {
         header_names: vec![],
         body_bytes: 0,
         decode: Decode::None,
+        one_by_one: false,
     }
 }
 

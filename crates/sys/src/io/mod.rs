@@ -131,6 +131,9 @@ pub trait Io: Sized {
     /// Its name in records.
     const NAME: &'static str;
 
+    /// Whether it waits for several events together ([`Wait::batch`]).
+    const GATHERS: bool;
+
     /// Reserves everything for these connections.
     fn open(config: &IoConfig) -> Result<Self, Errno>;
 

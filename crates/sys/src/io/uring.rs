@@ -367,6 +367,7 @@ impl Uring {
 
 impl Io for Uring {
     const NAME: &'static str = "io_uring";
+    const GATHERS: bool = true;
 
     fn open(config: &IoConfig) -> Result<Uring, Errno> {
         let completions = (config.connections * 2)
