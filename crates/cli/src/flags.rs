@@ -511,6 +511,10 @@ pub(crate) struct AbFlags {
     #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
     pub(crate) semaphore_b: Option<u32>,
 
+    /// B takes answers one by one (--one-by-one): what gathering them is worth.
+    #[arg(long, conflicts_with = "one_by_one")]
+    pub(crate) one_by_one_b: bool,
+
     /// Engine threads of B.
     #[arg(long, value_name = "N", value_parser = count_u32)]
     pub(crate) threads_b: Option<u32>,

@@ -5,11 +5,11 @@ use crate::publication::Report;
 
 /// When answers queue at least this many times as long as the
 /// quickest took, at most this part of their time is spent waiting for more of them.
-const QUEUEING_TIMES: u64 = 4;
+const QUEUEING_TIMES: f64 = 4.0;
 const BATCH_WAIT_PART: u64 = 8;
 /// Where streams are answered several at once, the quickest that a lane can see is slower, for it sends on
 /// all of its connections before it takes the first answers.
-const STREAMS_QUEUEING_TIMES: u64 = 3;
+const STREAMS_QUEUEING_TIMES: f64 = 2.5;
 /// A lane that sleeps while they gather may sleep for this part of what most of them take,
 const SLEEP_PART: f64 = 1.0 / 3.0;
 /// have its whole turn, the sleep and the handling, last for this part of it,
@@ -130,7 +130,7 @@ impl Batching {
         self.quickest_ns = self.quickest_ns.min(brought.min_ns);
         // The mean, not the median: a server that favours some connections answers half of
         // the requests at once while the queue, which is N/X long, stands behind the others.
-        let queue = |times: u64| brought.mean_ns() >= self.quickest_ns.saturating_mul(times);
+        let queue = |times: f64| brought.mean_ns() as f64 >= times * self.quickest_ns as f64;
         let mean_ns = service.mean_ns() as u64;
         let mut sleep_ns = None;
         if self.makes_own && brought.answers >= 2 * events && queue(STREAMS_QUEUEING_TIMES) {

@@ -1,5 +1,9 @@
 //! Levers of `ab`: what is given for B is there in B's turns, and in no other.
 
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
 use crate::profiles::observed;
 use serde_json::Value;
 use wallfinder_tests::{
@@ -69,6 +73,48 @@ fn a_header_connections_and_depth_of_b_are_its_own() {
         let count = |name: &str| step["counts"][name].as_f64().unwrap();
         let each = count("body_bytes") / count("answered");
         assert!((each / bytes - 1.0).abs() < 0.05, "{each} bytes, B: {is_b}");
+    }
+}
+
+#[test]
+fn answers_gather_in_a_and_are_taken_one_by_one_in_b() {
+    let _turn = together();
+    let place = Place::new();
+    // One request at a time is served, so that forty connections queue.
+    let served = Mutex::new(());
+    let double = Double::start(move |peer| {
+        while peer.request().is_some() {
+            let _turn = served.lock().unwrap();
+            thread::sleep(Duration::from_micros(100));
+            if !peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") {
+                return;
+            }
+        }
+    });
+    let url = double.url("/");
+    let args = [
+        "ab",
+        &url,
+        "--one-by-one-b",
+        "-c",
+        "40",
+        "-t",
+        "1",
+        "--rounds",
+        "3",
+        "-d",
+        "1200ms",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    assert_eq!(record["ab"]["a"], "answers may gather");
+    assert_eq!(record["ab"]["b"], "one by one");
+    for (step, is_b) in turns(&record) {
+        assert_eq!(step["load"]["one_by_one"].as_bool().unwrap_or(false), is_b);
+        let gathers = !is_b && step["driver"]["io"] == "io_uring";
+        let ns = json_at(step, "/lanes/0/gathering_ns").as_u64().unwrap();
+        assert_eq!(ns > 0, gathers, "{ns} ns, B: {is_b}, {}", step["driver"]);
     }
 }
 

@@ -428,6 +428,10 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         };
         lever(&shown(a.semaphore), &shown(b.semaphore));
     }
+    if flags.one_by_one_b {
+        b.one_by_one = true;
+        lever(&"answers may gather", &"one by one");
+    }
     if let Some(threads) = flags.threads_b {
         b.lanes = Some(threads);
         let shown = |threads: Option<u32>| match threads {

@@ -149,6 +149,7 @@ fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
         connections_b: None,
         pipeline_b: None,
         semaphore_b: None,
+        one_by_one_b: false,
         threads_b: None,
         server_cpus_b: None,
         tune_b: Vec::new(),
