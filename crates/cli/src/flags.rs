@@ -219,7 +219,7 @@ pub(crate) struct TargetFlags {
     pub(crate) inflate: bool,
 
     /// Handle each answer as it comes. Else answers that queue at the server anyway may wait for one
-    /// another at the client, which costs it less CPU and makes short waits longer.
+    /// another at the client, so that the server need not wake it for each.
     #[arg(long)]
     pub(crate) one_by_one: bool,
 
