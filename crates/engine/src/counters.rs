@@ -71,7 +71,9 @@ pub struct Counters {
     pub waits: u64,
     /// Events handled.
     pub events: u64,
-    /// How long answers were let gather at the most, summed over waits.
+    /// Waits in which answers were let gather.
+    pub gathering_waits: u64,
+    /// How long they were let at the most, summed over these waits.
     pub gathering_ns: u64,
     /// Time spent polling for nothing, before requests that were about to be due.
     pub polled_ns: u64,
@@ -98,6 +100,7 @@ impl Default for Counters {
             in_flight_area: 0,
             waits: 0,
             events: 0,
+            gathering_waits: 0,
             gathering_ns: 0,
             polled_ns: 0,
             spun_ns: 0,
@@ -146,6 +149,7 @@ impl Counters {
         self.in_flight_area += other.in_flight_area;
         self.waits += other.waits;
         self.events += other.events;
+        self.gathering_waits += other.gathering_waits;
         self.gathering_ns += other.gathering_ns;
         self.polled_ns += other.polled_ns;
         self.spun_ns += other.spun_ns;
@@ -171,6 +175,7 @@ impl Counters {
         change.polled_ns -= earlier.polled_ns;
         change.spun_ns -= earlier.spun_ns;
         change.events -= earlier.events;
+        change.gathering_waits -= earlier.gathering_waits;
         change.gathering_ns -= earlier.gathering_ns;
         change
     }

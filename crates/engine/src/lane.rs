@@ -602,6 +602,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<(), Errno> {
         self.counters.waits += 1;
         let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
+        self.counters.gathering_waits += u64::from(batch_wait_us > 0);
         self.counters.gathering_ns += u64::from(batch_wait_us) * 1000;
         self.io.wait(Wait {
             timeout_ns,
@@ -1443,11 +1444,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.schedule.is_some() || backlog == 0,
             "requests were lost"
         );
+        let span_ns = now.saturating_sub(self.published_ns).max(1);
         self.published_ns = now;
         let cpu_ns = clock::thread_cpu_ns();
         let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
         let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
-        let span_ns = now.saturating_sub(self.report.from_ns).max(1);
         let busy = busy_ns as f64 / span_ns as f64;
         if self.plan.load.one_by_one || !I::GATHERS {
             // Nothing ever gathers.

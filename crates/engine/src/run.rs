@@ -918,6 +918,7 @@ fn measured<I: Io>(
             busy_share: stretch.worked_ns as f64 / stretch.span_ns as f64,
             waits: stretch.change.waits,
             events: stretch.change.events,
+            gathering_waits: stretch.change.gathering_waits,
             gathering_ns: stretch.change.gathering_ns,
         });
         change.add(&stretch.change);

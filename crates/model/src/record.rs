@@ -347,8 +347,10 @@ pub struct LaneSummary {
     pub waits: u64,
     /// Events handled.
     pub events: u64,
-    /// How long answers were let wait for one another at the client at the most, summed over all waits for
-    /// events.
+    /// Of the waits, those in which answers were let wait for one another at the client.
+    #[serde(default)]
+    pub gathering_waits: u64,
+    /// How long they were let at the most, summed over these waits.
     #[serde(default)]
     pub gathering_ns: u64,
 }

@@ -7,7 +7,7 @@ use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
-use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio};
+use wallfinder_model::record::{Driver, Handshakes, LaneSummary, Outcome, Ratio};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -399,19 +399,12 @@ pub fn mean(figures: &Figures) -> &'static str {
 
 /// What answers did at the client before they were handled, where some had to wait: it is in their latency.
 pub fn gathering(step: &Step) -> Option<String> {
-    let lanes = step.lanes.iter();
-    let (gathering_ns, waits) = lanes.fold((0u64, 0u64), |(ns, waits), lane| {
-        (
-            ns.saturating_add(lane.gathering_ns),
-            waits.saturating_add(lane.waits),
-        )
-    });
-    let longest_ns = gathering_ns as f64 / waits.max(1) as f64;
-    (gathering_ns > 0).then(|| {
-        format!(
-            "answers that queue wait for one another, for up to {} (--one-by-one: not at all)",
-            number::span(longest_ns)
-        )
+    let sum =
+        |of: fn(&LaneSummary) -> u64| step.lanes.iter().map(|lane| of(lane) as f64).sum::<f64>();
+    let waits = sum(|lane| lane.gathering_waits);
+    (waits > 0.0).then(|| {
+        let longest = number::span(sum(|lane| lane.gathering_ns) / waits);
+        format!("answers that queue wait for one another, for up to {longest} (--one-by-one: not at all)")
     })
 }
 
