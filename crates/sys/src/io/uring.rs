@@ -504,12 +504,14 @@ impl Io for Uring {
         if want <= 1 {
             return self.enter(want, wait.timeout_ns, None);
         }
-        if self.gathers {
-            return self.enter(want, wait.timeout_ns, Some(wait.batch_wait_us));
-        }
-        // Before 6.12 a call waits for all of them or for any: for all, then, and for any if none came.
         let gather_ns = u64::from(wait.batch_wait_us) * 1_000;
         let gather_ns = wait.timeout_ns.map_or(gather_ns, |ns| ns.min(gather_ns));
+        if self.gathers {
+            // While events may gather the kernel looks at no other limit; and none at all would be none.
+            let gather_us = (gather_ns / 1_000).max(1) as u32;
+            return self.enter(want, wait.timeout_ns, Some(gather_us));
+        }
+        // Before 6.12 a call waits for all of them or for any: for all, then, and for any if none came.
         self.enter(want, Some(gather_ns), None)?;
         let rest_ns = wait.timeout_ns.map(|ns| ns - gather_ns);
         if rest_ns == Some(0) || !self.ring.completion().is_empty() {
@@ -580,8 +582,40 @@ impl Io for Uring {
 mod tests {
     use std::io::Write;
     use std::net::TcpListener;
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    /// A lane that has something to do soon lets nothing gather for longer.
+    #[test]
+    fn a_wait_ends_in_time_however_long_events_may_gather() {
+        let config = IoConfig {
+            connections: 1,
+            address: ([127, 0, 0, 1], 9).into(),
+            payload: Arc::from(&b"hello"[..]),
+            own_bytes: 0,
+            quiet_sends: true,
+        };
+        let mut io = match Uring::open(&config) {
+            Ok(io) => io,
+            Err(errno) => return println!("skipped: io_uring cannot be set up: {errno}"),
+        };
+        for gathers in [io.gathers, false] {
+            io.gathers = gathers;
+            for timeout_ns in [0, 300, 5_000_000] {
+                let began = Instant::now();
+                let wait = Wait {
+                    timeout_ns: Some(timeout_ns),
+                    batch: 8,
+                    batch_wait_us: 2_000_000,
+                };
+                io.wait(wait).unwrap();
+                let took = began.elapsed();
+                assert!(took < Duration::from_secs(1), "{timeout_ns} ns: {took:?}");
+                assert!(took >= Duration::from_nanos(timeout_ns));
+            }
+        }
+    }
 
     /// On any kernel a lane may ask for several events, and gets what there is after a while; this one
     /// does as kernels before 6.12 must.
@@ -618,7 +652,7 @@ mod tests {
         for later in [0, 20] {
             let mut peer = far.try_clone().unwrap();
             let writing = std::thread::spawn(move || {
-                std::thread::sleep(std::time::Duration::from_millis(later));
+                std::thread::sleep(Duration::from_millis(later));
                 peer.write_all(b"x").unwrap();
             });
             io.wait(wait(None)).unwrap();
