@@ -581,24 +581,34 @@ impl Io for Uring {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
     use std::time::{Duration, Instant};
 
     use super::*;
 
-    /// A lane that has something to do soon lets nothing gather for longer.
-    #[test]
-    fn a_wait_ends_in_time_however_long_events_may_gather() {
+    /// One connection, to be made to this address; nothing, said why, where there is no io_uring.
+    fn one_connection(address: SocketAddr) -> Option<Uring> {
         let config = IoConfig {
             connections: 1,
-            address: ([127, 0, 0, 1], 9).into(),
+            address,
             payload: Arc::from(&b"hello"[..]),
             own_bytes: 0,
             quiet_sends: true,
         };
-        let mut io = match Uring::open(&config) {
-            Ok(io) => io,
-            Err(errno) => return println!("skipped: io_uring cannot be set up: {errno}"),
+        match Uring::open(&config) {
+            Ok(io) => Some(io),
+            Err(errno) => {
+                println!("skipped: io_uring cannot be set up: {errno}");
+                None
+            }
+        }
+    }
+
+    /// A lane that has something to do soon lets nothing gather for longer.
+    #[test]
+    fn a_wait_ends_in_time_however_long_events_may_gather() {
+        let Some(mut io) = one_connection(([127, 0, 0, 1], 9).into()) else {
+            return;
         };
         for gathers in [io.gathers, false] {
             io.gathers = gathers;
@@ -622,16 +632,8 @@ mod tests {
     #[test]
     fn what_gathers_is_handed_over_by_kernels_that_cannot_let_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let config = IoConfig {
-            connections: 1,
-            address: listener.local_addr().unwrap(),
-            payload: Arc::from(&b"hello"[..]),
-            own_bytes: 0,
-            quiet_sends: true,
-        };
-        let mut io = match Uring::open(&config) {
-            Ok(io) => io,
-            Err(errno) => return println!("skipped: io_uring cannot be set up: {errno}"),
+        let Some(mut io) = one_connection(listener.local_addr().unwrap()) else {
+            return;
         };
         io.gathers = false;
         let wait = |timeout_ns| Wait {
