@@ -138,6 +138,7 @@ fn alike(one: &Step, other: &Step) -> bool {
         && a.method == b.method
         && a.body_bytes == b.body_bytes
         && a.decode == b.decode
+        && a.one_by_one == b.one_by_one
 }
 
 fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
@@ -325,6 +326,17 @@ mod tests {
             (1, 0)
         );
         assert!((comparison.steps[0].throughput.unwrap().value - 1.5).abs() < 1e-9);
+        assert_eq!(comparison.only_before.len(), 1);
+        assert_eq!(comparison.only_after.len(), 1);
+    }
+
+    #[test]
+    fn a_client_that_takes_answers_one_by_one_is_another() {
+        let step = a_step().slices(&slices(1, 1e4)).build();
+        let mut one_by_one = step.clone();
+        one_by_one.load.one_by_one = true;
+        let comparison = compare(&a_record(vec![step]), &a_record(vec![one_by_one]));
+        assert!(comparison.steps.is_empty());
         assert_eq!(comparison.only_before.len(), 1);
         assert_eq!(comparison.only_after.len(), 1);
     }
