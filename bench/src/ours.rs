@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, precheck, run};
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop, record};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
 use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
 
@@ -116,6 +116,7 @@ fn step(spec: &Spec) -> StepSpec {
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

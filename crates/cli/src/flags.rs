@@ -201,9 +201,14 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "N")]
     pub(crate) body_bytes: Option<Bytes>,
 
-    /// Total deadline of a request, from its intended instant.
+    /// Total deadline of a request, from its intended instant. An answer that comes later is a timeout.
     #[arg(long, default_value = "10s")]
     pub(crate) timeout: Nanos,
+
+    /// Wait this long after the window for answers to requests that are still in flight. Their latencies
+    /// count; what has no answer then is told with its age.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) drain: Nanos,
 
     /// Open a connection for each request.
     #[arg(long)]

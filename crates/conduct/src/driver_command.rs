@@ -149,7 +149,7 @@ fn protocol(request: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{Decode, Rate, Stop};
+    use wallfinder_model::{DRAIN_DEFAULT, Decode, Rate, Stop};
     use wallfinder_stage::driver::DriverSpec;
     use wallfinder_wire::{Request, framed, grpc};
 
@@ -166,6 +166,7 @@ mod tests {
                 requests: None,
             },
             timeout: Nanos::SECOND,
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

@@ -70,6 +70,9 @@ impl Watcher for Watch<'_> {
     fn edge(&mut self, edge: Edge) {
         // What it says of the time before the window is let go.
         self.relayed = relayed(self.order);
+        if edge == Edge::Drained {
+            return;
+        }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
             let client = family_of_self();
@@ -82,6 +85,7 @@ impl Watcher for Watch<'_> {
         match edge {
             Edge::Open => self.opened_ns = Some(sampler.mark("open")),
             Edge::Close => self.closed_ns = Some(sampler.mark("close")),
+            Edge::Drained => {}
         }
     }
 }
@@ -186,6 +190,9 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         counts: Counts::default(),
         throughput: 0.0,
         in_flight_mean: 0.0,
+        drained: None,
+        open_connections: None,
+        outages: Vec::new(),
         latency: None,
         service: None,
         first_byte: None,
@@ -277,6 +284,9 @@ fn fill(
     step.throughput = measured.throughput;
     step.in_flight_mean = measured.in_flight_mean;
     step.fairness = measured.fairness;
+    step.drained = Some(measured.drained);
+    step.open_connections = Some(measured.open_connections);
+    step.outages = measured.outages;
     step.latency = measured.latency;
     step.service = measured.service;
     step.first_byte = measured.first_byte;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_wire::http1::Request;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

@@ -63,6 +63,14 @@ pub struct Counters {
     pub decoded_bytes: u64,
     /// Messages of good answers, where the protocol has several in one.
     pub messages: u64,
+    /// Of those that failed as timeouts: requests that were never sent.
+    pub expired_unsent: u64,
+    /// Of those that failed as timeouts: requests that the lane itself may have made late.
+    pub late_by_client: u64,
+    /// Requests sent again, for their server had not processed them.
+    pub resent: u64,
+    /// Of these, those that wait now to be sent again: scheduled, and not in flight.
+    pub waiting_again: u64,
     /// Requests in flight now.
     pub in_flight: u64,
     /// Requests in flight, summed over time: request-nanoseconds.
@@ -96,6 +104,10 @@ impl Default for Counters {
             body_bytes: 0,
             decoded_bytes: 0,
             messages: 0,
+            expired_unsent: 0,
+            late_by_client: 0,
+            resent: 0,
+            waiting_again: 0,
             in_flight: 0,
             in_flight_area: 0,
             waits: 0,
@@ -145,6 +157,10 @@ impl Counters {
         self.body_bytes += other.body_bytes;
         self.decoded_bytes += other.decoded_bytes;
         self.messages += other.messages;
+        self.expired_unsent += other.expired_unsent;
+        self.late_by_client += other.late_by_client;
+        self.resent += other.resent;
+        self.waiting_again += other.waiting_again;
         self.in_flight += other.in_flight;
         self.in_flight_area += other.in_flight_area;
         self.waits += other.waits;
@@ -155,7 +171,7 @@ impl Counters {
         self.spun_ns += other.spun_ns;
     }
 
-    /// What came since an earlier copy. `in_flight` stays that of now.
+    /// What came since an earlier copy. `in_flight` and `waiting_again` stay those of now.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let mut change = self.clone();
         change.scheduled -= earlier.scheduled;
@@ -170,6 +186,9 @@ impl Counters {
         change.body_bytes -= earlier.body_bytes;
         change.decoded_bytes -= earlier.decoded_bytes;
         change.messages -= earlier.messages;
+        change.expired_unsent -= earlier.expired_unsent;
+        change.late_by_client -= earlier.late_by_client;
+        change.resent -= earlier.resent;
         change.in_flight_area -= earlier.in_flight_area;
         change.waits -= earlier.waits;
         change.polled_ns -= earlier.polled_ns;

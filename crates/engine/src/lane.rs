@@ -27,15 +27,15 @@ use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 use crate::batching::Batching;
 use crate::counters::{Class, Counters};
+use crate::deadlines::{Deadlines, Turn};
 use crate::levers::{Levers, Room, Setting, Slowdown};
 use crate::publication::{Edge, Publication, Report};
+use crate::reach::Reach;
 use crate::samples::{Sample, Sink};
 use crate::schedule::{Schedule, mix};
 
 /// Connection attempts of one lane under way at once: more overflow a server's backlog.
 const CONNECTING_MAX: usize = 256;
-/// How often deadlines are looked at.
-const DEADLINE_CHECK_NS: u64 = 50_000_000;
 /// How often a report is published.
 const PUBLISH_NS: u64 = 100_000_000;
 /// First and longest pause before a connection is tried again.
@@ -46,8 +46,10 @@ const BACKOFF_LONGEST_NS: u64 = 1_000_000_000;
 const IDLE_RACE_NS: u64 = 1_000_000;
 /// Longest time for a connection to open.
 const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
-/// Longest time to wait for answers still in flight when the window is over.
-const DRAIN_NS: u64 = 1_000_000_000;
+/// Longest time to wait for answers after an interruption, however long the load would.
+const DRAIN_INTERRUPTED_NS: u64 = 1_000_000_000;
+/// How often a request is sent again at most.
+const RESENDS_MAX: u8 = 3;
 /// A lane with a processor to itself does not sleep this close before a request is due: a
 /// sleep may end later than asked by more than that.
 const POLL_BEFORE_NS: u64 = 200_000;
@@ -126,8 +128,14 @@ pub struct LaneEnd {
     pub last_connect_failure: Option<(Class, Errno)>,
     /// The peer speaks another protocol: the run was called off.
     pub speaks_otherwise: bool,
-    /// Oldest request in flight when the window closed, as its age.
-    pub oldest_in_flight_ns: u64,
+    /// How long was waited after the window for what was in flight then.
+    pub drained_ns: u64,
+    /// Age of the oldest request without an answer when nothing was waited for any more; 0: none.
+    pub oldest_unanswered_ns: u64,
+    /// When none of its connections was open, by the monotonic clock.
+    pub outages: Vec<(u64, u64)>,
+    /// Its connections that brought an answer in the window.
+    pub answering: u64,
     /// How the answers of the window fell to its connections; `None` where some were spare.
     pub shares: Option<Shares>,
 }
@@ -183,6 +191,24 @@ enum Sending {
     Unawaited,
 }
 
+/// Leave for one request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grant {
+    /// Its intended instant.
+    due_ns: u64,
+    /// How often it was sent before.
+    tries: u8,
+}
+
+/// The end of a pause.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    at_ns: u64,
+    conn: u32,
+    /// The request that waits for it, where that was sent before; else a new one is due then.
+    again: Option<Grant>,
+}
+
 #[derive(Debug)]
 struct Connection<W> {
     wire: W,
@@ -193,8 +219,8 @@ struct Connection<W> {
     dirty: bool,
     /// Stands in `line`.
     in_line: bool,
-    /// The intended instants of the requests that a closed loop may issue here, the oldest first.
-    granted: VecDeque<u64>,
+    /// The requests that a closed loop may issue here, the oldest first.
+    granted: VecDeque<Grant>,
     in_flight: u32,
     /// When the last answer ended or the connection opened.
     last_done_ns: u64,
@@ -223,13 +249,24 @@ impl<W> Connection<W> {
     #[inline]
     fn grant(&mut self, count: u32, due_ns: u64) {
         for _ in 0..count {
-            self.granted.push_back(due_ns);
+            self.granted.push_back(Grant { due_ns, tries: 0 });
         }
+    }
+
+    /// Leave for a request that was sent before, in its place by age behind those that are held back.
+    fn grant_again(&mut self, grant: Grant, held: u32) {
+        let behind = (held as usize).min(self.granted.len());
+        let older = |other: &Grant| other.due_ns <= grant.due_ns;
+        let newer = self.granted.iter().skip(behind).take_while(|g| older(g));
+        let at = behind + newer.count();
+        self.granted.insert(at, grant);
     }
 
     /// What was granted is due at this instant, and not before.
     fn grants_are_due(&mut self, now: u64) {
-        self.granted.iter_mut().for_each(|due_ns| *due_ns = now);
+        for grant in self.granted.iter_mut().filter(|grant| grant.tries == 0) {
+            grant.due_ns = now;
+        }
     }
 }
 
@@ -239,6 +276,10 @@ struct Slot {
     sent_ns: u64,
     due_ns: u64,
     first_byte_ns: u64,
+    /// How late the lane sent it, in an open loop while a connection was free.
+    sent_late_ns: u32,
+    /// How often it was sent before.
+    tries: u8,
 }
 
 impl Slot {
@@ -246,6 +287,14 @@ impl Slot {
     fn take(&mut self) -> Slot {
         assert!(self.sent_ns > 0, "a free slot has no end");
         std::mem::replace(self, FREE)
+    }
+
+    /// Leave to send its request once more.
+    fn again(&self) -> Grant {
+        Grant {
+            due_ns: self.due_ns,
+            tries: self.tries + 1,
+        }
     }
 
     /// What became of its request.
@@ -262,7 +311,20 @@ const FREE: Slot = Slot {
     sent_ns: 0,
     due_ns: 0,
     first_byte_ns: 0,
+    sent_late_ns: 0,
+    tries: 0,
 };
+
+/// What becomes of the requests in flight on a connection that ends.
+#[derive(Debug, Clone, Copy)]
+enum Left {
+    /// They fail with this class.
+    Failed(Class),
+    /// Their peer said that it did not process them: they are sent again.
+    Unprocessed,
+}
+
+const ABANDONED: Left = Left::Failed(Class::Other(Failure::Abandoned));
 
 /// A lane, from its first connection to its end.
 pub struct Lane<W: Wire, I: Io> {
@@ -278,12 +340,12 @@ pub struct Lane<W: Wire, I: Io> {
     to_connect: VecDeque<u32>,
     connecting: usize,
     tried: u32,
-    opened_ever: bool,
+    reach: Reach,
     /// Connections to be tried again, by time.
     retries: BinaryHeap<Reverse<(u64, u32)>>,
     /// Ends of pauses, in order of their beginnings: the pause is the same for all, until
     /// a lever changes it, and then the first may hold the others up once.
-    pauses: VecDeque<(u64, u32)>,
+    pauses: VecDeque<Pause>,
     pause_ns: u64,
     /// Open loop: what is due next, and how much was due by now.
     schedule: Option<Schedule>,
@@ -291,6 +353,10 @@ pub struct Lane<W: Wire, I: Io> {
     /// Open loop: connections with room, longest free first. Closed loop with a semaphore: those
     /// that wait for a permit, longest first.
     line: VecDeque<u32>,
+    /// Since when somebody has stood there.
+    free_since_ns: u64,
+    /// Open loop: requests to be sent again, each not before an instant.
+    again: VecDeque<(u64, Grant)>,
     /// Open loop: requests were due when no connection was free, or no permit.
     backlogged: bool,
     /// Closed loop: requests that may still be issued.
@@ -298,7 +364,8 @@ pub struct Lane<W: Wire, I: Io> {
     report: Box<Report>,
     counters: Counters,
     area_at_ns: u64,
-    deadline_checked_ns: u64,
+    deadlines: Deadlines,
+    turn: Turn,
     published_ns: u64,
     randomness: u64,
     batching: Batching,
@@ -351,7 +418,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 sending: Sending::Nothing,
                 dirty: false,
                 in_line: false,
-                granted: VecDeque::from(vec![0; granted]),
+                granted: VecDeque::from(vec![Grant::default(); granted]),
                 in_flight: 0,
                 last_done_ns: 0,
                 connecting_since_ns: 0,
@@ -373,19 +440,22 @@ impl<W: Wire, I: Io> Lane<W, I> {
             to_connect: (0..plan.connections).collect(),
             connecting: 0,
             tried: 0,
-            opened_ever: false,
+            reach: Reach::new(),
             retries: BinaryHeap::with_capacity(count + 1),
             pauses: VecDeque::with_capacity(if closed { slots } else { 0 }),
             pause_ns,
             due_count: schedule.clone(),
             schedule,
             line: VecDeque::with_capacity(count),
+            free_since_ns: 0,
+            again: VecDeque::with_capacity(if closed { 0 } else { slots }),
             backlogged: false,
             budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
             report: Report::new(),
             counters: Counters::default(),
             area_at_ns: 0,
-            deadline_checked_ns: 0,
+            deadlines: Deadlines::new(plan.load.timeout.0, slots),
+            turn: Turn::default(),
             published_ns: 0,
             randomness: mix(plan.seed ^ u64::from(plan.lane)),
             batching: Batching::ONE_BY_ONE,
@@ -415,7 +485,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let _promise = allocator::forbid();
             self.measure(zero_ns)?;
         }
-        self.drain()?;
+        self.drain(zero_ns)?;
         if let Some(samples) = self.samples.take() {
             samples.finish();
         }
@@ -458,7 +528,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.report.from_ns = zero_ns;
         self.published_ns = zero_ns;
         self.area_at_ns = zero_ns;
-        self.deadline_checked_ns = zero_ns;
+        self.reach.begin(zero_ns);
         for conn in 0..self.connections.len() as u32 {
             let connection = &mut self.connections[conn as usize];
             connection.grants_are_due(zero_ns);
@@ -467,11 +537,12 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.offer(conn);
             }
         }
+        let mut now = clock::monotonic_ns();
         loop {
-            let now = clock::monotonic_ns();
             if !opened && now >= open_ns {
                 opened = true;
                 self.count_from(now - zero_ns);
+                self.reach.open_window();
                 for connection in &mut self.connections {
                     connection.window_answers = 0;
                 }
@@ -483,13 +554,11 @@ impl<W: Wire, I: Io> Lane<W, I> {
             let stop = self.signals.stop.load(Ordering::Relaxed);
             if opened && (now >= close_ns || stop || self.finished()) {
                 self.closing = true;
-                self.batching = Batching::ONE_BY_ONE;
-                self.end.oldest_in_flight_ns = self.oldest_age_ns(now);
                 self.end.shares = self.shares();
+                self.end.answering = self.answering();
                 self.publish(now, zero_ns, Some(Edge::Close));
-                if let Some(samples) = &mut self.samples {
-                    samples.close();
-                }
+                self.batching = Batching::ONE_BY_ONE;
+                self.end.outages = self.reach.end(now);
                 return Ok(());
             }
             if stop && !opened {
@@ -516,31 +585,49 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.wait(Some(timeout_ns))?;
             self.handle_events();
             let began_ns = now;
-            let now = clock::monotonic_ns();
+            now = clock::monotonic_ns();
+            self.turn.ends(now);
             if timeout_ns == 0 && self.counters.issued + self.counters.events == done_before {
                 self.counters.polled_ns += now - began_ns;
                 process::give_way();
+                now = clock::monotonic_ns();
             }
             self.end_pauses(now);
             self.retry(now);
-            if now - self.deadline_checked_ns >= DEADLINE_CHECK_NS {
+            if now >= self.deadlines.next_ns() {
                 self.check_deadlines(now);
             }
         }
     }
 
-    /// Lets what is in flight end, so that the next load finds an idle server.
-    fn drain(&mut self) -> Result<(), Errno> {
-        let until = clock::monotonic_ns() + DRAIN_NS;
+    /// Lets what is in flight end, so that its latency is known, and the next load finds an idle server.
+    /// Nothing is sent any more, and deadlines hold.
+    fn drain(&mut self, zero_ns: u64) -> Result<(), Errno> {
+        let began_ns = clock::monotonic_ns();
         self.look_at_sockets();
+        let mut now = clock::monotonic_ns();
         while self.counters.in_flight > 0 && !self.signals.abort.load(Ordering::Relaxed) {
-            let now = clock::monotonic_ns();
+            let interrupted = self.signals.stop.load(Ordering::Relaxed);
+            let longest_ns = match interrupted {
+                true => DRAIN_INTERRUPTED_NS.min(self.plan.load.drain.0),
+                false => self.plan.load.drain.0,
+            };
+            let until = began_ns.saturating_add(longest_ns);
             if now >= until {
                 break;
             }
-            self.wait(Some((until - now).min(20_000_000)))?;
+            let next_ns = until.min(self.deadlines.next_ns());
+            self.wait(Some(next_ns.saturating_sub(now).min(20_000_000)))?;
             self.handle_events();
+            now = clock::monotonic_ns();
+            self.turn.ends(now);
+            if now >= self.deadlines.next_ns() {
+                self.check_deadlines(now);
+            }
         }
+        self.end.drained_ns = now - began_ns;
+        self.end.oldest_unanswered_ns = self.oldest_age_ns(now, zero_ns);
+        self.publish(now, zero_ns, Some(Edge::Drained));
         for conn in 0..self.connections.len() as u32 {
             if self.connections[conn as usize].phase != Phase::Closed {
                 self.io.close(conn);
@@ -566,7 +653,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let Some(requests) = self.plan.requests.filter(|_| self.plan.load.warmup.0 > 0) else {
             return;
         };
-        self.budget = requests.saturating_sub(self.counters.in_flight);
+        let under_way = self.counters.in_flight + self.counters.waiting_again;
+        self.budget = requests.saturating_sub(under_way);
         if let (Some(schedule), Some(due)) = (&mut self.schedule, &mut self.due_count) {
             let limit = due.take_until(elapsed_ns).saturating_add(requests);
             due.set_limit(limit);
@@ -580,7 +668,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Some(schedule) => schedule.next_due_ns().is_none(),
             None => self.budget == 0,
         };
-        over && self.counters.in_flight == 0
+        over && self.counters.in_flight + self.counters.waiting_again == 0
     }
 
     fn shares(&self) -> Option<Shares> {
@@ -591,12 +679,21 @@ impl<W: Wire, I: Io> Lane<W, I> {
         (self.plan.spare == 0).then(|| Shares::of(answers))
     }
 
-    fn oldest_age_ns(&self, now: u64) -> u64 {
-        let oldest = self.slots.iter().filter(|slot| slot.sent_ns > 0);
-        oldest
-            .map(|slot| now.saturating_sub(slot.due_ns))
-            .max()
-            .unwrap_or(0)
+    fn answering(&self) -> u64 {
+        let answered = |connection: &&Connection<W>| connection.window_answers > 0;
+        self.connections.iter().filter(answered).count() as u64
+    }
+
+    /// Age of the oldest request that has no answer: in flight, or due in an open loop and never sent.
+    fn oldest_age_ns(&self, now: u64, zero_ns: u64) -> u64 {
+        let in_flight = self.slots.iter().filter(|slot| slot.sent_ns > 0);
+        let again = self.again.iter().map(|(_, grant)| grant.due_ns);
+        let next = self.schedule.as_ref().and_then(Schedule::next_due_ns);
+        let waiting = next.map(|due| zero_ns + due);
+        let waiting = waiting.filter(|_| self.counters.backlog() > 0);
+        let oldest = in_flight.map(|slot| slot.due_ns);
+        let oldest = oldest.chain(again).chain(waiting).min();
+        oldest.map_or(0, |due_ns| now.saturating_sub(due_ns))
     }
 
     fn wait(&mut self, timeout_ns: Option<u64>) -> Result<(), Errno> {
@@ -604,6 +701,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
         self.counters.gathering_waits += u64::from(batch_wait_us > 0);
         self.counters.gathering_ns += u64::from(batch_wait_us) * 1000;
+        let asked_ns = clock::monotonic_ns();
+        self.turn.asks(asked_ns, u64::from(batch_wait_us) * 1000);
         self.io.wait(Wait {
             timeout_ns,
             batch,
@@ -614,11 +713,17 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// How long nothing but an event needs the lane.
     fn time_to_next(&self, now: u64, zero_ns: u64, edge_ns: u64) -> u64 {
         let mut until = edge_ns.min(self.published_ns + PUBLISH_NS);
-        until = until.min(self.deadline_checked_ns + DEADLINE_CHECK_NS);
+        until = until.min(self.deadlines.next_ns());
         if let Some(Reverse((at, _))) = self.retries.peek() {
             until = until.min(*at);
         }
-        if let Some((at, _)) = self.pauses.front() {
+        if let Some(pause) = self.pauses.front() {
+            until = until.min(pause.at_ns);
+        }
+        if let Some((at, _)) = self.again.front()
+            && !self.line.is_empty()
+            && self.has_permit()
+        {
             until = until.min(*at);
         }
         if let Some(schedule) = &self.schedule
@@ -653,7 +758,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
     #[inline]
     fn received(&mut self, conn: u32, span: Span) {
         let now = clock::monotonic_ns();
+        self.turn.reads(now);
         self.advance(now);
+        let held = self.held();
         let first_slot = conn as usize * self.depth as usize;
         let connection = &mut self.connections[conn as usize];
         let mut bytes = self.io.bytes(span);
@@ -671,34 +778,70 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         answers += 1;
                         slowest_ns = slowest_ns.max(now - done.sent_ns);
                         let (counters, report) = (&mut self.counters, &mut self.report);
-                        let failed = count_answer(counters, report, &done, &answer, now);
+                        let failed = if self.deadlines.is_late(done.due_ns, now) {
+                            Some(count_late(
+                                counters,
+                                &self.deadlines,
+                                &self.turn,
+                                &done,
+                                now,
+                            ))
+                        } else {
+                            count_answer(counters, report, &done, &answer, now)
+                        };
                         keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
-                            self.pauses.push_back((now + self.pause_ns, conn));
+                            self.pauses.push_back(Pause {
+                                at_ns: now + self.pause_ns,
+                                conn,
+                                again: None,
+                            });
                         } else if self.schedule.is_none() {
                             connection.grant(1, now);
                         }
                         if !answer.reusable {
-                            self.lose(conn, now, Class::Other(Failure::Abandoned));
+                            self.lose(conn, now, behind(&answer));
                             return;
                         }
                     }
                     Outcome::Failed { slot, error } => {
                         let done = self.slots[first_slot + slot as usize].take();
+                        self.counters.in_flight -= 1;
+                        connection.in_flight -= 1;
+                        // A peer that refuses at once is not asked again at once.
+                        let refused = error != WireError::H2Unprocessed;
+                        let pause_ns = if refused { BACKOFF_FIRST_NS } else { 0 };
+                        if error.is_unprocessed() && done.tries < RESENDS_MAX && !self.closing {
+                            let again = done.again();
+                            self.counters.resent += 1;
+                            self.counters.waiting_again += 1;
+                            if self.schedule.is_some() {
+                                self.again.push_back((now + pause_ns, again));
+                            } else if refused {
+                                self.pauses.push_back(Pause {
+                                    at_ns: now + pause_ns,
+                                    conn,
+                                    again: Some(again),
+                                });
+                            } else {
+                                connection.grant_again(again, held);
+                            }
+                            continue;
+                        }
                         let class = Class::Wire(error);
                         keep(&mut self.samples, || done.sample(Some(class), now));
                         self.counters.failed[class.index()] += 1;
-                        self.counters.in_flight -= 1;
-                        connection.in_flight -= 1;
                         if self.schedule.is_none() {
-                            // A peer that refuses at once is not asked again at once.
-                            let pause_ns = self.pause_ns.max(BACKOFF_FIRST_NS);
-                            self.pauses.push_back((now + pause_ns, conn));
+                            self.pauses.push_back(Pause {
+                                at_ns: now + self.pause_ns.max(BACKOFF_FIRST_NS),
+                                conn,
+                                again: None,
+                            });
                         }
                     }
                     Outcome::Over => {
-                        self.lose(conn, now, Class::Other(Failure::Abandoned));
+                        self.lose(conn, now, ABANDONED);
                         return;
                     }
                     Outcome::Broken { slot, error } => {
@@ -772,7 +915,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let now = clock::monotonic_ns();
         self.counters.connects += 1;
         self.connecting -= 1;
-        self.opened_ever = true;
+        self.reach.opened(now);
         self.note_tried(conn);
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Open;
@@ -790,6 +933,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let class = Class::Other(failure);
         self.counters.connect_failed[class.index()] += 1;
         self.end.last_connect_failure = Some((class, errno));
+        self.reach.failed();
         self.note_tried(conn);
         self.end_sending(conn);
         let connection = &mut self.connections[conn as usize];
@@ -809,6 +953,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// The peer has finished writing.
     fn ended(&mut self, conn: u32) {
         let now = clock::monotonic_ns();
+        self.turn.reads(now);
         let connection = &mut self.connections[conn as usize];
         connection.wire.handle_eof(&mut self.shared);
         match connection.wire.poll_outcome() {
@@ -817,15 +962,29 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 let first_slot = conn as usize * self.depth as usize;
                 let done = self.slots[first_slot + answer.slot as usize].take();
                 let (counters, report) = (&mut self.counters, &mut self.report);
-                let failed = count_answer(counters, report, &done, &answer, now);
+                let failed = if self.deadlines.is_late(done.due_ns, now) {
+                    Some(count_late(
+                        counters,
+                        &self.deadlines,
+                        &self.turn,
+                        &done,
+                        now,
+                    ))
+                } else {
+                    count_answer(counters, report, &done, &answer, now)
+                };
                 keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
                 self.connections[conn as usize].after_answer(now);
                 if self.pause_ns > 0 {
-                    self.pauses.push_back((now + self.pause_ns, conn));
+                    self.pauses.push_back(Pause {
+                        at_ns: now + self.pause_ns,
+                        conn,
+                        again: None,
+                    });
                 } else {
                     self.grant(conn, 1, now);
                 }
-                self.lose(conn, now, Class::Other(Failure::Abandoned));
+                self.lose(conn, now, behind(&answer));
             }
             Some(Outcome::Broken { slot, error }) => {
                 self.fail_and_lose(conn, slot, Class::Wire(error), Failure::Abandoned, now);
@@ -836,7 +995,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             }
             Some(Outcome::Over) | None => {
                 let failure = self.waiting_class(conn, Failure::ClosedWait);
-                self.lose(conn, now, Class::Other(failure));
+                self.lose(conn, now, Left::Failed(Class::Other(failure)));
             }
         }
     }
@@ -844,7 +1003,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn broken(&mut self, conn: u32, errno: Errno, sending: bool) {
         let now = clock::monotonic_ns();
         if errno == Errno::NOBUFS || errno == Errno::NOMEM {
-            self.lose(conn, now, Class::Other(Failure::LocalMemory));
+            let class = Class::Other(Failure::LocalMemory);
+            self.lose(conn, now, Left::Failed(class));
             return;
         }
         if self.connections[conn as usize].phase == Phase::Greeting {
@@ -864,7 +1024,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             Failure::ResetWait
         };
         let failure = self.waiting_class(conn, failure);
-        self.lose(conn, now, Class::Other(failure));
+        self.lose(conn, now, Left::Failed(Class::Other(failure)));
     }
 
     /// The class of requests that lost their connection before their first byte: the
@@ -919,29 +1079,50 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.end.last_connect_failure = Some((class, Errno::PROTO));
             }
         }
-        self.lose(conn, now, Class::Other(others));
+        self.lose(conn, now, Left::Failed(Class::Other(others)));
     }
 
-    /// Ends a connection: what is in flight on it fails, and it is opened again.
-    fn lose(&mut self, conn: u32, now: u64, class: Class) {
+    /// Ends a connection, and opens it again. What is in flight on it fails, or is sent again.
+    fn lose(&mut self, conn: u32, now: u64, left: Left) {
         self.advance(now);
         let first = conn as usize * self.depth as usize;
-        let mut lost = 0;
+        let held = self.held();
+        let (mut lost, mut failed) = (0, 0);
         for slot in &mut self.slots[first..first + self.depth as usize] {
-            if slot.sent_ns > 0 {
-                let done = slot.take();
-                keep(&mut self.samples, || done.sample(Some(class), now));
-                lost += 1;
+            if slot.sent_ns == 0 {
+                continue;
             }
+            let done = slot.take();
+            lost += 1;
+            let class = match left {
+                Left::Unprocessed if done.tries < RESENDS_MAX && !self.closing => {
+                    self.counters.resent += 1;
+                    self.counters.waiting_again += 1;
+                    match self.schedule {
+                        Some(_) => self.again.push_back((now, done.again())),
+                        None => self.connections[conn as usize].grant_again(done.again(), held),
+                    }
+                    continue;
+                }
+                Left::Unprocessed => Class::Other(Failure::Abandoned),
+                Left::Failed(class) => class,
+            };
+            keep(&mut self.samples, || done.sample(Some(class), now));
+            self.counters.failed[class.index()] += 1;
+            failed += 1;
         }
-        if self.connections[conn as usize].phase == Phase::Greeting {
-            self.connecting -= 1;
-            self.note_tried(conn);
+        match self.connections[conn as usize].phase {
+            Phase::Greeting => {
+                self.connecting -= 1;
+                self.reach.failed();
+                self.note_tried(conn);
+            }
+            Phase::Open => self.reach.closed(now),
+            Phase::Closed | Phase::Connecting => {}
         }
         self.end_sending(conn);
         let connection = &mut self.connections[conn as usize];
         assert_eq!(lost, connection.in_flight, "slots and count disagree");
-        self.counters.failed[class.index()] += u64::from(lost);
         self.counters.in_flight -= u64::from(lost);
         connection.in_flight = 0;
         connection.phase = Phase::Closed;
@@ -952,7 +1133,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             connection.failures_in_a_row += 1;
         }
         self.io.close(conn);
-        self.grant(conn, lost, now);
+        self.grant(conn, failed, now);
         if self.closing {
             return;
         }
@@ -1004,6 +1185,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                     connection.phase = Phase::Connecting;
                     connection.answered = 0;
                     connection.connecting_since_ns = now;
+                    self.deadlines.watch_until(now + CONNECT_TIMEOUT_NS + 1);
                 }
                 Err(errno) => self.could_not_connect(conn, connect_class(errno), errno),
             }
@@ -1011,13 +1193,17 @@ impl<W: Wire, I: Io> Lane<W, I> {
     }
 
     fn end_pauses(&mut self, now: u64) {
-        while let Some((at, conn)) = self.pauses.front().copied() {
-            if at > now {
+        while let Some(pause) = self.pauses.front().copied() {
+            if pause.at_ns > now {
                 return;
             }
             self.pauses.pop_front();
-            self.grant(conn, 1, at);
-            self.offer(conn);
+            let held = self.held();
+            match pause.again {
+                None => self.grant(pause.conn, 1, pause.at_ns),
+                Some(again) => self.connections[pause.conn as usize].grant_again(again, held),
+            }
+            self.offer(pause.conn);
         }
     }
 
@@ -1110,6 +1296,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let connection = &mut self.connections[conn as usize];
         if !connection.in_line {
             connection.in_line = true;
+            if self.line.is_empty() {
+                // When something last changed is now, near enough.
+                self.free_since_ns = self.area_at_ns;
+            }
             self.line.push_back(conn);
         }
     }
@@ -1123,22 +1313,25 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// Closed loop with a semaphore: permits that are free go to those who have waited longest, one
     /// at a time.
     fn hand_out_permits(&mut self) {
-        while self.has_permit() && self.budget > 0 && !self.closing {
+        while self.has_permit() && self.may_issue() {
             let Some(conn) = self.line.pop_front() else {
                 return;
             };
             let can_send = self.can_send(conn);
             let connection = &mut self.connections[conn as usize];
             connection.in_line = false;
-            let Some(due_ns) = connection.granted.front().copied() else {
+            let Some(Grant { due_ns, tries }) = connection.granted.front().copied() else {
                 continue;
             };
+            if tries == 0 && self.budget == 0 {
+                continue;
+            }
             // Who cannot send now asks again as soon as it can.
             if !can_send {
                 continue;
             }
             let now = clock::monotonic_ns();
-            if now.saturating_sub(due_ns) > self.plan.load.timeout.0 {
+            if self.deadlines.is_late(due_ns, now) {
                 // Its deadline passed before a permit was free.
                 self.fail_granted(conn, 0, now);
             } else {
@@ -1157,40 +1350,88 @@ impl<W: Wire, I: Io> Lane<W, I> {
             return;
         }
         self.advance(now);
-        let timeout_ns = self.plan.load.timeout.0;
+        if !self.again.is_empty() {
+            self.dispatch_again(now);
+        }
         while let Some(due) = self.schedule.as_ref().and_then(Schedule::next_due_ns) {
             let due_ns = zero_ns + due;
             if due_ns > now {
                 self.backlogged = false;
                 return;
             }
-            if now - due_ns > timeout_ns {
-                // Its deadline passed before a connection was free.
+            if self.deadlines.is_late(due_ns, now) {
+                // Its deadline passed before a connection was free, or before the lane looked.
                 self.take_due();
-                let class = Class::Other(Failure::TimeoutTotal);
-                keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
-                self.counters.failed[class.index()] += 1;
+                let free_in_time = !self.line.is_empty()
+                    && self.has_permit()
+                    && !self.deadlines.is_late(due_ns, self.free_since_ns);
+                self.counters.late_by_client += u64::from(free_in_time);
+                self.expire(due_ns, now);
                 continue;
             }
-            let permitted = self.has_permit();
-            let Some(conn) = self.line.pop_front_if(|_| permitted) else {
+            let Some(conn) = self.next_free() else {
                 self.backlogged = true;
                 return;
             };
-            self.connections[conn as usize].in_line = false;
-            let connection = &self.connections[conn as usize];
-            if connection.phase != Phase::Open || connection.sending != Sending::Nothing {
-                continue;
-            }
             self.take_due();
             let sent_ns = clock::monotonic_ns();
+            let mut sent_late_ns = 0;
             if !self.backlogged {
                 self.report.lateness.record(sent_ns - due_ns);
+                sent_late_ns = sent_ns - due_ns;
             }
-            self.issue(conn, due_ns, sent_ns);
+            let grant = Grant { due_ns, tries: 0 };
+            self.issue(conn, grant, sent_ns, sent_late_ns);
             self.offer(conn);
         }
         self.backlogged = false;
+    }
+
+    /// Open loop: the connection that has been free longest, where one more request may be in flight.
+    #[inline]
+    fn next_free(&mut self) -> Option<u32> {
+        if !self.has_permit() {
+            return None;
+        }
+        while let Some(conn) = self.line.pop_front() {
+            let connection = &mut self.connections[conn as usize];
+            connection.in_line = false;
+            if connection.phase == Phase::Open && connection.sending == Sending::Nothing {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    /// Open loop: the same for requests that are sent again, which come first.
+    #[cold]
+    fn dispatch_again(&mut self, now: u64) {
+        while let Some((at_ns, grant)) = self.again.front().copied() {
+            if self.deadlines.is_late(grant.due_ns, now) {
+                self.again.pop_front();
+                self.counters.waiting_again -= 1;
+                self.expire(grant.due_ns, now);
+                continue;
+            }
+            if at_ns > now {
+                return;
+            }
+            let Some(conn) = self.next_free() else {
+                return;
+            };
+            self.again.pop_front();
+            self.counters.waiting_again -= 1;
+            self.issue(conn, grant, clock::monotonic_ns(), 0);
+            self.offer(conn);
+        }
+    }
+
+    /// A request's deadline passed before it was sent.
+    fn expire(&mut self, due_ns: u64, now: u64) {
+        let class = Class::Other(Failure::TimeoutTotal);
+        keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
+        self.counters.failed[class.index()] += 1;
+        self.counters.expired_unsent += 1;
     }
 
     fn take_due(&mut self) {
@@ -1201,15 +1442,18 @@ impl<W: Wire, I: Io> Lane<W, I> {
     }
 
     #[inline]
-    fn issue(&mut self, conn: u32, due_ns: u64, sent_ns: u64) {
+    fn issue(&mut self, conn: u32, grant: Grant, sent_ns: u64, sent_late_ns: u64) {
+        self.deadlines.watch(grant.due_ns);
         let connection = &mut self.connections[conn as usize];
         let slot = connection.wire.issue(&self.shared);
         let at = conn as usize * self.depth as usize + slot as usize;
         assert!(self.slots[at].sent_ns == 0, "the slot is taken");
         self.slots[at] = Slot {
             sent_ns,
-            due_ns,
+            due_ns: grant.due_ns,
             first_byte_ns: 0,
+            sent_late_ns: u32::try_from(sent_late_ns).unwrap_or(u32::MAX),
+            tries: grant.tries,
         };
         connection.in_flight += 1;
         self.counters.issued += 1;
@@ -1237,16 +1481,28 @@ impl<W: Wire, I: Io> Lane<W, I> {
             return;
         }
         let granted = connection.granted.len() as u32;
-        if granted > 0 && self.budget > 0 && !self.closing && !self.held_back(conn) {
+        if granted > 0 && self.may_issue() && !self.held_back(conn) {
             let room = connection.wire.room(&self.shared);
             let held = self.held();
             let count = granted.saturating_sub(held).min(room);
             match self.room.is_by_permits() {
-                false => self.issue_granted(conn, held, count),
+                false => {
+                    self.issue_granted(conn, held, count);
+                    let left = self.connections[conn as usize].granted.get(held as usize);
+                    if let Some(grant) = left {
+                        self.deadlines.watch(grant.due_ns);
+                    }
+                }
                 true => self.line_up(conn),
             }
         }
         self.transmit(conn);
+    }
+
+    /// Closed loop: whether what was granted may be sent, as far as the load's count is concerned.
+    #[inline]
+    fn may_issue(&self) -> bool {
+        (self.budget > 0 || self.counters.waiting_again > 0) && !self.closing
     }
 
     /// Of what a connection was granted, so much is held back by a lever: the oldest.
@@ -1259,33 +1515,49 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// are held back.
     #[inline]
     fn issue_granted(&mut self, conn: u32, held: u32, count: u32) {
-        let count = u64::from(count).min(self.budget) as u32;
         let now = clock::monotonic_ns();
         self.advance(now);
         for _ in 0..count {
             let granted = &mut self.connections[conn as usize].granted;
-            let due_ns = match held {
+            let next = granted.get(held as usize).expect("it was granted");
+            if next.tries == 0 && self.budget == 0 {
+                return;
+            }
+            if self.deadlines.is_late(next.due_ns, now) {
+                self.fail_granted(conn, held, now);
+                continue;
+            }
+            let grant = match held {
                 0 => granted.pop_front(),
                 held => granted.remove(held as usize),
             };
-            self.issue(conn, due_ns.expect("it was granted"), now);
+            let grant = grant.expect("it was granted");
+            self.count_granted(grant);
+            self.issue(conn, grant, now, 0);
         }
-        self.counters.scheduled += u64::from(count);
-        self.budget -= u64::from(count);
+    }
+
+    /// A granted request is sent, or given up. It is scheduled with that, where it was not before.
+    #[inline]
+    fn count_granted(&mut self, grant: Grant) {
+        if grant.tries == 0 {
+            self.counters.scheduled += 1;
+            self.budget -= 1;
+        } else {
+            self.counters.waiting_again -= 1;
+        }
     }
 
     /// The oldest request that is not held back has waited too long for its turn to be sent. The next
     /// is due now.
     #[cold]
     fn fail_granted(&mut self, conn: u32, held: u32, now: u64) {
-        let granted = &mut self.connections[conn as usize].granted;
-        let due_ns = granted.remove(held as usize).expect("it was granted");
-        granted.push_back(now);
-        let class = Class::Other(Failure::TimeoutTotal);
-        keep(&mut self.samples, || Sample::new(due_ns, now, Some(class)));
-        self.counters.failed[class.index()] += 1;
-        self.counters.scheduled += 1;
-        self.budget -= 1;
+        let connection = &mut self.connections[conn as usize];
+        let granted = &mut connection.granted;
+        let grant = granted.remove(held as usize).expect("it was granted");
+        connection.grant(1, now);
+        self.count_granted(grant);
+        self.expire(grant.due_ns, now);
     }
 
     /// Sends what the wire has to send, until it has no more or the socket takes no more.
@@ -1347,8 +1619,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// Fails what is older than the total deadline. Its connection is not used again, but
     /// where its wire can do without the answer.
     fn check_deadlines(&mut self, now: u64) {
-        self.deadline_checked_ns = now;
-        let timeout_ns = self.plan.load.timeout.0;
+        self.deadlines.look(now);
         for conn in 0..self.connections.len() as u32 {
             let connection = &self.connections[conn as usize];
             match connection.phase {
@@ -1359,48 +1630,67 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         self.connecting -= 1;
                         self.io.close(conn);
                         self.could_not_connect(conn, Failure::TimeoutConnect, Errno::TIMEDOUT);
+                    } else {
+                        let since_ns = connection.connecting_since_ns;
+                        self.deadlines
+                            .watch_until(since_ns + CONNECT_TIMEOUT_NS + 1);
                     }
                 }
                 Phase::Open => {
                     if connection.in_flight > 0 {
-                        self.fail_late(conn, now.saturating_sub(timeout_ns), now);
+                        self.fail_late(conn, now);
                     }
-                    self.fail_unsent(conn, now.saturating_sub(timeout_ns), now);
+                    self.fail_unsent(conn, now);
                 }
                 Phase::Closed => {}
             }
         }
     }
 
-    /// Closed loop: fails what a connection was granted before an instant, and has had no room for: a
+    /// Closed loop: fails what a connection was granted, and has had no room for before its deadline: a
     /// peer that allows no streams, or no more of them. Whoever waits for a permit is told when it has one.
-    fn fail_unsent(&mut self, conn: u32, before_ns: u64, now: u64) {
+    fn fail_unsent(&mut self, conn: u32, now: u64) {
         if self.room.is_by_permits() || self.held_back(conn) {
             return;
         }
         let held = self.held();
-        while self.budget > 0
-            && let Some(due_ns) = self.connections[conn as usize].granted.get(held as usize)
-            && *due_ns < before_ns
+        while self.may_issue()
+            && let Some(grant) = self.connections[conn as usize].granted.get(held as usize)
         {
+            if !self.deadlines.is_late(grant.due_ns, now) {
+                self.deadlines.watch(grant.due_ns);
+                return;
+            }
+            if grant.tries == 0 && self.budget == 0 {
+                return;
+            }
             self.fail_granted(conn, held, now);
         }
     }
 
-    /// Fails a connection's requests that were due before an instant.
-    fn fail_late(&mut self, conn: u32, before_ns: u64, now: u64) {
+    /// Fails a connection's requests that are past their deadline.
+    fn fail_late(&mut self, conn: u32, now: u64) {
         let first = conn as usize * self.depth as usize;
         for slot in 0..self.depth {
             let at = &mut self.slots[first + slot as usize];
-            if at.sent_ns == 0 || at.due_ns >= before_ns {
+            if at.sent_ns == 0 {
                 continue;
             }
+            if !self.deadlines.is_late(at.due_ns, now) {
+                self.deadlines.watch(at.due_ns);
+                continue;
+            }
+            let sent_late_ns = u64::from(at.sent_late_ns);
+            let by_client = self.deadlines.sent_too_late(sent_late_ns);
+            self.counters.late_by_client += u64::from(by_client);
             let connection = &mut self.connections[conn as usize];
             let class = Class::Other(match connection.wire.is_flow_blocked(slot) {
                 true => Failure::TimeoutFlow,
                 false => Failure::TimeoutTotal,
             });
             if !connection.wire.cancel(slot) {
+                // It did open, so there is no reason to open it later than at once.
+                connection.answered = connection.answered.max(1);
                 self.fail_and_lose(conn, Some(slot), class, Failure::Abandoned, now);
                 return;
             }
@@ -1414,7 +1704,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             self.grant(conn, 1, now);
             if outcome.is_some() {
                 // Nothing was left in flight on a connection whose peer is going away.
-                self.lose(conn, now, Class::Other(Failure::Abandoned));
+                self.lose(conn, now, ABANDONED);
                 return;
             }
             self.offer(conn);
@@ -1441,7 +1731,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
         // Asserts the identity: what is not accounted for is the backlog, never negative.
         let backlog = self.counters.backlog();
         assert!(
-            self.schedule.is_some() || backlog == 0,
+            self.schedule.is_some() || backlog == self.counters.waiting_again,
             "requests were lost"
         );
         let span_ns = now.saturating_sub(self.published_ns).max(1);
@@ -1463,6 +1753,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         self.polled_at_publish_ns = self.counters.polled_ns;
         self.report.to_ns = now;
         self.report.totals.clone_from(&self.counters);
+        self.report.open_most = self.reach.most();
+        self.report.open_area = self.reach.area(now);
         self.report.cpu_ns = cpu_ns;
         self.report.edge = edge;
         if edge.is_some() {
@@ -1507,6 +1799,31 @@ fn of_answer(done: &Slot, failed: Option<Class>, answer: &Answer, now: u64) -> S
         sample.first_byte_ns = now;
     }
     sample
+}
+
+/// What becomes of the requests behind an answer that ends its connection.
+fn behind(answer: &Answer) -> Left {
+    match answer.is_last {
+        true => Left::Unprocessed,
+        false => ABANDONED,
+    }
+}
+
+/// Counts an answer that came after its deadline: whatever it says, its request timed out.
+#[cold]
+fn count_late(
+    counters: &mut Counters,
+    deadlines: &Deadlines,
+    turn: &Turn,
+    slot: &Slot,
+    now: u64,
+) -> Class {
+    let class = Class::Other(Failure::TimeoutTotal);
+    counters.in_flight -= 1;
+    counters.failed[class.index()] += 1;
+    let own_ns = turn.unread_for_ns(now) + u64::from(slot.sent_late_ns);
+    counters.late_by_client += u64::from(deadlines.own_doing(slot.due_ns, now, own_ns));
+    class
 }
 
 /// Counts an answer: a good one with its latencies, another by its status. Gives the class of

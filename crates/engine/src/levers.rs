@@ -313,7 +313,7 @@ impl Slowdown {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_model::{Arrival, Decode, Stop};
+    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Stop};
 
     use super::*;
 
@@ -347,6 +347,7 @@ mod tests {
                 requests: None,
             },
             timeout: Nanos::from_secs(1),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".to_owned(),
             header_names: Vec::new(),

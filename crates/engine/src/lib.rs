@@ -17,6 +17,7 @@
 mod batching;
 pub mod calibrate;
 pub mod counters;
+mod deadlines;
 pub mod histogram;
 pub mod lane;
 pub mod levers;
@@ -24,6 +25,7 @@ pub mod null_server;
 pub mod precheck;
 mod protocol;
 pub mod publication;
+mod reach;
 pub mod run;
 pub mod samples;
 pub mod schedule;

@@ -80,7 +80,7 @@ fn check_ports(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{Arrival, Decode, Nanos, Stop};
+    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Nanos, Stop};
 
     fn load(connections: u32) -> Load {
         Load {
@@ -95,6 +95,7 @@ mod tests {
                 requests: None,
             },
             timeout: Nanos::SECOND,
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

@@ -20,6 +20,10 @@ pub struct Report {
     pub to_ns: u64,
     /// Totals at the end.
     pub totals: Counters,
+    /// Connections open at a time since the window opened, at the most.
+    pub open_most: u64,
+    /// Connections open, summed over time: connection-nanoseconds.
+    pub open_area: u128,
     /// CPU time of the lane's thread at the end.
     pub cpu_ns: u64,
     /// From the intended instant to the last byte.
@@ -45,6 +49,8 @@ pub enum Edge {
     Open,
     /// The window is over.
     Close,
+    /// Nothing is waited for any more: what was in flight at the end of the window has ended, or was given up.
+    Drained,
 }
 
 impl Report {
@@ -54,6 +60,8 @@ impl Report {
             from_ns: 0,
             to_ns: 0,
             totals: Counters::default(),
+            open_most: 0,
+            open_area: 0,
             cpu_ns: 0,
             latency: Latencies::new(),
             service: Latencies::new(),
@@ -102,9 +110,9 @@ pub struct Publication {
 }
 
 /// Reports in circulation: enough that a reader may be late by several periods.
-const REPORTS: usize = 6;
-/// Of them kept for the edges of the window.
-const RESERVED: usize = 2;
+const REPORTS: usize = 7;
+/// Of them kept for the edges of the window and the end of waiting.
+const RESERVED: usize = 3;
 
 impl Publication {
     /// A place with its empty reports.

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_model::record::{Counts, Interval, LaneSummary};
+use wallfinder_model::record::{Counts, Drained, Interval, LaneSummary, OpenConnections, Outage};
 use wallfinder_model::telemetry::SocketsSummary;
 use wallfinder_model::{Load, record};
 use wallfinder_sys::io::{Epoll, Io, IoConfig, Uring, uring_available};
@@ -26,6 +26,7 @@ use crate::lane::{Lane, LaneEnd, LanePlan, Shares, Signals, lanes_of, part};
 use crate::levers::Segment;
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
+use crate::reach;
 use crate::samples::Outlet;
 
 /// How sockets are waited for.
@@ -129,6 +130,13 @@ pub struct Measured {
     pub first_byte: Option<record::Histogram>,
     /// From the intended instant to sending.
     pub lateness: Option<record::Histogram>,
+    /// What became of the requests in flight when the window closed; those answered since are in the
+    /// histograms.
+    pub drained: Drained,
+    /// How many connections were open in the window.
+    pub open_connections: OpenConnections,
+    /// When none was, within the window.
+    pub outages: Vec<Outage>,
     /// Slices of the whole run.
     pub intervals: Vec<Interval>,
     /// The lanes.
@@ -137,8 +145,6 @@ pub struct Measured {
     pub sockets: Option<SocketsSummary>,
     /// `io_uring` or `epoll`.
     pub io: &'static str,
-    /// Age of the oldest request in flight when the window closed.
-    pub oldest_in_flight_ns: u64,
 }
 
 /// Why a step could not be run.
@@ -493,6 +499,7 @@ fn cpu_of(spec: &StepSpec, lane: u32) -> Option<u32> {
 struct Mark {
     at_ns: u64,
     totals: Counters,
+    open_area: u128,
     cpu_ns: u64,
 }
 
@@ -504,6 +511,7 @@ struct Stretch {
     worked_ns: u64,
     throughput: f64,
     in_flight_mean: f64,
+    open_mean: f64,
 }
 
 impl Mark {
@@ -515,6 +523,7 @@ impl Mark {
             worked_ns: (end.cpu_ns - self.cpu_ns).saturating_sub(change.polled_ns),
             throughput: change.answered as f64 * 1e9 / span_ns as f64,
             in_flight_mean: change.in_flight_area as f64 / span_ns as f64,
+            open_mean: (end.open_area - self.open_area) as f64 / span_ns as f64,
             change,
         }
     }
@@ -525,6 +534,10 @@ impl Mark {
 struct LaneWindow {
     open: Option<Mark>,
     close: Option<Mark>,
+    /// Connections open at a time in the window, at the most.
+    open_most: u64,
+    /// When nothing was waited for any more.
+    drained: Option<Counters>,
     last_totals: Counters,
     /// The end of the last segment.
     segment: Option<Mark>,
@@ -696,8 +709,7 @@ impl<'p> Collector<'p> {
         let window = &mut self.windows[lane];
         let change = report.totals.since(&window.last_totals);
         window.last_totals.clone_from(&report.totals);
-        let inside = window.open.is_some() && window.close.is_none();
-        if inside {
+        if window.open.is_some() {
             for (sum, part) in [
                 (&mut self.latency, &report.latency),
                 (&mut self.service, &report.service),
@@ -711,14 +723,23 @@ impl<'p> Collector<'p> {
         let edge = Mark {
             at_ns: report.to_ns,
             totals: report.totals.clone(),
+            open_area: report.open_area,
             cpu_ns: report.cpu_ns,
         };
+        if report.edge == Some(Edge::Drained) {
+            // No part of the window, but for the latencies above.
+            window.drained = Some(edge.totals);
+            return;
+        }
         self.merge_segment(lane, report, &edge);
         let window = &mut self.windows[lane];
         match report.edge {
             Some(Edge::Open) => window.open = Some(edge),
-            Some(Edge::Close) => window.close = Some(edge),
-            None => {}
+            Some(Edge::Close) => {
+                window.open_most = report.open_most;
+                window.close = Some(edge);
+            }
+            Some(Edge::Drained) | None => {}
         }
         if let Some(edge) = report.edge
             && lane + 1 == self.windows.len()
@@ -893,6 +914,8 @@ fn measured<I: Io>(
     let (mut backlog_start, mut backlog_end) = (0, 0);
     let (mut from_sum, mut to_sum, mut counted) = (0_u128, 0_u128, 0_u128);
     let (mut throughput, mut in_flight_mean) = (0.0, 0.0);
+    let mut drained = Drained::default();
+    let mut open_connections = OpenConnections::default();
     let mut lanes = Vec::new();
     for (plan, window) in collector.plans.iter().zip(&collector.windows) {
         let (Some(open), Some(close)) = (&window.open, &window.close) else {
@@ -901,6 +924,13 @@ fn measured<I: Io>(
         let stretch = open.until(close);
         throughput += stretch.throughput;
         in_flight_mean += stretch.in_flight_mean;
+        let after = window.drained.as_ref().unwrap_or(&close.totals);
+        drained.answered += after.answered - close.totals.answered;
+        drained.failed += after.failed_total() - close.totals.failed_total();
+        drained.in_flight += after.in_flight;
+        drained.not_sent += after.backlog();
+        open_connections.most += window.open_most;
+        open_connections.mean += stretch.open_mean;
         in_flight_start += open.totals.in_flight;
         in_flight_end += close.totals.in_flight;
         backlog_start += open.totals.backlog();
@@ -923,7 +953,18 @@ fn measured<I: Io>(
         });
         change.add(&stretch.change);
     }
+    for end in ends {
+        drained.waited_ns = drained.waited_ns.max(end.drained_ns);
+        drained.oldest_ns = drained.oldest_ns.max(end.oldest_unanswered_ns);
+        open_connections.answering += end.answering;
+    }
     let counted = counted.max(1);
+    let window = ((from_sum / counted) as u64, (to_sum / counted) as u64);
+    let outages = outages(ends, window, zero_ns);
+    let mut anomalies = anomalies;
+    if change.resent > 0 {
+        anomalies.insert("request_sent_again".into(), change.resent);
+    }
     let statuses = change
         .statuses
         .iter()
@@ -944,6 +985,9 @@ fn measured<I: Io>(
         body_bytes: change.body_bytes,
         decoded_bytes: change.decoded_bytes,
         messages: change.messages,
+        late_by_client: change.late_by_client,
+        expired_unsent: change.expired_unsent,
+        unreachable_ns: outages.iter().map(|outage| outage.for_ns).sum(),
         connects: change.connects,
         connect_failures: Counters::named(&change.connect_failed),
         anomalies,
@@ -952,8 +996,8 @@ fn measured<I: Io>(
     assert!(counts.balanced(), "the accounting identity does not hold");
     Measured {
         zero_ns,
-        window_from_ns: (from_sum / counted) as u64,
-        window_to_ns: (to_sum / counted) as u64,
+        window_from_ns: window.0,
+        window_to_ns: window.1,
         counts,
         throughput,
         in_flight_mean,
@@ -966,12 +1010,16 @@ fn measured<I: Io>(
         lanes,
         sockets: sockets_summary(ends),
         io: I::NAME,
-        oldest_in_flight_ns: ends
-            .iter()
-            .map(|end| end.oldest_in_flight_ns)
-            .max()
-            .unwrap_or(0),
+        drained,
+        open_connections,
+        outages,
     }
+}
+
+/// When no lane had a connection, within the window, whose edges count from the schedule's zero.
+fn outages(ends: &[LaneEnd], (from_ns, to_ns): (u64, u64), zero_ns: u64) -> Vec<Outage> {
+    let lanes: Vec<&[(u64, u64)]> = ends.iter().map(|end| &end.outages[..]).collect();
+    reach::common(&lanes, (zero_ns + from_ns, zero_ns + to_ns), zero_ns)
 }
 
 fn fairness(ends: &[LaneEnd]) -> Option<f64> {
@@ -1007,7 +1055,7 @@ mod tests {
     use std::cell::Cell;
     use std::time::Instant;
 
-    use wallfinder_model::{Arrival, Decode, Nanos, Stop};
+    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Nanos, Stop};
     use wallfinder_wire::{Outcome, Request, Transmit};
 
     use super::*;
@@ -1111,6 +1159,7 @@ mod tests {
                 requests: None,
             },
             timeout: Nanos::from_secs(5),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

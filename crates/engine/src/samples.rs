@@ -163,7 +163,7 @@ impl Inlet {
 pub(crate) struct Sink {
     exchange: Shared,
     block: Block,
-    /// While the window is open: the schedule's zero.
+    /// Once the window is open: the schedule's zero.
     window: Option<u64>,
     dropped: u64,
 }
@@ -172,11 +172,6 @@ impl Sink {
     /// From now on requests are kept; times count from this instant.
     pub(crate) fn open(&mut self, zero_ns: u64) {
         self.window = Some(zero_ns);
-    }
-
-    /// From now on they are not.
-    pub(crate) fn close(&mut self) {
-        self.window = None;
     }
 
     #[inline]

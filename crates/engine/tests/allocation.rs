@@ -9,7 +9,7 @@ use std::thread;
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::Outlet;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
 use wallfinder_wire::{Exchange, framed};
@@ -149,6 +149,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                             requests: None,
                         },
                         timeout: Nanos::from_secs(5),
+                        drain: DRAIN_DEFAULT,
                         connection_per_request: false,
                         method: "GET".into(),
                         header_names: Vec::new(),

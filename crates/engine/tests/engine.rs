@@ -116,13 +116,14 @@ fn a_closed_loop_answers_everything_it_asks() {
             assert_eq!(counts.body_bytes, counts.answered * 5);
             assert!(measured.in_flight_mean <= f64::from(8 * depth));
             let latency = measured.latency.as_ref().unwrap();
-            assert_eq!(latency.count, counts.answered);
+            assert_eq!(latency.count, counts.answered + measured.drained.answered);
             // Little's law, which no honest set of numbers breaks: within what the edges
             // of a short window allow.
             let service = measured.service.as_ref().unwrap();
             let inferred = measured.throughput * service.mean_ns / 1e9;
             let ratio = measured.in_flight_mean / inferred;
-            assert!((0.9..1.1).contains(&ratio), "N / XR = {ratio}");
+            // A stall at the end is in the times of what was drained, and not in the window.
+            assert!((0.6..1.1).contains(&ratio), "N / XR = {ratio}");
         });
     }
 }
@@ -565,7 +566,11 @@ fn a_deadline_passes_while_a_permit_is_waited_for() {
     with_both(spec, |measured| {
         let late = measured.counts.failed.get("timeout.total");
         assert!(*late.unwrap() > 10, "{:?}", measured.counts);
-        assert!(measured.counts.answered > 10, "{:?}", measured.counts);
+        // Whoever waits so long is not sent at all; whoever is answered was answered in time.
+        let unsent = measured.counts.expired_unsent;
+        assert!(unsent > 10 && unsent <= *late.unwrap(), "{unsent}");
+        let latency = measured.latency.as_ref().expect("some came in time");
+        assert!(latency.max_ns <= 30_500_000, "{}", latency.max_ns);
     });
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::levers::{Levers, spare_connections};
 use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, lanes_of, run};
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
 
@@ -53,6 +53,7 @@ fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
             requests: None,
         },
         timeout: Nanos::from_secs(5),
+        drain: DRAIN_DEFAULT,
         connection_per_request: false,
         method: "GET".into(),
         header_names: Vec::new(),

@@ -8,7 +8,7 @@ use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Lan
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
-use wallfinder_model::{Decode, Environment, Nanos, Plan, Rate, Record};
+use wallfinder_model::{DRAIN_DEFAULT, Decode, Environment, Nanos, Plan, Rate, Record};
 
 /// Length of the window.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
@@ -75,6 +75,7 @@ pub(crate) fn a_step() -> DoubleStep {
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".to_owned(),
             header_names: Vec::new(),
@@ -118,6 +119,9 @@ pub(crate) fn a_step() -> DoubleStep {
         experiment: None,
         cell: None,
         fairness: None,
+        drained: None,
+        open_connections: None,
+        outages: Vec::new(),
         series: Vec::new(),
     };
     DoubleStep { step }

@@ -32,7 +32,7 @@ pub use caveat::Caveat;
 pub use environment::Environment;
 pub use experiment::{Effort, Experiment, Squeeze};
 pub use failure::Failure;
-pub use plan::{Arrival, Decode, Load, Plan, Stop, Target};
+pub use plan::{Arrival, DRAIN_DEFAULT, Decode, Load, Plan, Stop, Target};
 pub use profile::{Profile, ProfileKind, Profiles};
 pub use record::{Record, Step};
 pub use units::{Bytes, Nanos, Rate};

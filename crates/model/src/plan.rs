@@ -104,8 +104,11 @@ pub struct Load {
     pub warmup: Nanos,
     /// When the measured window ends.
     pub stop: Stop,
-    /// Total deadline of a request, from its intended instant.
+    /// Total deadline of a request, from its intended instant. An answer that comes later is a timeout.
     pub timeout: Nanos,
+    /// How long answers are waited for at most, once the window is over, to requests that are in flight then.
+    #[serde(default = "drain_of_old_records")]
+    pub drain: Nanos,
     /// A new connection for each request.
     pub connection_per_request: bool,
     /// The request's method; in framed TCP how messages are framed, such as `u32be`; in gRPC
@@ -123,6 +126,13 @@ pub struct Load {
     /// wait for one another at the client.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_by_one: bool,
+}
+
+/// How long answers are waited for after the window where nothing else is asked for.
+pub const DRAIN_DEFAULT: Nanos = Nanos(1_000_000_000);
+
+fn drain_of_old_records() -> Nanos {
+    DRAIN_DEFAULT
 }
 
 /// Which content-coded bodies the engine decodes and verifies: gzip, deflate, br, zstd.
@@ -244,6 +254,7 @@ mod tests {
                 requests: None,
             },
             timeout: Nanos::SECOND,
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

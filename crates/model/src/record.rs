@@ -84,6 +84,15 @@ pub struct Step {
     /// clients tell): 1 where all had as many, 1/n where one of n had them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
+    /// What became of the requests in flight when the window closed; a foreign driver does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Drained>,
+    /// When no connection was open, within the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
+    /// How many connections were open; a foreign driver does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_connections: Option<OpenConnections>,
     /// From the intended instant to the last byte.
     pub latency: Option<Histogram>,
     /// From the first byte handed to the socket to the last byte received.
@@ -228,6 +237,17 @@ pub struct Counts {
     /// Messages of good answers, in gRPC; elsewhere an answer is one, and this 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub messages: u64,
+    /// Of those that failed as `timeout.total`: those that the load generator itself may have made late, by
+    /// sending them or reading their answers late.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub late_by_client: u64,
+    /// Of those that failed as `timeout.total`: requests that were never sent, for no connection was free
+    /// before their deadline.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub expired_unsent: u64,
+    /// Time of the window during which no connection was open.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unreachable_ns: u64,
     /// Connections opened in the window.
     pub connects: u64,
     /// Connection attempts that failed, by class.
@@ -237,6 +257,51 @@ pub struct Counts {
     /// How connections under TLS began, from the start of the step on, its warm-up included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshakes: Option<Handshakes>,
+}
+
+/// What became of the requests that had no answer when the window closed. Those in flight then are
+/// `answered + failed + in_flight`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Drained {
+    /// How long their answers were waited for.
+    pub waited_ns: u64,
+    /// Answered well in that time. Their latencies are in the step's histograms, and in no count of the window.
+    pub answered: u64,
+    /// Failed in that time.
+    pub failed: u64,
+    /// Still without an answer when the wait was over.
+    pub in_flight: u64,
+    /// Open loop: due, and never sent, for no connection was free.
+    pub not_sent: u64,
+    /// Age of the oldest request without an answer, from its intended instant, when the wait was over; 0: none.
+    pub oldest_ns: u64,
+}
+
+impl Drained {
+    /// Requests of which nobody knows how long they would have taken.
+    pub fn unanswered(&self) -> u64 {
+        self.in_flight.saturating_add(self.not_sent)
+    }
+}
+
+/// A time during which no connection was open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Outage {
+    /// Its beginning, from the start of the schedule.
+    pub at_ns: u64,
+    /// Its length within the window.
+    pub for_ns: u64,
+}
+
+/// How many connections a load really had in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct OpenConnections {
+    /// The most that were open at a time.
+    pub most: u64,
+    /// The mean over the window.
+    pub mean: f64,
+    /// Connections that brought an answer in the window.
+    pub answering: u64,
 }
 
 /// How connections under TLS began.

@@ -1,7 +1,7 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
-use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Effort, Load, Nanos, Rate, Stop};
 
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
@@ -170,6 +170,7 @@ impl Study {
                     .map(|each| u64::from(each) * u64::from(concurrency.given)),
             },
             timeout: run.timeout,
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".to_owned(),
             header_names: Vec::new(),

@@ -49,7 +49,7 @@ pub enum WireError {
     H1Status,
     /// Head above its limit of bytes or fields.
     H1HeadLimit,
-    /// NUL, bare CR, folded line, space before the colon, or another broken field.
+    /// NUL, bare CR, space before the colon, or another broken field.
     H1Head,
     /// A length that is not one: negative, hex, overflowing, or differing duplicates.
     H1Length,
@@ -181,6 +181,15 @@ pub enum WireError {
 }
 
 impl WireError {
+    /// Whether the peer said that it did nothing for the request, so that it may be sent again, whatever its
+    /// method (RFC 9113, 8.7).
+    pub const fn is_unprocessed(self) -> bool {
+        matches!(
+            self,
+            WireError::H2Unprocessed | WireError::H2ResetRefusedStream
+        )
+    }
+
     /// Every class, in the order of its index.
     pub const ALL: [WireError; 66] = [
         WireError::H1Status,
@@ -407,6 +416,9 @@ pub struct Answer {
     pub decoded_bytes: u64,
     /// Whether the connection may carry another request.
     pub reusable: bool,
+    /// Whether the peer said that it processes nothing behind this request (RFC 9112, 9.6): what was sent
+    /// there may be sent again.
+    pub is_last: bool,
     /// What it says as a call, in gRPC.
     pub call: Option<grpc::Call>,
 }

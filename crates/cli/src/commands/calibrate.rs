@@ -6,7 +6,7 @@ use serde_json::json;
 use wallfinder_engine::StepSpec;
 use wallfinder_engine::calibrate::{Typical, calibrate as measure};
 use wallfinder_engine::precheck;
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_report::number;
 use wallfinder_wire::{Exchange, Request};
 
@@ -33,6 +33,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
             requests: None,
         },
         timeout: Nanos::from_secs(10),
+        drain: DRAIN_DEFAULT,
         connection_per_request: false,
         method: "GET".into(),
         header_names: Vec::new(),

@@ -567,7 +567,7 @@ fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
 #[cfg(test)]
 mod tests {
     use wallfinder_engine::levers::in_flight_left;
-    use wallfinder_model::{Arrival, Decode, Load, Stop};
+    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Stop};
 
     use super::*;
 
@@ -587,6 +587,7 @@ mod tests {
                 requests: None,
             },
             timeout: DRIVER_RUN,
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: "GET".into(),
             header_names: Vec::new(),

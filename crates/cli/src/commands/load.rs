@@ -333,6 +333,7 @@ pub(crate) fn step_load(
         timeout: flags
             .deadline
             .map_or(flags.timeout, |deadline| deadline.min(flags.timeout)),
+        drain: flags.drain,
         connection_per_request: flags.no_keepalive,
         method: request.method(),
         header_names: request.header_names(),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
-use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
 
@@ -30,6 +30,7 @@ pub(crate) fn spec(
                 requests: None,
             },
             timeout: Nanos::from_secs(5),
+            drain: DRAIN_DEFAULT,
             connection_per_request: false,
             method: request.method(),
             header_names: request.header_names(),

@@ -24,7 +24,7 @@ use wallfinder_model::telemetry::{
     TcpSample, Telemetry, ThreadShare,
 };
 use wallfinder_model::verdict::{Elasticity, Evidence, How, NextWall, ResourceView, Verdict};
-use wallfinder_model::{Caveat, Decode, Nanos, Rate, Wall};
+use wallfinder_model::{Caveat, DRAIN_DEFAULT, Decode, Nanos, Rate, Wall};
 
 /// SplitMix64: enough for noise, and the same on every machine.
 pub struct Noise(u64);
@@ -155,6 +155,7 @@ pub fn load(connections: u32, depth: u32) -> Load {
             requests: None,
         },
         timeout: Nanos::from_secs(30),
+        drain: DRAIN_DEFAULT,
         connection_per_request: false,
         method: "GET".into(),
         header_names: vec![],
@@ -545,6 +546,9 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         experiment: None,
         cell: None,
         fairness: None,
+        drained: None,
+        open_connections: None,
+        outages: Vec::new(),
         series,
         load,
     }

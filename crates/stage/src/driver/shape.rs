@@ -59,6 +59,7 @@ impl Shape {
                 requests: self.requests,
             },
             timeout: self.timeout.unwrap_or_default(),
+            drain: Nanos(0),
             connection_per_request: self.connection_per_request,
             method: self.method.clone(),
             header_names: self.header_names.clone(),

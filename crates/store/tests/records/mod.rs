@@ -10,7 +10,7 @@ use wallfinder_model::record::{Counts, Driver, Histogram, Interval, Record, SCHE
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, TcpSample, Telemetry,
 };
-use wallfinder_model::{Decode, Environment, Nanos};
+use wallfinder_model::{DRAIN_DEFAULT, Decode, Environment, Nanos};
 
 /// A fresh folder, removed when dropped.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -56,6 +56,7 @@ pub(crate) fn load() -> Load {
             requests: None,
         },
         timeout: Nanos::from_secs(10),
+        drain: DRAIN_DEFAULT,
         connection_per_request: false,
         method: "GET".into(),
         header_names: vec![],
@@ -141,6 +142,9 @@ pub(crate) fn step_begun(index: u32) -> Step {
         experiment: None,
         cell: None,
         fairness: None,
+        drained: None,
+        open_connections: None,
+        outages: Vec::new(),
         series: vec![],
     }
 }

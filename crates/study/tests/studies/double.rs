@@ -265,6 +265,9 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         experiment: None,
         cell: None,
         fairness: Some(1.0),
+        drained: None,
+        open_connections: None,
+        outages: Vec::new(),
         series: Vec::new(),
     }
 }

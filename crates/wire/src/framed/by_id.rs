@@ -139,6 +139,7 @@ impl Wire for ById {
                         body_bytes: frame.message_bytes,
                         decoded_bytes: 0,
                         reusable: !shared.options.connection_per_request,
+                        is_last: false,
                         call: None,
                     }));
                     let used = &mut self.slots[slot as usize];

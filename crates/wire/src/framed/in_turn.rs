@@ -222,6 +222,7 @@ impl InTurn {
             body_bytes: frame.message_bytes,
             decoded_bytes: 0,
             reusable: !shared.options.connection_per_request,
+            is_last: false,
             call: None,
         }));
         self.is_begun_told = false;

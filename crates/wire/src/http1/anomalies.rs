@@ -21,13 +21,15 @@ pub struct Anomalies {
     pub framing_without_body: u64,
     /// A status of 600 to 999 (RFC 9110, 15).
     pub status_out_of_class: u64,
+    /// Folded lines in a head (RFC 9112, 5.2): read as spaces.
+    pub line_folded: u64,
     /// Coded bodies that were to be decoded and were not, since too many were under way.
     pub content_not_decoded: u64,
 }
 
 impl Anomalies {
     /// Name and count of each, in a fixed order.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("length_beside_coding", self.length_beside_coding),
             ("length_repeated", self.length_repeated),
@@ -36,6 +38,7 @@ impl Anomalies {
             ("coding_in_http10", self.coding_in_http10),
             ("framing_without_body", self.framing_without_body),
             ("status_out_of_class", self.status_out_of_class),
+            ("line_folded", self.line_folded),
             ("content_not_decoded", self.content_not_decoded),
         ]
     }
@@ -49,6 +52,7 @@ impl Anomalies {
         self.coding_in_http10 += other.coding_in_http10;
         self.framing_without_body += other.framing_without_body;
         self.status_out_of_class += other.status_out_of_class;
+        self.line_folded += other.line_folded;
         self.content_not_decoded += other.content_not_decoded;
     }
 
@@ -62,6 +66,7 @@ impl Anomalies {
         self.coding_in_http10 += one_if(Seen::CODING_IN_HTTP10);
         self.framing_without_body += one_if(Seen::FRAMING_WITHOUT_BODY);
         self.status_out_of_class += one_if(Seen::STATUS_OUT_OF_CLASS);
+        self.line_folded += one_if(Seen::FOLDED);
     }
 }
 
@@ -77,6 +82,7 @@ impl Seen {
     pub(super) const CODING_IN_HTTP10: Seen = Seen(16);
     pub(super) const FRAMING_WITHOUT_BODY: Seen = Seen(32);
     pub(super) const STATUS_OUT_OF_CLASS: Seen = Seen(64);
+    pub(super) const FOLDED: Seen = Seen(128);
 
     #[inline]
     pub(super) fn any(self) -> bool {

@@ -47,6 +47,7 @@ struct Unfinished {
     decoded_bytes: u64,
     status: u16,
     closes: bool,
+    is_last: bool,
     interims: u32,
     is_decoded: bool,
     /// The lane knows that it has begun.
@@ -147,6 +148,7 @@ impl Wire for Http1 {
             self.answer.decoded_bytes = shared.decoded_plain(length);
             self.answer.status = head.status;
             self.answer.closes = head.closes;
+            self.answer.is_last = head.is_last;
             shared.count(&head);
             self.finish(shared);
             return total as usize;
@@ -313,6 +315,7 @@ impl Http1 {
         }
         self.answer.status = head.status;
         self.answer.closes = head.closes;
+        self.answer.is_last = head.is_last;
         if head.coding != Coding::Plain && self.decodes(shared) {
             let left_behind = self.decoder.take();
             self.decoder = shared.decoders.open(head.coding, left_behind);
@@ -420,6 +423,7 @@ impl Http1 {
             body_bytes: answer.body_bytes,
             decoded_bytes: answer.decoded_bytes,
             reusable: !answer.closes,
+            is_last: answer.is_last,
             call: None,
         }));
         self.state = if answer.closes {

@@ -4,10 +4,10 @@
 //! finds the blank line, over any number of pieces and each byte once; [`judge`] then
 //! parses the whole head with `httparse` and draws the conclusions.
 //!
-//! `httparse` is strict where it counts (no folding, no space before a colon, no bare CR,
-//! NUL or other control). It is lenient in four places, settled here: leading empty
-//! lines and statuses below 100 are refused, LF-only line ends and a missing space after
-//! the status are accepted.
+//! `httparse` is strict where it counts (no space before a colon, no bare CR, NUL or other
+//! control). It is lenient in four places, settled here: leading empty lines and statuses
+//! below 100 are refused, LF-only line ends and a missing space after the status are
+//! accepted. It refuses folded lines; those are unfolded first (RFC 9112, 5.2).
 
 use std::mem::MaybeUninit;
 
@@ -24,6 +24,8 @@ pub(super) struct Head {
     pub(super) status: u16,
     /// No further request may follow on this connection.
     pub(super) closes: bool,
+    /// The peer said so, and processes no request behind this one.
+    pub(super) is_last: bool,
     pub(super) seen: Seen,
     pub(super) framing: Framing,
     /// What is to be undone; plain where there is no body, or no decoding is asked for.
@@ -183,13 +185,44 @@ pub(super) fn judge(bytes: &[u8], fields: u32, context: Context) -> Result<Head,
     if !may_start(bytes) {
         return Err(WireError::H1Status);
     }
-    if fields as usize <= FIELDS_ON_STACK {
+    let judged = if fields as usize <= FIELDS_ON_STACK {
         let mut room = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
         parse(bytes, &mut room, context)
     } else {
         let mut room = Vec::with_capacity(fields as usize);
         parse(bytes, room.spare_capacity_mut(), context)
+    };
+    if judged == Err(WireError::H1Head)
+        && let Some(unfolded) = unfold(bytes)
+    {
+        // Nothing is left to unfold, so this is the last time.
+        let mut head = judge(&unfolded, fields, context)?;
+        head.seen.add_if(true, Seen::FOLDED);
+        let bare = has_bare_line_feed(bytes);
+        head.seen.add_if(bare, Seen::BARE_LINE_FEED);
+        return Ok(head);
     }
+    judged
+}
+
+/// A head whose folded lines are joined by spaces, as long as before; `None` where none is folded. A line
+/// that begins with a space right after the status line continues no field, and stays.
+#[cold]
+fn unfold(head: &[u8]) -> Option<Vec<u8>> {
+    let mut unfolded = head.to_vec();
+    let mut from = find_line_feed(head, 0)? + 1;
+    let mut any = false;
+    while let Some(at) = find_line_feed(head, from) {
+        from = at + 1;
+        if matches!(head.get(from), Some(b' ' | b'\t')) {
+            unfolded[at] = b' ';
+            if head[at - 1] == b'\r' {
+                unfolded[at - 1] = b' ';
+            }
+            any = true;
+        }
+    }
+    any.then_some(unfolded)
 }
 
 fn parse<'b>(
@@ -277,6 +310,7 @@ fn conclude(
             || both
             || coded_http10
             || framing == Framing::ToClose,
+        is_last: !persists,
         seen,
         framing,
         coding: if may_be_decoded {

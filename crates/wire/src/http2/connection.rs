@@ -355,6 +355,7 @@ impl Http2 {
             body_bytes: stream.body_bytes - stream.messages.prefix_bytes(),
             decoded_bytes,
             reusable: true,
+            is_last: false,
             call,
         };
         self.idle_frames = 0;
@@ -374,6 +375,7 @@ impl Http2 {
         }
         self.outcome = Some(Outcome::Answered(Answer {
             reusable: !is_last,
+            is_last: false,
             ..answer
         }));
     }

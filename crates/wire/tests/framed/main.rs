@@ -42,6 +42,7 @@ fn answered(slot: u32, wire_bytes: u64, body_bytes: u64) -> Outcome {
         body_bytes,
         decoded_bytes: 0,
         reusable: true,
+        is_last: false,
         call: None,
     })
 }
@@ -208,6 +209,7 @@ fn a_connection_per_request_carries_one() {
         seen[..],
         [Outcome::Answered(Answer {
             reusable: false,
+            is_last: false,
             ..
         })]
     ));

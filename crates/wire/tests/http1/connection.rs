@@ -69,6 +69,7 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
                 body_bytes: 5,
                 decoded_bytes: 0,
                 reusable: true,
+                is_last: false,
                 call: None,
             };
             assert_eq!(answer(&mut http1, &mut shared, rest), expected);

@@ -164,6 +164,7 @@ fn since(after: &Anomalies, before: &Anomalies) -> Anomalies {
         coding_in_http10: after.coding_in_http10 - before.coding_in_http10,
         framing_without_body: after.framing_without_body - before.framing_without_body,
         status_out_of_class: after.status_out_of_class - before.status_out_of_class,
+        line_folded: after.line_folded - before.line_folded,
         content_not_decoded: after.content_not_decoded - before.content_not_decoded,
     }
 }

@@ -75,6 +75,8 @@ proptest! {
                 "{error:?}, {}", script.escape_ascii()
             ),
             Ok(httparse::Status::Partial) => prop_assert_eq!(error, None),
+            // A folded line, which httparse refuses and the connection reads as spaces.
+            Err(httparse::Error::HeaderName) if is_folded(&script) => {}
             // What httparse refuses at once, the connection refuses once the head is whole.
             Err(parse_error) => {
                 let class = match parse_error {
@@ -88,6 +90,11 @@ proptest! {
             }
         }
     }
+}
+
+fn is_folded(head: &[u8]) -> bool {
+    let begins = |line: &[u8]| line.starts_with(b" ") || line.starts_with(b"\t");
+    head.split(|&byte| byte == b'\n').skip(2).any(begins)
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -193,6 +200,7 @@ fn strange_field() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,6}[:]?[ -~\r\0]{0,6}\r\n",
         "(Content-Length|Transfer-Encoding|Connection): [0-9a-z, -]{0,8}\r\n",
+        "(Content-Length: |X: a)?[0-9]?\r?\n[ \t]{1,2}[ -~]{0,6}\r\n",
         Just(" folded\r\n".to_owned()),
     ]
 }

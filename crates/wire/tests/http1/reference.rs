@@ -124,6 +124,7 @@ fn answer(
             body_bytes: body.data.len() as u64,
             decoded_bytes,
             reusable: head.persists(case)?,
+            is_last: head.is_said_last(),
             call: None,
         })),
     }
@@ -170,6 +171,7 @@ pub(crate) struct Head {
     /// Name and value, without white space around it.
     pub(crate) fields: Vec<(String, Vec<u8>)>,
     bare_line_feed: bool,
+    folded: bool,
 }
 
 enum Framing {
@@ -204,12 +206,25 @@ impl Head {
         if status < 100 || !has_reason || !reason.iter().all(is_text) {
             return Err(WireError::H1Status);
         }
-        let fields: Result<Vec<_>, _> = lines.into_iter().map(field).collect();
+        let mut whole: Vec<Vec<u8>> = Vec::new();
+        let mut folded = false;
+        for line in lines {
+            match whole.last_mut() {
+                Some(last) if line.starts_with(b" ") || line.starts_with(b"\t") => {
+                    folded = true;
+                    last.extend_from_slice(b"  ");
+                    last.extend_from_slice(line);
+                }
+                _ => whole.push(line.to_vec()),
+            }
+        }
+        let fields: Result<Vec<_>, _> = whole.iter().map(|line| field(line)).collect();
         Ok(Head {
             minor,
             status,
             fields: fields?,
             bare_line_feed,
+            folded,
         })
     }
 
@@ -290,14 +305,18 @@ impl Head {
         })
     }
 
-    fn persists(&self, case: &Case) -> Result<bool, WireError> {
+    /// Whether the server says that it answers nothing more here.
+    fn is_said_last(&self) -> bool {
         let options = self.list("connection").unwrap_or_default();
         let has = |name: &[u8]| options.iter().any(|option| option == name);
+        has(b"close") || (self.minor == 0 && !has(b"keep-alive"))
+    }
+
+    fn persists(&self, case: &Case) -> Result<bool, WireError> {
         let coding = self.chunked_last()?;
         let is_faulty = coding.is_some() && (self.minor == 0 || self.length()?.is_some());
         Ok(!case.options.connection_per_request
-            && !has(b"close")
-            && (self.minor == 1 || has(b"keep-alive"))
+            && !self.is_said_last()
             && !is_faulty
             && !matches!(self.framing(case)?, Framing::ToClose))
     }
@@ -319,6 +338,7 @@ impl Head {
         anomalies.coding_in_http10 += u64::from(coding.is_some() && self.minor == 0);
         anomalies.framing_without_body +=
             u64::from(framed && (self.status < 200 || self.status == 204));
+        anomalies.line_folded += u64::from(self.folded);
         anomalies.status_out_of_class += u64::from(self.status >= 600);
         Ok(())
     }

@@ -17,6 +17,7 @@ const ANSWERED: Outcome = Outcome::Answered(Answer {
     body_bytes: 0,
     decoded_bytes: 0,
     reusable: true,
+    is_last: false,
     call: None,
 });
 
@@ -231,6 +232,7 @@ fn what_a_goaway_did_not_take_up_is_unprocessed_and_the_rest_is_answered() {
         body_bytes: 4,
         decoded_bytes: 0,
         reusable: false,
+        is_last: false,
         call: None,
     });
     assert_eq!(seen.outcomes, [unprocessed(1), unprocessed(2), last]);
