@@ -87,9 +87,6 @@ pub struct Step {
     /// What became of the requests in flight when the window closed; a foreign driver does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Drained>,
-    /// When no connection was open, within the window.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outages: Vec<Outage>,
     /// How many connections were open; a foreign driver does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_connections: Option<OpenConnections>,
@@ -104,6 +101,9 @@ pub struct Step {
     pub lateness: Option<Histogram>,
     /// The window in slices of about 100 ms, warm-up included (`at_ns` below the warm-up).
     pub intervals: Vec<Interval>,
+    /// When no connection was open, within the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
     /// Telemetry of the window.
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
@@ -217,6 +217,10 @@ pub struct Counts {
     pub answered: u64,
     /// Failures by class.
     pub failed: BTreeMap<String, u64>,
+    /// Of those that failed as `timeout.total`: requests that were never sent, for no connection was
+    /// free before their deadline.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub expired_unsent: u64,
     /// Growth of the requests due and not sent.
     pub not_sent: i64,
     /// In flight when the window opened.
@@ -232,26 +236,22 @@ pub struct Counts {
     /// Bytes of bodies of good answers, as framed on the wire.
     pub body_bytes: u64,
     /// What those bodies came to that were decoded. Where all are, the others count as they are.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub decoded_bytes: u64,
     /// Messages of good answers, in gRPC; elsewhere an answer is one, and this 0.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u64,
     /// Of those that failed as `timeout.total`: those that the load generator itself may have made late, by
     /// sending them or reading their answers late.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub late_by_client: u64,
-    /// Of those that failed as `timeout.total`: requests that were never sent, for no connection was free
-    /// before their deadline.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub expired_unsent: u64,
-    /// Time of the window during which no connection was open.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub unreachable_ns: u64,
     /// Connections opened in the window.
     pub connects: u64,
     /// Connection attempts that failed, by class.
     pub connect_failures: BTreeMap<String, u64>,
+    /// Time of the window during which no connection was open.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreachable_ns: u64,
     /// Oddities survived, by name.
     pub anomalies: BTreeMap<String, u64>,
     /// How connections under TLS began, from the start of the step on, its warm-up included.
@@ -284,15 +284,6 @@ impl Drained {
     }
 }
 
-/// A time during which no connection was open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Outage {
-    /// Its beginning, from the start of the schedule.
-    pub at_ns: u64,
-    /// Its length within the window.
-    pub for_ns: u64,
-}
-
 /// How many connections a load really had in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OpenConnections {
@@ -313,7 +304,7 @@ pub struct Handshakes {
     pub resumed: u64,
 }
 
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
@@ -387,6 +378,15 @@ pub struct Interval {
     pub p99_ns: u64,
     /// Largest latency.
     pub max_ns: u64,
+}
+
+/// A time during which no connection to the target was open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Outage {
+    /// Its start, from the start of the schedule.
+    pub at_ns: u64,
+    /// How long it lasted, to the end of the window at the most.
+    pub for_ns: u64,
 }
 
 /// How one lane did.

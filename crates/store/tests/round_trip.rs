@@ -54,8 +54,8 @@ mod any {
 
     use proptest::prelude::*;
     use wallfinder_model::record::{
-        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, LaneSummary, Outcome,
-        Record, Step,
+        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, LaneSummary, Outage,
+        Outcome, Record, Step,
     };
     use wallfinder_model::telemetry::{
         CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
@@ -148,17 +148,23 @@ mod any {
     }
 
     prop_compose! {
+        fn outage()(at_ns: u64, for_ns: u64) -> Outage {
+            Outage { at_ns, for_ns }
+        }
+    }
+
+    prop_compose! {
         fn counts()(
-            n in any::<[u64; 10]>(), not_sent: i64, failed in counts_by_class(),
+            n in any::<[u64; 12]>(), not_sent: i64, failed in counts_by_class(),
             statuses in prop::collection::btree_map(any::<u16>(), any::<u64>(), 0..3),
             connect_failures in counts_by_class(), anomalies in counts_by_class(),
             handshakes in prop::option::of(any::<[u64; 2]>()),
         ) -> Counts {
             Counts {
-                scheduled: n[0], answered: n[1], failed, not_sent, in_flight_start: n[2],
+                scheduled: n[0], answered: n[1], failed, expired_unsent: n[10], not_sent, in_flight_start: n[2],
                 in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
                 body_bytes: n[6], decoded_bytes: n[9], messages: n[8], connects: n[7],
-                connect_failures, anomalies,
+                connect_failures, unreachable_ns: n[11], anomalies,
                 handshakes: handshakes.map(|[full, resumed]| Handshakes { full, resumed }),
             }
         }
@@ -193,6 +199,7 @@ mod any {
             name: String, counts in counts(), throughput in float(), in_flight_mean in float(),
             latency in prop::option::of(histogram()), service in prop::option::of(histogram()),
             intervals in prop::collection::vec(interval(), 0..5),
+            outages in prop::collection::vec(outage(), 0..3),
             series in prop::collection::vec(sample(), 0..8),
             cpu in prop::option::of(any::<u32>()), busy_share in float(),
             verdict in prop::option::of(verdict()), cpus_busy in float(),
@@ -205,7 +212,7 @@ mod any {
                 throughput, lanes_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy,
             });
             Step {
-                name, counts, throughput, in_flight_mean, latency, service, intervals, series,
+                name, counts, throughput, in_flight_mean, latency, service, intervals, outages, series,
                 verdict, caveats, ..step
             }
         }

@@ -131,6 +131,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         first_byte: None,
         lateness: None,
         intervals: vec![],
+        outages: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
         samples: None,
