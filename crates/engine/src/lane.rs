@@ -170,7 +170,7 @@ impl Shares {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Waits in `to_connect`, or for a back-off.
+    /// Waits in `to_connect`, for a back-off, or rests.
     Closed,
     Connecting,
     /// Connected, and its wire not ready for requests yet.
@@ -234,6 +234,9 @@ struct Connection<W> {
     failures_in_a_row: u32,
     /// Whether the first attempt has ended.
     tried: bool,
+    /// Closed, and opened when it has something to send: a server that serves one connection at a time
+    /// with each of its workers would wait on it for what nobody means to send.
+    resting: bool,
 }
 
 impl<W> Connection<W> {
@@ -371,6 +374,8 @@ pub struct Lane<W: Wire, I: Io> {
     batching: Batching,
     /// Sends that end in an event which nobody waits for.
     unawaited: u32,
+    /// The peer has ended a connection behind an answer.
+    peer_ends: bool,
     cpu_at_publish_ns: u64,
     polled_at_publish_ns: u64,
     /// The levers as they were followed last.
@@ -411,8 +416,10 @@ impl<W: Wire, I: Io> Lane<W, I> {
         );
         let closed = schedule.is_none();
         let granted = if closed { depth as usize } else { 0 };
-        let connections = (0..count)
-            .map(|_| Connection {
+        // Spare connections are opened when a lever first asks for them.
+        let opened = plan.connections - plan.spare;
+        let connections = (0..plan.connections)
+            .map(|conn| Connection {
                 wire: W::open(&shared),
                 phase: Phase::Closed,
                 sending: Sending::Nothing,
@@ -425,9 +432,12 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 answered: 0,
                 window_answers: 0,
                 failures_in_a_row: 0,
-                tried: false,
+                tried: conn >= opened,
+                resting: conn >= opened,
             })
             .collect();
+        let mut to_connect = VecDeque::with_capacity(count);
+        to_connect.extend(0..opened);
         let mut end = LaneEnd::default();
         end.sockets.reserve_exact(SOCKETS_LOOKED_AT as usize);
         Lane {
@@ -437,9 +447,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             slots: vec![FREE; slots],
             depth,
             dirty: Vec::with_capacity(count),
-            to_connect: (0..plan.connections).collect(),
+            to_connect,
             connecting: 0,
-            tried: 0,
+            tried: plan.spare,
             reach: Reach::new(),
             retries: BinaryHeap::with_capacity(count + 1),
             pauses: VecDeque::with_capacity(if closed { slots } else { 0 }),
@@ -460,6 +470,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             randomness: mix(plan.seed ^ u64::from(plan.lane)),
             batching: Batching::ONE_BY_ONE,
             unawaited: 0,
+            peer_ends: false,
             cpu_at_publish_ns: 0,
             polled_at_publish_ns: 0,
             levers_seen: 0,
@@ -558,7 +569,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.end.answering = self.answering();
                 self.publish(now, zero_ns, Some(Edge::Close));
                 self.batching = Batching::ONE_BY_ONE;
-                self.end.outages = self.reach.end(now);
+                let attempt_ns = self.oldest_attempt_ns();
+                self.end.outages = self.reach.end(attempt_ns, now);
                 return Ok(());
             }
             if stop && !opened {
@@ -677,6 +689,14 @@ impl<W: Wire, I: Io> Lane<W, I> {
             .iter()
             .map(|connection| connection.window_answers);
         (self.plan.spare == 0).then(|| Shares::of(answers))
+    }
+
+    /// When the oldest attempt to connect began that is under way.
+    fn oldest_attempt_ns(&self) -> Option<u64> {
+        let connections = self.connections.iter();
+        let under_way =
+            connections.filter(|c| matches!(c.phase, Phase::Connecting | Phase::Greeting));
+        under_way.map(|c| c.connecting_since_ns).min()
     }
 
     fn answering(&self) -> u64 {
@@ -801,6 +821,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                             connection.grant(1, now);
                         }
                         if !answer.reusable {
+                            self.peer_ends = true;
                             self.lose(conn, now, behind(&answer));
                             return;
                         }
@@ -915,7 +936,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
         let now = clock::monotonic_ns();
         self.counters.connects += 1;
         self.connecting -= 1;
-        self.reach.opened(now);
+        let since_ns = self.connections[conn as usize].connecting_since_ns;
+        self.reach.opened(since_ns, now);
         self.note_tried(conn);
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Open;
@@ -975,6 +997,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 };
                 keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
                 self.connections[conn as usize].after_answer(now);
+                self.peer_ends = true;
                 if self.pause_ns > 0 {
                     self.pauses.push_back(Pause {
                         at_ns: now + self.pause_ns,
@@ -1138,10 +1161,33 @@ impl<W: Wire, I: Io> Lane<W, I> {
             return;
         }
         if self.connections[conn as usize].failures_in_a_row == 0 {
-            self.to_connect.push_back(conn);
+            self.connections[conn as usize].resting = true;
+            self.wake(conn);
         } else {
             self.retry_later(conn, now);
         }
+    }
+
+    /// Has a connection that rests opened, if it has something to send. In an open loop any may be
+    /// the next that has.
+    fn wake(&mut self, conn: u32) {
+        let connection = &self.connections[conn as usize];
+        let may_send = !connection.granted.is_empty() && !self.held_back(conn);
+        if connection.resting && (may_send || self.schedule.is_some()) {
+            self.connections[conn as usize].resting = false;
+            self.to_connect.push_back(conn);
+        }
+    }
+
+    /// Closes a connection on which nothing was sent yet, for a lever holds it back.
+    #[cold]
+    fn put_to_rest(&mut self, conn: u32) {
+        self.reach.closed(clock::monotonic_ns());
+        let connection = &mut self.connections[conn as usize];
+        connection.phase = Phase::Closed;
+        connection.resting = true;
+        connection.wire.reset(&self.shared);
+        self.io.close(conn);
     }
 
     /// Gives a closed loop's connection leave for more requests, due now.
@@ -1478,10 +1524,16 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn flush_one(&mut self, conn: u32) {
         let connection = &self.connections[conn as usize];
         if connection.phase != Phase::Open || connection.sending != Sending::Nothing {
+            self.wake(conn);
             return;
         }
         let granted = connection.granted.len() as u32;
-        if granted > 0 && self.may_issue() && !self.held_back(conn) {
+        let held_back = self.held_back(conn);
+        if held_back && self.peer_ends && connection.answered == 0 && connection.in_flight == 0 {
+            self.put_to_rest(conn);
+            return;
+        }
+        if granted > 0 && self.may_issue() && !held_back {
             let room = connection.wire.room(&self.shared);
             let held = self.held();
             let count = granted.saturating_sub(held).min(room);

@@ -1,11 +1,11 @@
 //! Whether a lane could reach its server: how many connections were open, and when none was.
 //!
-//! A moment without a connection is an *outage* where an attempt to open one failed meanwhile, or where it
-//! lasts: a server that ends each connection after its answer is not gone in between.
+//! A moment without a connection is an *outage* where an attempt to open one failed meanwhile, or takes long:
+//! a server that ends each connection after its answer is not gone in between, nor while nobody wants one.
 
 use wallfinder_model::record::Outage;
 
-/// A moment without a connection counts without a failed attempt when it lasts as long.
+/// An attempt that takes as long makes an outage without having failed.
 const OUTAGE_NS: u64 = 100_000_000;
 /// Outages that a lane keeps; what comes after them is joined to the last.
 const OUTAGES_MAX: usize = 1024;
@@ -46,11 +46,12 @@ impl Reach {
         self.most = self.open;
     }
 
-    pub(crate) fn opened(&mut self, now: u64) {
+    /// An attempt that began then has led to a connection.
+    pub(crate) fn opened(&mut self, since_ns: u64, now: u64) {
         self.advance(now);
         self.open += 1;
         self.most = self.most.max(self.open);
-        self.light(now);
+        self.light(Some(since_ns), now);
     }
 
     pub(crate) fn closed(&mut self, now: u64) {
@@ -77,9 +78,9 @@ impl Reach {
         self.most
     }
 
-    /// The window is over, and so is an outage that lasts.
-    pub(crate) fn end(&mut self, now: u64) -> Vec<(u64, u64)> {
-        self.light(now);
+    /// The window is over, and so is an outage that lasts; an attempt under way began then.
+    pub(crate) fn end(&mut self, since_ns: Option<u64>, now: u64) -> Vec<(u64, u64)> {
+        self.light(since_ns, now);
         std::mem::take(&mut self.outages)
     }
 
@@ -91,9 +92,14 @@ impl Reach {
         }
     }
 
-    fn light(&mut self, now: u64) {
-        let Some((since, failed)) = self.dark.take() else {
+    fn light(&mut self, attempt_ns: Option<u64>, now: u64) {
+        let Some((dark_ns, failed)) = self.dark.take() else {
             return;
+        };
+        let since = match attempt_ns {
+            _ if failed => dark_ns,
+            Some(attempt_ns) => dark_ns.max(attempt_ns),
+            None => return,
         };
         if !failed && now.saturating_sub(since) < OUTAGE_NS {
             return;
@@ -154,7 +160,7 @@ mod tests {
 
     fn begun() -> Reach {
         let mut reach = Reach::new();
-        reach.opened(1);
+        reach.opened(1, 1);
         reach.begin(1_000 * MS);
         reach
     }
@@ -164,10 +170,10 @@ mod tests {
         let mut reach = begun();
         reach.closed(2_500 * MS);
         reach.failed();
-        reach.opened(3_000 * MS);
+        reach.opened(2_990 * MS, 3_000 * MS);
         reach.closed(4_000 * MS);
         assert_eq!(
-            reach.end(4_200 * MS),
+            reach.end(Some(4_000 * MS), 4_200 * MS),
             [(2_500 * MS, 3_000 * MS), (4_000 * MS, 4_200 * MS)]
         );
     }
@@ -177,22 +183,34 @@ mod tests {
         let mut reach = begun();
         for at in 0..50 {
             reach.closed((1_000 + 10 * at) * MS);
-            reach.opened((1_005 + 10 * at) * MS);
+            reach.opened((1_001 + 10 * at) * MS, (1_005 + 10 * at) * MS);
         }
-        assert!(reach.end(2_000 * MS).is_empty());
+        // Nor is a pause in which nobody wants a connection.
+        reach.closed(1_500 * MS);
+        reach.opened(1_900 * MS, 1_905 * MS);
+        reach.closed(1_910 * MS);
+        assert!(reach.end(None, 3_000 * MS).is_empty());
+    }
+
+    #[test]
+    fn an_attempt_that_takes_long_is_an_outage() {
+        let mut reach = begun();
+        reach.closed(2_000 * MS);
+        reach.opened(2_300 * MS, 2_500 * MS);
+        assert_eq!(reach.end(None, 3_000 * MS), [(2_300 * MS, 2_500 * MS)]);
     }
 
     #[test]
     fn where_no_connection_ever_opened_all_is_outage() {
         let mut reach = Reach::new();
         reach.begin(MS);
-        assert_eq!(reach.end(9 * MS), [(MS, 9 * MS)]);
+        assert_eq!(reach.end(None, 9 * MS), [(MS, 9 * MS)]);
     }
 
     #[test]
     fn connections_are_counted_over_time() {
         let mut reach = begun();
-        reach.opened(2_000 * MS);
+        reach.opened(1_999 * MS, 2_000 * MS);
         reach.open_window();
         reach.closed(3_000 * MS);
         assert_eq!(reach.most(), 2);
@@ -220,9 +238,9 @@ mod tests {
         for at in 0..2_000_u64 {
             reach.closed((2_000 + 10 * at) * MS);
             reach.failed();
-            reach.opened((2_001 + 10 * at) * MS);
+            reach.opened(0, (2_001 + 10 * at) * MS);
         }
-        let outages = reach.end(30_000 * MS);
+        let outages = reach.end(None, 30_000 * MS);
         assert_eq!(outages.len(), OUTAGES_MAX);
         assert_eq!(outages.last().unwrap().1, (2_001 + 19_990) * MS);
     }

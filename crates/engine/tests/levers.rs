@@ -219,6 +219,69 @@ fn a_request_that_a_lever_holds_back_is_not_late() {
     panic!("half in flight: {spoiled:#?}");
 }
 
+/// A server of so many workers, each of which accepts a connection, reads from it, pauses, answers and closes it.
+/// Whoever connects and sends nothing has a worker for himself.
+fn closing_server(workers: u32, pause: Duration, answer: &'static [u8]) -> SocketAddr {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = listener.local_addr().unwrap();
+    for _ in 0..workers {
+        let listener = Arc::clone(&listener);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                if let Ok(1..) = stream.read(&mut [0; 4096]) {
+                    thread::sleep(pause);
+                    let _ = stream.write_all(answer);
+                }
+            }
+        });
+    }
+    address
+}
+
+/// With connections open on which nothing is sent, squeezes would take workers of the server and not requests.
+#[test]
+fn at_a_server_that_ends_each_connection_no_connection_waits_without_a_request() {
+    const WITH_LENGTH: &[u8] =
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+    const TO_ITS_END: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nhello";
+    let fewer = |turn| Setting {
+        in_flight: 0.8,
+        turn,
+        ..SHAM
+    };
+    let thinking = Setting {
+        think: Nanos::from_millis(1),
+        ..SHAM
+    };
+    let more = Setting {
+        in_flight: 1.25,
+        ..SHAM
+    };
+    for (workers, lanes, answer) in [
+        (4, 1, WITH_LENGTH),
+        (4, 2, TO_ITS_END),
+        (1, 1, TO_ITS_END),
+        (2, 1, WITH_LENGTH),
+    ] {
+        let address = closing_server(workers, Duration::from_millis(4), answer);
+        let closed = load(Arrival::Closed { think: Nanos(0) }, 16, lanes);
+        let settings = [SHAM, fewer(0), thinking, fewer(7), more, SHAM];
+        let seen = segments(closed, address, &settings);
+        // Each worker is always at work, whatever of the load is taken: it is a pool.
+        let most = f64::from(workers) * 250.0;
+        for segment in &seen {
+            assert!(segment.throughput > 0.5 * most, "{workers}: {seen:#?}");
+            let times = segment.throughput * segment.latency_mean_ns / 1e9;
+            let little = segment.in_flight_mean / times;
+            assert!((little - 1.0).abs() < 0.2, "{little}: {seen:#?}");
+        }
+        let held = seen[1].in_flight_mean.max(seen[3].in_flight_mean);
+        assert!(held < 0.9 * seen[0].in_flight_mean, "{seen:#?}");
+        assert!(seen[4].in_flight_mean > 1.1 * seen[0].in_flight_mean);
+    }
+}
+
 /// A server that takes a while for each request, one after the other on each connection.
 fn pipelining_server(pause: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

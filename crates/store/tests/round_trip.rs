@@ -162,7 +162,7 @@ mod any {
         ) -> Counts {
             Counts {
                 scheduled: n[0], answered: n[1], failed, expired_unsent: n[10], not_sent, in_flight_start: n[2],
-                in_flight_end: n[3], statuses, bytes_in: n[4], bytes_out: n[5],
+                in_flight_end: n[3], late_by_client: n[1], statuses, bytes_in: n[4], bytes_out: n[5],
                 body_bytes: n[6], decoded_bytes: n[9], messages: n[8], connects: n[7],
                 connect_failures, unreachable_ns: n[11], anomalies,
                 handshakes: handshakes.map(|[full, resumed]| Handshakes { full, resumed }),

@@ -145,7 +145,6 @@ pub(crate) fn step_begun(index: u32) -> Step {
         fairness: None,
         drained: None,
         open_connections: None,
-        outages: Vec::new(),
         series: vec![],
     }
 }
