@@ -564,6 +564,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             }
             let stop = self.signals.stop.load(Ordering::Relaxed);
             if opened && (now >= close_ns || stop || self.finished()) {
+                // What is due by now is sent, where a connection is free: only what had to wait is told.
+                self.dispatch(now, zero_ns);
+                self.flush();
                 self.closing = true;
                 self.end.shares = self.shares();
                 self.end.answering = self.answering();
@@ -708,9 +711,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
     fn oldest_age_ns(&self, now: u64, zero_ns: u64) -> u64 {
         let in_flight = self.slots.iter().filter(|slot| slot.sent_ns > 0);
         let again = self.again.iter().map(|(_, grant)| grant.due_ns);
+        let waits = self.counters.backlog() > self.counters.waiting_again;
         let next = self.schedule.as_ref().and_then(Schedule::next_due_ns);
-        let waiting = next.map(|due| zero_ns + due);
-        let waiting = waiting.filter(|_| self.counters.backlog() > 0);
+        let waiting = next.filter(|_| waits).map(|due| zero_ns + due);
         let oldest = in_flight.map(|slot| slot.due_ns);
         let oldest = oldest.chain(again).chain(waiting).min();
         oldest.map_or(0, |due_ns| now.saturating_sub(due_ns))
@@ -1440,9 +1443,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
             return None;
         }
         while let Some(conn) = self.line.pop_front() {
-            let connection = &mut self.connections[conn as usize];
-            connection.in_line = false;
-            if connection.phase == Phase::Open && connection.sending == Sending::Nothing {
+            self.connections[conn as usize].in_line = false;
+            // Meanwhile it may have been lost, or its peer may be going away.
+            if self.can_send(conn) {
                 return Some(conn);
             }
         }
@@ -1776,7 +1779,9 @@ impl<W: Wire, I: Io> Lane<W, I> {
     /// Gives the report away; `false` when that is not possible now.
     fn publish(&mut self, now: u64, zero_ns: u64, edge: Option<Edge>) -> bool {
         self.advance(now);
-        if let Some(count) = &mut self.due_count {
+        if let Some(count) = &mut self.due_count
+            && edge != Some(Edge::Drained)
+        {
             let due = count.take_until(now.saturating_sub(zero_ns));
             self.counters.scheduled = self.counters.scheduled.max(due);
         }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_engine::{EngineError, StepSpec};
-use wallfinder_model::Nanos;
+use wallfinder_model::{Arrival, Nanos, Rate};
 use wallfinder_wire::{Exchange, Request};
 
 mod drive;
@@ -30,7 +30,7 @@ fn spec(address: SocketAddr, body: usize) -> StepSpec {
 }
 
 #[test]
-fn a_refused_stream_fails_alone_and_is_not_asked_for_again_at_once() {
+fn a_refused_stream_is_sent_again_and_fails_at_last_and_never_at_once() {
     let address = peer(b"", |stream, kind, id| match kind {
         HEADERS => stream.write_all(&frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes())),
         _ => Ok(()),
@@ -38,8 +38,10 @@ fn a_refused_stream_fails_alone_and_is_not_asked_for_again_at_once() {
     with_both(spec(address, 0), |measured| {
         let counts = &measured.counts;
         let refused = counts.failed["h2.reset.refused_stream"];
-        // Six in flight, each after a pause of 5 ms at least.
-        assert!((20..=6 * 600 / 5 + 6).contains(&refused), "{counts:?}");
+        // Six in flight, sent four times each, with a pause of 5 ms at least after each time.
+        assert!((6..=6 * 600 / 20 + 6).contains(&refused), "{counts:?}");
+        let again = counts.anomalies["request_sent_again"];
+        assert!(again.abs_diff(3 * refused) <= 3 * 6, "{again}, {counts:?}");
         assert_eq!(counts.failed_total(), refused);
         assert_eq!(counts.connects, 0, "the connections go on");
     });
@@ -135,5 +137,61 @@ fn a_peer_of_another_protocol_ends_the_run() {
             matches!(error, EngineError::OtherProtocol { .. }),
             "{error:?}"
         );
+    }
+}
+
+#[test]
+fn a_late_answer_over_http2_is_a_timeout_and_its_connection_goes_on() {
+    let address = peer(b"", |stream, kind, id| match kind {
+        HEADERS => {
+            thread::sleep(Duration::from_millis(20));
+            stream.write_all(&frame(HEADERS, 5, id, &[0x88]))
+        }
+        _ => Ok(()),
+    });
+    let request = Request::get(address.to_string(), "/");
+    let mut spec = drive::spec(address, Exchange::Http2(request), 2, 1);
+    spec.load.stop.after = Nanos::from_millis(600);
+    spec.load.timeout = Nanos::from_millis(15);
+    with_both(spec, |measured| {
+        let counts = &measured.counts;
+        assert_eq!(counts.answered, 0, "{counts:?}");
+        assert_eq!(counts.failed["timeout.total"], counts.failed_total());
+        assert_eq!(counts.connects, 0, "a stream was cancelled, and no more");
+    });
+}
+
+#[test]
+fn streams_above_a_goaway_are_sent_again_elsewhere() {
+    // As nginx over HTTP/2: after so many streams it goes away, and answers what it took up.
+    let address = peer(b"", |stream, kind, id| match kind {
+        HEADERS if id < 41 => stream.write_all(&frame(HEADERS, 5, id, &[0x88])),
+        HEADERS if id == 41 => {
+            let mut last = 41_u32.to_be_bytes().to_vec();
+            last.extend_from_slice(&[0; 4]);
+            stream.write_all(&frame(GOAWAY, 0, 0, &last))?;
+            thread::sleep(Duration::from_millis(2));
+            stream.write_all(&frame(HEADERS, 5, id, &[0x88]))
+        }
+        _ => Ok(()),
+    });
+    for open in [false, true] {
+        let request = Request::new("POST", address.to_string(), "/");
+        let mut spec = drive::spec(address, Exchange::Http2(request), 3, 5);
+        spec.load.stop.after = Nanos::from_millis(800);
+        if open {
+            let rate = Rate(1000.0);
+            spec.load.arrival = Arrival::Constant { rate };
+        }
+        with_both(spec, |measured| {
+            let counts = &measured.counts;
+            assert!(counts.answered > 200, "{counts:?}");
+            assert!(counts.connects > 3, "{counts:?}");
+            assert_eq!(counts.failed_total(), 0, "{counts:?}");
+            assert!(
+                open || counts.anomalies["request_sent_again"] > 5,
+                "{counts:?}"
+            );
+        });
     }
 }
