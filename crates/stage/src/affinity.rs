@@ -25,9 +25,10 @@ const THREADS_MAX: usize = 65_536;
 
 /// A side on one processor less than it had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Narrowed {
     /// Its processes.
-    pub(crate) pids: Vec<u32>,
+    pub(crate) processes: Vec<Process>,
     /// The processors that are left to it.
     pub(crate) left: Vec<u32>,
     /// The one that was taken.
@@ -46,7 +47,7 @@ impl Narrowed {
         shim: &Shim,
     ) -> Result<Change, StageError> {
         let narrowed = Narrowed {
-            pids: pids.to_vec(),
+            processes: pids.iter().filter_map(|pid| Process::of(*pid)).collect(),
             left: left.to_vec(),
             taken,
             threads: threads_of(pids),
@@ -63,7 +64,7 @@ impl Narrowed {
 
     fn apply(&self) -> Result<(), StageError> {
         for _ in 0..LOOKS_MAX {
-            let mut wide = threads_of(&self.pids);
+            let mut wide = threads_of(&self.alive());
             wide.retain(|(_, allowed)| allowed.contains(&self.taken));
             if wide.is_empty() {
                 return Ok(());
@@ -79,9 +80,15 @@ impl Narrowed {
         Ok(())
     }
 
+    /// The numbers of its processes, of those that have them still.
+    fn alive(&self) -> Vec<u32> {
+        let alive = self.processes.iter().filter(|process| process.is_alive());
+        alive.map(|process| process.pid).collect()
+    }
+
     /// Gives every thread back what it had. Those that are gone need nothing.
     pub(crate) fn restore(&self) {
-        for (thread, allowed) in threads_of(&self.pids) {
+        for (thread, allowed) in threads_of(&self.alive()) {
             let mut allowed = online::only(allowed);
             let known = self.threads.iter().any(|(known, _)| *known == thread);
             if !known && allowed == self.left {

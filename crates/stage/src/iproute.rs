@@ -3,13 +3,17 @@
 //! Each holds the journal's lock while it runs: whoever undoes our changes after we were
 //! killed then waits for the one that was under way.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use wallfinder_sys::namespace::enter_netns;
+use serde::{Deserialize, Serialize};
+use wallfinder_sys::namespace::Netns;
 
 use crate::error::StageError;
 
@@ -18,19 +22,81 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How much of what one says is read.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// Runs `act` in a network namespace, on a thread of its own; for `None` right here.
+/// The name of a network interface, as the kernel allows them, in ASCII; never an option of `ip` or
+/// `tc`, nor two words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct InterfaceName(String);
+
+impl FromStr for InterfaceName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<InterfaceName, String> {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':');
+        let is_name = (1..16).contains(&name.len())
+            && !name.starts_with('-')
+            && ![".", ".."].contains(&name)
+            && name.bytes().all(is_plain);
+        match is_name {
+            true => Ok(InterfaceName(name.to_owned())),
+            false => Err(format!("`{}` is no interface's name", name.escape_debug())),
+        }
+    }
+}
+
+impl TryFrom<String> for InterfaceName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<InterfaceName, String> {
+        name.parse()
+    }
+}
+
+impl From<InterfaceName> for String {
+    fn from(name: InterfaceName) -> String {
+        name.0
+    }
+}
+
+impl Deref for InterfaceName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Runs `act` in the network namespace that a path names; for `None` right here.
 pub(crate) fn inside<T: Send>(
     netns: Option<&Path>,
     act: impl FnOnce() -> Result<T, StageError> + Send,
 ) -> Result<T, StageError> {
-    let Some(path) = netns else {
+    let open = |path: &Path| {
+        Netns::open(path).map_err(|e| StageError::at("enter the network namespace", path, &e))
+    };
+    within(netns.map(open).transpose()?.as_ref(), act)
+}
+
+/// Runs `act` in a network namespace that is held open, on a thread of its own; for `None` right
+/// here.
+pub(crate) fn within<T: Send>(
+    netns: Option<&Netns>,
+    act: impl FnOnce() -> Result<T, StageError> + Send,
+) -> Result<T, StageError> {
+    let Some(netns) = netns else {
         return act();
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("wf-netns".into());
         let thread = thread.spawn_scoped(scope, || {
-            enter_netns(path)
-                .map_err(|e| StageError::at("enter the network namespace", path, &e))?;
+            let entered = netns.enter();
+            entered.map_err(|e| StageError::failed("enter the network namespace", e))?;
             act()
         });
         let thread = thread.map_err(|e| StageError::failed("start a thread", e))?;
@@ -62,7 +128,8 @@ pub(crate) fn change_all(
         .try_for_each(|words| change(netns, words, lock))
 }
 
-fn run(words: &[&str], lock: Option<File>) -> Result<String, StageError> {
+/// Runs a command where the calling thread is. Whoever reads a journal passes no word of it.
+pub(crate) fn run(words: &[&str], lock: Option<File>) -> Result<String, StageError> {
     let doing = || format!("run `{}`", words.join(" "));
     let failed = |e: io::Error| StageError::failed(doing(), e);
     let (name, args) = words.split_first().expect("a program");
@@ -131,12 +198,15 @@ fn text(stream: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The program's file: an ordinary user's path often lacks the folders of `ip` and `tc`.
+/// The program's file: where systems keep it, and only then where an absolute part of the path has
+/// it. Nothing is taken from the current folder.
 fn program(name: &str) -> Result<PathBuf, StageError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from));
-    let mut files = folders.map(|folder| folder.join(name));
+    let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let folders = folders.into_iter().chain(std::env::split_paths(&path));
+    let mut files = folders
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name));
     files.find(|file| file.is_file()).ok_or_else(|| {
         let why = "it is not installed: it comes with iproute2 (Debian: apt-get install iproute2)";
         StageError::no_privilege(format!("`{name}`"), why)
@@ -146,6 +216,32 @@ fn program(name: &str) -> Result<PathBuf, StageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_has_a_name_that_is_one_word_and_no_option() {
+        for good in ["eth0", "lo", "enp3s0.100", "veth-a@b", "123456789012345"] {
+            assert_eq!(
+                good.parse::<InterfaceName>().map(String::from),
+                Ok(good.into())
+            );
+        }
+        for bad in [
+            "",
+            "-batch",
+            "--",
+            "eth0 root",
+            "eth0\n",
+            "../eth0",
+            "a/b",
+            "..",
+            "eth0:1",
+            "1234567890123456",
+            "ethé",
+            "eth\u{0}",
+        ] {
+            assert!(bad.parse::<InterfaceName>().is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn its_complaint_is_the_error() {

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::io::Errno;
+use rustix::process::Signal;
 use wallfinder_sys::clock::monotonic_ns;
 use wallfinder_sys::process::short_turns;
 
@@ -181,8 +182,9 @@ impl Pauses {
             if born.is_empty() {
                 return;
             }
-            let (new, foreign): (Vec<Process>, Vec<Process>) =
-                born.into_iter().partition(|process| may_signal(*process));
+            let (new, foreign): (Vec<Process>, Vec<Process>) = born
+                .into_iter()
+                .partition(|process| process.may_signal().is_ok());
             self.missed.extend(foreign);
             if new.is_empty() {
                 return;
@@ -208,7 +210,7 @@ impl Pauses {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         // One may have become another user's since.
-        let out_of_hand = known.iter().filter(|process| !may_signal(**process));
+        let out_of_hand = known.iter().filter(|process| process.may_signal().is_err());
         let not_stopped = self.missed.iter().chain(out_of_hand);
         Unreached {
             missed: not_stopped.filter(|process| process.is_alive()).count(),
@@ -421,9 +423,19 @@ fn to_be_stopped(pids: &[u32], shim: &Shim) -> Result<(Vec<Process>, Change), St
     if processes.is_empty() {
         return Err(StageError::refused(what, "there are none"));
     }
-    if let Some(other) = processes.iter().find(|process| !may_signal(**process)) {
-        let why = format!("process {} belongs to another user", other.pid);
-        return Err(StageError::no_privilege(what, why));
+    for process in &processes {
+        match process.may_signal() {
+            // It ended meanwhile.
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(Errno::PERM) => {
+                let why = format!("process {} belongs to another user", process.pid);
+                return Err(StageError::no_privilege(what, why));
+            }
+            Err(error) => {
+                let why = format!("process {} cannot be held ({error})", process.pid);
+                return Err(StageError::no_privilege(what, why));
+            }
+        }
     }
     let change = written_down(&processes, shim)?;
     Ok((processes, change))
@@ -448,15 +460,7 @@ fn not_us(pids: &[u32]) -> Result<(), StageError> {
 }
 
 fn send(process: Process, signal: Signal) -> bool {
-    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-    // Its number may be another's by now.
-    pid.is_some_and(|pid| process.is_alive() && kill_process(pid, signal).is_ok())
-}
-
-fn may_signal(process: Process) -> bool {
-    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-    let asked = pid.map(rustix::process::test_kill_process);
-    geteuid().is_root() || asked.is_some_and(|asked| asked.is_ok())
+    process.signal(signal).is_ok()
 }
 
 #[cfg(test)]

@@ -14,14 +14,17 @@
 //! on an interface (there is no interrupt of loopback) is refused as not applicable: measured anyway,
 //! it would read as "no effect". What was written is read back, and [`Watch`] sees whether it acts.
 
+mod setting;
 mod sign;
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use wallfinder_probe::parse::host::cpulist;
 
@@ -30,6 +33,7 @@ use crate::error::StageError;
 use crate::iproute;
 use crate::undo::{Change, Journal, Undo};
 
+pub(crate) use setting::{Setting, Text};
 pub use sign::{Seen, Watch};
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -42,8 +46,6 @@ const FLOWS: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const CORE: &str = "/proc/sys/net/core";
 const HOST_NETNS: &str = "/proc/1/ns/net";
 const INTERFACES: &str = "/sys/class/net";
-/// Longest text of a setting.
-const TEXT_BYTES_MAX: usize = 4096;
 
 /// What can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,8 +300,10 @@ impl Tuning {
             tuned.inside.push(inside);
             return self.write(&place, text, journal);
         }
+        let setting = Setting::try_from(place.path.display().to_string());
+        let setting = setting.map_err(|why| StageError::failed(format!("set {self}"), why))?;
         let undo = Undo::RestoreSetting {
-            path: place.path.clone(),
+            setting,
             text: before,
         };
         let (change, ()) = journal.change(undo, |_| self.write(&place, text, journal))?;
@@ -442,9 +446,15 @@ fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// A file that is there, and no link.
 fn write(path: &Path, text: &str) -> Result<(), StageError> {
     let doing = || format!("writing {}", path.display());
-    match fs::write(path, text) {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let opened = OpenOptions::new()
+        .write(true)
+        .custom_flags(flags)
+        .open(path);
+    match opened.and_then(|mut file| file.write_all(text.as_bytes())) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             Err(StageError::no_privilege(doing(), "it takes root"))
         }
@@ -453,45 +463,6 @@ fn write(path: &Path, text: &str) -> Result<(), StageError> {
         }
         done => done.map_err(|e| StageError::at("write", path, &e)),
     }
-}
-
-/// Puts a setting back, where it is one of those that are set here: a journal could be wrong.
-pub(crate) fn restore(path: &Path, text: &str) -> Result<(), StageError> {
-    if !is_a_setting(path) || text.len() > TEXT_BYTES_MAX {
-        return Err(StageError::refused(
-            format!("writing {}", path.display()),
-            "it is no setting that Wallfinder changes",
-        ));
-    }
-    where_seen(path, || match path.exists() {
-        true => write(path, text),
-        // The interface is gone, and its settings with it.
-        false => Ok(()),
-    })
-}
-
-fn is_a_setting(path: &Path) -> bool {
-    let Some(text) = path.to_str() else {
-        return false;
-    };
-    if text.split('/').any(|part| part == "..") {
-        return false;
-    }
-    let of_queue = |rest: &str| {
-        let parts: Vec<&str> = rest.split('/').collect();
-        matches!(parts.as_slice(), [_, "queues", queue, "rps_cpus" | "rps_flow_cnt"]
-            if queue.starts_with("rx-"))
-    };
-    let of_interrupt = |rest: &str| {
-        let parts: Vec<&str> = rest.split('/').collect();
-        matches!(parts.as_slice(), [number, "smp_affinity_list"]
-            if number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    text == HUGE_PAGES
-        || text == FLOWS
-        || BUSY.contains(&text)
-        || text.strip_prefix("/sys/class/net/").is_some_and(of_queue)
-        || text.strip_prefix("/proc/irq/").is_some_and(of_interrupt)
 }
 
 #[cfg(test)]
@@ -591,20 +562,5 @@ mod tests {
         }
         let huge: Tuning = "huge-pages=never".parse().unwrap();
         assert!(huge.settings(&[]).is_ok(), "it is of no interface");
-    }
-
-    #[test]
-    fn a_journal_cannot_make_us_write_what_is_no_setting() {
-        for path in [
-            "/etc/passwd",
-            "/sys/class/net/lo/mtu",
-            "/sys/class/net/../../etc/queues/rx-0/rps_cpus",
-            "/proc/irq/x/smp_affinity_list",
-            "/proc/sys/net/core/somaxconn",
-        ] {
-            assert!(restore(Path::new(path), "1").is_err(), "{path}");
-        }
-        let gone = "/sys/class/net/wf-nowhere/queues/rx-0/rps_cpus";
-        assert!(restore(Path::new(gone), "0").is_ok());
     }
 }

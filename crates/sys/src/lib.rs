@@ -1,7 +1,7 @@
 //! Every system call wrapper of Wallfinder, and all of its `unsafe`.
 //!
-//! What this crate is: clocks, processor affinity, process limits, memory, sockets, and two ways
-//! of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
+//! What this crate is: clocks, processor affinity, process limits, memory, sockets, processes held by
+//! descriptors, and two ways of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
 //! ([`io::Io`]) shaped like completions. What it is not: it knows no protocol, keeps no
 //! statistics, and decides nothing.
 //!
@@ -16,6 +16,7 @@ pub mod namespace;
 pub mod net;
 pub mod packet;
 pub mod perf;
+pub mod pidfd;
 pub mod process;
 pub mod signal;
 

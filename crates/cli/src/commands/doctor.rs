@@ -158,14 +158,18 @@ fn squeezes() -> Vec<Finding> {
     findings
 }
 
-/// Removes what killed runs left, and fails where something stays.
+/// Removes what killed runs left, and fails where something stays that could be removed from here.
 fn clean() -> Result<(), Failed> {
-    let cleaned = undo::clean(&undo::remains());
+    let left = undo::remains();
+    let cleaned = undo::clean(&left.remains);
     let mut text = String::new();
     for gone in &cleaned.removed {
         text.push_str(&format!(" removed  {gone}\n"));
     }
-    if cleaned.removed.is_empty() && cleaned.failed.is_empty() {
+    for kept in &left.left_alone {
+        text.push_str(&format!(" left     {kept}\n"));
+    }
+    if text.is_empty() && cleaned.failed.is_empty() {
         text.push_str(" nothing is left over\n");
     }
     output::put(&text, None)?;
@@ -178,19 +182,24 @@ fn clean() -> Result<(), Failed> {
 
 /// What runs left behind that were killed together with their keepers.
 fn left_overs() -> Finding {
-    let remains = undo::remains();
-    let mut shown: Vec<&str> = remains.iter().map(|remain| remain.what.as_str()).collect();
+    let left = undo::remains();
+    let can_be_removed = left.remains.iter().map(|remain| &remain.what);
+    let mut shown: Vec<&str> = can_be_removed.map(String::as_str).collect();
+    if shown.is_empty() {
+        shown.push("nothing of a killed run that can be removed from here");
+    }
+    if left.remains.is_empty() && left.left_alone.is_empty() {
+        shown = vec!["nothing of a killed run"];
+    }
+    shown.extend(left.left_alone.iter().map(String::as_str));
     let more = shown.len().saturating_sub(SHOWN_MAX);
     shown.truncate(SHOWN_MAX);
     let mut found = shown.join(", ");
     if more > 0 {
         found.push_str(&format!(", and {more} more"));
     }
-    if remains.is_empty() {
-        found = "nothing of a killed run".into();
-    }
     finding(
-        remains.is_empty(),
+        left.remains.is_empty(),
         "left over",
         found,
         "`wallfinder doctor --clean` removes it, and nothing else",

@@ -1,53 +1,135 @@
 //! The keeper: a process of ours that outlives us by a moment, to kill what is left.
 //!
-//! It reads process groups from its standard input, `+4711` when one starts and `-4711`
-//! when it is gone, and `journal PATH` once for the journal of changes. The end of the input
-//! is our end, whatever caused it: it kills the groups, and undoes what the journal holds.
+//! It reads process groups from its standard input, `+4711 1715004` when one starts whose leader
+//! has this number and this start, `-4711` when it is gone, and `journal NAME FOLDER` once for the
+//! journal of changes. The end of the input is our end, whatever caused it: it kills the groups, and
+//! undoes what the journal holds.
+//!
+//! Invariant: it kills by descriptors that were opened while we lived, so a number that is
+//! somebody else's by then is not touched.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid};
+use wallfinder_sys::pidfd::PidFd;
 
 use super::spawn::ARG0;
 use super::{BETWEEN_VARIABLE, SUBCOMMAND, Shim};
-use crate::undo;
+use crate::undo::{self, Folder, Process};
 
-/// What stands before the path of the journal.
+/// What stands before the name and the folder of the journal.
 const JOURNAL: &str = "journal ";
+/// How often processes that are born in a group while it is killed are looked for.
+const LOOKS_MAX: usize = 100;
 
 /// The keeper's own life.
 pub(super) fn keep() {
     // Out of the terminal's reach: its signals are for those who work.
     let _ = rustix::process::setsid();
-    let mut groups = BTreeSet::new();
+    let mut groups = BTreeMap::new();
     let mut journal = None;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        let pid = |text: &str| text.parse().ok().and_then(Pid::from_raw);
-        if let Some(group) = line.strip_prefix('+').and_then(pid) {
-            groups.insert(group.as_raw_pid());
-        } else if let Some(group) = line.strip_prefix('-').and_then(pid) {
-            groups.remove(&group.as_raw_pid());
-        } else if let Some(path) = line.strip_prefix(JOURNAL) {
-            journal = Some(PathBuf::from(path));
+        if let Some(leader) = line.strip_prefix('+').and_then(leader) {
+            groups.insert(leader.pid, Group::of(leader));
+        } else if let Some(pid) = line.strip_prefix('-').and_then(|pid| pid.parse().ok()) {
+            groups.remove(&pid);
+        } else if let Some((name, folder)) = line.strip_prefix(JOURNAL).and_then(journal_of) {
+            journal = Some((name, folder));
         }
     }
-    for group in groups.into_iter().filter_map(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
+    for group in groups.values() {
+        group.kill();
     }
-    if let Some(path) = journal {
+    if let Some((name, folder)) = journal {
         // What fails here stays in the journal, for `doctor --clean`.
-        let _ = undo::undo_all_of(&path);
+        let _ = undo::undo_all_of(folder, &name);
+    }
+}
+
+fn leader(text: &str) -> Option<Process> {
+    let (pid, start) = text.split_once(' ')?;
+    Some(Process {
+        pid: pid.parse().ok()?,
+        start: start.parse().ok()?,
+    })
+}
+
+fn journal_of(text: &str) -> Option<(String, Folder)> {
+    let (name, folder) = text.split_once(' ')?;
+    let folder = Folder::open(Path::new(folder)).ok()??;
+    Some((name.to_owned(), folder))
+}
+
+/// A process group, and its leader held open.
+struct Group {
+    leader: Process,
+    held: Option<PidFd>,
+}
+
+impl Group {
+    fn of(leader: Process) -> Group {
+        let held = PidFd::open(leader.pid).ok();
+        // Its zombie keeps its number, and its group.
+        let is_it = Process::of(leader.pid).is_none_or(|now| now == leader);
+        let held = held.filter(|_| is_it);
+        Group { leader, held }
+    }
+
+    fn kill(&self) {
+        let held = self.held.as_ref();
+        match held.map(|held| held.signal_group(Signal::KILL)) {
+            Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => {}
+            // Before Linux 6.9.
+            _ => self.kill_one_by_one(),
+        }
+    }
+
+    /// Kills its members, unless its number is another's by now.
+    fn kill_one_by_one(&self) {
+        for _ in 0..LOOKS_MAX {
+            let now = Process::of(self.leader.pid);
+            if now.is_some_and(|now| now != self.leader) {
+                return;
+            }
+            let members = self.members();
+            if members.is_empty() {
+                return;
+            }
+            for held in members {
+                let _ = held.signal(Signal::KILL);
+            }
+        }
+    }
+
+    /// Each opened first, and looked at then.
+    fn members(&self) -> Vec<PidFd> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers
+            .filter_map(|number: u32| {
+                let held = PidFd::open(number).ok()?;
+                let process = Process::of(number).filter(|process| process.is_alive())?;
+                let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
+                let group = getpgid(Some(pid)).ok()?;
+                (group.as_raw_pid().cast_unsigned() == self.leader.pid).then_some(held)
+            })
+            .collect()
     }
 }
 
 /// Tells the keeper of a group that started; the first one starts the keeper.
 pub(super) fn watch(shim: &Shim, group: Pid) {
-    tell(Some(shim), &format!("+{}\n", group.as_raw_pid()));
+    let pid = group.as_raw_pid().cast_unsigned();
+    // Its zombie has a start as well: it is not waited for before it is forgotten.
+    if let Some(Process { pid, start }) = Process::of(pid) {
+        tell(Some(shim), &format!("+{pid} {start}\n"));
+    }
 }
 
 /// Tells the keeper that a group is gone.
@@ -56,9 +138,12 @@ pub(super) fn forget(group: Pid) {
 }
 
 /// Tells the keeper where our changes are written down.
-pub(crate) fn keep_journal(shim: &Shim, path: &Path) {
-    // One path cannot hold what would end the line: it is made from numbers.
-    tell(Some(shim), &format!("{JOURNAL}{}\n", path.display()));
+pub(crate) fn keep_journal(shim: &Shim, folder: &Path, name: &str) {
+    // Neither holds what would end the line.
+    tell(
+        Some(shim),
+        &format!("{JOURNAL}{name} {}\n", folder.display()),
+    );
 }
 
 /// Without a keeper the kernel's death signal still reaches each child itself.
@@ -91,4 +176,67 @@ fn start(shim: &Shim) -> io::Result<ChildStdin> {
         .stdin
         .take()
         .ok_or_else(|| io::Error::other("no pipe"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Child;
+
+    fn group_of_two() -> Child {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "sleep 60 & sleep 60; :"])
+            .process_group(0);
+        shell.spawn().expect("a shell")
+    }
+
+    fn members_of(child: &Child) -> usize {
+        let leader = Process::of(child.id()).expect("it is not waited for");
+        Group { leader, held: None }.members().len()
+    }
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        for _ in 0..1_000 {
+            if is_so() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("{what}: not within 5 s");
+    }
+
+    #[test]
+    fn a_group_is_killed_with_and_without_its_leader_held() {
+        for is_held in [true, false] {
+            let mut child = group_of_two();
+            until("three members", || members_of(&child) == 3);
+            let mut group = Group::of(Process::of(child.id()).expect("it lives"));
+            assert!(group.held.is_some());
+            if !is_held {
+                group.held = None;
+            }
+            group.kill();
+            until("nobody is left", || members_of(&child) == 0);
+            child.wait().expect("it ended");
+        }
+    }
+
+    #[test]
+    fn a_group_whose_number_is_anothers_by_now_is_not_killed() {
+        let mut child = group_of_two();
+        until("three members", || members_of(&child) == 3);
+        let now = Process::of(child.id()).expect("it lives");
+        let before = Process {
+            start: now.start - 1,
+            ..now
+        };
+        let group = Group::of(before);
+        assert!(group.held.is_none(), "another process was taken for it");
+        group.kill();
+        assert_eq!(members_of(&child), 3);
+        Group::of(now).kill();
+        until("nobody is left", || members_of(&child) == 0);
+        child.wait().expect("it ended");
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) fn restore(threads: &[(Process, Vec<u32>)]) {
         return;
     }
     let had = Narrowed {
-        pids: Vec::new(),
+        processes: Vec::new(),
         left: Vec::new(),
         taken: 0,
         threads,

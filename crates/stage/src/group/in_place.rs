@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::StageError;
+use crate::undo::QuotaText;
 
 /// Groups below one that are looked into, at the most.
 const GROUPS_MAX: usize = 1_000;
@@ -67,7 +68,7 @@ pub(super) fn processes(group: &Path) -> Option<BTreeSet<u32>> {
 
 /// The quota that stands at a group, in the kernel's words, where it can be changed and put back:
 /// `max 100000`.
-pub(super) fn present(group: &Path) -> Result<String, StageError> {
+pub(super) fn present(group: &Path) -> Result<QuotaText, StageError> {
     let what = || format!("a quota on {}", group.display());
     let burst = fs::read_to_string(group.join("cpu.max.burst")).unwrap_or_default();
     if !matches!(burst.trim(), "" | "0") {
@@ -81,7 +82,8 @@ pub(super) fn present(group: &Path) -> Result<String, StageError> {
     let text = fs::read_to_string(&path).map_err(|e| StageError::at("read", &path, &e))?;
     // Before anything is journalled: what may not be written could not be put back either.
     match OpenOptions::new().write(true).open(&path) {
-        Ok(_) => Ok(text.trim().to_owned()),
+        Ok(_) => QuotaText::try_from(text.trim().to_owned())
+            .map_err(|why| StageError::failed(format!("read {}", path.display()), why)),
         Err(error) => match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 let why = format!(
@@ -98,12 +100,12 @@ pub(super) fn present(group: &Path) -> Result<String, StageError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
 
     use super::super::hierarchy::{Version, quota};
     use super::super::{Control, Group, PERIOD_US, Seat};
     use super::*;
-    use crate::undo::Undo;
+    use crate::undo::OpenGroup;
 
     /// A folder that stands for the mount, with files as the kernel has them.
     fn made_up(name: &str) -> PathBuf {
@@ -171,7 +173,7 @@ mod tests {
         write(&scope, "cpu.stat", "nr_periods 0\n");
         write(&scope, "cgroup.procs", "10\n");
         let text = present(&scope).expect("it can be put back");
-        assert_eq!(text, "200000 100000");
+        assert_eq!(String::from(text.clone()), "200000 100000");
         let mut group = group(&top, &scope);
         let stands = || fs::read_to_string(scope.join("cpu.max")).expect("there");
         assert_eq!(group.outer_quota_cores(), Some(2.0));
@@ -183,14 +185,19 @@ mod tests {
         group.set_quota(Some(sham)).expect("set");
         assert_eq!(stands(), "200000 100000");
         group.set_quota(Some(1.0)).expect("set");
-        let undo = Undo::RestoreQuota {
-            group: scope.clone(),
-            text,
-        };
-        let lock = File::open("/dev/null").expect("a file");
+        let id = fs::metadata(&scope).expect("there").ino();
+        let open = || OpenGroup::folder(&scope).expect("no link").expect("there");
+        open()
+            .restore_quota(id + 1, &text)
+            .expect("another group's");
+        assert_eq!(
+            stands(),
+            "100000 100000",
+            "it is not the one that was lowered"
+        );
         for _ in 0..2 {
-            undo.perform(&lock).expect("put back");
-            assert_eq!(stands(), "200000 100000");
+            open().restore_quota(id, &text).expect("put back");
+            assert_eq!(stands().trim(), "200000 100000");
         }
         write(&scope, "cpu.max.burst", "5000\n");
         let why = present(&scope).expect_err("it may burst").to_string();

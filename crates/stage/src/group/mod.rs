@@ -23,6 +23,7 @@ mod in_place;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ use wallfinder_probe::parse::process;
 
 use crate::child::Shim;
 use crate::error::StageError;
-use crate::undo::{Change, GROUP_PREFIX, Journal, Undo, is_lowered};
+use crate::undo::{Change, GROUP_PREFIX, GroupPath, Journal, OwnGroup, Undo, is_lowered};
 pub(crate) use allowed::restore as restore_allowed;
 use hierarchy::{Hierarchy, Version};
 
@@ -188,8 +189,10 @@ impl Group {
             return Err(StageError::refused(what, why));
         }
         let text = in_place::present(&folder)?;
+        let found = fs::metadata(&folder).map_err(|e| StageError::at("look at", &folder, &e))?;
         let undo = Undo::RestoreQuota {
-            group: folder.clone(),
+            group: in_journal(&folder)?,
+            id: found.ino(),
             text,
         };
         let own = hierarchy::quota(hierarchy.version, &folder);
@@ -230,9 +233,11 @@ impl Group {
         let parent = hierarchy.parent_for(control, &origin)?;
         let name = format!("{GROUP_PREFIX}{}", journal.name(&format!("-{side}")));
         let folder = parent.join(name);
+        let own = OwnGroup::try_from(folder.clone());
+        let own = own.map_err(|why| StageError::failed("name a control group", why))?;
         let undo = Undo::RemoveGroup {
-            group: folder.clone(),
-            back: origin.clone(),
+            group: own.clone(),
+            back: in_journal(&origin)?,
         };
         let make = |_: &fs::File| {
             fs::create_dir(&folder).map_err(|e| hierarchy.may_not("make the group", &folder, &e))
@@ -256,9 +261,7 @@ impl Group {
                 group.settle_period()?;
             }
             Control::Freezer => {
-                let undo = Undo::Thaw {
-                    group: group.folder.clone(),
-                };
+                let undo = Undo::Thaw { group: own };
                 let (thawed, ()) = journal.change(undo, |_| Ok(()))?;
                 group.changes.push(thawed);
             }
@@ -454,6 +457,12 @@ impl Group {
         let path = self.folder.join(file);
         fs::write(&path, text).map_err(|e| StageError::at(&format!("write `{text}` to"), &path, &e))
     }
+}
+
+/// A group's folder, as a journal has it.
+fn in_journal(folder: &Path) -> Result<GroupPath, StageError> {
+    let path = GroupPath::try_from(folder.to_owned());
+    path.map_err(|why| StageError::failed("write a group down", why))
 }
 
 /// The folder of the group that this process is in, for children that are to stay out of

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use wallfinder_model::Bytes;
 
-use super::shaper::Tbf;
+use super::rate::Tbf;
 
 /// Rates that can be laid, in bits per second.
 const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;

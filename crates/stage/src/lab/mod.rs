@@ -20,6 +20,7 @@
 //! one /30 for each lab, and only inside its namespaces.
 
 mod link_spec;
+mod rate;
 mod relay;
 mod shaper;
 
@@ -28,12 +29,15 @@ use std::path::{Path, PathBuf};
 
 use crate::child::Shim;
 use crate::error::StageError;
-use crate::iproute;
+use crate::iproute::{self, InterfaceName};
 use crate::tune::Interface;
-use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, Process, Undo};
+use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, OwnName, Tag, Undo};
 use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
 pub use link_spec::{BadLink, LinkSpec, parse_bits};
+#[cfg(test)]
+pub(crate) use rate::Tbf;
+pub(crate) use rate::{Handle, Rate};
 pub use relay::RelayWatch;
 pub(crate) use relay::relay;
 pub use shaper::{Shaper, ShaperStats};
@@ -110,8 +114,10 @@ impl Lab {
             lab.relay = Some(Relay::start(spec, netns, shim)?);
         }
         let (server, client) = (&lab.server, &lab.client);
-        let down = Shaper::on_own(server, LINK, spec.tbf(spec.down_bits), journal)?;
-        let up = Shaper::on_own(client, &lab.client_link, spec.tbf(spec.up_bits), journal)?;
+        let down = spec.tbf(spec.down_bits);
+        let down = Shaper::on_own(server, &interface_named(LINK)?, down, journal)?;
+        let up = spec.tbf(spec.up_bits);
+        let up = Shaper::on_own(client, &interface_named(&lab.client_link)?, up, journal)?;
         (lab.down, lab.up) = (Some(down), Some(up));
         Ok(lab)
     }
@@ -213,7 +219,7 @@ impl Lab {
         ];
         let own = ends.into_iter().filter_map(|(netns, link)| {
             let name = netns.strip_prefix(NETNS_FOLDER).ok()?.to_str()?;
-            Process::of_name(name)?;
+            Tag::of_name(name)?;
             Some(Interface {
                 netns: Some(name.to_owned()),
                 name: link.to_owned(),
@@ -347,15 +353,19 @@ pub fn standing(device: &str, rate_bits: Option<u64>, shim: &Shim) -> Result<Sha
         Some((netns, interface)) => (Some(Path::new(NETNS_FOLDER).join(netns)), interface),
         None => (None, device),
     };
-    // The kernel's own rule for names; nothing else may become a word of a command.
-    let is_name = (1..16).contains(&interface.len())
-        && !interface.starts_with('-')
-        && interface.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_name {
-        let why = format!("`{interface}` is no interface's name; write [NETNS/]IFACE");
-        return Err(StageError::refused("squeezing a rate", why));
-    }
-    Shaper::on_standing(netns.as_deref(), interface, rate_bits, Journal::open(shim)?)
+    let interface = interface_named(interface)?;
+    Shaper::on_standing(
+        netns.as_deref(),
+        &interface,
+        rate_bits,
+        Journal::open(shim)?,
+    )
+}
+
+fn interface_named(name: &str) -> Result<InterfaceName, StageError> {
+    name.parse().map_err(|why| {
+        StageError::refused("squeezing a rate", format!("{why}; write [NETNS/]IFACE"))
+    })
 }
 
 fn add_netns(journal: &'static Journal, suffix: &str) -> Result<(PathBuf, Change), StageError> {
@@ -365,7 +375,9 @@ fn add_netns(journal: &'static Journal, suffix: &str) -> Result<(PathBuf, Change
         if path.exists() {
             continue;
         }
-        let undo = Undo::DeleteNetns { name: name.clone() };
+        let own = OwnName::try_from(name.clone());
+        let own = own.map_err(|why| StageError::failed("name a network namespace", why))?;
+        let undo = Undo::DeleteNetns { name: own };
         let words = ["ip", "netns", "add", &name];
         match journal.change(undo, |lock| iproute::change(None, &words, lock)) {
             Ok((change, ())) => return Ok((path, change)),

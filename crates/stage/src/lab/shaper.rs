@@ -1,72 +1,14 @@
-//! The rate of one direction: a `tbf` (tc-tbf(8)) or the one class of an `htb` (tc-htb(8))
-//! on an interface, read, lowered and put back.
+//! The rate of one direction: what holds it on an interface, read, lowered and put back.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::link_spec::{LinkSpec, shown_bits};
+use super::rate::{Handle, HtbClass, Rate, Tbf};
 use crate::error::StageError;
-use crate::iproute;
-use crate::undo::{Change, HANDLE, Journal, Netns, Undo};
-
-/// How much may leave at once, as time at the full rate: one tick of a kernel that ticks 250
-/// times a second, and little beside a window.
-const BURST_NS: u64 = 4_000_000;
-/// How much may wait, as time at the full rate, and at the least. It is there so that what
-/// waits has an end, and large enough that a load of many connections loses nothing.
-const LIMIT_NS: u64 = 200_000_000;
-const LIMIT_BYTES_MIN: u64 = 1 << 20;
-const LIMIT_BYTES_MAX: u64 = 128 << 20;
-/// The header that a packet has beside its MTU's worth of bytes.
-const HEADER_BYTES: u64 = 14;
-
-/// A token bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tbf {
-    pub(crate) rate_bits: u64,
-    pub(crate) burst_bytes: u64,
-    pub(crate) limit_bytes: u64,
-}
-
-impl Tbf {
-    /// For a rate and the largest packet of its interface.
-    pub(crate) fn of(rate_bits: u64, mtu: u32) -> Tbf {
-        let bytes_in = |ns: u64| (u128::from(rate_bits) * u128::from(ns) / 8_000_000_000) as u64;
-        Tbf {
-            rate_bits,
-            burst_bytes: bytes_in(BURST_NS).max(2 * (u64::from(mtu) + HEADER_BYTES)),
-            limit_bytes: bytes_in(LIMIT_NS).clamp(LIMIT_BYTES_MIN, LIMIT_BYTES_MAX),
-        }
-    }
-
-    /// With room for so many bytes to wait. What leaves at once is then half of that at the most: a
-    /// packet that offload has put together is larger than the room, and is taken apart only where
-    /// it is larger than what may leave at once.
-    pub(crate) fn holding(self, buffer_bytes: Option<u64>, mtu: u32) -> Tbf {
-        let Some(bytes) = buffer_bytes else {
-            return self;
-        };
-        let packet = u64::from(mtu) + HEADER_BYTES;
-        Tbf {
-            limit_bytes: bytes.max(2 * packet),
-            burst_bytes: self.burst_bytes.min(bytes / 2).max(packet),
-            ..self
-        }
-    }
-
-    fn words(self) -> Vec<String> {
-        vec![
-            "tbf".into(),
-            "rate".into(),
-            format!("{}bit", self.rate_bits),
-            "burst".into(),
-            format!("{}b", self.burst_bytes),
-            "limit".into(),
-            format!("{}b", self.limit_bytes),
-        ]
-    }
-}
+use crate::iproute::{self, InterfaceName};
+use crate::undo::{Change, Journal, Netns, Undo};
 
 /// What a queueing discipline counted since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,19 +25,12 @@ pub struct ShaperStats {
     pub backlog_bytes: u64,
 }
 
-/// What holds the rate of an interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Holder {
-    Tbf { handle: String, tbf: Tbf },
-    Htb(HtbClass),
-}
-
 /// One direction of a link, whose rate can be set.
 #[derive(Debug)]
 pub struct Shaper {
     netns: Option<PathBuf>,
-    interface: String,
-    holder: Holder,
+    interface: InterfaceName,
+    rate: Rate,
     full_bits: u64,
     journal: &'static Journal,
     /// Of an interface that was there before us.
@@ -106,18 +41,15 @@ impl Shaper {
     /// Puts a token bucket on a link of our own, which goes with its namespace.
     pub(crate) fn on_own(
         netns: &Path,
-        interface: &str,
+        interface: &InterfaceName,
         tbf: Tbf,
         journal: &'static Journal,
     ) -> Result<Shaper, StageError> {
         add(Some(netns), interface, tbf, &journal.held()?)?;
         Ok(Shaper {
             netns: Some(netns.to_owned()),
-            interface: interface.to_owned(),
-            holder: Holder::Tbf {
-                handle: HANDLE.to_owned(),
-                tbf,
-            },
+            interface: interface.clone(),
+            rate: Rate::own(tbf),
             full_bits: tbf.rate_bits,
             journal,
             changes: Vec::new(),
@@ -129,24 +61,21 @@ impl Shaper {
     /// for the time, at `rate_bits` or the speed of the card. Anything else is refused.
     pub(crate) fn on_standing(
         netns: Option<&Path>,
-        interface: &str,
+        interface: &InterfaceName,
         rate_bits: Option<u64>,
         journal: &'static Journal,
     ) -> Result<Shaper, StageError> {
-        let what = || format!("squeezing the rate of {interface}");
-        let place = Netns::of(netns)
-            .map_err(|e| StageError::failed(format!("find the namespace of {interface}"), e))?;
+        let refused =
+            |why: &str| StageError::refused(format!("squeezing the rate of {interface}"), why);
+        let place = Netns::of(netns)?;
         let words = ["tc", "-j", "-s", "-d", "qdisc", "show", "dev", interface];
         let shown = iproute::look(netns, &words)?;
-        let root = root_of(&shown).map_err(|why| StageError::refused(what(), why))?;
-        let mut shaper = Shaper {
+        let root = root_of(&shown).map_err(|why| refused(&why))?;
+        let shaper = |rate: Rate, full_bits| Shaper {
             netns: netns.map(Path::to_owned),
-            interface: interface.to_owned(),
-            holder: Holder::Tbf {
-                handle: HANDLE.to_owned(),
-                tbf: Tbf::of(0, 0),
-            },
-            full_bits: 0,
+            interface: interface.clone(),
+            rate,
+            full_bits,
             journal,
             changes: Vec::new(),
         };
@@ -154,49 +83,45 @@ impl Shaper {
             Root::Plain => {
                 let facts = interface_facts(netns, interface)?;
                 let rate = rate_bits.or(facts.speed_bits).ok_or_else(|| {
-                    let why = "it has no rate of its own to take a share of: no tbf, no htb, and \
-                               no card that tells its speed. Give its rate";
-                    StageError::refused(what(), why)
+                    refused(
+                        "it has no rate of its own to take a share of: no tbf, no htb, and no \
+                         card that tells its speed. Give its rate",
+                    )
                 })?;
                 let tbf = Tbf::of(rate, facts.mtu);
                 let undo = Undo::DeleteQdisc {
                     netns: place,
-                    interface: interface.to_owned(),
+                    interface: interface.clone(),
                 };
                 let make = |lock: &std::fs::File| add(netns, interface, tbf, lock);
                 let (change, ()) = journal.change(undo, make)?;
-                shaper.full_bits = rate;
+                let mut shaper = shaper(Rate::own(tbf), rate);
                 shaper.changes.push(change);
-                shaper.holder = Holder::Tbf {
-                    handle: HANDLE.to_owned(),
-                    tbf,
-                };
+                Ok(shaper)
             }
             Root::Tbf { handle, tbf } => {
-                shaper.full_bits = tbf.rate_bits;
-                shaper.holder = Holder::Tbf { handle, tbf };
-                shaper.promise_to_restore(place)?;
+                let handle = handle.parse().map_err(|why: String| refused(&why))?;
+                let shaper = shaper(Rate::Tbf { handle, tbf }, tbf.rate_bits);
+                shaper.promising_to_restore(place)
             }
             Root::Htb => {
                 let shown = iproute::look(netns, &["tc", "class", "show", "dev", interface])?;
-                let class = htb_class(&shown).map_err(|why| StageError::refused(what(), why))?;
-                shaper.full_bits = class.rate_bits.max(class.ceil_bits);
-                shaper.holder = Holder::Htb(class);
-                shaper.promise_to_restore(place)?;
+                let class = htb_class(&shown).map_err(|why| refused(&why))?;
+                let full_bits = class.rate_bits.max(class.ceil_bits);
+                shaper(Rate::Htb(class), full_bits).promising_to_restore(place)
             }
         }
-        Ok(shaper)
     }
 
-    fn promise_to_restore(&mut self, place: Netns) -> Result<(), StageError> {
+    fn promising_to_restore(mut self, place: Netns) -> Result<Shaper, StageError> {
         let undo = Undo::RestoreRate {
             netns: place,
             interface: self.interface.clone(),
-            words: self.words(1.0),
+            rate: self.rate.clone(),
         };
         let (change, ()) = self.journal.change(undo, |_| Ok(()))?;
         self.changes.push(change);
-        Ok(())
+        Ok(self)
     }
 
     /// The rate when nothing is taken away, bits per second.
@@ -207,7 +132,7 @@ impl Shaper {
     /// Leaves this share of the full rate, above 0 and up to 1.
     pub fn set_share(&mut self, share: f64) -> Result<(), StageError> {
         assert!(share > 0.0 && share <= 1.0, "a share of the rate: {share}");
-        let words = self.words(share);
+        let words = self.rate.words(&self.interface, share);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         iproute::change(self.netns.as_deref(), &words, &self.journal.held()?)
     }
@@ -215,8 +140,8 @@ impl Shaper {
     /// Gives a link of our own another full rate, with the bucket that belongs to it: a bucket of a much
     /// faster link would let a whole window through.
     pub fn set_full(&mut self, link: LinkSpec, rate_bits: u64) -> Result<(), StageError> {
-        match &mut self.holder {
-            Holder::Tbf { tbf, .. } if self.changes.is_empty() => {
+        match &mut self.rate {
+            Rate::Tbf { tbf, .. } if self.changes.is_empty() => {
                 *tbf = link.tbf(rate_bits);
                 self.full_bits = rate_bits;
             }
@@ -231,12 +156,12 @@ impl Shaper {
     /// The rate in force now, bits per second, as the kernel has it.
     pub fn bits(&self) -> Result<u64, StageError> {
         let gone = || StageError::failed(format!("read the rate of {}", self.interface), "none");
-        match &self.holder {
-            Holder::Tbf { .. } => match root_of(&self.qdisc()?) {
+        match &self.rate {
+            Rate::Tbf { .. } => match root_of(&self.qdisc()?) {
                 Ok(Root::Tbf { tbf, .. }) => Ok(tbf.rate_bits),
                 _ => Err(gone()),
             },
-            Holder::Htb(class) => {
+            Rate::Htb(class) => {
                 let words = ["tc", "class", "show", "dev", &self.interface];
                 let shown = iproute::look(self.netns.as_deref(), &words)?;
                 let now = htb_class(&shown).ok();
@@ -268,9 +193,9 @@ impl Shaper {
 
     /// How it is done, in words: `tbf on link0 of wf-4711-1a-0s`.
     pub fn how(&self) -> String {
-        let kind = match self.holder {
-            Holder::Tbf { .. } => "tbf",
-            Holder::Htb(_) => "htb",
+        let kind = match self.rate {
+            Rate::Tbf { .. } => "tbf",
+            Rate::Htb(_) => "htb",
         };
         // One that only a descriptor leads to has no name.
         let named = |path: &&Path| !path.starts_with("/proc");
@@ -302,43 +227,6 @@ impl Shaper {
         ];
         iproute::look(self.netns.as_deref(), &words)
     }
-
-    /// The command that leaves this share of the full rate.
-    fn words(&self, share: f64) -> Vec<String> {
-        let scaled = |bits: u64| ((bits as f64 * share).round() as u64).max(1);
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        match &self.holder {
-            Holder::Tbf { handle, tbf } => {
-                let interface = &self.interface;
-                let mut all: Vec<String> = words(&[
-                    "tc", "qdisc", "change", "dev", interface, "root", "handle", handle,
-                ]);
-                all.extend(
-                    Tbf {
-                        rate_bits: scaled(tbf.rate_bits),
-                        ..*tbf
-                    }
-                    .words(),
-                );
-                all
-            }
-            Holder::Htb(class) => {
-                let mut all: Vec<String> = words(&["tc", "class", "change", "dev"]);
-                all.push(self.interface.clone());
-                all.extend(words(&[
-                    "parent",
-                    &class.parent,
-                    "classid",
-                    &class.id,
-                    "htb",
-                ]));
-                all.extend(words(&["rate", &format!("{}bit", scaled(class.rate_bits))]));
-                all.extend(words(&["ceil", &format!("{}bit", scaled(class.ceil_bits))]));
-                all.extend(class.rest.iter().cloned());
-                all
-            }
-        }
-    }
 }
 
 impl Drop for Shaper {
@@ -349,13 +237,13 @@ impl Drop for Shaper {
 
 fn add(
     netns: Option<&Path>,
-    interface: &str,
+    interface: &InterfaceName,
     tbf: Tbf,
     lock: &std::fs::File,
 ) -> Result<(), StageError> {
-    let tbf = tbf.words();
+    let (tbf, handle) = (tbf.words(), Handle::OWN.to_string());
     let mut words = vec![
-        "tc", "qdisc", "add", "dev", interface, "root", "handle", HANDLE,
+        "tc", "qdisc", "add", "dev", interface, "root", "handle", &handle,
     ];
     words.extend(tbf.iter().map(String::as_str));
     iproute::change(netns, &words, lock)
@@ -366,7 +254,7 @@ struct Facts {
     speed_bits: Option<u64>,
 }
 
-fn interface_facts(netns: Option<&Path>, interface: &str) -> Result<Facts, StageError> {
+fn interface_facts(netns: Option<&Path>, interface: &InterfaceName) -> Result<Facts, StageError> {
     #[derive(Deserialize)]
     struct Link {
         mtu: u32,
@@ -376,7 +264,7 @@ fn interface_facts(netns: Option<&Path>, interface: &str) -> Result<Facts, Stage
     let mtu = links.first().map_or(1_500, |link| link.mtu);
     // Below /sys there are the interfaces of the namespace that it was mounted in; and veths
     // tell a speed that nothing keeps to.
-    let sys = Path::new("/sys/class/net").join(interface);
+    let sys = Path::new("/sys/class/net").join(&**interface);
     let has_card = netns.is_none() && sys.join("device").exists();
     let speed = std::fs::read_to_string(sys.join("speed")).ok();
     let mbits = speed.and_then(|text| text.trim().parse::<u64>().ok());
@@ -484,17 +372,6 @@ fn size(text: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * scale) as u64)
 }
 
-/// The one class of an htb.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct HtbClass {
-    id: String,
-    parent: String,
-    rate_bits: u64,
-    ceil_bits: u64,
-    /// The words after its rates: `burst 15Kb cburst 1600b prio 0 quantum 125000`.
-    rest: Vec<String>,
-}
-
 /// Reads `tc -d class show`: `class htb 1:10 root prio 0 quantum 125000 rate 10Mbit ceil
 /// 20Mbit linklayer ethernet burst 15Kb/1 mpu 0b cburst 1600b/1 mpu 0b level 0`.
 fn htb_class(shown: &str) -> Result<HtbClass, String> {
@@ -517,23 +394,33 @@ fn htb_class(shown: &str) -> Result<HtbClass, String> {
     let id = words.get(2).ok_or_else(not_understood)?;
     let rate_bits = rate("rate").ok_or_else(not_understood)?;
     let ceil_bits = rate("ceil").ok_or_else(not_understood)?;
-    let mut rest = Vec::new();
-    for key in ["burst", "cburst", "prio", "quantum"] {
-        if let Some(value) = value(key) {
-            let value = value.split('/').next().unwrap_or(value);
-            rest.extend([key.to_owned(), value.to_owned()]);
-        }
-    }
-    let major = id.split(':').next().unwrap_or_default();
+    // What it has and is not understood could not be put back.
+    let known = |key: &str, is_known: bool| match value(key) {
+        Some(_) if !is_known => Err(not_understood()),
+        _ => Ok(()),
+    };
+    let bytes = |key: &str| value(key).and_then(size);
+    let number = |key: &str| value(key).and_then(|value| value.parse().ok());
+    let (burst_bytes, cburst_bytes) = (bytes("burst"), bytes("cburst"));
+    let (prio, quantum_bytes) = (number("prio"), number("quantum"));
+    known("burst", burst_bytes.is_some())?;
+    known("cburst", cburst_bytes.is_some())?;
+    known("prio", prio.is_some())?;
+    known("quantum", quantum_bytes.is_some())?;
+    let id: Handle = id.parse()?;
+    let parent = match value("parent") {
+        Some(parent) => parent.parse()?,
+        None => Handle { minor: 0, ..id },
+    };
     Ok(HtbClass {
-        id: (*id).to_owned(),
-        parent: match value("parent") {
-            Some(parent) => parent.to_owned(),
-            None => format!("{major}:"),
-        },
+        id,
+        parent,
         rate_bits,
         ceil_bits,
-        rest,
+        burst_bytes,
+        cburst_bytes,
+        prio,
+        quantum_bytes,
     })
 }
 
@@ -586,21 +473,21 @@ mod tests {
     #[test]
     fn the_one_class_of_an_htb_is_understood() {
         let class = htb_class(CLASS).expect("one class");
-        assert_eq!((class.id.as_str(), class.parent.as_str()), ("1:10", "1:"));
+        let names = (class.id.to_string(), class.parent.to_string());
+        assert_eq!((names.0.as_str(), names.1.as_str()), ("1:10", "1:"));
         assert_eq!((class.rate_bits, class.ceil_bits), (10_000_000, 20_000_000));
-        let rest = "burst 15Kb cburst 1600b prio 0 quantum 125000";
-        assert_eq!(class.rest.join(" "), rest);
+        let sizes = (class.burst_bytes, class.cburst_bytes);
+        assert_eq!(sizes, (Some(15 * 1024), Some(1_600)));
+        assert_eq!((class.prio, class.quantum_bytes), (Some(0), Some(125_000)));
+        let odd = CLASS.replace("burst 15Kb", "burst much");
+        assert!(htb_class(&odd).is_err(), "it could not be put back");
         assert!(htb_class(&format!("{CLASS}{CLASS}")).is_err(), "two");
         assert!(htb_class("").is_err(), "none");
         assert!(htb_class("class htb 1:10 root rate fast").is_err());
     }
 
     #[test]
-    fn a_bucket_holds_a_tick_and_two_packets() {
-        let fast = Tbf::of(1_000_000_000, 1_500);
-        assert_eq!((fast.burst_bytes, fast.limit_bytes), (500_000, 25_000_000));
-        let slow = Tbf::of(100_000, 1_500);
-        assert_eq!((slow.burst_bytes, slow.limit_bytes), (3_028, 1 << 20));
+    fn sizes_and_rates_are_read_as_tc_writes_them() {
         assert_eq!(size("15Kb/1"), Some(15_360));
         assert_eq!(size("x"), None);
         assert_eq!(rate_bits("1.5Gbit"), Some(1_500_000_000));

@@ -9,10 +9,10 @@
 //!       └──────────────────────────── keeper killed too ─► `wallfinder doctor --clean`
 //! ```
 //!
-//! One file for each process, `/run/wallfinder/wf-PID-START.jsonl` (without privilege in
-//! `XDG_RUNTIME_DIR` or the folder for temporary files): the first line says whose it is,
-//! each other line is one change, or that one is undone. It is there as long as there is
-//! anything to undo.
+//! One file for each process, `/run/wallfinder/wf-PID-START-PIDNS.jsonl` (without privilege in
+//! `XDG_RUNTIME_DIR` or the folder for temporary files): the first line says whose it is and where
+//! it was written, each other line is one change, or that one is undone. It is there as long as
+//! there is anything to undo.
 //!
 //! Invariants:
 //!
@@ -21,55 +21,53 @@
 //! - Changes are undone in reverse order.
 //! - The owner holds a lock on its journal, and so does each `ip` or `tc` that it runs:
 //!   nobody undoes the changes of a process that lives, or while one is still being made.
-//! - Only what bears a tag of ours, or stands in a journal, is ever touched.
+//! - Only what bears a tag of ours, or stands in a journal, is ever touched; and only by who
+//!   counts processes, mounts and groups as the journal's owner did, in the same boot.
+//! - What is done about a journal is done through the descriptor that was checked.
 
+mod cgroup;
+mod folder;
+mod lines;
+mod netns;
 mod owner;
 mod remains;
 mod step;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
-use serde::{Deserialize, Serialize};
 
 use crate::child::{Shim, keep_journal};
 use crate::error::StageError;
 
-pub(crate) use owner::{GROUP_PREFIX, Process};
+#[cfg(test)]
+pub(crate) use cgroup::OpenGroup;
+pub(crate) use cgroup::{GroupPath, OwnGroup, QuotaText};
+pub(crate) use folder::{Folder, undo_all_of};
+pub(crate) use netns::Netns;
+pub(crate) use owner::{GROUP_PREFIX, Process, Tag};
 pub(crate) use remains::is_lowered;
-pub use remains::{Cleaned, Remain, clean, remains};
-pub(crate) use step::{HANDLE, LINK, NETNS_FOLDER, Netns, Undo};
+pub use remains::{Cleaned, Left, Remain, clean, remains};
+pub(crate) use step::{LINK, NETNS_FOLDER, OwnName, Undo};
 
-use owner::Owner;
-
-/// Lines of one journal that are read, at the most.
-const LINES_MAX: usize = 100_000;
-/// How long a change that was under way when its owner died may take to end.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(12);
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Line {
-    #[serde(rename = "owner")]
-    Owner(Owner),
-    #[serde(rename = "change")]
-    Change { id: u64, by: Undo },
-    #[serde(rename = "undone")]
-    Undone { id: u64 },
-}
+use folder::BYTES_MAX;
+use lines::Line;
+use owner::World;
 
 /// The journal of this process.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    owner: Owner,
-    path: PathBuf,
+    world: World,
+    tag: Tag,
+    name: String,
+    folder: Folder,
     state: Mutex<State>,
 }
 
@@ -77,8 +75,19 @@ pub(crate) struct Journal {
 struct State {
     /// There while anything is to be undone; locked.
     file: Option<File>,
+    /// How long it is.
+    bytes: u64,
     next: u64,
-    standing: BTreeMap<u64, Undo>,
+    standing: BTreeMap<u64, Standing>,
+    /// What is undone although the file holds it before something that stands.
+    undone: Vec<u64>,
+}
+
+/// A change that stands, and where its line ends.
+#[derive(Debug)]
+struct Standing {
+    by: Undo,
+    end: u64,
 }
 
 /// A change that stands. Dropping it undoes it.
@@ -93,26 +102,30 @@ impl Journal {
     pub(crate) fn open(shim: &Shim) -> Result<&'static Journal, StageError> {
         static JOURNAL: OnceLock<Result<Journal, StageError>> = OnceLock::new();
         let journal = JOURNAL.get_or_init(|| {
-            let folder = own_folder()?;
-            let owner = Owner::this_process()
-                .ok_or_else(|| StageError::failed("keep a journal", "/proc is not mounted"))?;
-            let path = folder.join(format!("{}.jsonl", owner.process.tag()));
-            Ok(Journal {
-                owner,
-                path,
-                state: Mutex::default(),
-            })
+            let world = World::own()?;
+            let tag = world.own_tag()?;
+            Ok(Journal::new(own_folder()?, world, tag))
         });
         let journal = journal.as_ref().map_err(Clone::clone)?;
-        keep_journal(shim, &journal.path);
+        keep_journal(shim, journal.folder.path(), &journal.name);
         Ok(journal)
     }
 
-    /// A name that nothing of ours has yet: `wf-4711-1a2b3c-0s` for the suffix `s`.
+    fn new(folder: Folder, world: World, tag: Tag) -> Journal {
+        Journal {
+            world,
+            tag,
+            name: tag.file(),
+            folder,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A name that nothing of ours has yet: `wf-4711-1a2b3c-effffffc-0s` for the suffix `s`.
     pub(crate) fn name(&self, suffix: &str) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let nth = NEXT.fetch_add(1, Ordering::Relaxed);
-        format!("{}-{nth}{suffix}", self.owner.process.tag())
+        format!("{}-{nth}{suffix}", self.tag)
     }
 
     /// Writes down how to undo a change, and makes it. One that could not be made is undone
@@ -141,47 +154,54 @@ impl Journal {
         let state = self.lock();
         let file = state.file.as_ref().map(File::try_clone);
         let file = file.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
-        file.map_err(|e| StageError::at("share the journal", &self.path, &e))
+        file.map_err(|e| StageError::at("share the journal", &self.path(), &e))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
     }
 
     /// Writes down how to undo a change that is yet to be made.
     fn write(&self, undo: Undo) -> Result<(u64, File), StageError> {
-        let failed = |e: io::Error| StageError::at("write the journal", &self.path, &e);
+        let failed = |e: io::Error| StageError::at("write the journal", &self.path(), &e);
+        // What whoever reads it would refuse must not get in.
+        undo.check(self.tag)
+            .map_err(|why| StageError::failed("write the journal", why))?;
         let mut state = self.lock();
+        let written = self.write_to(&mut state, undo).map_err(failed);
+        if state.standing.is_empty() {
+            self.remove(&mut state);
+        }
+        written
+    }
+
+    fn write_to(&self, state: &mut State, undo: Undo) -> io::Result<(u64, File)> {
         if state.file.is_none() {
-            state.file = Some(self.create().map_err(failed)?);
+            state.file = Some(self.folder.create(&self.name)?);
+            state.bytes = 0;
+            state.put(&Line::head(self.tag.process, self.world.clone()))?;
         }
         let id = state.next;
         state.next += 1;
-        let file = state.file.as_mut().expect("opened above");
-        put(
-            file,
-            &Line::Change {
-                id,
-                by: undo.clone(),
-            },
-        )
-        .map_err(failed)?;
-        let lock = file.try_clone().map_err(failed)?;
-        state.standing.insert(id, undo);
+        let lock = state.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let lock = lock.try_clone()?;
+        state.put(&Line::change(id, undo.clone()))?;
+        let end = state.bytes;
+        state.standing.insert(id, Standing { by: undo, end });
         Ok((id, lock))
     }
 
-    fn create(&self) -> io::Result<File> {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&self.path)?;
-        // Whoever looks for left-overs holds it for a moment.
-        flock(&file, FlockOperation::LockExclusive)?;
-        put(&mut file, &Line::Owner(self.owner.clone()))?;
-        Ok(file)
+    fn remove(&self, state: &mut State) {
+        if state.file.take().is_some() {
+            let _ = self.folder.remove(&self.name);
+        }
+        state.undone.clear();
     }
 
     /// Undoes one change. What could not be undone stays in the journal.
     fn undo(&self, id: u64) -> Result<(), StageError> {
-        let Some(undo) = self.lock().standing.get(&id).cloned() else {
+        let standing = |state: &State| state.standing.get(&id).map(|one| one.by.clone());
+        let Some(undo) = standing(&self.lock()) else {
             return Ok(());
         };
         let lock = self.held()?;
@@ -196,16 +216,62 @@ impl Journal {
         let mut state = self.lock();
         state.standing.remove(&id);
         if state.standing.is_empty() {
-            let _ = fs::remove_file(&self.path);
-            state.file = None;
-        } else if let Some(file) = state.file.as_mut() {
-            // Were it lost, it would be undone twice, which does nothing.
-            let _ = put(file, &Line::Undone { id });
+            self.remove(&mut state);
+        } else {
+            state.strike(id);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// One line by one write: a line that is there is there as a whole. What could only be
+    /// written in part is taken out again, for the next line would run on from it.
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        let text = line.bytes()?;
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let end = self.bytes + text.len() as u64;
+        if end > BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if let Err(error) = file.write_all(&text) {
+            file.set_len(self.bytes)?;
+            return Err(error);
+        }
+        self.bytes = end;
+        Ok(())
+    }
+
+    /// Takes a change out of the file: what stands last ends it, so that it does not grow with
+    /// every change that comes and goes. One before that is said to be undone.
+    fn strike(&mut self, id: u64) {
+        let Some((last, end)) = self
+            .standing
+            .iter()
+            .next_back()
+            .map(|(id, one)| (*id, one.end))
+        else {
+            return;
+        };
+        // Were a word of this lost, it would be undone twice, which does nothing.
+        if id < last {
+            self.undone.push(id);
+            let _ = self.put(&Line::undone(id));
+            return;
+        }
+        let file = self.file.as_ref().map(|file| file.set_len(end));
+        if let Some(Ok(())) = file {
+            self.bytes = end;
+            self.undone.retain(|id| *id < last);
+            for id in self.undone.clone() {
+                let _ = self.put(&Line::undone(id));
+            }
+        } else {
+            let _ = self.put(&Line::undone(id));
+        }
     }
 }
 
@@ -222,13 +288,6 @@ impl Drop for Change {
     }
 }
 
-/// One line by one write: a line that is there is there as a whole.
-fn put(file: &mut File, line: &Line) -> io::Result<()> {
-    let mut text = serde_json::to_vec(line).map_err(io::Error::other)?;
-    text.push(b'\n');
-    file.write_all(&text)
-}
-
 /// Folders where journals are kept: the first is ours, the others may hold some of ours.
 fn folders() -> Vec<PathBuf> {
     let user = geteuid();
@@ -236,97 +295,23 @@ fn folders() -> Vec<PathBuf> {
     if user.is_root() {
         folders.push(PathBuf::from("/run/wallfinder"));
     }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
-    folders.extend(runtime.map(|path| Path::new(&path).join("wallfinder")));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    folders.extend(runtime.map(|path| path.join("wallfinder")));
     folders.push(std::env::temp_dir().join(format!("wallfinder-{}", user.as_raw())));
+    // The keeper is told in one line.
+    let is_plain = |path: &PathBuf| path.to_str().is_some_and(|text| !text.contains('\n'));
+    folders.retain(|path| path.is_absolute() && is_plain(path));
     folders
 }
 
-/// Nobody else may write there: what stands in a journal is carried out.
-fn is_private(folder: &Path) -> bool {
-    let found = fs::symlink_metadata(folder);
-    found.is_ok_and(|found| {
-        found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
-    })
-}
-
-fn own_folder() -> Result<PathBuf, StageError> {
-    let folders = folders();
-    let made = folders.iter().find(|folder| {
-        let _ = fs::DirBuilder::new().mode(0o700).create(folder);
-        is_private(folder)
-    });
-    made.cloned().ok_or_else(|| {
-        let tried: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
-        let why = format!(
-            "no folder for it that is ours alone; tried {}",
-            tried.join(", ")
-        );
-        StageError::failed("keep a journal of changes", why)
-    })
-}
-
-/// A journal as it was found.
-#[derive(Debug)]
-struct Found {
-    owner: Owner,
-    /// What is not undone yet, in the order in which it was done.
-    standing: Vec<Undo>,
-}
-
-/// Reads a journal. A last line that is torn announced a change that was never made.
-fn read(file: &File) -> io::Result<Found> {
-    let mut owner = None;
-    let mut standing = BTreeMap::new();
-    for line in BufReader::new(file).split(b'\n').take(LINES_MAX) {
-        match serde_json::from_slice(&line?) {
-            Ok(Line::Owner(found)) => owner = Some(found),
-            Ok(Line::Change { id, by }) => drop(standing.insert(id, by)),
-            Ok(Line::Undone { id }) => drop(standing.remove(&id)),
-            Err(_) => {}
+fn own_folder() -> Result<Folder, StageError> {
+    let mut tried = Vec::new();
+    for path in folders() {
+        match Folder::make(&path) {
+            Ok(folder) => return Ok(folder),
+            Err(error) => tried.push(error.to_string()),
         }
     }
-    Ok(Found {
-        owner: owner.ok_or_else(|| io::Error::other("it does not say whose it is"))?,
-        standing: standing.into_values().collect(),
-    })
-}
-
-/// Undoes what the journal of a process that ended still holds, last change first.
-pub(crate) fn undo_all_of(path: &Path) -> Result<Vec<Undo>, StageError> {
-    let failed = |e: io::Error| StageError::at("read the journal", path, &e);
-    let file = match OpenOptions::new().read(true).append(true).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(failed(e)),
-    };
-    wait_for_lock(&file, path)?;
-    // Whoever had the lock may have undone it all.
-    if file.metadata().map_err(failed)?.nlink() == 0 {
-        return Ok(Vec::new());
-    }
-    let mut standing = read(&file).map_err(failed)?.standing;
-    standing.reverse();
-    let mut first_error = None;
-    for undo in &standing {
-        if let Err(error) = undo.perform(&file) {
-            first_error.get_or_insert(error);
-        }
-    }
-    match first_error {
-        Some(error) => Err(error),
-        None => fs::remove_file(path).map(|()| standing).map_err(failed),
-    }
-}
-
-fn wait_for_lock(file: &File, path: &Path) -> Result<(), StageError> {
-    let until = Instant::now() + LOCK_WAIT_MAX;
-    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if Instant::now() > until {
-            let what = format!("undoing the changes in {}", path.display());
-            return Err(StageError::refused(what, "its owner still holds it"));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
+    let why = format!("no folder for it is ours alone: {}", tried.join("; "));
+    Err(StageError::failed("keep a journal of changes", why))
 }
