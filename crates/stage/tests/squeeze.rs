@@ -632,6 +632,37 @@ fn what_a_killed_keeper_could_not_undo_is_found_and_removed() {
     assert_eq!(spinner.state(), 'R');
 }
 
+/// As where both are killed in the middle of a pause.
+#[test]
+fn a_process_that_nobody_is_left_to_let_go_on_is_let_go_on_by_cleaning() {
+    if no_groups() {
+        return;
+    }
+    let _turn = turn();
+    let (spinner, bystander) = (Spinner::on(last_cpu()), Spinner::on(last_cpu()));
+    let step = format!("paused={}", spinner.pid());
+    let mut helper = Steps::begin(&[step.as_str()]);
+    helper.next();
+    for child in children_of(helper.pid()) {
+        let child = rustix::process::Pid::from_raw(child as i32).expect("a pid");
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).expect("killed");
+    }
+    helper.kill();
+    for stopped in [&spinner, &bystander] {
+        let pid = rustix::process::Pid::from_raw(stopped.pid() as i32).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+        wait_until("it stands", || stopped.state() == 'T');
+    }
+    let mut left = remains().remains;
+    left.retain(|remain| remain.what.contains("stopped process"));
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(spinner.state(), 'T', "looking does nothing");
+    assert_eq!(clean(&left).failed, Vec::<String>::new());
+    wait_until("it goes on", || spinner.state() == 'R');
+    assert_eq!(bystander.state(), 'T', "somebody else stopped it");
+    assert_eq!(things_of(helper.pid()), Vec::<String>::new());
+}
+
 fn children_of(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task");
     let tasks = std::fs::read_dir(path).into_iter().flatten().flatten();

@@ -5,9 +5,13 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use wallfinder_tests::{Place, alone, has_apparatus, quotas, things_of_ours};
 
@@ -17,12 +21,27 @@ fn sh(command: &str) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
+fn inode(path: impl AsRef<Path>) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
+/// How the names of a process's things begin.
+fn tag(pid: u32, start: u64) -> String {
+    format!("wf-{pid}-{start:x}-{:x}", inode("/proc/self/ns/pid"))
+}
+
 /// A process that is gone: nobody has its number and its start.
-fn dead_tag(nth: u32) -> String {
+fn dead_tag(nth: u64) -> String {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
     child.wait().unwrap();
-    format!("wf-{pid}-{nth:x}")
+    tag(pid, nth)
+}
+
+fn start_of(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    fields.split(' ').nth(19).unwrap().parse().unwrap()
 }
 
 /// A journal of an owner, as the tool writes one.
@@ -30,24 +49,76 @@ fn journal(tag: &str, changes: &[String]) -> PathBuf {
     let folder = Path::new("/run/wallfinder");
     let _ = fs::DirBuilder::new().mode(0o700).create(folder);
     let mut parts = tag.split('-').skip(1);
-    let pid = parts.next().unwrap();
+    let pid: u32 = parts.next().unwrap().parse().unwrap();
     let start = u64::from_str_radix(parts.next().unwrap(), 16).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let pids = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let kinds = ["pid", "mnt", "user", "cgroup", "time"];
+    let namespaces = kinds.into_iter().filter_map(|kind| {
+        let found = fs::metadata(format!("/proc/self/ns/{kind}")).ok()?;
+        Some((
+            kind.to_owned(),
+            json!({"dev": found.dev(), "ino": found.ino()}),
+        ))
+    });
+    let namespaces: serde_json::Map<_, _> = namespaces.collect();
+    let head = json!({"head": {
+        "format": 2,
+        "owner": {"pid": pid, "start": start},
+        "world": {"boot": boot.trim(), "namespaces": namespaces},
+    }});
     let path = folder.join(format!("{tag}.jsonl"));
-    let mut file = fs::File::create(&path).unwrap();
-    let boot = boot.trim();
-    writeln!(
-        file,
-        r#"{{"owner":{{"pid":{pid},"start":{start},"boot":"{boot}","pid_namespace":{pids}}}}}"#
-    )
-    .unwrap();
+    let mut file = fs::File::options();
+    let file = file.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = file.open(&path).unwrap();
+    writeln!(file, "{head}").unwrap();
     for (id, change) in changes.iter().enumerate() {
         writeln!(file, r#"{{"change":{{"id":{id},"by":{change}}}}}"#).unwrap();
     }
     // Torn: it announced a change that was never made.
     write!(file, r#"{{"change":{{"id":99,"by":{{"undo":"delete-ne"#).unwrap();
     path
+}
+
+/// A process that is stopped. Dropping it ends it.
+struct Stopped(Child);
+
+impl Stopped {
+    fn start() -> Stopped {
+        let stopped = Stopped(Command::new("sleep").arg("60").spawn().unwrap());
+        sh(&format!("kill -STOP {}", stopped.0.id()));
+        assert!(stopped.becomes('T'));
+        stopped
+    }
+
+    fn state(&self) -> char {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    fn becomes(&self, state: char) -> bool {
+        let since = Instant::now();
+        while self.state() != state {
+            if since.elapsed() > Duration::from_secs(2) {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
+    /// The change that lets it go on; with another start it is another process's.
+    fn go_on(&self, start: u64) -> String {
+        let pid = self.0.id();
+        let processes = json!([{"pid": pid, "start": start}]);
+        json!({"undo": "continue", "processes": processes}).to_string()
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -92,19 +163,9 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
     let place = Place::new();
     let (told, untold) = (dead_tag(0x1a), dead_tag(0x2b));
     // Somebody else's, with names that are nearly ours; and a living process's.
-    let own = fs::read_to_string("/proc/self/stat").unwrap();
-    let own_start: u64 = own[own.rfind(')').unwrap()..]
-        .split(' ')
-        .nth(20)
-        .unwrap()
-        .parse()
-        .unwrap();
-    let living = format!("wf-{}-{own_start:x}-0s", std::process::id());
-    let others = [
-        format!("wf-{}", std::process::id()),
-        format!("wfx-{}-1a-0s", std::process::id()),
-        living,
-    ];
+    let own = std::process::id();
+    let living = format!("{}-0s", tag(own, start_of(own)));
+    let others = [format!("wf-{own}"), format!("wfx-{own}-1a-2b-0s"), living];
     let top = quotas().expect("there are groups");
     let group = |name: &str| top.join(name);
     let other_groups = [
@@ -124,11 +185,9 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
          tc -n $n qdisc add dev d1 root handle 5746: tbf rate 8mbit burst 10000 limit 100000",
         others[0]
     ));
-    let netns = fs::metadata(format!("/run/netns/{}", others[0]))
-        .unwrap()
-        .ino();
+    let netns = inode(format!("/run/netns/{}", others[0]));
     let at = format!(
-        r#""netns":{{"id":{netns},"path":"/run/netns/{}"}}"#,
+        r#""netns":{{"id":{netns},"cookie":null,"path":"/run/netns/{}"}}"#,
         others[0]
     );
 
@@ -142,7 +201,8 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
         fs::create_dir(folder).unwrap();
     }
     fs::write(held.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
-    let words = r#"["tc","qdisc","change","dev","d0","root","handle","7:","tbf","rate","10mbit","burst","10000b","limit","100000b"]"#;
+    let rate = r#"{"tbf":{"handle":{"major":7,"minor":0},"tbf":{"rate_bits":10000000,"burst_bytes":10000,"limit_bytes":100000}}}"#;
+    let stopped = Stopped::start();
     let journal = journal(
         &told,
         &[
@@ -152,9 +212,10 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
                 held.display(),
                 top.display()
             ),
-            format!(r#"{{"undo":"restore-rate",{at},"interface":"d0","words":{words}}}"#),
+            format!(r#"{{"undo":"restore-rate",{at},"interface":"d0","rate":{rate}}}"#),
             format!(r#"{{"undo":"delete-qdisc",{at},"interface":"d1"}}"#),
-            r#"{"undo":"delete-netns","name":"wf-1-1-gone-long-ago"}"#.into(),
+            format!(r#"{{"undo":"delete-netns","name":"{told}-gone-long-ago"}}"#),
+            stopped.go_on(start_of(stopped.0.id())),
         ],
     );
 
@@ -178,6 +239,7 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
         !held.exists() && !bare.exists() && !journal.exists(),
         "left"
     );
+    assert!(stopped.becomes('S'), "it goes on");
     let groups = fs::read_to_string(format!("/proc/{}/cgroup", sleeper.id())).unwrap();
     let is_back = groups.contains(":cpu:/\n") || groups.contains("0::/\n");
     assert!(is_back, "it is back where it was: {groups}");
@@ -200,4 +262,118 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
         fs::remove_dir(folder).expect("not touched");
     }
     place.run(&["doctor", "--clean"]).ends_with(0);
+}
+
+/// What a stranger's journal, or one of another process's number, asks for is not done; and why not
+/// is said.
+#[test]
+fn doctor_does_nothing_that_a_forged_journal_asks_for() {
+    let _turn = alone();
+    if !has_apparatus() {
+        return;
+    }
+    let place = Place::new();
+    let stopped = Stopped::start();
+    let start = start_of(stopped.0.id());
+    let proof = place.path().join("proof");
+    let run = format!(
+        r#"{{"undo":"restore-rate","netns":{{"id":{},"cookie":null,"path":null}},"interface":"lo","words":["touch","{}"]}}"#,
+        inode("/proc/self/ns/net"),
+        proof.display()
+    );
+    let go_on = stopped.go_on(start);
+    let forged = |nth| journal(&dead_tag(nth), &[go_on.clone(), run.clone()]);
+    let sound = |nth| journal(&dead_tag(nth), std::slice::from_ref(&go_on));
+    let link = Path::new("/run/wallfinder").join(format!("{}.jsonl", dead_tag(0x41)));
+    let target = place.path().join("target");
+    let checked = sound(0x42);
+    fs::copy(&checked, &target).unwrap();
+    fs::remove_file(&checked).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let open = sound(0x43);
+    sh(&format!("chmod 666 {}", open.display()));
+    let others = sound(0x44);
+    sh(&format!("chown 65534 {}", others.display()));
+    let fifo = Path::new("/run/wallfinder").join(format!("{}.jsonl", dead_tag(0x45)));
+    sh(&format!("mkfifo -m 600 {}", fifo.display()));
+    let cases = [
+        (forged(0x40), "so nothing of it is done"),
+        (link, "it is a link"),
+        (open, "others have rights to it"),
+        (others, "it belongs to another user"),
+        (fifo, "it is no regular file"),
+    ];
+    let ran = place.run(&["doctor", "--clean"]).ends_with(0);
+    println!("{}", ran.out);
+    for (path, why) in &cases {
+        let shown = path.display().to_string();
+        let told = |line: &str| line.contains(&shown) && line.contains(why);
+        assert!(ran.out.lines().any(told), "{why}: {}", ran.out);
+        assert!(path.symlink_metadata().is_ok(), "{why}: it is gone");
+        fs::remove_file(path).unwrap();
+    }
+    assert!(!proof.exists(), "a program of the journal was run");
+    assert_eq!(stopped.state(), 'T');
+    // Its number is right, and its start another's: nobody is signalled, and the journal goes.
+    let reused = journal(&dead_tag(0x46), &[stopped.go_on(start - 1)]);
+    place.run(&["doctor", "--clean"]).ends_with(0);
+    assert!(!reused.exists());
+    assert!(!stopped.becomes('S'), "another process was signalled");
+}
+
+/// A run that lives on the host, seen from where its number is nobody's; and one of a container that
+/// is gone.
+#[test]
+fn doctor_in_another_namespace_leaves_the_hosts_run_alone() {
+    let _turn = alone();
+    if !has_apparatus() {
+        return;
+    }
+    let place = Place::new();
+    let stopped = Stopped::start();
+    let (living, gone) = (Stopped::start(), dead_tag(0x51));
+    let own = tag(living.0.id(), start_of(living.0.id()));
+    let change = stopped.go_on(start_of(stopped.0.id()));
+    let journals = [&own, &gone].map(|tag| journal(tag, std::slice::from_ref(&change)));
+    // One that stands without its journal in sight: by its name alone it is the host's.
+    let named = format!("{}-0s", dead_tag(0x52));
+    let group = quotas().unwrap().join(format!("wallfinder-{own}-1-server"));
+    sh(&format!("ip netns add {named}"));
+    fs::create_dir(&group).unwrap();
+    let inside = |words: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--net", "--mount", "--fork"]);
+        let binary = wallfinder_tests::binary();
+        let command = format!("{words} exec {} doctor --clean", binary.display());
+        let ran = unshare.args(["sh", "-c", &command]).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        let said = String::from_utf8(ran.stdout).unwrap();
+        println!("{said}");
+        assert!(!said.contains("removed"), "{said}");
+        for path in &journals {
+            assert!(path.exists(), "{said}");
+        }
+        assert!(group.exists() && Path::new("/run/netns").join(&named).exists());
+        assert_eq!(stopped.state(), 'T', "{said}");
+        said
+    };
+    let said = inside("mount -t proc proc /proc &&");
+    for thing in [&own, &gone, &named] {
+        let told =
+            |line: &str| line.contains(thing) && line.contains("another container or namespace");
+        assert!(said.lines().any(told), "{thing}: {said}");
+    }
+    // The folder of journals out of sight, as in a container: names alone are left.
+    inside("mount -t proc proc /proc && mount -t tmpfs none /run/wallfinder &&");
+    // With the host's /proc every number is another's.
+    let said = inside("");
+    assert!(said.contains("/proc shows another namespace"), "{said}");
+    // On the host the dead one's is undone, and the living one's is not.
+    place.run(&["doctor", "--clean"]).ends_with(0);
+    assert!(stopped.becomes('S'));
+    assert!(journals[0].exists() && !journals[1].exists());
+    assert!(!Path::new("/run/netns").join(&named).exists());
+    assert!(group.exists());
+    fs::remove_file(&journals[0]).unwrap();
+    fs::remove_dir(&group).unwrap();
 }

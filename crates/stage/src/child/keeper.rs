@@ -76,7 +76,7 @@ impl Group {
     fn of(leader: Process) -> Group {
         let held = PidFd::open(leader.pid).ok();
         // Its zombie keeps its number, and its group.
-        let is_it = Process::of(leader.pid).is_none_or(|now| now == leader);
+        let is_it = Process::of(leader.pid).is_some_and(|now| now == leader);
         let held = held.filter(|_| is_it);
         Group { leader, held }
     }

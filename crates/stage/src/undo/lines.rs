@@ -105,7 +105,11 @@ pub(super) fn read(bytes: &[u8], tag: Tag) -> Result<Content, String> {
         _ => return Err("it was not written by this version of Wallfinder".into()),
     };
     for (nth, line) in lines {
-        let not_ours = |why: &dyn std::fmt::Display| format!("line {}: {why}", nth + 1);
+        let not_ours = |why: &dyn std::fmt::Display| {
+            // It may quote the line, which may hold what a terminal obeys.
+            let why = why.to_string().replace(char::is_control, "?");
+            format!("line {}: {why}", nth + 1)
+        };
         match serde_json::from_slice(line).map_err(|e| not_ours(&e))? {
             Line::Change(ChangeLine { id, by }) => {
                 by.check(tag).map_err(|why| not_ours(&why))?;

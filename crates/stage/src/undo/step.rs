@@ -167,7 +167,10 @@ impl Undo {
                 format!("processors of {} moved threads", threads.len())
             }
             Undo::Thaw { group } => format!("frozen group {}", group.path().display()),
-            Undo::Continue { processes } => format!("{} stopped processes", processes.len()),
+            Undo::Continue { processes } => match processes.len() {
+                1 => "1 stopped process".to_owned(),
+                many => format!("{many} stopped processes"),
+            },
             Undo::RestoreAffinity(narrowed) => {
                 format!("{} threads on fewer processors", narrowed.threads.len())
             }

@@ -375,6 +375,7 @@ fn a_forged_change_refuses_the_whole_journal() {
         (7, "continue", "run"),
         (7, "\"start\"", "\"signal\":9,\"start\""),
         (7, "99999999999", "\"any\""),
+        (7, "\"start\"", r#""\u001b[2J":9,"start""#),
     ];
     for (nth, from, to) in forgeries {
         let change = sound[*nth].replacen(from, to, 1);
@@ -383,6 +384,7 @@ fn a_forged_change_refuses_the_whole_journal() {
         let said = room.undo(tag).expect_err(&change);
         assert!(said.contains("nothing of it is done"), "{change}: {said}");
         assert!(said.contains("line 3"), "{change}: {said}");
+        assert!(!said.contains(char::is_control), "{change}: {said:?}");
         assert!(path.exists());
         assert_eq!(sleeper.state(), 'T', "{change}");
     }
