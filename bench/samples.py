@@ -29,7 +29,7 @@ STUDENT_19 = 2.093  # 95 %, two-sided, 19 degrees of freedom
 
 def ours(rows: int, file: Path) -> tuple[float, float, dict]:
     """Seconds of writing and of reading, and what was read."""
-    writer = [TARGET / "examples" / "sample_writer", str(rows), str(file)]
+    writer = [TARGET / "examples" / "sample_writer", str(rows), str(file.parent)]
     wrote = json.loads(subprocess.run(writer, check=True, capture_output=True).stdout)
     began = time.perf_counter()
     reader = [TARGET / "wallfinder", "samples", str(file), "--format", "json"]
@@ -94,7 +94,7 @@ def main() -> None:
         if asked.theirs:
             print(json.dumps(theirs(asked.theirs, folder / "pandas.parquet")))
             return
-        file = folder / "samples.parquet"
+        file = folder / "samples-0.parquet"
         ratios = {"write": [], "quantiles": [], "both": []}
         print(f"{asked.rows:,} rows, seconds   writes: ours, pandas   quantiles: ours, pandas")
         for round_ in range(asked.rounds):

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Judge a record again, and a study's claims.
     Judge(JudgeFlags),
     /// Print a record again, and write its HTML report.
-    Report(RecordFlags),
+    Report(ReportFlags),
     /// Compare two records step by step, and say where their environments differ.
     Compare(CompareFlags),
     /// Quantiles of kept requests, exact and with intervals.
@@ -652,6 +652,16 @@ pub(crate) struct JudgeFlags {
     /// study is judged by that.
     #[arg(long)]
     pub(crate) study: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportFlags {
+    #[command(flatten)]
+    pub(crate) record: RecordFlags,
+
+    /// Write the page to this file, and not to `report.html` in the run's folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,12 +1,12 @@
 //! Where results go and how they look: standard output or a file, text, JSON or CSV.
 
-use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use wallfinder_model::Record;
 use wallfinder_report::look::Look;
 use wallfinder_report::text::Paths;
+use wallfinder_sys::folder::write_path;
 
 use crate::exit::Failed;
 use crate::flags::Format;
@@ -42,14 +42,16 @@ pub(crate) fn put(text: &str, file: Option<&Path>) -> Result<(), Failed> {
             _ => Ok(()),
         };
     };
-    fs::write(path, format!("{text}{newline}")).map_err(|error| unwritten(path, &error))
+    let written = write_path(path, false)
+        .and_then(|mut file| file.write_all(format!("{text}{newline}").as_bytes()));
+    written.map_err(|error| unwritten(path, &error))
 }
 
 /// Whether a file can be written, which it is made for. What is in it stays until there is more to
 /// say.
 pub(crate) fn check(file: Option<&Path>) -> Result<(), Failed> {
     let Some(path) = file else { return Ok(()) };
-    let opened = File::options().append(true).create(true).open(path);
+    let opened = write_path(path, true);
     opened.map(drop).map_err(|error| unwritten(path, &error))
 }
 

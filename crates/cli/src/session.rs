@@ -18,7 +18,7 @@ use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::squeeze::Lever;
-use wallfinder_store::{Journal, RunFolder, StoreError, utc_rfc3339};
+use wallfinder_store::{Folder, Journal, RunFolder, StoreError, utc_rfc3339};
 
 use crate::commands::note_versions;
 use crate::exit::Failed;
@@ -117,14 +117,9 @@ impl Session {
         self.interrupts.came().is_some()
     }
 
-    /// The record's folder.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// The file for the requests of a step.
-    pub(crate) fn samples_of(&self, index: u32) -> PathBuf {
-        self.folder.path().join(format!("samples-{index}.parquet"))
+    /// The record's folder, for what is kept beside it.
+    pub(crate) fn folder(&self) -> &Folder {
+        self.folder.folder()
     }
 
     /// There will be one step more than was planned.
@@ -147,12 +142,7 @@ impl Session {
         let failure = live.failure;
         let step = match conducted {
             Ok(step) => step,
-            Err(error) => {
-                self.record.caveats.push(Caveat::Incomplete {
-                    what: format!("step {} did not run: {error}", order.index + 1),
-                });
-                return Err(self.conduct_failed(&error));
-            }
+            Err(error) => return Err(self.conduct_failed(&error)),
         };
         if let Some(error) = failure {
             return Err(store(error));
@@ -275,49 +265,76 @@ impl Session {
 
     /// Seals the record, writes the report beside it, prints the result, and gives the
     /// record back. `result` is what the steps came to: a failure is reported after what
-    /// there is has been sealed.
+    /// was measured until then has been sealed and printed.
     pub(crate) fn finish(
         self,
         result: Result<(), Failed>,
         output: &OutputFlags,
     ) -> Result<Record, Failed> {
         let interrupts = self.interrupts.clone();
-        let (record, folder) = self.seal(result)?;
+        let sealed = self.seal(result);
+        let record = sealed.record;
+        if sealed.result.is_err() && record.steps.is_empty() {
+            return sealed.result.map(|()| record);
+        }
+        let folder = shown(&sealed.folder);
         let paths = Paths {
-            record: Some(&shown(&folder)),
-            report: Some(&shown(&folder.join(PAGE))),
+            record: Some(&folder),
+            report: Some(&shown(&sealed.folder.join(PAGE))),
         };
         let file = output.output.as_deref();
-        output::print(&record, &paths, output.format, file, output.ascii)?;
+        let printed = output::print(&record, &paths, output.format, file, output.ascii);
+        sealed
+            .result
+            .map_err(|failed| match failed.message.as_str() {
+                "" => failed,
+                message => Failed {
+                    message: format!(
+                        "{message}\nWhat was measured until then: `wallfinder report {folder}`"
+                    ),
+                    ..failed
+                },
+            })?;
+        printed?;
         interrupts.none_came()?;
         Ok(record)
     }
 
-    /// As [`Session::finish`], without printing, and whether interrupted or not; beside the
-    /// record, its folder.
-    pub(crate) fn seal(mut self, result: Result<(), Failed>) -> Result<(Record, PathBuf), Failed> {
+    /// As [`Session::finish`], without printing, and whether interrupted or not.
+    pub(crate) fn seal(mut self, result: Result<(), Failed>) -> Sealed {
         if let Some((_, name)) = self.interrupts.came() {
             self.record.interrupted = Some(name.to_owned());
         }
         self.record.complete = result.is_ok() && self.record.interrupted.is_none();
-        if !self.record.complete && self.record.steps.len() < self.steps as usize {
-            self.record.caveats.push(Caveat::Incomplete {
-                what: format!(
-                    "{} of {} steps were measured",
-                    self.record.steps.len(),
-                    self.steps
-                ),
-            });
+        if !self.record.complete {
+            let (measured, steps) = (self.record.steps.len(), self.steps);
+            let fewer = (measured < steps as usize)
+                .then(|| format!("{measured} of {steps} steps were measured"));
+            let why = result.as_ref().err().map(|failed| failed.message.clone());
+            let what: Vec<String> = fewer.into_iter().chain(why).collect();
+            let what = what.join("; ");
+            if !what.is_empty() {
+                self.record.caveats.push(Caveat::Incomplete { what });
+            }
         }
-        let sealed = self.folder.seal(&self.journal, &self.record).map_err(store);
-        // What failed first is the cause.
-        result?;
-        sealed?;
-        let folder = self.folder.path().to_owned();
+        let sealed = self.folder.seal(&self.journal, &self.record);
         let page = wallfinder_report::html::render(&self.record);
-        output::put(&page, Some(&folder.join(PAGE)))?;
-        Ok((self.record, folder))
+        let page = self.folder.folder().write(PAGE, page.as_bytes());
+        Sealed {
+            folder: self.folder.path().to_owned(),
+            record: self.record,
+            // What failed first is the cause.
+            result: result.and(sealed.map(drop).and(page).map_err(store)),
+        }
     }
+}
+
+/// A run that has ended.
+pub(crate) struct Sealed {
+    pub(crate) record: Record,
+    pub(crate) folder: PathBuf,
+    /// What the steps came to, and the sealing.
+    pub(crate) result: Result<(), Failed>,
 }
 
 /// The page beside a record.
@@ -402,7 +419,12 @@ fn create_folder(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, 
         }
         folder = RunFolder::create(runs, &format!("{name}-{number}"), now);
     }
-    folder.map_err(store)
+    folder.map_err(|error| match error {
+        StoreError::UnsafePlace { .. } => Failed::run(format!(
+            "{error}. Name another folder with --runs DIR; one that is missing is made"
+        )),
+        error => store(error),
+    })
 }
 
 /// Passes what happens in a step on to the journal and to who watches.

@@ -97,7 +97,9 @@ pub(crate) fn run(
     signals: &Arc<Signals>,
     audience: &mut dyn Audience,
 ) -> Result<Step, ConductError> {
-    let keeping = order.samples.as_deref().map(Keeping::start).transpose()?;
+    let keeping = order.samples.as_ref();
+    let keeping = keeping.map(|folder| Keeping::start(folder, order.index));
+    let keeping = keeping.transpose()?;
     let spec = StepSpec {
         load: order.load.clone(),
         address: order.address,

@@ -25,7 +25,6 @@ pub use driver_command::driver_command;
 pub use profiles::{Looks, ProfileOrder};
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -38,6 +37,7 @@ use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::lab::RelayWatch;
 use wallfinder_stage::squeeze;
+use wallfinder_store::Folder;
 use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
@@ -74,8 +74,8 @@ pub struct StepOrder {
     pub server_not_seen: Option<String>,
     /// How long to measure the engine's own ceiling afterwards, if at all.
     pub calibrate: Option<Nanos>,
-    /// The file to keep every request in, if they are to be kept. The engine's only.
-    pub samples: Option<PathBuf>,
+    /// The record's folder, if every request is to be kept there. The engine's only.
+    pub samples: Option<Folder>,
     /// What is to be profiled within the window, if anything.
     pub profiles: Option<ProfileOrder>,
     /// Whether both sides are watched while the window is open too, and not only when it opens and

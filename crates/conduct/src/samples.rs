@@ -1,6 +1,5 @@
 //! Every request of a step, on its way from the lanes to a file.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use wallfinder_engine::samples::{Inlet, Outlet, Sample, class_of};
 use wallfinder_model::record::Samples;
-use wallfinder_store::{SampleRow, SampleWriter, StoreError};
+use wallfinder_store::{Folder, SampleRow, SampleWriter, StoreError};
 use wallfinder_sys::process;
 
 use crate::ConductError;
@@ -25,8 +24,9 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    pub(crate) fn start(path: &Path) -> Result<Keeping, ConductError> {
-        let writer = SampleWriter::create(path, class_of).map_err(kept)?;
+    pub(crate) fn start(folder: &Folder, step: u32) -> Result<Keeping, ConductError> {
+        let writer = SampleWriter::create(folder, step, class_of).map_err(kept)?;
+        let file = writer.name().to_owned();
         let over = Arc::new(AtomicBool::new(false));
         let outlet = Outlet::default();
         let (until, from) = (Arc::clone(&over), outlet.inlet());
@@ -34,12 +34,11 @@ impl Keeping {
             .name("samples".to_owned())
             .spawn(move || write(writer, &from, &until))
             .map_err(|error| ConductError::Samples(error.to_string()))?;
-        let name = path.file_name().unwrap_or_default();
         Ok(Keeping {
             over,
             writing: Some(writing),
             outlet,
-            file: name.to_string_lossy().into_owned(),
+            file,
         })
     }
 

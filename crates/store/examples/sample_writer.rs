@@ -2,7 +2,7 @@
 //! `bench/samples.py` that no command of the tool shows on its own.
 //!
 //! ```text
-//!  sample_writer ROWS FILE.parquet
+//!  sample_writer ROWS FOLDER
 //! ```
 //!
 //! Rows are made beforehand, and appended in blocks of the size that lanes hand on.
@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use wallfinder_store::{SampleRow, SampleWriter};
+use wallfinder_store::{Folder, SampleRow, SampleWriter};
 
 /// Rows of a block.
 const BLOCK: usize = 4_096;
@@ -20,13 +20,15 @@ const BLOCK: usize = 4_096;
 fn main() {
     let mut args = std::env::args_os().skip(1);
     let rows = args.next().and_then(|rows| rows.to_str()?.parse().ok());
-    let (Some(rows), Some(file)) = (rows, args.next().map(PathBuf::from)) else {
-        eprintln!("sample_writer ROWS FILE.parquet");
+    let (Some(rows), Some(folder)) = (rows, args.next().map(PathBuf::from)) else {
+        eprintln!("sample_writer ROWS FOLDER");
         std::process::exit(2);
     };
     let made = made_up(rows);
     let began = Instant::now();
-    let mut writer = SampleWriter::create(&file, |_| "timeout.total").expect("it can be made");
+    let folder = Folder::open(&folder).expect("it is there");
+    let writer = SampleWriter::create(&folder, 0, |_| "timeout.total");
+    let mut writer = writer.expect("it can be made");
     for block in made.chunks(BLOCK) {
         writer.append(block.iter().copied()).expect("it is kept");
     }

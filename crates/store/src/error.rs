@@ -12,6 +12,13 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// What another user could change is no place for a record.
+    UnsafePlace {
+        /// The folder.
+        path: PathBuf,
+        /// What it is, as the rest of a sentence.
+        why: String,
+    },
     /// The operating system refused.
     Io {
         /// What was being done, such as `write to`.
@@ -36,6 +43,13 @@ pub enum StoreError {
         path: PathBuf,
         /// What was found instead.
         why: String,
+    },
+    /// What should be a file is none that is read.
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is, as the rest of a sentence.
+        why: &'static str,
     },
     /// Nothing could be recovered: the journal is damaged before its first entry ends.
     Damaged {
@@ -80,6 +94,13 @@ impl StoreError {
             why: error.to_string(),
         }
     }
+
+    pub(crate) fn unsafe_place(path: &Path, why: String) -> StoreError {
+        StoreError::UnsafePlace {
+            path: path.to_owned(),
+            why,
+        }
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -88,6 +109,11 @@ impl fmt::Display for StoreError {
             StoreError::Exists { path } => write!(
                 f,
                 "{} exists already; a run never writes into another one's folder",
+                path.display()
+            ),
+            StoreError::UnsafePlace { path, why } => write!(
+                f,
+                "{} {why}; what is written there would not be safe from others",
                 path.display()
             ),
             StoreError::Io {
@@ -115,6 +141,7 @@ impl fmt::Display for StoreError {
             StoreError::NotARun { path, why } => {
                 write!(f, "{} is not a run: {why}", path.display())
             }
+            StoreError::NotAFile { path, why } => write!(f, "{} {why}", path.display()),
             StoreError::Damaged {
                 path,
                 offset_bytes,

@@ -1,219 +1,309 @@
-//! A run's folder: made before any load, sealed after it.
+//! A folder of a record, held open: all that a record consists of is made, written, renamed and read
+//! through it, by one name each and without following a link. So whoever may write in the folder above can
+//! move it or put a link in its place, and changes nothing of where the record goes.
 //!
-//! ```text
-//!  runs/latest -> 20261120T140211Z-find-read
-//!  runs/20261120T140211Z-find-read/
-//!      plan.json        written first
-//!      journal.wfj      while it runs, and afterwards if it was killed
-//!      record.json      sealed: temporary file, fsync, rename, fsync of the folder
-//!      series.parquet   telemetry rows of all steps
-//! ```
+//! What it makes is its maker's alone: folders 0700, files 0600. It knows nothing of what files mean.
 
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use wallfinder_model::{Plan, Record};
+use wallfinder_sys::folder::{self as sys, Others};
 
-use crate::journal::Journal;
-use crate::{StoreError, series, utc_compact};
+use crate::StoreError;
 
-/// The sealed record.
-pub(crate) const RECORD: &str = "record.json";
-/// Telemetry rows.
-pub(crate) const SERIES: &str = "series.parquet";
-/// Entries while the run lasts.
-pub(crate) const JOURNAL: &str = "journal.wfj";
-const PLAN: &str = "plan.json";
-const LATEST: &str = "latest";
-/// Characters of a run's name that reach its folder's name.
-const NAME_CHARS_MAX: usize = 80;
+/// The link to the newest run, among runs.
+pub(crate) const LATEST: &str = "latest";
 
-/// The folder of one run.
-#[derive(Debug)]
-pub struct RunFolder {
+/// An open folder. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    held: Arc<OwnedFd>,
+    /// Where it was found: for messages, and not for looking it up again.
     path: PathBuf,
-    id: String,
 }
 
-impl RunFolder {
-    /// Makes `<runs>/<utc>-<name>` and proves that it can be written to. `runs` is made
-    /// where it is missing. A folder, file or link of that name is refused.
-    pub fn create(runs: &Path, name: &str, now: SystemTime) -> Result<RunFolder, StoreError> {
-        fs::create_dir_all(runs).map_err(|e| StoreError::io("create", runs, &e))?;
-        let id = format!("{}-{}", utc_compact(now), file_name_of(name));
-        let path = runs.join(&id);
-        // `mkdir` follows no link and takes no folder that is there.
-        fs::create_dir(&path).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.clone() },
-            _ => StoreError::io("create", &path, &e),
-        })?;
-        sync_folder(runs)?;
-        point_latest_to(runs, &id);
-        Ok(RunFolder { path, id })
+impl Folder {
+    /// Opens what somebody names, to read. Links are followed, but for `latest`, which runs have as their
+    /// own: it must name a folder beside it.
+    pub fn open(path: &Path) -> Result<Folder, StoreError> {
+        let failed = |error: io::Error| StoreError::io("open", path, &error);
+        if path.file_name() == Some(OsStr::new(LATEST)) {
+            let runs = path.parent().unwrap_or(Path::new(""));
+            let runs = Folder::hold(sys::open(or_here(runs)).map_err(failed)?, runs);
+            if let Some(id) = runs.latest()? {
+                return runs.enter(&id);
+            }
+        }
+        Ok(Folder::hold(
+            sys::open(or_here(path)).map_err(failed)?,
+            path,
+        ))
     }
 
-    /// Where it is.
+    /// Opens the folder that runs are kept in, made where it is missing. One that somebody else could
+    /// change is refused, and so is a link: a record is to be where it was put.
+    pub(crate) fn of_runs(path: &Path) -> Result<Folder, StoreError> {
+        let failed = |error: io::Error| StoreError::io("create", path, &error);
+        let held = match path.file_name() {
+            // Such as `..`.
+            None => sys::walk(path, true).map_err(failed)?,
+            Some(name) => {
+                let above = path.parent().unwrap_or(Path::new(""));
+                let above = sys::walk(above, true).map_err(failed)?;
+                if let Some(to) = sys::link_target(&above, name).map_err(failed)? {
+                    let why = format!("is a link, to {}", to.display());
+                    return Err(StoreError::unsafe_place(path, why));
+                }
+                match sys::make(&above, name) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(failed(error));
+                    }
+                    _ => sys::enter(&above, name).map_err(failed)?,
+                }
+            }
+        };
+        let why = match sys::others(&held).map_err(failed)? {
+            Others::None => return Ok(Folder::hold(held, path)),
+            Others::Owner(user) => format!("belongs to user {user}"),
+            Others::Anybody => "can be written in by other users".to_owned(),
+        };
+        Err(StoreError::unsafe_place(path, why))
+    }
+
+    /// Makes a folder in it; what has its name already is refused, whatever it is.
+    pub(crate) fn make(&self, name: &str) -> Result<Folder, StoreError> {
+        let path = self.path.join(name);
+        sys::make(&*self.held, name.as_ref()).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.clone() },
+            _ => StoreError::io("create", &path, &error),
+        })?;
+        let made = self.enter(name.as_ref())?;
+        // Between the two calls somebody could have put his own there, or the file system gives it to
+        // another user than who made it.
+        made.must_be_ours()?;
+        Ok(made)
+    }
+
+    /// Opens a folder in it, made where it is missing.
+    pub fn inner(&self, name: &str) -> Result<Folder, StoreError> {
+        match self.make(name) {
+            Err(StoreError::Exists { .. }) => self.enter(name.as_ref()),
+            made => made,
+        }
+    }
+
+    fn enter(&self, name: &OsStr) -> Result<Folder, StoreError> {
+        let path = self.path.join(name);
+        let held = sys::enter(&*self.held, name);
+        held.map(|held| Folder::hold(held, &path))
+            .map_err(|error| StoreError::io("open", &path, &error))
+    }
+
+    fn hold(held: OwnedFd, path: &Path) -> Folder {
+        Folder {
+            held: Arc::new(held),
+            path: path.to_owned(),
+        }
+    }
+
+    /// Where it was found.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder's name, which is the record's id.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Writes `plan.json` and opens the journal with the record as it is before the first
-    /// step. Both are on the disk when this returns: a full or read-only disk stops the run
-    /// before any load.
-    pub fn begin(&self, record: &Record) -> Result<Journal, StoreError> {
-        self.write_plan(&record.plan)?;
-        let path = self.path.join(JOURNAL);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|e| StoreError::io("create", &path, &e))?;
-        let journal = Journal::start(path, Box::new(file), record)?;
-        sync_folder(&self.path)?;
-        Ok(journal)
-    }
-
-    /// Ends the journal, writes the record and its telemetry, and removes the journal.
-    /// Returns the path of `record.json`. After a failure the journal stays; if it was the
-    /// journal that failed, the record is written all the same, and the failure returned.
-    pub fn seal(&self, journal: &Journal, record: &Record) -> Result<PathBuf, StoreError> {
-        let journalled = journal.end(record);
-        self.write_series(record)?;
-        let path = self.write_record(record)?;
-        let journal_path = self.path.join(JOURNAL);
-        fs::remove_file(&journal_path).map_err(|e| StoreError::io("remove", &journal_path, &e))?;
-        sync_folder(&self.path)?;
-        journalled.map(|()| path)
-    }
-
-    fn write_plan(&self, plan: &Plan) -> Result<(), StoreError> {
-        self.write_whole(PLAN, |file| {
-            serde_json::to_writer_pretty(&mut *file, plan)?;
-            file.write_all(b"\n")
-        })?;
-        Ok(())
-    }
-
-    fn write_series(&self, record: &Record) -> Result<(), StoreError> {
-        if record.steps.iter().all(|step| step.series.is_empty()) {
-            return Ok(());
+    /// Refuses a folder that is another user's, or that others may write in.
+    pub fn must_be_ours(&self) -> Result<(), StoreError> {
+        let ours = sys::is_ours(&*self.held);
+        match ours.map_err(|error| StoreError::io("look at", &self.path, &error))? {
+            true => Ok(()),
+            false => Err(StoreError::unsafe_place(
+                &self.path,
+                "belongs to another user, or others may write in it".to_owned(),
+            )),
         }
-        self.write_whole(SERIES, |file| {
-            series::write(file, &record.steps).map_err(io::Error::other)
-        })?;
-        Ok(())
     }
 
-    fn write_record(&self, record: &Record) -> Result<PathBuf, StoreError> {
-        let path = self.path.join(RECORD);
-        let bad = |e: serde_json::Error| StoreError::BadRecord {
-            path: path.clone(),
-            why: e.to_string(),
-        };
-        let bytes = serde_json::to_vec_pretty(record).map_err(bad)?;
-        // A number that is not finite turns into null, and would not read back.
-        serde_json::from_slice::<Record>(&bytes).map_err(bad)?;
-        self.write_whole(RECORD, |file| file.write_all(&bytes))
+    /// Writes a file that is there whole or not at all, in the place of one of that name. After a crash of
+    /// the machine it may be missing; [`write_through`](Folder::write_through) is for what may not.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.put(name, |file| (&*file).write_all(bytes))
     }
 
-    /// Writes a file so that it is there whole or not at all, even after a power cut.
-    fn write_whole(
+    /// Writes a file that is there whole or not at all, even after a power cut.
+    pub(crate) fn write_through(
         &self,
         name: &str,
         fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-    ) -> Result<PathBuf, StoreError> {
-        let path = self.path.join(name);
-        let temporary = self.path.join(format!(".{name}.part"));
-        let written = (|| {
-            let file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&temporary)?;
-            let mut buffered = BufWriter::new(&file);
+    ) -> Result<(), StoreError> {
+        self.put(name, |file| {
+            let mut buffered = BufWriter::new(file);
             fill(&mut buffered)?;
             buffered.flush()?;
             drop(buffered);
-            file.sync_all()?;
-            fs::rename(&temporary, &path)
-        })();
-        if let Err(e) = written {
-            let _ = fs::remove_file(&temporary);
-            return Err(StoreError::io("write", &path, &e));
+            file.sync_all()
+        })?;
+        self.sync()
+    }
+
+    fn put(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        let part = format!(".{name}.part");
+        let failed = |error| StoreError::io("write", &self.path.join(name), &error);
+        let file = self.create_anew(&part)?;
+        let filled = fill(&file);
+        let named = filled.and_then(|()| sys::rename(&*self.held, part.as_ref(), name.as_ref()));
+        named.map_err(|error| {
+            let _ = self.remove(&part);
+            failed(error)
+        })
+    }
+
+    /// Makes a file to append to; what has its name already is refused, whatever it is.
+    pub(crate) fn create(&self, name: &str) -> Result<File, StoreError> {
+        let path = self.path.join(name);
+        sys::create(&*self.held, name.as_ref()).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists { path },
+            _ => StoreError::io("create", &path, &error),
+        })
+    }
+
+    /// Makes a file to append to, in the place of one of that name, which nobody finished.
+    pub(crate) fn create_anew(&self, name: &str) -> Result<File, StoreError> {
+        match self.create(name) {
+            Err(StoreError::Exists { .. }) => self.remove(name).and_then(|()| self.create(name)),
+            created => created,
         }
-        sync_folder(&self.path)?;
-        Ok(path)
     }
-}
 
-/// A name as part of a file's: letters, digits, `.`, `_`, `-`; anything else becomes one `-`.
-fn file_name_of(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars().take(NAME_CHARS_MAX) {
-        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-            out.push(c);
-        } else if !out.ends_with('-') {
-            out.push('-');
+    /// Gives a file another name, in whose place it comes.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        sys::rename(&*self.held, from.as_ref(), to.as_ref())
+            .map_err(|error| StoreError::io("rename", &self.path.join(from), &error))
+    }
+
+    /// Takes a file away.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
+        sys::remove(&*self.held, name.as_ref())
+            .map_err(|error| StoreError::io("remove", &self.path.join(name), &error))
+    }
+
+    /// Makes new names outlast a power cut.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        let synced = File::from(
+            self.held
+                .try_clone()
+                .map_err(|error| StoreError::io("sync", &self.path, &error))?,
+        );
+        let synced = synced.sync_all();
+        synced.map_err(|error| StoreError::io("sync", &self.path, &error))
+    }
+
+    /// Opens a file in it to read: a plain one, of at most so many bytes.
+    pub(crate) fn read(&self, name: &OsStr, bytes_max: u64) -> Result<File, StoreError> {
+        let path = self.path.join(name);
+        match sys::read(&*self.held, name) {
+            Ok(file) => plain(file, &path, bytes_max),
+            Err(_) if matches!(sys::link_target(&*self.held, name), Ok(Some(_))) => {
+                Err(StoreError::NotAFile {
+                    path,
+                    why: "is a link; name what it leads to",
+                })
+            }
+            Err(error) => Err(StoreError::io("open", &path, &error)),
         }
     }
-    let out = out.trim_matches(['-', '.']);
-    if out.is_empty() {
-        "run".into()
-    } else {
-        out.into()
+
+    /// Names of what is in it, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>, StoreError> {
+        let names = sys::names(&*self.held);
+        let mut names = names.map_err(|error| StoreError::io("read", &self.path, &error))?;
+        names.sort();
+        Ok(names)
     }
-}
 
-/// Makes new names in a folder outlast a power cut.
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    let path = if path.as_os_str() == OsStr::new("") {
-        Path::new(".")
-    } else {
-        path
-    };
-    File::open(path)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|e| StoreError::io("sync", path, &e))
-}
-
-/// Points `latest` to the newest run. A convenience: what stands in its way stays.
-fn point_latest_to(runs: &Path, id: &str) {
-    let latest = runs.join(LATEST);
-    if fs::symlink_metadata(&latest).is_ok_and(|m| !m.is_symlink()) {
-        return;
-    }
-    let temporary = runs.join(format!(".{LATEST}-{id}"));
-    if std::os::unix::fs::symlink(id, &temporary).is_ok()
-        && fs::rename(&temporary, &latest).is_err()
-    {
-        let _ = fs::remove_file(&temporary);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_plain_file_names() {
-        for (name, file) in [
-            ("find-read", "find-read"),
-            ("run /simple c=100", "run-simple-c-100"),
-            ("../../etc/passwd", "etc-passwd"),
-            ("<script>alert(1)</script>", "script-alert-1-script"),
-            ("", "run"),
-            ("…", "run"),
-            ("a\nb\0c", "a-b-c"),
-        ] {
-            assert_eq!(file_name_of(name), file, "{name:?}");
+    /// The folder that `latest` leads to, if there is such a link.
+    fn latest(&self) -> Result<Option<OsString>, StoreError> {
+        let path = self.path.join(LATEST);
+        let to = sys::link_target(&*self.held, LATEST.as_ref())
+            .map_err(|error| StoreError::io("open", &path, &error))?;
+        let Some(to) = to else {
+            return Ok(None);
+        };
+        let mut parts = to.components();
+        match (parts.next(), parts.next()) {
+            (Some(std::path::Component::Normal(id)), None) => Ok(Some(id.to_owned())),
+            _ => Err(StoreError::NotARun {
+                path,
+                why: format!("it leads to {}, which is no folder beside it", to.display()),
+            }),
         }
-        assert!(file_name_of(&"x".repeat(1000)).len() <= NAME_CHARS_MAX);
+    }
+
+    /// Points `latest` to a folder in it. A convenience: what stands in its way stays.
+    pub(crate) fn point_latest_to(&self, id: &str) {
+        if sys::is_no_link(&*self.held, LATEST.as_ref()).unwrap_or(true) {
+            return;
+        }
+        let part = format!(".{LATEST}-{id}");
+        let link = |name: &str| sys::link(&*self.held, name.as_ref(), id.as_ref());
+        if link(&part).is_ok() && self.rename(&part, LATEST).is_err() {
+            let _ = self.remove(&part);
+        }
+    }
+}
+
+/// Reads a file that somebody names, a plain one of at most so many bytes: no pipe is waited for, and
+/// nothing without end is read.
+pub fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+    let file = open_file(path, bytes_max)?;
+    read_whole(file, path, bytes_max)
+}
+
+/// Opens a file that somebody names, as [`read_file`].
+pub(crate) fn open_file(path: &Path, bytes_max: u64) -> Result<File, StoreError> {
+    match sys::read_path(path) {
+        Ok(file) => plain(file, path, bytes_max),
+        Err(error) => Err(StoreError::io("open", path, &error)),
+    }
+}
+
+/// All of an open file, which may have grown since.
+pub(crate) fn read_whole(file: File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let read = file.take(bytes_max).read_to_end(&mut bytes);
+    read.map_err(|error| StoreError::io("read", path, &error))?;
+    Ok(bytes)
+}
+
+fn plain(file: File, path: &Path, bytes_max: u64) -> Result<File, StoreError> {
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|error| StoreError::io("read", path, &error))?;
+    if !metadata.is_file() {
+        return Err(StoreError::NotAFile {
+            path: path.to_owned(),
+            why: "is not a plain file, and nothing else is read",
+        });
+    }
+    match metadata.len() {
+        bytes if bytes > bytes_max => Err(StoreError::TooLarge {
+            path: path.to_owned(),
+            bytes,
+            bytes_max,
+        }),
+        _ => Ok(file),
+    }
+}
+
+fn or_here(path: &Path) -> &Path {
+    match path.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => path,
     }
 }

@@ -15,6 +15,7 @@
 //! Invariants:
 //!
 //! - A folder that exists is never written into by a new run.
+//! - What belongs to a record is reached through an open [`Folder`], and no link is followed there.
 //! - Measuring never waits for the disk: intervals go through a bounded queue, and what
 //!   finds it full is counted.
 //! - A failed write or sync stays failed: no later call reports success.
@@ -29,13 +30,15 @@ mod groups;
 mod journal;
 mod open;
 mod packed;
+mod run_folder;
 mod samples;
 mod series;
 mod utc;
 
 pub use error::StoreError;
-pub use folder::RunFolder;
+pub use folder::{Folder, read_file};
 pub use journal::Journal;
-pub use open::open;
-pub use samples::{ClassName, Clock, SampleRow, SampleWriter, Times, read_times};
+pub use open::{open, open_with_folder};
+pub use run_folder::RunFolder;
+pub use samples::{ClassName, Clock, SampleFile, SampleRow, SampleWriter, Times};
 pub use utc::{utc_compact, utc_rfc3339};

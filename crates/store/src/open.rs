@@ -1,60 +1,79 @@
-//! Reading a run back, sealed or not, whoever wrote the files.
+//! Reading a run back, sealed or not, whoever wrote the files: none is waited for, none has no end, and
+//! none is read through a link.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::ffi::OsStr;
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 use wallfinder_model::record::SCHEMA;
 use wallfinder_model::{Caveat, Record};
 
-use crate::folder::{JOURNAL, RECORD, SERIES};
+use crate::folder::{Folder, read_whole};
 use crate::journal::recover;
+use crate::run_folder::{JOURNAL, RECORD, SERIES};
 use crate::{StoreError, series};
 
 /// The largest `record.json` that is read.
 const RECORD_BYTES_MAX: u64 = 512 << 20;
+/// The largest journal: what is written beyond 2 GiB are steps and ends.
+const JOURNAL_BYTES_MAX: u64 = 4 << 30;
+/// The largest file of telemetry.
+const SERIES_BYTES_MAX: u64 = 2 << 30;
 
 /// Reads a run: its folder, or the `record.json` inside. A run that was never sealed is
 /// recovered from its journal, marked incomplete, with a caveat that says what is missing;
 /// telemetry rows that cannot be read cost a caveat, not the record.
 pub fn open(path: &Path) -> Result<Record, StoreError> {
-    let metadata = fs::metadata(path).map_err(|e| StoreError::io("open", path, &e))?;
-    if metadata.is_file() {
-        let mut record = read_record(path)?;
-        if let Some(folder) = path.parent() {
-            add_series(folder, &mut record);
+    open_with_folder(path).map(|(record, _)| record)
+}
+
+/// The same, and the folder that it was read from.
+pub fn open_with_folder(path: &Path) -> Result<(Record, Folder), StoreError> {
+    let (folder, read) = match Folder::open(path) {
+        Ok(folder) => {
+            let read = read_from(&folder, RECORD.as_ref());
+            (folder, read)
         }
-        return Ok(record);
-    }
-    if !metadata.is_dir() {
-        return Err(StoreError::NotARun {
-            path: path.to_owned(),
-            why: "neither a folder nor a file".into(),
-        });
-    }
-    let sealed = path.join(RECORD);
-    match read_record(&sealed) {
+        Err(StoreError::Io {
+            kind: io::ErrorKind::NotADirectory,
+            ..
+        }) => {
+            let folder = Folder::open(path.parent().unwrap_or(Path::new("")))?;
+            let named = path.file_name().unwrap_or_default();
+            let record = read_from(&folder, named)?;
+            (folder, Ok(record))
+        }
+        Err(error) => return Err(error),
+    };
+    match read {
         Ok(mut record) => {
-            add_series(path, &mut record);
-            Ok(record)
+            add_series(&folder, &mut record);
+            Ok((record, folder))
         }
         Err(StoreError::Io {
             kind: io::ErrorKind::NotFound,
             ..
-        }) => recover_from(path),
+        }) => Ok((recover_from(&folder)?, folder)),
         Err(error) => Err(error),
     }
 }
 
-fn recover_from(folder: &Path) -> Result<Record, StoreError> {
-    let path = folder.join(JOURNAL);
-    let file = open_regular(&path).map_err(|error| match error {
+fn read_from(folder: &Folder, name: &OsStr) -> Result<Record, StoreError> {
+    let file = folder.read(name, RECORD_BYTES_MAX)?;
+    let path = folder.path().join(name);
+    read_record(&path, &read_whole(file, &path, RECORD_BYTES_MAX)?)
+}
+
+fn recover_from(folder: &Folder) -> Result<Record, StoreError> {
+    let path = folder.path().join(JOURNAL);
+    let file = folder.read(JOURNAL.as_ref(), JOURNAL_BYTES_MAX);
+    let file = file.map_err(|error| match error {
         StoreError::Io {
             kind: io::ErrorKind::NotFound,
             ..
         } => StoreError::NotARun {
-            path: folder.to_owned(),
+            path: folder.path().to_owned(),
             why: format!("it holds neither {RECORD} nor {JOURNAL}"),
         },
         other => other,
@@ -68,48 +87,20 @@ fn recover_from(folder: &Path) -> Result<Record, StoreError> {
     Ok(record)
 }
 
-fn read_record(path: &Path) -> Result<Record, StoreError> {
-    let file = open_regular(path)?;
-    let size = file
-        .metadata()
-        .map_err(|e| StoreError::io("read", path, &e))?
-        .len();
-    if size > RECORD_BYTES_MAX {
-        return Err(StoreError::TooLarge {
-            path: path.to_owned(),
-            bytes: size,
-            bytes_max: RECORD_BYTES_MAX,
-        });
-    }
-    let mut bytes = Vec::new();
-    file.take(RECORD_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(|e| StoreError::io("read", path, &e))?;
+fn read_record(path: &Path, bytes: &[u8]) -> Result<Record, StoreError> {
     let bad = |e: serde_json::Error| StoreError::BadRecord {
         path: path.to_owned(),
         why: e.to_string(),
     };
     // The schema first: a newer record need not fit the shape below.
-    let versioned: Versioned = serde_json::from_slice(&bytes).map_err(bad)?;
+    let versioned: Versioned = serde_json::from_slice(bytes).map_err(bad)?;
     check_schema(path, &versioned.schema)?;
-    serde_json::from_slice(&bytes).map_err(bad)
+    serde_json::from_slice(bytes).map_err(bad)
 }
 
 #[derive(Deserialize)]
 struct Versioned {
     schema: String,
-}
-
-/// Opens a file without waiting for a pipe's other end.
-fn open_regular(path: &Path) -> Result<File, StoreError> {
-    let metadata = fs::metadata(path).map_err(|e| StoreError::io("open", path, &e))?;
-    if !metadata.is_file() {
-        return Err(StoreError::NotARun {
-            path: path.to_owned(),
-            why: "not a plain file".into(),
-        });
-    }
-    File::open(path).map_err(|e| StoreError::io("open", path, &e))
 }
 
 /// Refuses what is newer than [`SCHEMA`], and what is none of ours.
@@ -136,9 +127,8 @@ fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-fn add_series(folder: &Path, record: &mut Record) {
-    let path = folder.join(SERIES);
-    let read = match open_regular(&path) {
+fn add_series(folder: &Folder, record: &mut Record) {
+    let read = match folder.read(SERIES.as_ref(), SERIES_BYTES_MAX) {
         Ok(file) => series::read(file, &mut record.steps),
         Err(StoreError::Io {
             kind: io::ErrorKind::NotFound,

@@ -12,7 +12,8 @@
 //! Numbers are packed as differences, some 8 bytes for a row: that takes less of a processor than the
 //! kernel takes to be given all 40, so that it is done while there is load.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use parquet::basic::Encoding;
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::file::statistics::Statistics;
@@ -29,6 +31,7 @@ use parquet::schema::types::SchemaDescriptor;
 use wallfinder_sys::memory::in_large_pages;
 
 use crate::StoreError;
+use crate::folder::{Folder, open_file};
 use crate::groups::{Chunk, Group, Groups};
 use crate::packed::{BLOCK, Packed, varint};
 
@@ -38,6 +41,10 @@ const GROUP_ROWS: usize = 1 + 512 * BLOCK;
 const BATCH: usize = 1 << 16;
 /// Rows that are believed before they are read.
 const ROWS_RESERVED: usize = 1 << 26;
+/// Rows that are read, 4 GiB of each clock: an hour and more at 100,000 in a second.
+const ROWS_MAX: i64 = 1 << 29;
+/// The largest file: so many rows that pack badly.
+const BYTES_MAX: u64 = 32 << 30;
 
 const SCHEMA: &str = "message samples {
     REQUIRED INT64 done_ns;
@@ -74,8 +81,9 @@ pub type ClassName = fn(u16) -> &'static str;
 /// Rows on their way to a file, which has its name once it is whole. They are packed here, and
 /// written by another thread.
 pub struct SampleWriter {
-    path: PathBuf,
-    part_path: PathBuf,
+    folder: Folder,
+    name: String,
+    part_name: String,
     /// The file, until there are groups.
     part: Option<File>,
     groups: Option<Groups>,
@@ -83,18 +91,26 @@ pub struct SampleWriter {
 }
 
 impl SampleWriter {
-    /// Opens what will be `path`, beside it.
-    pub fn create(path: &Path, name: ClassName) -> Result<SampleWriter, StoreError> {
-        let part_path = path.with_extension("part");
-        let part = File::create(&part_path)
-            .map_err(|error| StoreError::io("create", &part_path, &error))?;
+    /// Opens what will be the samples of a step in this folder, under another name.
+    pub fn create(
+        folder: &Folder,
+        step: u32,
+        class: ClassName,
+    ) -> Result<SampleWriter, StoreError> {
+        let part_name = format!("samples-{step}.part");
         Ok(SampleWriter {
-            path: path.to_owned(),
-            part_path,
-            part: Some(part),
+            folder: folder.clone(),
+            name: format!("samples-{step}.parquet"),
+            part: Some(folder.create_anew(&part_name)?),
+            part_name,
             groups: None,
-            group: Columns::new(name),
+            group: Columns::new(class),
         })
+    }
+
+    /// The name that the file will have.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Appends rows. Every now and then a group of them is full, and is handed on to be written.
@@ -115,8 +131,7 @@ impl SampleWriter {
         }
         let finished = self.groups().and_then(Groups::finish);
         let rows = finished.map_err(|error| self.cannot_write(error))?;
-        fs::rename(&self.part_path, &self.path)
-            .map_err(|error| StoreError::io("rename", &self.part_path, &error))?;
+        self.folder.rename(&self.part_name, &self.name)?;
         Ok(rows)
     }
 
@@ -138,7 +153,8 @@ impl SampleWriter {
     }
 
     fn cannot_write(&self, error: ParquetError) -> StoreError {
-        StoreError::io("write", &self.part_path, &of_parquet(error))
+        let path = self.folder.path().join(&self.part_name);
+        StoreError::io("write", &path, &of_parquet(error))
     }
 }
 
@@ -337,20 +353,71 @@ pub struct Times {
     pub failed: u64,
 }
 
-/// Reads the times of good answers.
-pub fn read_times(path: &Path, clock: Clock) -> Result<Times, StoreError> {
-    let file = File::open(path).map_err(|error| StoreError::io("open", path, &error))?;
-    // The reader of `parquet` promises no freedom from panics on hostile files.
-    let read = catch_unwind(AssertUnwindSafe(|| read_good(file, clock)));
-    let why = match read {
-        Ok(Ok(times)) => return Ok(times),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "it is malformed".to_owned(),
-    };
-    Err(StoreError::BadRecord {
-        path: path.to_owned(),
-        why: format!("it holds no samples: {why}"),
-    })
+/// A file of samples that somebody names, or that lies in a folder that somebody names.
+#[derive(Debug, Clone)]
+pub struct SampleFile {
+    path: PathBuf,
+    folder: Option<Folder>,
+}
+
+impl SampleFile {
+    /// All that a path stands for: itself, or those of a folder in their order.
+    pub fn all(path: &Path) -> Result<Vec<SampleFile>, StoreError> {
+        let folder = match Folder::open(path) {
+            Ok(folder) => folder,
+            Err(StoreError::Io {
+                kind: io::ErrorKind::NotADirectory,
+                ..
+            }) => {
+                let path = path.to_owned();
+                return Ok(vec![SampleFile { path, folder: None }]);
+            }
+            Err(error) => return Err(error),
+        };
+        let is_of_samples = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with("samples-") && name.ends_with(".parquet")
+        };
+        let names = folder.names()?.into_iter();
+        let found = names.filter(|name| is_of_samples(name));
+        let files: Vec<SampleFile> = found
+            .map(|name| SampleFile {
+                path: path.join(name),
+                folder: Some(folder.clone()),
+            })
+            .collect();
+        match files.is_empty() {
+            false => Ok(files),
+            true => Err(StoreError::NotARun {
+                path: path.to_owned(),
+                why: "it holds no samples: `run --samples` keeps them".to_owned(),
+            }),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the times of good answers.
+    pub fn times(&self, clock: Clock) -> Result<Times, StoreError> {
+        let file = match (&self.folder, self.path.file_name()) {
+            (Some(folder), Some(name)) => folder.read(name, BYTES_MAX),
+            _ => open_file(&self.path, BYTES_MAX),
+        }?;
+        // The reader of `parquet` promises no freedom from panics on hostile files.
+        let read = catch_unwind(AssertUnwindSafe(|| read_good(file, clock)));
+        let why = match read {
+            Ok(Ok(times)) => return Ok(times),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it is malformed".to_owned(),
+        };
+        Err(StoreError::BadRecord {
+            path: self.path.clone(),
+            why: format!("it holds no samples: {why}"),
+        })
+    }
 }
 
 fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
@@ -363,7 +430,13 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
         found.ok_or_else(|| ParquetError::General(format!("it has no column `{name}`")))
     };
     let (time, failed) = (place(clock.column())?, place("failed")?);
-    let rows = usize::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    let rows = metadata.file_metadata().num_rows();
+    let of_groups = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
+    if rows.max(of_groups.fold(0, i64::saturating_add)) > ROWS_MAX {
+        let many = format!("it has {rows} rows; at most {ROWS_MAX} are read");
+        return Err(ParquetError::General(many));
+    }
+    let rows = usize::try_from(rows).unwrap_or(0);
     let mut times = Times {
         good_ns: Vec::with_capacity(rows.min(ROWS_RESERVED)),
         failed: 0,
@@ -372,13 +445,14 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
         let from = times.good_ns.len();
-        longs(group.get_column_reader(time)?, &mut times.good_ns)?;
+        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        longs(group.get_column_reader(time)?, rows, &mut times.good_ns)?;
         let statistics = group.metadata().column(failed).statistics();
         let nulls = statistics.and_then(Statistics::null_count_opt);
         if nulls == u64::try_from(group.metadata().num_rows()).ok() {
             continue;
         }
-        let bad = failures(group.get_column_reader(failed)?)?;
+        let bad = failures(group.get_column_reader(failed)?, rows)?;
         if bad.len() != times.good_ns.len() - from {
             return Err(ParquetError::General("its columns differ in length".into()));
         }
@@ -396,16 +470,26 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
     Ok(times)
 }
 
-fn longs(column: ColumnReader, into: &mut Vec<i64>) -> Result<(), ParquetError> {
+/// What a column holds beyond the rows that its group tells is more than was agreed to.
+fn more() -> ParquetError {
+    ParquetError::General("a column has more values than rows".into())
+}
+
+fn longs(column: ColumnReader, rows: usize, into: &mut Vec<i64>) -> Result<(), ParquetError> {
     let ColumnReader::Int64ColumnReader(mut column) = column else {
         return Err(ParquetError::General("a time is not an INT64".into()));
     };
-    while column.read_records(BATCH, None, None, into)?.0 > 0 {}
+    let until = into.len() + rows;
+    while column.read_records(BATCH, None, None, into)?.0 > 0 {
+        if into.len() > until {
+            return Err(more());
+        }
+    }
     Ok(())
 }
 
 /// Whether each row failed.
-fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
+fn failures(column: ColumnReader, rows: usize) -> Result<Vec<bool>, ParquetError> {
     let ColumnReader::ByteArrayColumnReader(mut column) = column else {
         return Err(ParquetError::General("`failed` is no text".into()));
     };
@@ -417,6 +501,9 @@ fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
     {
         bad.extend(levels.drain(..).map(|level| level > 0));
         classes.clear();
+        if bad.len() > rows {
+            return Err(more());
+        }
     }
     Ok(bad)
 }
@@ -425,7 +512,15 @@ fn failures(column: ColumnReader) -> Result<Vec<bool>, ParquetError> {
 mod tests {
     use proptest::prelude::*;
 
+    use std::fs;
+
     use super::*;
+
+    fn read(path: &Path, clock: Clock) -> Result<Times, StoreError> {
+        let files = SampleFile::all(path)?;
+        assert_eq!(files.len(), 1);
+        files[0].times(clock)
+    }
 
     fn row(n: i64) -> SampleRow {
         SampleRow {
@@ -444,7 +539,8 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("wallfinder-samples-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("samples-0.parquet");
-        let mut writer = SampleWriter::create(&path, |_| "timeout.total").unwrap();
+        let folder = Folder::open(&dir).unwrap();
+        let mut writer = SampleWriter::create(&folder, 0, |_| "timeout.total").unwrap();
         // A group and the beginning of another.
         let rows = GROUP_ROWS as i64 + 10_000;
         for from in (0..rows).step_by(1_000) {
@@ -459,14 +555,15 @@ mod tests {
             good_ns: good.iter().map(get).collect(),
             failed: rows as u64 - good.len() as u64,
         };
-        let read = |clock| read_times(&path, clock).unwrap();
-        assert_eq!(read(Clock::Due), of(|row| row.latency_ns));
-        assert_eq!(read(Clock::Sent), of(|row| row.service_ns));
+        let times = |clock| read(&path, clock).unwrap();
+        assert_eq!(times(Clock::Due), of(|row| row.latency_ns));
+        assert_eq!(times(Clock::Sent), of(|row| row.service_ns));
+        assert_eq!(read(&dir, Clock::Due).unwrap(), times(Clock::Due));
         // Cut off anywhere it is an error, and no panic.
         let whole = fs::read(&path).unwrap();
         for end in (0..whole.len()).step_by(whole.len() / 50) {
             fs::write(&path, &whole[..end]).unwrap();
-            assert!(read_times(&path, Clock::Due).is_err(), "{end} bytes");
+            assert!(read(&path, Clock::Due).is_err(), "{end} bytes");
         }
         fs::remove_dir_all(&dir).unwrap();
     }
@@ -485,10 +582,11 @@ mod tests {
                 ..row(n as i64)
             });
             let rows: Vec<SampleRow> = rows.collect();
-            let mut writer = SampleWriter::create(&path, |_| "timeout.total").unwrap();
+            let folder = Folder::open(&dir).unwrap();
+            let mut writer = SampleWriter::create(&folder, 0, |_| "timeout.total").unwrap();
             writer.append(rows.iter().copied()).unwrap();
             prop_assert_eq!(writer.finish().unwrap(), rows.len() as u64);
-            let read = read_times(&path, Clock::Due).unwrap();
+            let read = read(&path, Clock::Due).unwrap();
             let good = rows.iter().filter(|row| row.failed == 0);
             prop_assert_eq!(read.failed, rows.len() as u64 - good.clone().count() as u64);
             prop_assert_eq!(read.good_ns, good.map(|row| row.latency_ns).collect::<Vec<_>>());

@@ -32,6 +32,8 @@ const GROUP_ROWS_MAX: usize = 1 << 16;
 const ROWS_MAX: usize = 2 << 20;
 /// Columns that are read: more than a thousand processors.
 const COLUMNS_MAX: usize = 8192;
+/// Values that are read: a day at twenty a second, of some hundred processors.
+const CELLS_MAX: usize = 1 << 30;
 /// Values decoded at a time.
 const BATCH: usize = 8192;
 
@@ -321,6 +323,9 @@ fn read_rows(file: File) -> Result<Vec<(u32, Sample)>> {
             usize::try_from(metadata.row_group(index).num_rows()).unwrap_or(usize::MAX);
         if group_rows > ROWS_MAX - rows.len() {
             return refuse("more rows than are read");
+        }
+        if (rows.len() + group_rows).saturating_mul(schema.num_columns()) > CELLS_MAX {
+            return refuse("more values than are read");
         }
         let from = rows.len();
         rows.resize(from + group_rows, (u32::MAX, Sample::default()));

@@ -265,14 +265,15 @@ fn what_is_no_run_is_said_to_be_none() {
     );
     assert!(matches!(
         open(Path::new("/dev/null")),
-        Err(StoreError::NotARun { .. })
+        Err(StoreError::NotAFile { .. })
     ));
     assert!(open(&scratch.0.join("nothing")).is_err());
     // A pipe would be waited for.
     let pipe = scratch.0.join("record.json");
     let made = Command::new("mkfifo").arg(&pipe).status();
     if made.is_ok_and(|status| status.success()) {
-        assert!(matches!(open(&scratch.0), Err(StoreError::NotARun { .. })));
+        assert!(matches!(open(&scratch.0), Err(StoreError::NotAFile { .. })));
+        assert!(matches!(open(&pipe), Err(StoreError::NotAFile { .. })));
     }
     std::fs::remove_file(&pipe).expect("removed");
     std::fs::write(scratch.0.join("journal.wfj"), "WFJRNL1\n\x05\0").expect("written");

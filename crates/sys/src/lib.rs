@@ -1,6 +1,6 @@
 //! Every system call wrapper of Wallfinder, and all of its `unsafe`.
 //!
-//! What this crate is: clocks, processor affinity, process limits, memory, sockets, processes held by
+//! What this crate is: clocks, folders, processor affinity, process limits, memory, sockets, processes held by
 //! descriptors, and two ways of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
 //! ([`io::Io`]) shaped like completions. What it is not: it knows no protocol, keeps no
 //! statistics, and decides nothing.
@@ -9,6 +9,7 @@
 
 pub mod allocator;
 pub mod clock;
+pub mod folder;
 pub mod io;
 pub mod limits;
 pub mod memory;

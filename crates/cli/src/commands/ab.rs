@@ -232,7 +232,7 @@ impl<'f> Turns<'f> {
             false => step,
         };
         if let Some(profiles) = &mut step.profiles {
-            session.folder().clone_into(&mut profiles.folder);
+            profiles.folder = Some(session.folder().clone());
         }
         let stand = self.stand(is_b);
         stand.enter()?;

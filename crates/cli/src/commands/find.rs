@@ -250,7 +250,7 @@ fn profiled(
     let verdict = verdict.and_then(|step| step.verdict.as_ref());
     let is_client = verdict.is_some_and(|verdict| verdict.wall == Wall::ClientCpu);
     held.profiles = Some(ProfileOrder {
-        folder: session.folder().to_owned(),
+        folder: Some(session.folder().clone()),
         client: Looks {
             stacks: is_client && stacks::allowed().is_ok(),
             ..Looks::default()

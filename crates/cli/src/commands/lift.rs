@@ -42,10 +42,11 @@ pub(crate) fn lift<'q>(
             Err(why) => (None, Err(why)),
             Ok(Made { ab, by }) => {
                 let (session, result) = ab::compare(&ab, Some(interrupts.clone()))?;
-                let (record, folder) = session.seal(result)?;
-                let ratio = record.ab.as_ref().and_then(throughput);
+                let sealed = session.seal(result);
+                sealed.result?;
+                let ratio = sealed.record.ab.as_ref().and_then(throughput);
                 let measured = ratio
-                    .map(|ratio| (ratio, folder.display().to_string()))
+                    .map(|ratio| (ratio, sealed.folder.display().to_string()))
                     .ok_or_else(|| "it was interrupted".to_owned());
                 (by, measured)
             }

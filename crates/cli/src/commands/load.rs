@@ -170,9 +170,9 @@ pub(crate) fn load(
         Session::begin_on(&stand, plan, Beside::default(), &flags.output, interrupts)?;
     let mut result = Ok(());
     for order in &mut orders {
-        order.samples = samples.then(|| session.samples_of(order.index));
+        order.samples = samples.then(|| session.folder().clone());
         order.profiles = profiles.clone().map(|profiles| ProfileOrder {
-            folder: session.folder().to_owned(),
+            folder: Some(session.folder().clone()),
             ..profiles
         });
         if session.interrupted() {

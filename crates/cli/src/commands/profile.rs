@@ -108,7 +108,7 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
         },
         client: Looks::default(),
         addresses,
-        folder: PathBuf::new(),
+        folder: None,
         kinds: ProfileKind::OF_GO.to_vec(),
         trace: false,
         rules: Rules::default(),
@@ -143,7 +143,7 @@ pub(crate) fn observing(probes: &[ProbeFlag], server: &Server) -> Result<Profile
     }
     Ok(ProfileOrder {
         addresses,
-        folder: PathBuf::new(),
+        folder: None,
         kinds: ProfileKind::OF_GO.to_vec(),
         trace: false,
         server: looks,
@@ -316,7 +316,9 @@ fn rules(file: Option<&Path>) -> Result<Rules, Failed> {
 
 fn read(file: &Path) -> Result<Profile, Failed> {
     let bad = |why: String| Failed::usage(format!("{}: {why}", file.display()));
-    let bytes = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    // What profilers write, some megabytes; and no pipe is waited for.
+    const BYTES_MAX: u64 = 1 << 30;
+    let bytes = wallfinder_store::read_file(file, BYTES_MAX).map_err(Failed::usage)?;
     pprof::profile(&bytes).map_err(|error| bad(error.to_string()))
 }
 

@@ -11,7 +11,7 @@ use wallfinder_report::text::Paths;
 
 use crate::commands::study::judge_claims;
 use crate::exit::{self, Failed};
-use crate::flags::{JudgeFlags, RecordFlags};
+use crate::flags::{JudgeFlags, RecordFlags, ReportFlags};
 use crate::output;
 use crate::session::PAGE;
 
@@ -28,23 +28,34 @@ pub(crate) fn judge(flags: &JudgeFlags) -> Result<(), Failed> {
     hold(&record, &flags.require, &flags.threshold)
 }
 
-/// `wallfinder report RUN`: the record as it was judged then, and its page.
-pub(crate) fn report(flags: &RecordFlags) -> Result<(), Failed> {
+/// `wallfinder report RUN`: the record as it was judged then, and its page. Another user's run is read, and
+/// nothing is written there.
+pub(crate) fn report(flags: &ReportFlags) -> Result<(), Failed> {
+    let (file, flags) = (flags.page.as_deref(), &flags.record);
     conditions(&flags.require, &flags.threshold)?;
-    let mut record = open(&flags.run)?;
+    let opened = wallfinder_store::open_with_folder(&flags.run);
+    let (mut record, folder) = opened.map_err(Failed::run)?;
     judge_recovered(&mut record);
-    let folder = match flags.run.is_dir() {
-        true => flags.run.as_path(),
-        false => flags.run.parent().unwrap_or(Path::new(".")),
+    let page = wallfinder_report::html::render(&record);
+    let written = match file {
+        Some(file) => output::put(&page, Some(file)).map(|()| file.to_owned()),
+        None => {
+            let ours = folder.must_be_ours();
+            let written = ours.and_then(|()| folder.write(PAGE, page.as_bytes()));
+            let elsewhere =
+                |error| Failed::run(format!("{error}. The page goes elsewhere by --page FILE"));
+            written
+                .map(|()| folder.path().join(PAGE))
+                .map_err(elsewhere)
+        }
     };
-    let page = folder.join(PAGE);
-    output::put(&wallfinder_report::html::render(&record), Some(&page))?;
-    let (folder, page) = (folder.display().to_string(), page.display().to_string());
+    let place = written.as_ref().map(|page| page.display().to_string());
     let paths = Paths {
-        record: Some(&folder),
-        report: Some(&page),
+        record: Some(&folder.path().display().to_string()),
+        report: place.as_deref().ok(),
     };
     print(&record, flags, &paths)?;
+    written?;
     hold(&record, &flags.require, &flags.threshold)
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
 use serde_json::json;
 use wallfinder_judge::samples::quantiles;
 use wallfinder_model::record::QuantileInterval;
 use wallfinder_report::number;
-use wallfinder_store::{Clock, StoreError, Times, read_times};
+use wallfinder_store::{Clock, SampleFile, StoreError, Times};
 
 use crate::exit::Failed;
 use crate::flags::{PlainFormat, SamplesFlags};
@@ -19,12 +19,16 @@ use crate::output;
 pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     let mut text = String::new();
     let mut documents = Vec::new();
-    for path in files(&flags.paths)? {
-        let read = Read::of(&path)?;
+    let mut files = Vec::new();
+    for path in &flags.paths {
+        files.extend(found(path)?);
+    }
+    for file in &files {
+        let read = Read::of(file)?;
         match flags.format {
-            PlainFormat::Text => text.push_str(&table(&path, &read)),
+            PlainFormat::Text => text.push_str(&table(file, &read)),
             PlainFormat::Json => documents.push(json!({
-                "file": path,
+                "file": file.path(),
                 "answered": read.answered,
                 "failed": read.failed,
                 "latency": read.latency,
@@ -39,6 +43,14 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     output::put(&text, None)
 }
 
+/// A file, or those of a run.
+fn found(path: &Path) -> Result<Vec<SampleFile>, Failed> {
+    SampleFile::all(path).map_err(|error| match error {
+        StoreError::NotARun { .. } => Failed::usage(error),
+        error => Failed::run(error),
+    })
+}
+
 /// What a file says.
 struct Read {
     answered: u64,
@@ -49,9 +61,9 @@ struct Read {
 
 impl Read {
     /// Both clocks at once, a thread each.
-    fn of(path: &Path) -> Result<Read, Failed> {
+    fn of(file: &SampleFile) -> Result<Read, Failed> {
         let by = |clock: Clock| {
-            let Times { good_ns, failed } = read_times(path, clock)?;
+            let Times { good_ns, failed } = file.times(clock)?;
             let answered = good_ns.len() as u64;
             Ok((answered, failed, quantiles(&good_ns)))
         };
@@ -72,41 +84,10 @@ impl Read {
     }
 }
 
-/// Files as they are, and those of folders in their order.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failed> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let bad = |error: std::io::Error| Failed::usage(format!("{}: {error}", path.display()));
-        let mut found: Vec<PathBuf> = std::fs::read_dir(path)
-            .map_err(bad)?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|file| is_of_samples(file))
-            .collect();
-        if found.is_empty() {
-            return Err(Failed::usage(format!(
-                "{} holds no samples: `run --samples` keeps them",
-                path.display()
-            )));
-        }
-        found.sort();
-        files.extend(found);
-    }
-    Ok(files)
-}
-
-fn is_of_samples(file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("samples-") && name.ends_with(".parquet")
-}
-
-fn table(path: &Path, read: &Read) -> String {
+fn table(file: &SampleFile, read: &Read) -> String {
     let mut text = format!(
         " {}: {} answered, {} failed\n\n",
-        path.display(),
+        file.path().display(),
         number::whole(read.answered),
         number::whole(read.failed),
     );

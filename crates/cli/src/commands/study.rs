@@ -530,7 +530,7 @@ impl Bench {
             server,
             server_not_seen,
             calibrate: step.calibrate.then_some(CALIBRATE_FOR),
-            samples: step.samples.then(|| self.session.samples_of(index)),
+            samples: step.samples.then(|| self.session.folder().clone()),
             profiles: self.profiles(step, address)?,
             watched: true,
             paced: true,
@@ -564,7 +564,7 @@ impl Bench {
         }
         Ok(Some(ProfileOrder {
             addresses: offered,
-            folder: self.session.folder().to_owned(),
+            folder: Some(self.session.folder().clone()),
             kinds: ProfileKind::OF_GO.to_vec(),
             trace: false,
             server: looks,

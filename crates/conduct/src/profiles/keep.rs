@@ -1,9 +1,8 @@
 //! Files beside the record: profiles as they came, and stacks as folded lines.
 
-use std::path::Path;
-
 use wallfinder_judge::profile;
 use wallfinder_model::profile::{Profile, ProfileKind};
+use wallfinder_store::{Folder, StoreError};
 
 use super::Side;
 use crate::ConductError;
@@ -11,7 +10,7 @@ use crate::ConductError;
 /// Where what was captured in a step is kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keep<'k> {
-    pub(super) folder: &'k Path,
+    pub(super) folder: &'k Folder,
     pub(super) step: u32,
     pub(super) side: Side,
 }
@@ -27,13 +26,13 @@ impl Keep<'_> {
     ) -> Result<String, ConductError> {
         let process = process.map_or(String::new(), |process| format!("-{process}"));
         let of = format!("{}{}{process}", self.side.prefix(), kind.label());
-        self.write(&format!("profiles/{}-{of}.pb.gz", self.step), bytes)
+        self.write("profiles", &format!("{}-{of}.pb.gz", self.step), bytes)
     }
 
     /// Keeps a runtime's trace.
     pub(super) fn trace(&self, process: usize, bytes: &[u8]) -> Result<String, ConductError> {
         let of = format!("{}trace-{process}", self.side.prefix());
-        self.write(&format!("profiles/{}-{of}.out", self.step), bytes)
+        self.write("profiles", &format!("{}-{of}.out", self.step), bytes)
     }
 
     /// Keeps stacks as folded lines.
@@ -43,16 +42,15 @@ impl Keep<'_> {
         profile: &Profile,
     ) -> Result<String, ConductError> {
         let of = format!("{}{}", self.side.prefix(), kind.label());
-        let name = format!("stacks/{}-{of}.folded", self.step);
-        self.write(&name, profile::folded(kind, profile).as_bytes())
+        let name = format!("{}-{of}.folded", self.step);
+        self.write("stacks", &name, profile::folded(kind, profile).as_bytes())
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<String, ConductError> {
-        let path = self.folder.join(name);
-        let folder = path.parent().unwrap_or(self.folder);
-        std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, bytes))
-            .map_err(|error| ConductError::Profiles(format!("{}: {error}", path.display())))?;
-        Ok(name.to_owned())
+    fn write(&self, within: &str, name: &str, bytes: &[u8]) -> Result<String, ConductError> {
+        let inner = self.folder.inner(within);
+        inner
+            .and_then(|inner| inner.write(name, bytes))
+            .map_err(|error: StoreError| ConductError::Profiles(error.to_string()))?;
+        Ok(format!("{within}/{name}"))
     }
 }

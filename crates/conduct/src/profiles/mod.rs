@@ -8,13 +8,13 @@ mod runtime;
 pub use kernel::Looks;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use wallfinder_judge::profile::{self, Rules};
 use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step};
 use wallfinder_probe::discover::Family;
+use wallfinder_store::Folder;
 
 use crate::ConductError;
 use keep::Keep;
@@ -26,8 +26,8 @@ use runtime::Asked;
 pub struct ProfileOrder {
     /// Where the server's processes offer profiles; those of several are merged.
     pub addresses: Vec<SocketAddr>,
-    /// The record's folder: `profiles/` and `stacks/` are made in it.
-    pub folder: PathBuf,
+    /// The record's folder: `profiles/` and `stacks/` are made in it. `None` until there is one.
+    pub folder: Option<Folder>,
     /// Which of those.
     pub kinds: Vec<ProfileKind>,
     /// Whether to keep the runtime's trace of the window's first second as well.
@@ -143,8 +143,11 @@ impl<'o> Capture<'o> {
                 profiles.missing.push("the window was broken off".into());
             }
         } else {
+            let folder = self.order.folder.as_ref();
+            let nowhere = || ConductError::Profiles("there is no folder to keep them in".into());
+            let folder = folder.ok_or_else(nowhere)?;
             let keep = |side| Keep {
-                folder: &self.order.folder,
+                folder,
                 step: step.index,
                 side,
             };
