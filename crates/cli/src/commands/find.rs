@@ -137,7 +137,12 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         let Some((held, proof, looked_at)) = prepared else {
             return Ok(());
         };
-        session.prove(&held, proof, stand.restart())?;
+        let proved = session.prove(&held, proof, stand.restart())?;
+        let cut_short = proved.experiment.as_ref();
+        let cut_short = cut_short.and_then(|experiment| experiment.cut_short.clone());
+        if let (Some(why), false) = (cut_short, session.interrupted()) {
+            return Err(Failed::run(format!("the squeezing ended early: {why}")));
+        }
         if let Some(alone) = alone(flags, &url, &question, &stand, &session)? {
             session.ask_alone(&alone)?;
         }

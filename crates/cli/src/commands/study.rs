@@ -251,8 +251,10 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         everywhere,
         home,
         subject: None,
+        failed: None,
     };
     let ran = wallfinder_study::run(study, size, &mut bench);
+    let failed = bench.failed;
     let mut session = bench.session;
     session.record.steps = ran.steps;
     session.record.claims = ran.claims;
@@ -269,7 +271,8 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
                 .first()
                 .map_or("there was no step", |skipped| skipped.why.as_str())
         ))),
-        [] => Ok(()),
+        // The other steps ran all the same.
+        [] => failed.map_or(Ok(()), |why| Err(Failed::run(why))),
         faults => Err(Failed::usage(format!(
             "conditions of the study's claims are wrong: {}",
             faults.join("; ")
@@ -491,6 +494,8 @@ struct Bench {
     /// Where this thread is when there is no link.
     home: Home,
     subject: Option<Running>,
+    /// The first step that broke down as it ran.
+    failed: Option<String>,
 }
 
 impl Bench {
@@ -724,7 +729,11 @@ impl Apparatus for Bench {
                 let measured = self.session.record.steps.last();
                 Ok(measured.expect("it was just measured").clone())
             }
-            Err(failed) => Err(self.interrupted_or(failed.message)),
+            Err(failed) => {
+                let why = format!("{}: {}", step.label, failed.message);
+                self.failed.get_or_insert(why);
+                Err(self.interrupted_or(failed.message))
+            }
         }
     }
 
