@@ -136,7 +136,7 @@ pub enum ConductError {
     Driver(String),
     /// A resource could not be squeezed.
     Lever(String),
-    /// The server could not be started anew.
+    /// The server could not be started anew, or answers no more.
     Subject(String),
     /// Requests could not be kept one by one.
     Samples(String),

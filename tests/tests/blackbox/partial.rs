@@ -111,6 +111,28 @@ fn bytes_whose_server_dies_prints_the_answers_before() {
 }
 
 #[test]
+fn a_find_whose_server_dies_ends_early_and_prints_what_it_had() {
+    let _turn = together();
+    let place = Place::new();
+    // Four connections of the ceiling, and four that are squeezed.
+    let ran = while_the_server_goes(&place, 8, |url| {
+        words(&format!(
+            "find {url}/ -c 4 --effort quick --window 300ms --no-calibrate --no-inside -q"
+        ))
+    });
+    assert!(ran.took < Duration::from_secs(15), "{:?}", ran.took);
+    let ran = ran.ends_with(1);
+    assert!(ran.out.contains("PARTIAL"), "{}", ran.out);
+    assert!(ran.err.contains("wallfinder report runs/"), "{}", ran.err);
+    let record = place.record();
+    assert_eq!(record["complete"], false);
+    assert!(record["steps"][0]["counts"]["answered"].as_u64() > Some(0));
+    let why = json_at(&record, "/caveats").to_string();
+    let is_told = ["nothing was answered", "refused"];
+    assert!(is_told.iter().any(|what| why.contains(what)), "{why}");
+}
+
+#[test]
 fn what_breaks_down_before_any_step_prints_no_result() {
     let _turn = together();
     let place = Place::new();
@@ -151,8 +173,8 @@ because = "{{size(steps)}} steps"
 
 [[subject]]
 name = "rest"
-command = ["timeout", "-s", "KILL", "5", "{}", "--protocol", "rest"]
-port = {}
+command = ["timeout", "-s", "KILL", "5", "{}", "--protocol", "rest", "--port", "{port}"]
+port = {port}
 
 [[group]]
 id = "rest"
@@ -170,7 +192,7 @@ warmup = "100ms"
 window = "700ms"
 "#,
         subjects.join("echo").display(),
-        free_port(),
+        port = free_port(),
     );
     let file = place.file("dying.toml", study);
     let ran = place.run(&[

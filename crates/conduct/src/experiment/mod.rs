@@ -317,6 +317,10 @@ fn whole_periods(seconds: f64) -> Duration {
 const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How often a window is tried whose load ended within it.
 const TRIES_MAX: u32 = 3;
+/// So many windows in a row without an answer, where there should have been so many in each, and the server
+/// is taken to be gone.
+const SILENT_WINDOWS: usize = 2;
+const EXPECTED_MIN: f64 = 20.0;
 /// Interrupted by a signal.
 const INTERRUPTED: &str = "interrupted";
 
@@ -364,9 +368,25 @@ impl Conducting<'_> {
                     experiment.windows.push(window);
                     experiment.intervals.append(&mut self.slices);
                     self.audience.window_ends(experiment);
+                    self.answers_come(experiment)?;
                 }
                 self.round += 1;
             }
+        }
+    }
+
+    /// An error where the server answers no more: more windows would tell nothing.
+    fn answers_come(&self, experiment: &Experiment) -> Result<(), ConductError> {
+        let expected = self.loads.base.throughput * self.times.window.as_secs_f64();
+        let last = experiment.windows.len().saturating_sub(SILENT_WINDOWS);
+        let last = &experiment.windows[last..];
+        let is_silent = last.len() == SILENT_WINDOWS && last.iter().all(|w| w.answered == 0);
+        match is_silent && expected >= EXPECTED_MIN {
+            true => Err(ConductError::Subject(format!(
+                "nothing was answered in {SILENT_WINDOWS} windows in a row, where {expected:.0} \
+                 answers were to be expected in each; is the server still running?"
+            ))),
+            false => Ok(()),
         }
     }
 
