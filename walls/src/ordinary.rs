@@ -43,15 +43,16 @@ impl Standing {
         }
         let name = format!("wallfinder-walls-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
+        let failed = |error: io::Error| format!("{}: {error}", folder.display());
+        // Its name can be guessed: one that is there is somebody else's.
+        fs::create_dir(&folder).map_err(failed)?;
         let mut standing = Standing {
             folder: folder.clone(),
             processes: Vec::new(),
             has_backend: server.backend.is_some(),
         };
         let (file, text) = server.file;
-        fs::create_dir_all(&folder)
-            .and_then(|()| fs::write(folder.join(file), text))
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::write(folder.join(file), text).map_err(failed)?;
         let behind = server.backend.map(|behind| (behind.command, behind.cpus));
         for (command, cpus) in behind.into_iter().chain([(server.command, cpus)]) {
             let command = command

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
+use wallfinder_stage::child::RunAs;
 use wallfinder_stage::tune::Tuning;
 use wallfinder_study::Size;
+
+use crate::exit::Failed;
 
 /// Load testing that names the wall, and proves it.
 #[derive(Debug, Parser)]
@@ -244,6 +247,9 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) subject: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) children: ChildFlags,
+
     /// Lay a link between the client and the subject, each a host of its own:
     /// RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as 1gbit or 20mbit,up=5mbit,delay=10ms.
     /// The delay is one way, in each direction: delay=10ms adds 20 ms to a round trip. Needs root.
@@ -320,6 +326,32 @@ pub(crate) struct TargetFlags {
 
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+}
+
+/// As whom programs run that are started for a run, and what they are given.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ChildFlags {
+    /// Run the subject and the driver as this user, with its groups [default: under sudo the user who
+    /// called it; else as wallfinder itself]. `--as root` keeps root. Needs root.
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) as_user: Option<String>,
+
+    /// Give the subject and the driver this variable too; may be repeated. Without it they have PATH,
+    /// HOME, USER, LOGNAME, SHELL, LANG, LANGUAGE, LC_*, TZ, TERM, TMPDIR, GOMAXPROCS, GOGC, GOMEMLIMIT,
+    /// GODEBUG, GOTRACEBACK and WALLFINDER_*, and what stands before the program in their command.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+}
+
+impl ChildFlags {
+    pub(crate) fn run_as(&self) -> Result<RunAs, Failed> {
+        RunAs::decide(self.as_user.as_deref(), &self.env).map_err(Failed::usage)
+    }
+
+    /// Whether any was given.
+    pub(crate) fn any(&self) -> bool {
+        self.as_user.is_some() || !self.env.is_empty()
+    }
 }
 
 /// Where results go.
@@ -630,6 +662,8 @@ pub(crate) enum StudyCommand {
         /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
         #[arg(long, value_name = "PART", value_delimiter = ',')]
         with: Vec<String>,
+        #[command(flatten)]
+        children: ChildFlags,
         #[command(flatten)]
         output: OutputFlags,
     },

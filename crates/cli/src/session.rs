@@ -489,8 +489,10 @@ fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
                 .map_or_else(|| word.clone(), |name| name.to_string_lossy().into_owned()),
             (_, "-b" | "--body") if !word.starts_with('@') => "***".to_owned(),
             (_, "--driver" | "--subject" | "--driver-b" | "--subject-b") => redacted_command(&word),
+            (_, "--env") => redacted_variable(&word),
             _ => match word.split_once('=') {
                 Some((flag @ "--body", _)) => format!("{flag}=***"),
+                Some((flag @ "--env", given)) => format!("{flag}={}", redacted_variable(given)),
                 Some((
                     flag @ ("--driver" | "--subject" | "--driver-b" | "--subject-b"),
                     command,
@@ -508,6 +510,14 @@ fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
         kept.push(word);
     }
     kept
+}
+
+/// `NAME=VALUE` without the value, whatever it is called.
+fn redacted_variable(given: &str) -> String {
+    match given.split_once('=') {
+        Some((name, _)) => format!("{name}=***"),
+        None => given.to_owned(),
+    }
 }
 
 /// Another program's command line, by what is known of such programs.
@@ -554,6 +564,11 @@ mod tests {
                 "-b",
                 "@file"
             ]
+        );
+        let kept = line(&["w", "--env", "PIN=hush", "--env=B=hush", "--env", "NAME"]);
+        assert_eq!(
+            kept,
+            ["w", "--env", "PIN=***", "--env=B=***", "--env", "NAME"]
         );
         let kept = line(&["w", "--driver", "wrk -H 'Authorization: hush' {url}"]).join(" ");
         assert!(!kept.contains("hush"), "{kept}");

@@ -10,11 +10,11 @@ use std::time::Duration;
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_conduct::sight::{self, Named};
 use wallfinder_probe::Family;
-use wallfinder_stage::child::{Place, Shim};
-use wallfinder_stage::command;
+use wallfinder_stage::child::{Place, RunAs, Shim};
 use wallfinder_stage::error::StageError;
 use wallfinder_stage::group::{self, Control, Group};
 use wallfinder_stage::lab::{Lab, LinkSpec};
+use wallfinder_stage::programs;
 use wallfinder_stage::subject::{Subject, SubjectSpec};
 use wallfinder_sys::{namespace, process};
 
@@ -48,6 +48,7 @@ struct Start {
     port: Option<u16>,
     ip: Option<IpAddr>,
     place: Place,
+    run_as: RunAs,
     /// The control group that this process was in when the subject was started first.
     origin: Option<PathBuf>,
 }
@@ -127,6 +128,7 @@ impl Stand {
                     port: Some(url.port),
                     ip: lab.as_ref().map(Lab::server_address),
                     place,
+                    run_as: flags.children.run_as()?,
                     origin: group::of_this_process(Control::Cpu),
                 };
                 let (subject, address) = first.run()?;
@@ -188,6 +190,15 @@ impl Stand {
             .map_err(|error| Failed::run(format!("the client's side, {netns:?}: {error}")))
     }
 
+    /// What came of a load, unless its subject went into the background meanwhile.
+    pub(crate) fn served<T>(&self, result: Result<T, Failed>) -> Result<T, Failed> {
+        let subject = self.server.subject.as_ref();
+        match subject.and_then(Subject::in_background) {
+            Some(went) => Err(Failed::run(went)),
+            None => result,
+        }
+    }
+
     /// Who starts the server anew, where that can be done.
     pub(crate) fn restart(&mut self) -> Option<&mut dyn Restart> {
         self.start.is_some().then_some(self as &mut dyn Restart)
@@ -217,8 +228,7 @@ impl Restart for Stand {
 
 impl Start {
     fn run(&self) -> Result<(Subject, SocketAddr), Failed> {
-        let place = self.place.clone();
-        start_subject(&self.command, &self.cpus, self.port, self.ip, place)
+        self.in_place(self.place.clone())
     }
 
     /// The same from within groups that were made for the client since.
@@ -228,7 +238,14 @@ impl Start {
         if place.cgroups.is_empty() && moved {
             place.cgroups.extend(self.origin.clone());
         }
-        start_subject(&self.command, &self.cpus, self.port, self.ip, place)
+        self.in_place(place)
+    }
+
+    fn in_place(&self, place: Place) -> Result<(Subject, SocketAddr), Failed> {
+        let mut spec = subject_spec(&self.command, &self.cpus, self.port, self.ip);
+        spec.place = place;
+        spec.run_as = self.run_as.clone();
+        start_subject(spec, self.ip)
     }
 }
 
@@ -258,6 +275,12 @@ fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Fai
 }
 
 fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
+    if flags.children.any() && flags.subject.is_none() && flags.driver.is_none() {
+        return Err(Failed::usage(
+            "--as and --env are for the programs that --subject and --driver start, and there is \
+             neither",
+        ));
+    }
     if flags.subject.is_none() {
         if flags.server_cpus.is_some() {
             return Err(Failed::usage(
@@ -299,21 +322,27 @@ pub(crate) fn lay(link: Option<&str>, shim: &Shim) -> Result<Option<Lab>, Failed
     Lab::lay(spec, None, shim).map(Some).map_err(Failed::run)
 }
 
-/// Starts a subject on its processors and its side of the link.
-pub(crate) fn start_subject(
+/// A subject on its processors, and where it is to listen.
+pub(crate) fn subject_spec(
     command: &str,
     cpus: &[u32],
     port: Option<u16>,
     ip: Option<IpAddr>,
-    place: Place,
-) -> Result<(Subject, SocketAddr), Failed> {
+) -> SubjectSpec {
     let host = ip.map(|ip| ip.to_string());
     let mut spec = SubjectSpec::new(told_where(command, host.as_deref(), port));
     spec.cpus = cpus.to_vec();
-    spec.place = place;
     spec.listen_timeout = LISTEN_TIMEOUT;
     // 0: whichever the subject takes and announces.
     spec.expect_port = port.filter(|port| *port != 0);
+    spec
+}
+
+/// Starts a subject on its side of the link.
+pub(crate) fn start_subject(
+    spec: SubjectSpec,
+    ip: Option<IpAddr>,
+) -> Result<(Subject, SocketAddr), Failed> {
     let subject = Subject::start(spec).map_err(Failed::run)?;
     let mut address: SocketAddr = subject.address().parse().map_err(|_| {
         Failed::run(format!(
@@ -334,7 +363,7 @@ pub(crate) fn is_told_where(command: &str) -> bool {
     let program = words.find(|word| !word.contains('='));
     program.is_some_and(|program| {
         // `small20k/echo` is one of ours that was built otherwise.
-        let built = || command::find_subject(program).ok()?.built_in;
+        let built = || programs::find_subject(program).ok()?.built_in;
         TOLD_WHERE.contains(&program)
             || built().is_some_and(|name| TOLD_WHERE.contains(&name.as_str()))
     })

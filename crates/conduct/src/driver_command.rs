@@ -3,9 +3,8 @@
 //! What each tool can hold differs; what it cannot is an error with the reason, never a
 //! load that is only nearly the one asked for.
 
-use std::path::Path;
-
 use wallfinder_model::{Arrival, Load, Nanos};
+use wallfinder_stage::scratch::Scratch;
 use wallfinder_wire::Exchange;
 
 /// Pipelining for wrk: the request, repeated. wrk counts the answers by itself.
@@ -21,7 +20,7 @@ request = function() return batch end
 ";
 
 /// The command for `program`, as a shell splits words, with `{url}` for the target, or `{address}`.
-/// `arguments` are added before the target; `scratch` is a folder for what a tool needs as a
+/// `arguments` are added before the target; `scratch` is where a tool is given what it needs as a
 /// file. echo-client leaves the warm-up out of its window; the others load for as long as both
 /// take, and report all of it.
 pub fn driver_command(
@@ -29,7 +28,7 @@ pub fn driver_command(
     arguments: &[String],
     load: &Load,
     request: &Exchange,
-    scratch: &Path,
+    scratch: &Scratch,
 ) -> Result<String, String> {
     let (connections, depth) = (load.connections, load.in_flight_per_connection);
     let seconds = (load.stop.after.as_secs_f64() + load.warmup.as_secs_f64())
@@ -59,9 +58,9 @@ pub fn driver_command(
             "{program} -t1 -c{connections} -d{seconds}s --latency {more} {{url}}"
         )),
         ("wrk", Exchange::Http1(_)) => {
-            let script = scratch.join("wrk-pipeline.lua");
-            std::fs::write(&script, WRK_PIPELINE)
-                .map_err(|error| format!("{} cannot be written: {error}", script.display()))?;
+            let script = scratch
+                .write("wrk-pipeline.lua", WRK_PIPELINE.as_bytes())
+                .map_err(|error| format!("wrk's script cannot be written: {error}"))?;
             let script = wallfinder_stage::command::join(&[script.display().to_string()]);
             Ok(format!(
                 "{program} -t1 -c{connections} -d{seconds}s --latency -s {script} {more} {{url}} -- {depth}"
@@ -193,7 +192,7 @@ mod tests {
 
     fn command(program: &str, told: &[&str], request: &Exchange, load: &Load) -> Option<String> {
         let arguments: Vec<String> = told.iter().map(|word| (*word).to_owned()).collect();
-        let scratch = std::env::temp_dir();
+        let scratch = Scratch::new(None).unwrap();
         let made = driver_command(program, &arguments, load, request, &scratch);
         made.ok()
     }
@@ -225,6 +224,23 @@ mod tests {
             assert_eq!(load.in_flight_per_connection, depth, "{command}");
             assert_eq!(load.stop.after, Nanos::from_secs(4), "{command}");
             assert!(!load.arrival.is_open(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_where_nobody_else_can_have_put_it() {
+        use std::os::unix::fs::MetadataExt;
+        let http1 = Exchange::Http1(get());
+        let scratch = Scratch::new(None).unwrap();
+        for _ in 0..2 {
+            let made = driver_command("wrk", &[], &load(8), &http1, &scratch).unwrap();
+            let words = wallfinder_stage::command::split(&made).unwrap();
+            let at = words.iter().position(|word| word == "-s").unwrap();
+            let script = std::path::Path::new(&words[at + 1]);
+            assert_eq!(script.parent(), Some(scratch.path()));
+            let mode = |path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+            assert_eq!((mode(script), mode(scratch.path())), (0o600, 0o700));
+            assert_eq!(std::fs::read_to_string(script).unwrap(), WRK_PIPELINE);
         }
     }
 

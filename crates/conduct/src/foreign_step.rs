@@ -18,6 +18,7 @@ use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::overhear;
 use wallfinder_probe::sample::{Sampler, Series};
+use wallfinder_stage::child::Stray;
 use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverKind, DriverSpec};
 use wallfinder_stage::report::{DriverReport, Latency};
 use wallfinder_sys::clock;
@@ -42,6 +43,9 @@ const LOAD_PART: f64 = 0.25;
 const RISE_PART: f64 = 0.1;
 /// Nothing is captured in the first moments of a load.
 const RISE_MIN: Duration = Duration::from_millis(300);
+
+/// Processes that a driver left running and that are named, at the most.
+const LEFT_SHOWN_MAX: usize = 5;
 
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;
@@ -131,6 +135,7 @@ pub(crate) fn run(
         }
     };
     fill(&mut step, order, series, exchange);
+    step.caveats.extend(went_on(spec, &outcome.left_behind));
     step.telemetry.relay = relayed(order);
     let in_flight = report.as_ref().and_then(|report| report.in_flight);
     match report {
@@ -157,6 +162,24 @@ pub(crate) fn run(
         });
     }
     Ok(step)
+}
+
+/// What a driver that went into the background left undone.
+fn went_on(spec: &DriverSpec, left: &[Stray]) -> Option<Caveat> {
+    let names: Vec<String> = left
+        .iter()
+        .take(LEFT_SHOWN_MAX)
+        .map(Stray::to_string)
+        .collect();
+    (!left.is_empty()).then(|| Caveat::Note {
+        text: format!(
+            "the driver `{}` ended and left {} of its processes running, which were ended too ({}): \
+             what they would have loaded is missing, so a driver has to run in the foreground",
+            spec.command(),
+            left.len(),
+            names.join(", ")
+        ),
+    })
 }
 
 /// What is captured while the load is on: from a moment after it was first seen, for as many whole

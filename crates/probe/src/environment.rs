@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use wallfinder_model::environment::{Environment, InterfaceFacts};
+use wallfinder_sys::programs;
 
 use crate::groups::{Hierarchies, quota_cores_of};
 use crate::link::{Links, nominal_bits};
@@ -328,7 +329,10 @@ fn interface_facts(target: SocketAddr) -> Option<InterfaceFacts> {
 
 /// The offloads that are on, by `ethtool` where it is installed; empty without it.
 fn offloads(interface: &str) -> Vec<String> {
-    let output = Command::new("ethtool")
+    let Some(ethtool) = programs::on_path("ethtool") else {
+        return Vec::new();
+    };
+    let output = Command::new(ethtool)
         .args(["-k", interface])
         .stdin(Stdio::null())
         .stderr(Stdio::null())

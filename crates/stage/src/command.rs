@@ -1,27 +1,14 @@
-//! Command lines as users write them, and the programs that they name.
+//! Command lines as users write them. Which files they name is told by [`crate::programs`].
 //!
 //! Words are split as a POSIX shell splits them (quotes and backslashes; section 2.2 of
 //! the Shell Command Language), and nothing is expanded: no variables, no globs, no
 //! pipes. Whoever needs a shell names one: `sh -c '…'`.
 
-use std::env;
 use std::fmt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The load generator that comes with the tool, and is built with its subjects.
-pub const ECHO_CLIENT: &str = "echo-client";
-/// Names of the subjects that come with the tool.
-pub const BUILT_IN: &[&str] = &[
-    "catalogue",
-    "content",
-    "echo",
-    "echo-rs",
-    "knownwall",
-    ECHO_CLIENT,
-];
-/// Names a folder in which built-in subjects are looked for first.
-pub const SUBJECTS_VARIABLE: &str = "WALLFINDER_SUBJECTS";
+use crate::programs::SUBJECTS_VARIABLE;
+use crate::trust::Untrusted;
 
 /// A command line taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +46,11 @@ pub enum CommandError {
     NotFound {
         /// As written.
         program: String,
+        /// Entries of PATH that were not looked into, since they mean the current folder.
+        passed_over: Vec<PathBuf>,
     },
+    /// Somebody else could have put the program there, and this process is root.
+    Untrusted(Untrusted),
     /// The program's file cannot be executed.
     NotExecutable {
         /// The file.
@@ -89,12 +80,28 @@ impl fmt::Display for CommandError {
                     " and on PATH); run `make subjects`, or set {SUBJECTS_VARIABLE}"
                 )
             }
-            CommandError::NotFound { program } => {
+            CommandError::NotFound {
+                program,
+                passed_over,
+            } => {
                 write!(
                     f,
                     "`{program}` was not found on PATH; install it, or give its path"
-                )
+                )?;
+                if !passed_over.is_empty() {
+                    let shown: Vec<String> = passed_over
+                        .iter()
+                        .map(|path| format!("`{}`", path.display()))
+                        .collect();
+                    write!(
+                        f,
+                        " (entries of PATH that mean the current folder are passed over: {})",
+                        shown.join(", ")
+                    )?;
+                }
+                Ok(())
             }
+            CommandError::Untrusted(untrusted) => untrusted.fmt(f),
             CommandError::NotExecutable { path } => {
                 write!(f, "{} cannot be executed", path.display())
             }
@@ -213,105 +220,6 @@ fn assignment(word: &str) -> Option<(String, String)> {
     (starts_well && goes_on_well).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// A program's file, and whether it is a subject of ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// Its file.
-    pub path: PathBuf,
-    /// Its name, if it came with the tool.
-    pub built_in: Option<String>,
-}
-
-/// Finds the program of a subject: built-in names first, then PATH. `small20k/echo` is a built-in one
-/// that was built otherwise, in a folder beside the others.
-pub fn find_subject(program: &str) -> Result<Program, CommandError> {
-    find_subject_in(program, &subject_folders())
-}
-
-fn find_subject_in(program: &str, folders: &[PathBuf]) -> Result<Program, CommandError> {
-    let mut beside = folders.iter().map(|folder| folder.join(program));
-    let beside = beside.find(|path| is_executable(path));
-    let name = match program.split_once('/') {
-        Some((variant, name)) if is_name(variant) && beside.is_some() => name,
-        _ => program,
-    };
-    if !BUILT_IN.contains(&name) {
-        return Ok(Program {
-            path: find(program)?,
-            built_in: None,
-        });
-    }
-    let found = beside
-        // `echo` on PATH is a program of the system, and no server.
-        .or_else(|| on_path(program).filter(|_| program != "echo"));
-    match found {
-        Some(path) => Ok(Program {
-            path,
-            built_in: Some(name.to_owned()),
-        }),
-        None => Err(CommandError::NotBuilt {
-            name: program.to_owned(),
-            looked_in: folders.to_vec(),
-        }),
-    }
-}
-
-/// Whether it can only be the name of a folder: not `.`, and not the root.
-fn is_name(folder: &str) -> bool {
-    !folder.is_empty()
-        && folder
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '-')
-}
-
-/// Finds a program as a shell does: by its path if it has a slash, else on PATH.
-pub fn find(program: &str) -> Result<PathBuf, CommandError> {
-    if !program.contains('/') {
-        return on_path(program).ok_or_else(|| CommandError::NotFound {
-            program: program.to_owned(),
-        });
-    }
-    let path = PathBuf::from(program);
-    match path.metadata() {
-        Ok(_) if is_executable(&path) => Ok(path),
-        Ok(_) => Err(CommandError::NotExecutable { path }),
-        Err(_) => Err(CommandError::NotFound {
-            program: program.to_owned(),
-        }),
-    }
-}
-
-/// Where built-in subjects may stand, first come, first served.
-fn subject_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = env::var_os(SUBJECTS_VARIABLE)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
-        .into_iter()
-        .collect();
-    let executable = env::current_exe().unwrap_or_default();
-    folders.extend(executable.parent().map(Path::to_owned));
-    // The workspace root is the folder that holds both the subjects and the crates.
-    let here = env::current_dir().unwrap_or_default();
-    let roots = executable.ancestors().chain(here.ancestors());
-    let is_root = |root: &&Path| root.join("subjects").is_dir() && root.join("crates").is_dir();
-    folders.extend(roots.filter(is_root).map(|root| root.join("bin")));
-    folders.dedup();
-    folders
-}
-
-pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(program))
-        .find(|path| is_executable(path))
-}
-
-pub(crate) fn is_executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,25 +273,6 @@ mod tests {
         assert_eq!(line.args, ["--a=b", "C=d"]);
         assert_eq!(CommandLine::parse(" A=1 "), Err(CommandError::Empty));
         assert_eq!(CommandLine::parse("''"), Err(CommandError::Empty));
-    }
-
-    #[test]
-    fn programs_are_found_or_the_way_out_is_named() {
-        assert!(find("sh").expect("a shell").is_absolute());
-        assert!(matches!(
-            find("no-such-program"),
-            Err(CommandError::NotFound { .. })
-        ));
-        assert!(matches!(
-            find("/dev/null"),
-            Err(CommandError::NotExecutable { .. })
-        ));
-        let error = find_subject_in("echo", &["/nowhere".into()]).expect_err("not built");
-        let words = error.to_string();
-        assert!(
-            words.contains("make subjects") && words.contains("/nowhere"),
-            "{words}"
-        );
     }
 
     proptest! {

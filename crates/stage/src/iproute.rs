@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use wallfinder_sys::namespace::Netns;
+use wallfinder_sys::programs;
 
 use crate::error::StageError;
 
@@ -201,13 +202,10 @@ fn text(stream: Option<impl Read>) -> String {
 /// The program's file: where systems keep it, and only then where an absolute part of the path has
 /// it. Nothing is taken from the current folder.
 fn program(name: &str) -> Result<PathBuf, StageError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
-    let folders = folders.into_iter().chain(std::env::split_paths(&path));
-    let mut files = folders
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name));
-    files.find(|file| file.is_file()).ok_or_else(|| {
+    let system = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let mut files = system.iter().map(|folder| folder.join(name));
+    let found = files.find(|file| file.is_file());
+    found.or_else(|| programs::on_path(name)).ok_or_else(|| {
         let why = "it is not installed: it comes with iproute2 (Debian: apt-get install iproute2)";
         StageError::no_privilege(format!("`{name}`"), why)
     })

@@ -1,9 +1,9 @@
 //! The apparatus: the processes of an experiment, and where they run.
 //!
 //! ```text
-//!  "catalogue --prefork" ─► command ─► child ──► Subject   a server under load
-//!  "wrk -c 100 {url}"    ─► command ─► child ──► Driver    a foreign load generator
-//!                                                   └─► report: its output, understood
+//!  "catalogue --prefork" ─► command ─► programs ─► child ──► Subject   a server under load
+//!  "wrk -c 100 {url}"    ─► command ─► programs ─► child ──► Driver    a foreign load generator
+//!                            (trust: may root run it?)         └─► report: its output, understood
 //!  "1gbit,mtu=1500"      ─► lab: two hosts, a link ──► Shaper ┐
 //!  processors, processes ─► thief, pauses, group ─────────────┴─► squeeze: one Lever each
 //!  "huge-pages=always"   ─► tune: settings of the host, for as long as one is tried
@@ -16,8 +16,10 @@
 //! Invariants:
 //!
 //! - Whatever was started here is gone when its value is dropped, and when this process
-//!   is killed: processes die with whoever started them, by whole groups; namespaces, links,
+//!   is killed: processes die with whoever started them, with all that they started; namespaces, links,
 //!   rates, control groups and stopped processes are taken back.
+//! - Nothing is taken from the current folder; a child has no more privilege than it was given, and
+//!   no more of our environment.
 //! - Nothing waits without a limit, and no output is kept without one.
 //! - A child's words end up in the error when it fails.
 
@@ -30,11 +32,14 @@ pub mod error;
 pub mod group;
 pub mod lab;
 pub mod pauses;
+pub mod programs;
 pub mod redact;
 pub mod report;
+pub mod scratch;
 pub mod squeeze;
 pub mod subject;
 pub mod thief;
+pub mod trust;
 pub mod tune;
 pub mod undo;
 

@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::child::{Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError};
-use crate::command::{self, CommandError, CommandLine};
+use crate::child::{Child, ChildSpec, Ended, Keep, Place, RunAs, Shim, SpawnError, Stray};
+use crate::command::{CommandError, CommandLine};
 use crate::iproute;
+use crate::programs;
 
 /// How much of what a subject says is kept.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// How often readiness is looked at.
 const POLL: Duration = Duration::from_millis(5);
+/// How long a server that listens on its port is looked at before it counts as ready.
+const SETTLE: Duration = Duration::from_millis(50);
 /// How long a `--version` may take.
 const VERSION_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -33,6 +36,8 @@ pub struct SubjectSpec {
     pub cpus: Vec<u32>,
     /// Network namespace and control groups; by default those of this process.
     pub place: Place,
+    /// As whom it runs, and what it is told of our environment.
+    pub run_as: RunAs,
     /// More of its environment.
     pub env: Vec<(String, String)>,
     /// How long it may take until it listens.
@@ -52,6 +57,7 @@ impl SubjectSpec {
             command: command.into(),
             cpus: Vec::new(),
             place: Place::default(),
+            run_as: RunAs::default(),
             env: Vec::new(),
             listen_timeout: Duration::from_secs(10),
             expect_port: None,
@@ -106,7 +112,11 @@ pub enum SubjectError {
         ended: Ended,
         /// The end of what it said on standard error.
         stderr: String,
+        /// The user that it ran as, where that is not ours.
+        user: Option<String>,
     },
+    /// It went on in the background when its first process had ended.
+    InBackground(InBackground),
     /// It did not listen in time.
     NotListening {
         /// The program.
@@ -140,13 +150,22 @@ impl fmt::Display for SubjectError {
                 program,
                 ended,
                 stderr,
+                user,
             } => {
                 write!(
                     f,
                     "the subject `{program}` ended before it listened, with {ended}"
                 )?;
-                said(f, stderr)
+                said(f, stderr)?;
+                match user {
+                    Some(user) => write!(
+                        f,
+                        "\n  It ran as `{user}`; --as USER runs it as another user, --as root as root"
+                    ),
+                    None => Ok(()),
+                }
             }
+            SubjectError::InBackground(went) => went.fmt(f),
             SubjectError::NotListening {
                 program,
                 port,
@@ -188,10 +207,74 @@ fn said(f: &mut fmt::Formatter<'_>, stderr: &str) -> fmt::Result {
     Ok(())
 }
 
-/// A subject that listens. Dropping it ends its whole process group.
+/// A subject whose first process ended while others that it started went on: a daemon. They were
+/// ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InBackground {
+    program: String,
+    ended: Ended,
+    left: Vec<Stray>,
+}
+
+/// How well-known servers are kept in the foreground.
+const IN_FOREGROUND: &[(&str, &str)] = &[
+    ("nginx", "add `-g 'daemon off;'`"),
+    ("haproxy", "leave out -D, and `daemon` in its configuration"),
+    ("gunicorn", "leave out --daemon"),
+    ("uwsgi", "leave out --daemonize"),
+    ("apache2", "add -DFOREGROUND"),
+    ("httpd", "add -DFOREGROUND"),
+    ("lighttpd", "add -D"),
+    ("php-fpm", "add --nodaemonize"),
+    ("redis-server", "add `--daemonize no`"),
+    ("memcached", "leave out -d"),
+    ("varnishd", "add -F"),
+];
+
+impl InBackground {
+    /// What keeps it in the foreground, by the names that are known of it.
+    fn way_out(&self) -> &'static str {
+        let names = || {
+            let left = self.left.iter().map(|stray| stray.name.as_str());
+            left.chain(self.program.rsplit('/').next())
+        };
+        let known = IN_FOREGROUND.iter();
+        let mut known = known.filter(|(server, _)| names().any(|name| name == *server));
+        known.next().map_or(
+            "leave out what makes it a daemon; a script ends with `exec SERVER`, or with `wait`",
+            |(_, way_out)| way_out,
+        )
+    }
+}
+
+impl fmt::Display for InBackground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Processes that are named, at the most.
+        const SHOWN_MAX: usize = 5;
+        let mut names: Vec<String> = self.left.iter().map(Stray::to_string).collect();
+        let more = names.len().saturating_sub(SHOWN_MAX);
+        names.truncate(SHOWN_MAX);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        write!(
+            f,
+            "the subject `{}` went into the background: its first process ended with {} and left {}{more} \
+             running, which were ended too. A subject has to run in the foreground: {}",
+            self.program,
+            self.ended,
+            names.join(", "),
+            self.way_out()
+        )
+    }
+}
+
+/// A subject that listens. Dropping it ends all that it started.
 #[derive(Debug)]
 pub struct Subject {
     child: Child,
+    named: String,
     program: PathBuf,
     address: String,
     announced: Option<Announcement>,
@@ -203,7 +286,7 @@ impl Subject {
     /// Starts a server and waits until it listens.
     pub fn start(spec: SubjectSpec) -> Result<Subject, SubjectError> {
         let line = CommandLine::parse(&spec.command).map_err(SubjectError::Command)?;
-        let program = command::find_subject(&line.program).map_err(SubjectError::Command)?;
+        let program = programs::find_subject(&line.program).map_err(SubjectError::Command)?;
         if let Some(port) = spec.expect_port
             && is_taken(&spec.place, port)
         {
@@ -219,6 +302,7 @@ impl Subject {
             env: &env,
             cpus: &spec.cpus,
             place: &spec.place,
+            run_as: &spec.run_as,
             stdin: None,
             stdout: Keep::Head(OUTPUT_BYTES_MAX),
             stderr: Keep::Tail(OUTPUT_BYTES_MAX),
@@ -239,9 +323,10 @@ impl Subject {
         let version = announced
             .as_ref()
             .and_then(version_announced)
-            .or_else(|| version_asked(&spec.shim, &program.path, &env));
+            .or_else(|| version_asked(&spec, &program.path, &env));
         Ok(Subject {
             child,
+            named: line.program,
             program: program.path,
             address,
             announced,
@@ -280,12 +365,17 @@ impl Subject {
         self.child.exited()
     }
 
+    /// Whether it went into the background, since it listened: it is no more, then.
+    pub fn in_background(&self) -> Option<InBackground> {
+        in_background(&self.child, &self.named)
+    }
+
     /// The end of what it said on standard error.
     pub fn stderr(&self) -> String {
         self.child.stderr.text()
     }
 
-    /// Ends it: SIGTERM, and SIGKILL after the grace, for its whole group.
+    /// Ends it: SIGTERM for its group, and after the grace SIGKILL for all that it started.
     pub fn stop(mut self) -> Ended {
         self.child.stop(self.grace)
     }
@@ -316,18 +406,27 @@ fn wait_until_ready(
                 return Ok((child, announced.listening.clone(), Some(announced)));
             }
         }
+        if let Some(went) = in_background(&child, program) {
+            return Err(SubjectError::InBackground(went));
+        }
         if let Some(ended) = child.exited() {
             child.stop(Duration::ZERO);
             return Err(SubjectError::EndedEarly {
                 program: program.to_owned(),
                 ended,
                 stderr: child.stderr.text(),
+                user: spec.run_as.user().map(|user| user.name.clone()),
             });
         }
         if let Some(port) = port
             && listens(&net, port)
         {
-            return Ok((child, format!("127.0.0.1:{port}"), None));
+            // A daemon may listen before its first process ends.
+            std::thread::sleep(SETTLE);
+            if child.exited().is_none() {
+                return Ok((child, format!("127.0.0.1:{port}"), None));
+            }
+            continue;
         }
         if since.elapsed() >= spec.listen_timeout {
             child.stop(spec.grace);
@@ -340,6 +439,16 @@ fn wait_until_ready(
         }
         std::thread::sleep(POLL);
     }
+}
+
+fn in_background(child: &Child, program: &str) -> Option<InBackground> {
+    let ended = child.exited()?;
+    let left = child.left_behind();
+    (!left.is_empty()).then(|| InBackground {
+        program: program.to_owned(),
+        ended,
+        left,
+    })
 }
 
 /// The first whole line that announces a subject.
@@ -381,10 +490,12 @@ const VERSION_FLAGS: &[(&str, &str)] = &[
     ("redis-server", "--version"),
 ];
 
-fn version_asked(shim: &Shim, program: &Path, env: &[(String, String)]) -> Option<String> {
+fn version_asked(spec: &SubjectSpec, program: &Path, env: &[(String, String)]) -> Option<String> {
     let name = program.file_name()?.to_str()?;
     let (_, flag) = VERSION_FLAGS.iter().find(|(known, _)| *known == name)?;
-    crate::child::version(shim, program, &[(*flag).to_owned()], env, VERSION_WAIT_MAX)
+    let args = [(*flag).to_owned()];
+    let (shim, run_as) = (&spec.shim, &spec.run_as);
+    crate::child::version(shim, program, &args, env, run_as, VERSION_WAIT_MAX)
 }
 
 /// Whether somebody listens on the port where the subject is to run. A namespace that cannot

@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use helper::{group_of, is_running, shim, wait_until};
-use wallfinder_stage::driver::{DriveOptions, Driver, DriverError, DriverSpec, Stopped, available};
+use wallfinder_stage::driver::{DriveOptions, Driver, DriverError, DriverSpec, Stopped};
+use wallfinder_stage::programs::find_driver;
 
 /// An HTTP server of three lines; it lives as long as the test process.
 fn server() -> String {
@@ -53,7 +54,7 @@ fn the_generators_that_are_here_report_what_they_did() {
     ] {
         let spec = DriverSpec::parse(command).expect(command);
         let name = spec.kind().name();
-        if available(name).is_none() {
+        if find_driver(name).is_err() {
             println!("skipped: {name} is not here");
             continue;
         }
@@ -131,7 +132,7 @@ fn a_failed_driver_is_reported_in_its_own_words() {
 #[test]
 fn an_interrupted_driver_reports_what_it_has() {
     let url = server();
-    if available("wrk").is_none() {
+    if find_driver("wrk").is_err() {
         println!("skipped: wrk is not here");
         return;
     }

@@ -1,7 +1,7 @@
 //! Every system call wrapper of Wallfinder, and all of its `unsafe`.
 //!
-//! What this crate is: clocks, folders, processor affinity, process limits, memory, sockets, processes held by
-//! descriptors, and two ways of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
+//! What this crate is: clocks, folders, processor affinity, process limits, memory, users, sockets, processes
+//! held by descriptors, and two ways of waiting for sockets ([`io::Epoll`] and [`io::Uring`]) behind one trait
 //! ([`io::Io`]) shaped like completions. What it is not: it knows no protocol, keeps no
 //! statistics, and decides nothing.
 //!
@@ -19,6 +19,8 @@ pub mod packet;
 pub mod perf;
 pub mod pidfd;
 pub mod process;
+pub mod programs;
 pub mod signal;
+pub mod users;
 
 pub use rustix::io::Errno;

@@ -241,7 +241,7 @@ impl<'f> Turns<'f> {
         let tunings = self.flags.tune_b.iter();
         let watch = |tuning: &Tuning| tuning.watch(&self.interfaces, pids);
         let watched: Vec<Watch> = tunings.map(watch).collect();
-        session.step(&step)?;
+        stand.served(session.step(&step).map(drop))?;
         note(session, watched, &tuned);
         Ok(())
     }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_probe::stacks;
 use wallfinder_stage::child::Shim;
+use wallfinder_stage::command::CommandError;
 use wallfinder_stage::lab::Lab;
 use wallfinder_stage::squeeze::{self, Scene, Side};
-use wallfinder_stage::{command, driver, undo};
-use wallfinder_sys::{io, limits, process};
+use wallfinder_stage::{child, programs as found, undo};
+use wallfinder_sys::{io, limits, process, programs};
 
 use crate::exit::Failed;
 use crate::flags::{DoctorFlags, PlainFormat};
@@ -52,6 +53,7 @@ pub(crate) fn doctor(flags: &DoctorFlags) -> Result<(), Failed> {
         descriptors(),
         ports(),
         privilege(),
+        path(),
         namespaces(),
         steal(),
         governor(),
@@ -108,8 +110,11 @@ fn stacks() -> Finding {
 /// Puts up each squeeze on two processes that sleep, with a link of its own between two places, and
 /// takes it down again.
 fn squeezes() -> Vec<Finding> {
-    let sleeper = || Command::new("sleep").arg("60").spawn();
-    let (Ok(mut server), Ok(mut client)) = (sleeper(), sleeper()) else {
+    let sleeper = || {
+        let sleep = programs::on_path("sleep")?;
+        Command::new(sleep).arg("60").current_dir("/").spawn().ok()
+    };
+    let (Some(mut server), Some(mut client)) = (sleeper(), sleeper()) else {
         return vec![finding(false, "squeezes", "there is no `sleep`", "")];
     };
     let shim = Shim::of_this_process();
@@ -160,8 +165,17 @@ fn squeezes() -> Vec<Finding> {
 
 /// Removes what killed runs left, and fails where something stays that could be removed from here.
 fn clean() -> Result<(), Failed> {
+    // What runs goes first: it may hold what is undone.
+    let strays = child::left_over();
+    let (killed, alive): (Vec<_>, Vec<_>) = strays.iter().partition(|stray| stray.kill());
     let left = undo::remains();
-    let cleaned = undo::clean(&left.remains);
+    let mut cleaned = undo::clean(&left.remains);
+    let processes = killed.iter().map(|stray| format!("process {stray}"));
+    cleaned.removed.extend(processes);
+    let not_killed = alive
+        .iter()
+        .map(|stray| format!("process {stray}: it is another user's"));
+    cleaned.failed.extend(not_killed);
     let mut text = String::new();
     for gone in &cleaned.removed {
         text.push_str(&format!(" removed  {gone}\n"));
@@ -183,13 +197,16 @@ fn clean() -> Result<(), Failed> {
 /// What runs left behind that were killed together with their keepers.
 fn left_overs() -> Finding {
     let left = undo::remains();
-    let can_be_removed = left.remains.iter().map(|remain| &remain.what);
-    let mut shown: Vec<&str> = can_be_removed.map(String::as_str).collect();
+    let strays = child::left_over();
+    let processes = strays.iter().map(|stray| format!("process {stray}"));
+    let can_be_removed = left.remains.iter().map(|remain| remain.what.clone());
+    let can_be_removed: Vec<String> = processes.chain(can_be_removed).collect();
+    let mut shown: Vec<&str> = can_be_removed.iter().map(String::as_str).collect();
     if shown.is_empty() {
-        shown.push("nothing of a killed run that can be removed from here");
-    }
-    if left.remains.is_empty() && left.left_alone.is_empty() {
-        shown = vec!["nothing of a killed run"];
+        shown.push(match left.left_alone.is_empty() {
+            true => "nothing of a killed run",
+            false => "nothing of a killed run that can be removed from here",
+        });
     }
     shown.extend(left.left_alone.iter().map(String::as_str));
     let more = shown.len().saturating_sub(SHOWN_MAX);
@@ -199,7 +216,7 @@ fn left_overs() -> Finding {
         found.push_str(&format!(", and {more} more"));
     }
     finding(
-        left.remains.is_empty(),
+        left.remains.is_empty() && strays.is_empty(),
         "left over",
         found,
         "`wallfinder doctor --clean` removes it, and nothing else",
@@ -260,6 +277,24 @@ fn privilege() -> Finding {
     )
 }
 
+/// Entries of PATH that mean the current folder: nothing is taken from there.
+fn path() -> Finding {
+    let passed_over = programs::passed_over();
+    let shown: Vec<String> = passed_over
+        .iter()
+        .map(|entry| format!("`{}`", entry.display()))
+        .collect();
+    finding(
+        passed_over.is_empty(),
+        "PATH",
+        match shown.is_empty() {
+            true => "names folders by their whole paths".to_owned(),
+            false => format!("means the current folder by {}", shown.join(", ")),
+        },
+        "such entries are passed over, and are not given to subjects and drivers",
+    )
+}
+
 fn namespaces() -> Finding {
     let there = fs::exists("/proc/self/ns/net").unwrap_or(false);
     finding(
@@ -310,7 +345,7 @@ fn governor() -> Finding {
 }
 
 fn subject() -> Finding {
-    match command::find_subject("catalogue") {
+    match found::find_subject("catalogue") {
         Ok(program) => finding(true, "catalogue", program.path.display().to_string(), ""),
         Err(error) => finding(
             false,
@@ -339,12 +374,15 @@ fn drivers() -> Vec<Finding> {
     ];
     names
         .into_iter()
-        .map(|name| {
-            let found = match driver::available(name) {
-                Some(path) => path.display().to_string(),
-                None => "not there, and not needed".to_owned(),
-            };
-            finding(true, name, found, "")
+        .map(|name| match found::find_driver(name) {
+            Ok(path) => finding(true, name, path.display().to_string(), ""),
+            Err(CommandError::Untrusted(why)) => finding(
+                false,
+                name,
+                why.to_string(),
+                "it is not run, and not needed",
+            ),
+            Err(_) => finding(true, name, "not there, and not needed", ""),
         })
         .collect()
 }

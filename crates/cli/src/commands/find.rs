@@ -152,6 +152,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             false => Ok(()),
         }
     });
+    let result = stand.served(result);
     drop(stand);
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {

@@ -8,6 +8,7 @@ use wallfinder_conduct::{Producer, ProfileOrder, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Plan, Rate, Stop, Target};
+use wallfinder_stage::child::RunAs;
 use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::lab::Lab;
 use wallfinder_wire::tls::Client;
@@ -183,6 +184,7 @@ pub(crate) fn load(
             break;
         }
     }
+    result = stand.served(result);
     drop(stand);
     // Steps side by side tell more of each other than each tells alone.
     judge_steps(&mut session.record);
@@ -192,7 +194,12 @@ pub(crate) fn load(
 
 /// The driver's command for one step: `{connections}`, `{pipeline}` and `{duration}` (whole
 /// seconds) stand for the step's. Steps that all run one and the same command are no ramp.
-fn driver_spec(command: &str, load: &Load, steps: usize) -> Result<DriverSpec, Failed> {
+fn driver_spec(
+    command: &str,
+    load: &Load,
+    steps: usize,
+    run_as: RunAs,
+) -> Result<DriverSpec, Failed> {
     if steps > 1 && !command.contains("{connections}") {
         return Err(Failed::usage(
             "a ramp of a driver needs `{connections}` in its command, such as \
@@ -204,7 +211,8 @@ fn driver_spec(command: &str, load: &Load, steps: usize) -> Result<DriverSpec, F
         .replace("{connections}", &load.connections.to_string())
         .replace("{pipeline}", &load.in_flight_per_connection.to_string())
         .replace("{duration}", &seconds.to_string());
-    DriverSpec::parse(&command).map_err(Failed::usage)
+    let spec = DriverSpec::parse(&command).map_err(Failed::usage)?;
+    Ok(spec.as_whom(run_as))
 }
 
 fn orders(
@@ -254,7 +262,12 @@ pub(crate) fn order(
     let producer = match &flags.driver {
         None => Producer::Engine(io_choice(flags.io)),
         Some(command) => Producer::Foreign {
-            spec: Box::new(driver_spec(command, &load, steps)?),
+            spec: Box::new(driver_spec(
+                command,
+                &load,
+                steps,
+                flags.children.run_as()?,
+            )?),
             url: url.with_address(server.address),
             secrets: url.secrets(),
         },

@@ -13,11 +13,12 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
 use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Record, Target};
 use wallfinder_report::number;
-use wallfinder_stage::child::{Place, Shim};
-use wallfinder_stage::driver::{self, DriverKind, DriverSpec};
+use wallfinder_stage::child::{Place, RunAs, Shim};
+use wallfinder_stage::driver::{DriverKind, DriverSpec};
 use wallfinder_stage::group::Group;
 use wallfinder_stage::lab::Lab;
-use wallfinder_stage::{Subject, command};
+use wallfinder_stage::scratch::Scratch;
+use wallfinder_stage::{Subject, command, programs};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{
     Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, claims, payload,
@@ -36,7 +37,7 @@ use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::session::{Beside, Session};
-use crate::stand::{self, Home, start_subject};
+use crate::stand::{self, Home, start_subject, subject_spec};
 use crate::tls;
 
 /// `wallfinder study …`.
@@ -48,11 +49,12 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
             study,
             size,
             with,
+            children,
             output,
         } => {
             let mut study = load(&study)?;
             study.keep_parts(&with).map_err(Failed::usage)?;
-            run(&study, size, &output)
+            run(&study, size, children.run_as()?, &output)
         }
         StudyCommand::New { file, from } => new(&file, &from),
     }
@@ -206,7 +208,7 @@ fn unknown(name: &str) -> Failed {
     ))
 }
 
-fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
+fn run(study: &Study, size: Size, run_as: RunAs, output: &OutputFlags) -> Result<(), Failed> {
     let steps = study.expand(size);
     let Some(first) = steps.first() else {
         return Err(Failed::usage(format!(
@@ -252,6 +254,8 @@ fn run(study: &Study, size: Size, output: &OutputFlags) -> Result<(), Failed> {
         home,
         subject: None,
         failed: None,
+        scratch: Scratch::new(run_as.user()).map_err(Failed::run)?,
+        run_as,
     };
     let ran = wallfinder_study::run(study, size, &mut bench);
     let failed = bench.failed;
@@ -496,6 +500,10 @@ struct Bench {
     subject: Option<Running>,
     /// The first step that broke down as it ran.
     failed: Option<String>,
+    /// As whom subjects and drivers run.
+    run_as: RunAs,
+    /// Files that drivers are given.
+    scratch: Scratch,
 }
 
 impl Bench {
@@ -606,16 +614,15 @@ impl Bench {
         if step.driver.is_engine() {
             return Ok(Producer::Engine(IoChoice::Auto));
         }
-        let program = driver::available(&step.driver.program)
-            .ok_or_else(|| format!("{} is not installed", step.driver.program))?;
+        let program =
+            programs::find_driver(&step.driver.program).map_err(|error| error.to_string())?;
         let program = program.display().to_string();
-        let scratch = std::env::temp_dir();
         let arguments = arguments(step);
-        let command = driver_command(&program, &arguments, &step.load, request, &scratch)?;
+        let command = driver_command(&program, &arguments, &step.load, request, &self.scratch)?;
         let command = command::with_env(&step.driver.env, &command);
         let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
         Ok(Producer::Foreign {
-            spec: Box::new(spec),
+            spec: Box::new(spec.as_whom(self.run_as.clone())),
             url: url.to_owned(),
             secrets: Vec::new(),
         })
@@ -636,7 +643,7 @@ impl Apparatus for Bench {
     }
 
     fn driver_available(&mut self, driver: &Driver) -> Availability {
-        if driver.is_engine() || driver::available(&driver.program).is_some() {
+        if driver.is_engine() || programs::find_driver(&driver.program).is_ok() {
             return Availability::Available { version: None };
         }
         let made_by = match driver.program.contains('/') {
@@ -665,7 +672,10 @@ impl Apparatus for Bench {
             Some(_) => Some(subject.port),
             None => free_port(subject.port),
         };
-        let started = start_subject(&command, cpus, port, ip, laid.place);
+        let mut spec = subject_spec(&command, cpus, port, ip);
+        spec.place = laid.place;
+        spec.run_as = self.run_as.clone();
+        let started = start_subject(spec, ip);
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         if let Some(lab) = &laid.lab {
             let relay_cpus = self.placement.relay(&self.everywhere);
@@ -724,6 +734,10 @@ impl Apparatus for Bench {
             ran = self.squeeze(effort, &order);
         }
         self.session.record.environment.cgroup_quota_cores = own;
+        let subject = self.subject.as_ref().map(|running| &running.subject);
+        if let Some(went) = subject.and_then(Subject::in_background) {
+            return Err(ApparatusError::Failed(went.to_string()));
+        }
         match ran {
             Ok(()) => {
                 let measured = self.session.record.steps.last();

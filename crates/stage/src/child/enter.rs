@@ -12,7 +12,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use wallfinder_sys::namespace::enter_netns;
 
-use super::{BETWEEN_VARIABLE, keeper};
+use super::{GUARD, environment, guard, keeper, run_as};
 use crate::{lab, thief};
 
 /// Why the child did not become the program.
@@ -55,10 +55,16 @@ impl fmt::Display for EnterError {
 
 impl std::error::Error for EnterError {}
 
-/// Arranges the child's end and place, and becomes the program: on success this does not
-/// return, except for the keeper, the thief and the relay, whose work is done when it does. `args` are those after
-/// [`SUBCOMMAND`](super::SUBCOMMAND).
+/// Arranges the child's end, place and user, and becomes the program: on success this does not
+/// return, except for the keeper, a guard, the thief and the relay, whose work is done when it does.
+/// `args` are those after [`SUBCOMMAND`](super::SUBCOMMAND).
 pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some((first, rest)) = args.split_first()
+        && first == GUARD
+    {
+        return guard::guard(rest);
+    }
     let args = Args::parse(args)?;
     if args.keep {
         keeper::keep();
@@ -70,12 +76,16 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
             error: io::Error::from(errno),
         }
     };
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(os("follow the parent"))?;
-    // A parent that died before the line above sends nothing any more.
-    let parent = getppid().map(|pid| pid.as_raw_pid());
-    if args.parent.is_some() && parent != args.parent {
-        return Err(EnterError::ParentGone);
-    }
+    let follow_parent = || {
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(os("follow the parent"))?;
+        // A parent that died before the line above sends nothing any more.
+        let parent = getppid().map(|pid| pid.as_raw_pid());
+        match args.parent.is_some() && parent != args.parent {
+            true => Err(EnterError::ParentGone),
+            false => Ok(()),
+        }
+    };
+    follow_parent()?;
     if args.thief {
         let cpus: Vec<u32> = args.cpus.iter().map(|cpu| *cpu as u32).collect();
         thief::steal(&cpus, args.seed);
@@ -99,7 +109,7 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
     }
     if !args.cpus.is_empty() {
         let mut set = CpuSet::new();
-        for cpu in args.cpus {
+        for cpu in args.cpus.iter().copied() {
             if cpu >= CpuSet::MAX_CPU {
                 return Err(EnterError::BadArgs(format!("there is no processor {cpu}")));
             }
@@ -111,12 +121,19 @@ pub fn enter(args: impl IntoIterator<Item = OsString>) -> Result<(), EnterError>
         .command
         .split_first()
         .ok_or_else(|| EnterError::BadArgs("no program".into()))?;
+    if let Some((uid, gid, groups)) = &args.user {
+        run_as::drop_to(*uid, *gid, groups).map_err(os("become the user asked for"))?;
+        // The kernel forgets it with every change of the user.
+        follow_parent()?;
+    }
     let error = Command::new(program)
         .args(words)
-        .env_remove(BETWEEN_VARIABLE)
+        .env_clear()
+        .envs(std::env::vars_os().filter_map(environment::taken))
         .exec();
-    Err(EnterError::Os {
-        doing: "execute the program",
+    Err(EnterError::At {
+        doing: "execute",
+        path: program.into(),
         error,
     })
 }
@@ -141,6 +158,8 @@ struct Args {
     cpus: Vec<usize>,
     netns: Option<PathBuf>,
     cgroups: Vec<PathBuf>,
+    /// Its number, its group's, and all of its groups'.
+    user: Option<(u32, u32, Vec<u32>)>,
     command: Vec<OsString>,
 }
 
@@ -181,6 +200,14 @@ impl Args {
                     let cpus: Result<_, _> = cpus.split(',').map(str::parse).collect();
                     parsed.cpus = cpus.map_err(|_| bad("--cpus takes numbers with commas"))?;
                 }
+                Some("--user") => {
+                    let numbers = value()?;
+                    let numbers: Result<Vec<u32>, _> = numbers.split(',').map(str::parse).collect();
+                    parsed.user = match numbers.as_deref() {
+                        Ok([uid, gid, groups @ ..]) => Some((*uid, *gid, groups.to_vec())),
+                        _ => return Err(bad("--user takes a user, a group, and groups")),
+                    };
+                }
                 Some("--netns") => {
                     let path = args.next().ok_or_else(|| bad("a value is missing"))?;
                     parsed.netns = Some(path.into());
@@ -220,12 +247,16 @@ mod tests {
         let args = args.expect("fine");
         assert_eq!((args.parent, args.cpus), (Some(7), vec![0, 3]));
         assert_eq!(args.command, ["a", "--", "--cpus", ""]);
+        let args = parse(&["--user", "7,8,8,9", "--", "a"]).expect("fine");
+        assert_eq!(args.user, Some((7, 8, vec![8, 9])));
         for bad in [
             &["a"][..],
             &["--cpus", "0"],
             &["--cpus", "x", "--", "a"],
             &["--cpus"],
             &["--parent", "-", "--", "a"],
+            &["--user", "1", "--", "a"],
+            &["--user", "1,x", "--", "a"],
             &["--relay"],
             &["--relay", "--netns", "/x", "--room", "1"],
             &[],

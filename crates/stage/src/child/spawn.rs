@@ -2,30 +2,32 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
-};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use super::capture::{Capture, Keep};
-use super::{BETWEEN_VARIABLE, SUBCOMMAND, keeper};
+use super::hearing::Hearing;
+use super::{BETWEEN_VARIABLE, GUARD, RunAs, SUBCOMMAND, Stray, environment, keeper, tree};
 
-/// Names the tool's binary where the running program is another, as in tests.
-const SHIM_VARIABLE: &str = "WALLFINDER_SHIM";
 /// What a child is called until it became the program.
 pub(super) const ARG0: &str = "wallfinder";
 /// How long that may take, on a machine that is busy.
 const BECOME_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a guard may take to start it.
+const START_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often a child that should be ending is looked at.
 const POLL: Duration = Duration::from_millis(2);
-/// How long a killed group may take to be gone; the kernel needs milliseconds.
-const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a guard may take to kill all; the kernel needs milliseconds.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(6);
 
 /// The program that turns itself into a child: this tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +36,9 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// The binary named by `WALLFINDER_SHIM`, or else the one that runs.
+    /// The binary that runs. Not by its path: that may hold another one by now, or none.
     pub fn of_this_process() -> Shim {
-        let named = std::env::var_os(SHIM_VARIABLE).filter(|value| !value.is_empty());
-        // Not by its path: that may hold another binary by now, or none.
-        Shim::at(named.map_or_else(|| "/proc/self/exe".into(), PathBuf::from))
+        Shim::at("/proc/self/exe".into())
     }
 
     /// A binary that calls [`enter`](super::enter()) when its first argument is
@@ -66,6 +66,7 @@ pub(crate) struct ChildSpec<'a> {
     /// Processors it may run on; empty: those of this process.
     pub(crate) cpus: &'a [u32],
     pub(crate) place: &'a Place,
+    pub(crate) run_as: &'a RunAs,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) stdout: Keep,
     pub(crate) stderr: Keep,
@@ -94,7 +95,8 @@ impl fmt::Display for SpawnError {
 impl std::error::Error for SpawnError {}
 
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// With an exit code.
     Code(i32),
@@ -103,13 +105,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    fn of(status: ExitStatus) -> Ended {
-        match status.code() {
-            Some(code) => Ended::Code(code),
-            None => Ended::Signal(status.signal().unwrap_or(0)),
-        }
-    }
-
     /// Whether it says that all went well.
     pub fn is_success(self) -> bool {
         self == Ended::Code(0)
@@ -125,10 +120,11 @@ impl fmt::Display for Ended {
     }
 }
 
-/// A running child and its process group. Dropping it ends the whole group.
+/// A running child, with all that it started. Dropping it ends the whole of it.
 #[derive(Debug)]
 pub(crate) struct Child {
-    inner: std::process::Child,
+    guard: std::process::Child,
+    hearing: Mutex<Hearing>,
     group: Pid,
     ended: Option<Ended>,
     pub(crate) stdout: Capture,
@@ -137,41 +133,23 @@ pub(crate) struct Child {
 
 impl Child {
     pub(crate) fn start(spec: ChildSpec<'_>) -> Result<Child, SpawnError> {
-        let program = spec.program.to_owned();
-        let shim = spec.shim.clone();
-        let failed = |e: io::Error| SpawnError {
-            program: program.clone(),
-            why: e.to_string(),
+        let failed = |error: io::Error| SpawnError {
+            program: spec.program.to_owned(),
+            why: error.to_string(),
         };
         // A program that does not know the subcommand would start itself without end.
         if std::env::var_os(BETWEEN_VARIABLE).is_some() {
             let why = format!("this program does not handle `{SUBCOMMAND}`");
             return Err(failed(io::Error::other(why)));
         }
-        let (keep_stdout, keep_stderr) = (spec.stdout, spec.stderr);
-        let stdin = spec.stdin.clone();
-        let mut inner = in_nursery(command(&spec)).map_err(failed)?;
-        let group = i32::try_from(inner.id()).ok().and_then(Pid::from_raw);
-        let group = group.ok_or_else(|| failed(io::Error::other("no process id")))?;
-        keeper::watch(&shim, group);
-        let streams = (|| {
-            let stdout = inner.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-            let stderr = inner.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
-            if let (Some(bytes), Some(mut pipe)) = (stdin, inner.stdin.take()) {
-                // A child that does not read must not hold anybody up.
-                std::thread::Builder::new()
-                    .name("child-input".into())
-                    .spawn(move || drop(pipe.write_all(&bytes)))?;
-            }
-            Ok((
-                Capture::of(stdout, keep_stdout)?,
-                Capture::of(stderr, keep_stderr)?,
-            ))
-        })();
-        match streams {
-            Ok((stdout, stderr)) => {
+        let (control, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut guard = in_nursery(command(&spec, theirs.into())).map_err(failed)?;
+        match heard(&mut guard, control, &spec) {
+            Ok((hearing, group, stdout, stderr)) => {
+                keeper::watch(spec.shim, group);
                 let child = Child {
-                    inner,
+                    guard,
+                    hearing: Mutex::new(hearing),
                     group,
                     ended: None,
                     stdout,
@@ -180,11 +158,10 @@ impl Child {
                 child.wait_until_it_became_the_program();
                 Ok(child)
             }
-            Err(e) => {
-                let _ = kill_process_group(group, Signal::KILL);
-                let _ = inner.wait();
-                keeper::forget(group);
-                Err(failed(e))
+            Err(error) => {
+                // With the socket, which is closed by now, the guard ends what it has started.
+                let _ = guard.wait();
+                Err(failed(error))
             }
         }
     }
@@ -209,20 +186,21 @@ impl Child {
 
     /// Its process id, which is also its group's.
     pub(crate) fn pid(&self) -> u32 {
-        self.inner.id()
+        self.group.as_raw_pid().unsigned_abs()
     }
 
-    /// How it ended, if it did. It stays a zombie, and its id taken, until it is stopped.
+    /// How it ended, if it did. Its id stays taken until it is stopped.
     pub(crate) fn exited(&self) -> Option<Ended> {
-        if self.ended.is_some() {
-            return self.ended;
-        }
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let status = waitid(WaitId::Pid(self.group), look).ok()??;
-        Some(match status.exit_status() {
-            Some(code) => Ended::Code(code),
-            None => Ended::Signal(status.terminating_signal().unwrap_or(0)),
-        })
+        self.ended.or_else(|| self.hear().ended())
+    }
+
+    /// What still ran when it had ended by itself, and was ended then.
+    pub(crate) fn left_behind(&self) -> Vec<Stray> {
+        self.hear().left().to_vec()
+    }
+
+    fn hear(&self) -> MutexGuard<'_, Hearing> {
+        self.hearing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the group to end as Ctrl-C does, and waits for its leader.
@@ -251,16 +229,16 @@ impl Child {
             return ended;
         }
         self.ask(Signal::TERM, grace);
-        // The leader is alive or a zombie: its id cannot belong to anybody else yet.
-        let _ = kill_process_group(self.group, Signal::KILL);
-        let ended = self.inner.wait().map_or(Ended::Signal(9), Ended::of);
+        let ended = self.hear().close(KILL_WAIT_MAX).unwrap_or_else(|| {
+            // The guard is gone, or hangs: what is left of the group is ended by its number.
+            let _ = kill_process_group(self.group, Signal::KILL);
+            Ended::Signal(9)
+        });
         self.ended = Some(ended);
-        let killed = Instant::now();
-        while group_runs(self.group) && killed.elapsed() < KILL_WAIT_MAX {
-            std::thread::sleep(POLL);
-        }
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
         keeper::forget(self.group);
-        // Somebody outside the group may hold the pipes: then the rest is not waited for.
+        // Somebody outside the family may hold the pipes: then the rest is not waited for.
         self.stdout.wait_end(Duration::from_millis(500));
         self.stderr.wait_end(Duration::from_millis(500));
         ended
@@ -273,38 +251,44 @@ impl Drop for Child {
     }
 }
 
-/// Whether a process of the group still runs. Zombies do not: where the first process of a
-/// container reaps nobody, they stay for good.
-fn group_runs(group: Pid) -> bool {
-    if test_kill_process_group(group).is_err() {
-        return false;
+/// What a guard needs to be told, and says first.
+fn heard(
+    guard: &mut std::process::Child,
+    control: UnixStream,
+    spec: &ChildSpec<'_>,
+) -> io::Result<(Hearing, Pid, Capture, Capture)> {
+    let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+    let stdout = guard.stdout.take().ok_or_else(gone)?;
+    let stderr = guard.stderr.take().ok_or_else(gone)?;
+    let stdout = Capture::of(stdout, spec.stdout)?;
+    let stderr = Capture::of(stderr, spec.stderr)?;
+    if let Some(bytes) = &spec.stdin {
+        (&control).write_all(bytes)?;
     }
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return false;
-    };
-    processes.flatten().any(|process| {
-        let stat = std::fs::read(process.path().join("stat")).unwrap_or_default();
-        group_and_state(&stat).is_some_and(|(of, state)| of == group.as_raw_pid() && state != b'Z')
-    })
+    let mut hearing = Hearing::of(control)?;
+    match hearing.started(START_WAIT_MAX) {
+        Ok(group) => Ok((hearing, group, stdout, stderr)),
+        Err(error) => {
+            hearing.close(KILL_WAIT_MAX);
+            stderr.wait_end(Duration::from_millis(500));
+            let said = stderr.text();
+            match said.trim() {
+                "" => Err(error),
+                said => Err(io::Error::other(format!("{error}: {said}"))),
+            }
+        }
+    }
 }
 
-/// From a line such as `4711 (name) S 1 4711 …` (proc(5)): process group and state.
-fn group_and_state(stat: &[u8]) -> Option<(i32, u8)> {
-    // The name may hold anything, so its end is the last bracket.
-    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = std::str::from_utf8(&stat[after_name..])
-        .ok()?
-        .split_ascii_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    let group = fields.nth(1)?.parse().ok()?;
-    Some((group, state))
-}
-
-fn command(spec: &ChildSpec<'_>) -> Command {
+fn command(spec: &ChildSpec<'_>, control: OwnedFd) -> Command {
     let mut command = Command::new(&spec.shim.program);
-    command
-        .arg0(ARG0)
-        .args([SUBCOMMAND, "--parent", &std::process::id().to_string()]);
+    let input = spec.stdin.as_ref().map(|bytes| bytes.len().to_string());
+    command.arg0(ARG0).args([
+        SUBCOMMAND,
+        GUARD,
+        &std::process::id().to_string(),
+        input.as_deref().unwrap_or("-"),
+    ]);
     if !spec.cpus.is_empty() {
         let cpus: Vec<String> = spec.cpus.iter().map(u32::to_string).collect();
         command.args(["--cpus", &cpus.join(",")]);
@@ -315,17 +299,22 @@ fn command(spec: &ChildSpec<'_>) -> Command {
     for cgroup in &spec.place.cgroups {
         command.arg("--cgroup").arg(cgroup);
     }
+    if let Some(user) = spec.run_as.user() {
+        let numbers = [user.uid, user.gid].into_iter().chain(user.groups.clone());
+        let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+        command.args(["--user", &numbers.join(",")]);
+    }
+    let tag = tree::tag().map(|tag| (tree::TAG_VARIABLE.into(), tag.into()));
+    let environment = spec.run_as.environment(spec.env).into_iter().chain(tag);
     command
         .arg("--")
         .arg(spec.program)
         .args(spec.args)
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .env_clear()
+        .envs(environment.map(environment::given))
         .env(BETWEEN_VARIABLE, "1")
         .process_group(0)
-        .stdin(match spec.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        })
+        .stdin(control)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
@@ -352,18 +341,4 @@ pub(super) fn in_nursery(command: Command) -> io::Result<std::process::Child> {
     let births = nursery.as_ref().ok_or_else(gone)?;
     births.send((command, answer)).map_err(|_| gone())?;
     answered.recv().map_err(|_| gone())?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_may_have_any_name() {
-        let stat = b"4711 (a) Z 1 (b) S 1 4700 4700 0 -1";
-        assert_eq!(group_and_state(stat), Some((4700, b'S')));
-        for bad in [&b""[..], b"1 (a", b"1 (a)", b"1 (a) S 1", b"1 (a) S 1 x"] {
-            assert_eq!(group_and_state(bad), None);
-        }
-    }
 }

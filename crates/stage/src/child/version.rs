@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Child, ChildSpec, Keep, Place, Shim};
+use super::{Child, ChildSpec, Keep, Place, RunAs, Shim};
 
 /// The first line that a program answers to its version flag, if it answers in time.
 pub(crate) fn version(
@@ -11,6 +11,7 @@ pub(crate) fn version(
     program: &Path,
     args: &[String],
     env: &[(String, String)],
+    run_as: &RunAs,
     limit: Duration,
 ) -> Option<String> {
     let mut child = Child::start(ChildSpec {
@@ -20,6 +21,7 @@ pub(crate) fn version(
         env,
         cpus: &[],
         place: &Place::default(),
+        run_as,
         stdin: None,
         stdout: Keep::Head(4 << 10),
         stderr: Keep::Head(4 << 10),

@@ -1,9 +1,6 @@
-//! Which foreign load generators are known, and where they are found.
+//! Which foreign load generators are known.
 
-use std::env;
-use std::path::{Path, PathBuf};
-
-use crate::command;
+use crate::programs::ECHO_CLIENT;
 
 /// A load generator, told by its program's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +68,7 @@ impl DriverKind {
             DriverKind::Bombardier => "bombardier",
             DriverKind::Vegeta => "vegeta",
             DriverKind::Fortio => "fortio",
-            DriverKind::EchoClient => command::ECHO_CLIENT,
+            DriverKind::EchoClient => ECHO_CLIENT,
             DriverKind::Other => "other",
         }
     }
@@ -107,33 +104,6 @@ impl DriverKind {
     }
 }
 
-/// Finds a load generator by name: one that comes with the tool where subjects stand, any
-/// other on PATH, then among the Node programs and the peers (`bench/install-peers.sh`) of this
-/// folder and of the workspace's `bench/`.
-pub fn available(name: &str) -> Option<PathBuf> {
-    if DriverKind::of_program(name) == DriverKind::EchoClient {
-        return command::find_subject(name).ok().map(|found| found.path);
-    }
-    if name.contains('/') {
-        return command::find(name).ok();
-    }
-    command::on_path(name).or_else(|| {
-        let within = ["node_modules/.bin", ".peers/bin"];
-        let executable = env::current_exe().unwrap_or_default();
-        let bench = executable.ancestors().map(|root| root.join("bench"));
-        [PathBuf::new(), PathBuf::from("bench")]
-            .into_iter()
-            .chain(bench)
-            .flat_map(|folder| within.map(|part| folder.join(part).join(name)))
-            .find(|path| command::is_executable(path))
-            .map(|path| absolute(&path))
-    })
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +122,5 @@ mod tests {
         ] {
             assert_eq!(DriverKind::of_program(program), kind, "{program}");
         }
-        assert!(available("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(available("no-such-generator"), None);
     }
 }

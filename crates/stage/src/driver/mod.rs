@@ -17,19 +17,18 @@ mod spec;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use kind::{DriverKind, available};
+pub use kind::DriverKind;
 pub use shape::Shape;
 pub use spec::DriverSpec;
 
-use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError};
+use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError, Stray};
 use crate::command::CommandError;
 use crate::report::{self, DriverReport, Unread};
+use crate::scratch::Scratch;
 
 /// The longest report that is read: ghz tells of each single request.
 const REPORT_BYTES_MAX: usize = 256 << 20;
@@ -84,9 +83,7 @@ pub enum DriverError {
     Spawn(SpawnError),
     /// There is no place for its report.
     NoScratch {
-        /// The folder.
-        path: PathBuf,
-        /// In the system's words.
+        /// Where, and in the system's words.
         why: String,
     },
 }
@@ -96,12 +93,8 @@ impl fmt::Display for DriverError {
         match self {
             DriverError::Command(error) => error.fmt(f),
             DriverError::Spawn(error) => error.fmt(f),
-            DriverError::NoScratch { path, why } => {
-                write!(
-                    f,
-                    "could not create {} for the driver's report: {why}",
-                    path.display()
-                )
+            DriverError::NoScratch { why } => {
+                write!(f, "could not make a folder for the driver's report: {why}")
             }
         }
     }
@@ -109,7 +102,7 @@ impl fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// A driver at work. Dropping it ends its whole process group.
+/// A driver at work. Dropping it ends all that it started.
 #[derive(Debug)]
 pub struct Driver {
     child: Child,
@@ -120,7 +113,7 @@ pub struct Driver {
     started: Instant,
     stopped: Option<Stopped>,
     /// Holds its files until it is dropped.
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 /// Why a driver did not end by itself.
@@ -151,16 +144,21 @@ pub struct DriverOutcome {
     pub raw_report: Vec<u8>,
     /// The end of what it said on standard error.
     pub stderr: String,
+    /// What still ran when it had ended by itself, and was ended then.
+    pub left_behind: Vec<Stray>,
 }
 
 impl Driver {
     /// Starts a driver. It loads as soon as it gets to it.
     pub fn start(spec: &DriverSpec, options: DriveOptions) -> Result<Driver, DriverError> {
         let program = spec.program().map_err(DriverError::Command)?;
+        let run_as = spec.run_as();
         let version = version(spec, &program, &options.shim);
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new(run_as.user()).map_err(|error| DriverError::NoScratch {
+            why: error.to_string(),
+        })?;
         let invocation = spec
-            .invocation(&options.url, version.as_deref(), &scratch.path)
+            .invocation(&options.url, version.as_deref(), scratch.path())
             .map_err(DriverError::Command)?;
         let mut env = invocation.env.clone();
         env.extend(options.env.iter().cloned());
@@ -171,6 +169,7 @@ impl Driver {
             env: &env,
             cpus: &options.cpus,
             place: &options.place,
+            run_as,
             stdin: invocation.stdin.clone(),
             stdout: Keep::Head(REPORT_BYTES_MAX),
             stderr: Keep::Tail(STDERR_BYTES_MAX),
@@ -184,7 +183,7 @@ impl Driver {
             version,
             started: Instant::now(),
             stopped: None,
-            _scratch: scratch,
+            scratch,
         })
     }
 
@@ -267,6 +266,7 @@ impl Driver {
             report,
             raw_report,
             stderr: self.child.stderr.text(),
+            left_behind: self.child.left_behind(),
         }
     }
 
@@ -284,11 +284,14 @@ impl Driver {
         if let Some(args) = &self.invocation.afterwards {
             return self.turned_into_report(args).unwrap_or_default();
         }
-        let size = fs::metadata(path).map_or(0, |m| m.len());
-        if size > REPORT_BYTES_MAX as u64 {
-            return (Vec::new(), false);
+        let name = path.file_name().and_then(|name| name.to_str());
+        match self
+            .scratch
+            .read(name.unwrap_or_default(), REPORT_BYTES_MAX as u64)
+        {
+            Ok(None) => (Vec::new(), false),
+            read => (read.ok().flatten().unwrap_or_default(), true),
         }
-        (fs::read(path).unwrap_or_default(), true)
     }
 
     /// Runs the same program once more, over its own results.
@@ -300,6 +303,7 @@ impl Driver {
             env: &self.invocation.env,
             cpus: &[],
             place: &Place::default(),
+            run_as: self.spec.run_as(),
             stdin: None,
             stdout: Keep::Head(REPORT_BYTES_MAX),
             stderr: Keep::Tail(STDERR_BYTES_MAX),
@@ -331,104 +335,7 @@ fn version(spec: &DriverSpec, program: &Path, shim: &Shim) -> Option<String> {
     if let Some(version) = known.get(&key) {
         return version.clone();
     }
-    let version = child::version(shim, program, &key.1, &[], HELPER_WAIT_MAX);
+    let version = child::version(shim, program, &key.1, &[], spec.run_as(), HELPER_WAIT_MAX);
     known.insert(key, version.clone());
     version
-}
-
-/// How the folders of drivers are called, before the process and a number.
-const SCRATCH: &str = "wallfinder-driver-";
-
-/// Folders of processes that are gone are kept so long: a container that shares the folder
-/// has processes that are not seen here.
-const SCRATCH_KEPT: Duration = Duration::from_secs(3_600);
-
-/// Removes folders of processes that are gone: those that were killed could not.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(SCRATCH));
-        let pid = owner.and_then(|owner| owner.split('-').next()?.parse::<u32>().ok());
-        let age = entry.metadata().and_then(|folder| folder.modified());
-        let old = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SCRATCH_KEPT));
-        if old && pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Not ours to remove, or gone already: the next run tries again.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// A folder for one driver's files; removed with it.
-#[derive(Debug)]
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new() -> Result<Scratch, DriverError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let parent = std::env::temp_dir();
-        sweep(&parent);
-        loop {
-            let nth = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("{SCRATCH}{}-{nth}", std::process::id()));
-            match private_folder(&path) {
-                Ok(()) => return Ok(Scratch { path }),
-                // Left behind by a process that had our id.
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && nth < 1000 => {}
-                Err(e) => {
-                    return Err(DriverError::NoScratch {
-                        path,
-                        why: e.to_string(),
-                    });
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-fn private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().mode(0o700).create(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::File;
-    use std::time::SystemTime;
-
-    #[test]
-    fn folders_that_nobody_owns_any_more_are_swept() {
-        let parent = std::env::temp_dir().join(format!("wallfinder-sweep-{}", std::process::id()));
-        private_folder(&parent).unwrap();
-        let folder = |name: &str, age_s: u64| {
-            let path = parent.join(name);
-            private_folder(&path).unwrap();
-            fs::write(path.join("report"), "a report").unwrap();
-            let at = SystemTime::now() - Duration::from_secs(age_s);
-            File::open(&path).unwrap().set_modified(at).unwrap();
-            path
-        };
-        // No process has an id so high.
-        let left = folder(&format!("{SCRATCH}4999999-0"), 7_200);
-        let kept = [
-            folder(&format!("{SCRATCH}4999999-1"), 60),
-            folder(&format!("{SCRATCH}{}-0", std::process::id()), 7_200),
-            folder("wallfinder-other-4999999-0", 7_200),
-        ];
-        sweep(&parent);
-        assert!(!left.exists());
-        assert!(kept.iter().all(|path| path.exists()));
-        fs::remove_dir_all(&parent).unwrap();
-    }
 }

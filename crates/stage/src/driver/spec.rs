@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use wallfinder_model::Load;
 
+use super::DriverKind;
 use super::flags::Means;
 use super::shape::{self, Reading, Shape};
-use super::{DriverKind, available};
+use crate::child::RunAs;
 use crate::command::{self, CommandError, CommandLine};
+use crate::programs;
 use crate::redact;
 
 /// Stands for the URL under load in a command.
@@ -32,6 +34,7 @@ pub struct DriverSpec {
     /// Arguments before its flags: those of a runner, and its subcommand.
     leading: usize,
     shape: Shape,
+    run_as: RunAs,
 }
 
 /// A command line ready to run.
@@ -82,7 +85,19 @@ impl DriverSpec {
             leading,
             shape: shape::shape(kind, &reading),
             line,
+            run_as: RunAs::default(),
         })
+    }
+
+    /// The same, run as somebody else.
+    pub fn as_whom(mut self, run_as: RunAs) -> DriverSpec {
+        self.run_as = run_as;
+        self
+    }
+
+    /// As whom it runs.
+    pub(super) fn run_as(&self) -> &RunAs {
+        &self.run_as
     }
 
     /// Which generator it is.
@@ -117,13 +132,7 @@ impl DriverSpec {
 
     /// The program's file.
     pub(super) fn program(&self) -> Result<PathBuf, CommandError> {
-        if self.line.program == command::ECHO_CLIENT {
-            return command::find_subject(&self.line.program).map(|found| found.path);
-        }
-        let not_found = || CommandError::NotFound {
-            program: self.line.program.clone(),
-        };
-        available(&self.line.program).ok_or_else(not_found)
+        programs::find_driver(&self.line.program)
     }
 
     /// The arguments that make it say its version, and what stands before them.
