@@ -34,6 +34,7 @@ mod protocols;
 mod records;
 mod secrets;
 mod standing;
+mod strangers;
 mod studies;
 mod tls;
 mod tune;
