@@ -6,7 +6,7 @@
 //! an empty field. The first row names the columns; [`STEP_COLUMNS`],
 //! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`] and [`RATIO_COLUMNS`] say what they hold.
 
-use crate::look::clean;
+use crate::safe::clean;
 use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Condition, Experiment, Window};
 use wallfinder_model::plan::Arrival;

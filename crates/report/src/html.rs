@@ -18,7 +18,7 @@ use minijinja::{AutoEscape, Environment, Value, context};
 use wallfinder_model::{Record, Wall};
 
 use crate::cells;
-use crate::look::clean;
+use crate::safe::clean;
 
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -31,7 +31,7 @@ pub fn render(record: &Record) -> String {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_formatter(|out, state, value| {
-        // Marks that hide or turn text are taken out of every string of the record.
+        // Marks that hide or turn text are escaped in every string of the record.
         match value.as_str() {
             Some(text) if !value.is_safe() => {
                 minijinja::escape_formatter(out, state, &Value::from(clean(text)))

@@ -30,6 +30,7 @@ pub mod look;
 pub mod number;
 pub mod percentiles;
 mod profiled;
+pub mod safe;
 mod sized;
 pub mod squeezed;
 pub mod text;

@@ -220,7 +220,7 @@ pub fn question(asked: &str) -> String {
         return asked.to_owned();
     };
     if name == "link" {
-        return format!("a link of {}", crate::look::clean(factor));
+        return format!("a link of {}", crate::safe::clean(factor));
     }
     let number = factor.trim().trim_end_matches(['x', '×']).parse::<f64>();
     let Some(factor) = number.ok().filter(|factor| factor.is_finite()) else {

@@ -185,12 +185,12 @@ pub(crate) fn groups(record: &Record) -> Vec<(String, Vec<usize>)> {
         return groups;
     }
     for (index, step) in record.steps.iter().enumerate() {
-        let mut name = crate::look::clean(&step.target.path);
+        let mut name = crate::safe::clean(&step.target.path);
         if step.load.body_bytes > 0 {
             name.push_str(&format!(" {} B", step.load.body_bytes));
         }
         if step.driver.command.is_some() {
-            name.push_str(&format!(" {}", crate::look::clean(&step.driver.name)));
+            name.push_str(&format!(" {}", crate::safe::clean(&step.driver.name)));
         }
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, steps)) => steps.push(index),
@@ -317,7 +317,7 @@ fn step_data(
     })
     .collect();
     StepData {
-        name: crate::look::clean(&step.name),
+        name: crate::safe::clean(&step.name),
         group,
         round: None,
         x: position(step, by_rate),

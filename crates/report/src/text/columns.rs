@@ -3,7 +3,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::look::{Line, Page, Role, clean};
+use crate::look::{Line, Page, Role};
+use crate::safe::label;
 
 /// One column: a heading of up to two lines, and a cell for each row.
 pub(crate) struct Column {
@@ -54,7 +55,7 @@ impl Column {
 
     fn width(&self) -> usize {
         let heads = self.head.iter().map(|head| head.width());
-        let cells = self.cells.iter().map(|(_, cell)| clean(cell).width());
+        let cells = self.cells.iter().map(|(_, cell)| label(cell).width());
         heads.chain(cells).max().unwrap_or(0)
     }
 }
@@ -88,7 +89,7 @@ pub(crate) fn write(page: &mut Page, mut columns: Vec<Column>, indent: usize) ->
     let mut put_row = |cells: Vec<(Role, String)>| {
         let mut line = Line::new().plain(" ".repeat(indent));
         for (index, (role, cell)) in cells.into_iter().enumerate() {
-            let cell = clean(&cell);
+            let cell = label(&cell);
             let pad = " ".repeat(widths[index].saturating_sub(cell.width()));
             line = if columns[index].left {
                 line.put(role, cell).plain(pad)

@@ -74,18 +74,9 @@ impl Capture {
         self.shared.lock().left_out_bytes
     }
 
-    /// What is kept, as text fit for a terminal.
+    /// What is kept, as text. It is another program's: who shows it makes it safe.
     pub(crate) fn text(&self) -> String {
-        let shown = |c: char| {
-            if c.is_control() && c != '\n' && c != '\t' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        };
-        let bytes = self.bytes();
-        let text: String = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
-        text.chars().map(shown).collect()
+        String::from_utf8_lossy(&self.bytes()).replace("\r\n", "\n")
     }
 
     /// Waits for the stream's end; whether it came.
@@ -149,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_steer_a_terminal() {
+    fn text_is_as_it_was_said() {
         let capture = Capture::of(&b"a\x1b[2Jb\r\nc\x07"[..], Keep::Tail(100)).expect("a thread");
         capture.wait_end(Duration::from_secs(10));
-        assert_eq!(capture.text(), "a\u{fffd}[2Jb\nc\u{fffd}");
+        assert_eq!(capture.text(), "a\x1b[2Jb\nc\x07");
     }
 }

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use wallfinder_model::chart::{Chart, ChartSeries};
 
-use crate::look::clean;
 use crate::number;
+use crate::safe::clean;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 652.0;

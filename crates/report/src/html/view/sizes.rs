@@ -46,7 +46,7 @@ impl SizesView {
             answers: answers.into_iter().map(|sentence| sentence.full).collect(),
             pays: sized::PAYS,
             has_link,
-            link: crate::look::clean(sizes.link.as_deref().unwrap_or_default()),
+            link: crate::safe::clean(sizes.link.as_deref().unwrap_or_default()),
             rows: points
                 .iter()
                 .map(|point| row(sized::row(sizes, point), has_link))
