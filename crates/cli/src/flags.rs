@@ -10,6 +10,7 @@ use wallfinder_stage::child::RunAs;
 use wallfinder_stage::tune::Tuning;
 use wallfinder_study::Size;
 
+use crate::body::Body;
 use crate::exit::Failed;
 
 /// Load testing that names the wall, and proves it.
@@ -195,10 +196,10 @@ pub(crate) struct TargetFlags {
     #[arg(long)]
     pub(crate) in_turn: bool,
 
-    /// Request body; @FILE reads it from a file. For grpc:// it is JSON: an object, or an array
-    /// of them where the client streams.
-    #[arg(short = 'b', long, conflicts_with = "body_bytes")]
-    pub(crate) body: Option<String>,
+    /// Request body, of 64 MiB at the most; @FILE reads it from a file or a pipe, @- from standard
+    /// input. For grpc:// it is JSON: an object, or an array of them where the client streams.
+    #[arg(short = 'b', long, conflicts_with = "body_bytes", value_parser = Body::given)]
+    pub(crate) body: Option<Body>,
 
     /// Request body of this many bytes.
     #[arg(long, value_name = "N")]

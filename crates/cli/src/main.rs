@@ -3,14 +3,18 @@
 
 #![forbid(unsafe_code)]
 
+mod body;
 mod commands;
 mod exit;
 mod flags;
+mod given;
 mod interrupt;
 mod messages;
 mod output;
 mod placement;
 mod present;
+mod reach;
+mod secrets;
 mod session;
 mod stand;
 mod target;
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
     if words.next().as_deref() == Some(wallfinder_stage::child::SUBCOMMAND.as_ref()) {
         return become_child(words);
     }
+    output::guard_panics();
     let flags = match Flags::try_parse() {
         Ok(flags) => flags,
         Err(error) => {
@@ -36,7 +41,10 @@ fn main() -> ExitCode {
             } else {
                 0
             };
-            let _ = error.print();
+            match error.use_stderr() {
+                true => output::tell(&error.render().to_string()),
+                false => drop(error.print()),
+            }
             return ExitCode::from(code);
         }
     };
@@ -44,7 +52,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             if !failed.message.is_empty() {
-                eprintln!("wallfinder: {}", failed.message);
+                output::complain(&failed.message);
             }
             ExitCode::from(failed.code)
         }
@@ -56,7 +64,7 @@ fn become_child(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     match wallfinder_stage::child::enter(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("wallfinder: {error}");
+            output::complain(&error.to_string());
             ExitCode::from(exit::COULD_NOT_RUN)
         }
     }

@@ -68,7 +68,7 @@ impl Presenter {
     pub(crate) fn say(&mut self, text: &str) {
         if self.mode != Mode::Quiet {
             self.erase();
-            let _ = writeln!(io::stderr(), "{text}");
+            output::tell(text);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use wallfinder_conduct::experiment::{
     ExperimentAudience, ExperimentOrder, Progress, Restart, experiment,
 };
-use wallfinder_conduct::{Audience, ConductError, StepOrder, conduct, sight};
+use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
 use wallfinder_model::experiment::{Alone, Condition, Effort, Experiment, OutOfReach, Setting};
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
@@ -16,7 +16,6 @@ use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
-use wallfinder_stage::driver::DriverSpec;
 use wallfinder_stage::squeeze::Lever;
 use wallfinder_store::{Folder, Journal, RunFolder, StoreError, utc_rfc3339};
 
@@ -26,8 +25,9 @@ use crate::flags::OutputFlags;
 use crate::interrupt::Interrupts;
 use crate::output;
 use crate::present::Presenter;
+use crate::secrets::{self, Kept};
 use crate::stand::Stand;
-use crate::target::redact;
+use crate::tls;
 
 /// A run under way.
 pub(crate) struct Session {
@@ -60,6 +60,7 @@ impl Session {
         // After the load it would be too late to hear of a name that is wrong.
         output::check(output.output.as_deref())?;
         let now = SystemTime::now();
+        let plan = plan.without(secrets::ours()).into_owned();
         let folder = create_folder(&output.runs, &plan.name, now)?;
         let steps = plan.steps.len() as u32;
         let record = Record {
@@ -67,7 +68,7 @@ impl Session {
             id: folder.id().to_owned(),
             started_utc: utc_rfc3339(now),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command_line: redacted_command_line(),
+            command_line: secrets::shown_command_line(),
             plan,
             environment,
             steps: Vec::new(),
@@ -79,6 +80,7 @@ impl Session {
             charts: Vec::new(),
             claims: Vec::new(),
         };
+        let record = record.without(secrets::ours()).into_owned();
         let journal = folder.begin(&record).map_err(store)?;
         Ok(Session {
             folder,
@@ -147,10 +149,24 @@ impl Session {
         if let Some(error) = failure {
             return Err(store(error));
         }
+        let step = step.without(secrets::ours()).into_owned();
         self.journal.step_ends(&step).map_err(store)?;
         self.presenter.ended(&step, self.steps);
+        self.hint(order, &step);
         self.record.steps.push(step);
         Ok(self.record.steps.last().expect("it was just pushed"))
+    }
+
+    /// Where nothing was answered well: whether the server speaks TLS, and the load did not.
+    fn hint(&mut self, order: &StepOrder, step: &Step) {
+        let is_plain = order.tls.is_none() && matches!(order.producer, Producer::Engine(_));
+        if !is_plain || step.counts.answered > 0 {
+            return;
+        }
+        let hint = tls::hint_of_tls(order.address, &order.target.scheme);
+        let caveat = hint.map(|text| Caveat::Note { text });
+        let caveat = caveat.filter(|caveat| !self.record.caveats.contains(caveat));
+        self.record.caveats.extend(caveat);
     }
 
     /// Squeezes at the load of the last step, and judges it by that. `restart` is who can
@@ -193,7 +209,8 @@ impl Session {
         if let Some(error) = failure {
             return Err(store(error));
         }
-        self.journal.step_ends(step).map_err(store)?;
+        let kept = step.without(secrets::ours());
+        self.journal.step_ends(&kept).map_err(store)?;
         Ok(step)
     }
 
@@ -252,7 +269,8 @@ impl Session {
         let caveat = doubt.map(|text| Caveat::Note { text });
         self.record.caveats.extend(caveat);
         step.verdict = Some(proof::prove(step, environment));
-        self.journal.step_ends(step).map_err(store)
+        let kept = step.without(secrets::ours());
+        self.journal.step_ends(&kept).map_err(store)
     }
 
     /// Who was interrupted before there was any load has not failed.
@@ -317,6 +335,7 @@ impl Session {
                 self.record.caveats.push(Caveat::Incomplete { what });
             }
         }
+        self.record = self.record.without(secrets::ours()).into_owned();
         let sealed = self.folder.seal(&self.journal, &self.record);
         let page = wallfinder_report::html::render(&self.record);
         let page = self.folder.folder().write(PAGE, page.as_bytes());
@@ -379,7 +398,8 @@ impl ExperimentAudience for Squeezing<'_> {
         let mut result = Ok(());
         if self.conditions < experiment.conditions.len() {
             self.conditions = experiment.conditions.len();
-            result = self.journal.experiment(self.index, experiment);
+            let kept = experiment.without(secrets::ours());
+            result = self.journal.experiment(self.index, &kept);
         }
         if let Some(window) = experiment.windows.last() {
             result = result.and_then(|()| self.journal.window(self.index, window));
@@ -445,6 +465,7 @@ impl Live<'_> {
 
 impl Audience for Live<'_> {
     fn begins(&mut self, step: &Step) {
+        let step = &*step.without(secrets::ours());
         self.presenter.begins(step, self.index + 1, self.steps);
         let result = self.journal.step_begins(step);
         self.note(result);
@@ -471,108 +492,4 @@ fn shown(path: &Path) -> String {
 
 fn store(error: StoreError) -> Failed {
     Failed::run(error)
-}
-
-/// The command line as it may be kept: without secrets, without bodies, and without the
-/// folder that the program stands in.
-fn redacted_command_line() -> Vec<String> {
-    redacted(std::env::args())
-}
-
-fn redacted(words: impl Iterator<Item = String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut flag = String::new();
-    for (at, word) in words.enumerate() {
-        let word = match (at, flag.as_str()) {
-            (0, _) => Path::new(&word)
-                .file_name()
-                .map_or_else(|| word.clone(), |name| name.to_string_lossy().into_owned()),
-            (_, "-b" | "--body") if !word.starts_with('@') => "***".to_owned(),
-            (_, "--driver" | "--subject" | "--driver-b" | "--subject-b") => redacted_command(&word),
-            (_, "--env") => redacted_variable(&word),
-            _ => match word.split_once('=') {
-                Some((flag @ "--body", _)) => format!("{flag}=***"),
-                Some((flag @ "--env", given)) => format!("{flag}={}", redacted_variable(given)),
-                Some((
-                    flag @ ("--driver" | "--subject" | "--driver-b" | "--subject-b"),
-                    command,
-                )) => {
-                    format!("{flag}={}", redacted_command(command))
-                }
-                Some((flag, value)) if flag.starts_with("--") => {
-                    format!("{flag}={}", redact(value))
-                }
-                _ if word.starts_with("-b") && word.len() > 2 => "-b***".to_owned(),
-                _ => redact(&word),
-            },
-        };
-        flag.clone_from(&word);
-        kept.push(word);
-    }
-    kept
-}
-
-/// `NAME=VALUE` without the value, whatever it is called.
-fn redacted_variable(given: &str) -> String {
-    match given.split_once('=') {
-        Some((name, _)) => format!("{name}=***"),
-        None => given.to_owned(),
-    }
-}
-
-/// Another program's command line, by what is known of such programs.
-pub(crate) fn redacted_command(command: &str) -> String {
-    match DriverSpec::parse(command) {
-        Ok(spec) => spec.command(),
-        Err(_) => "***".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_kept_without_secrets() {
-        let line = |words: &[&str]| redacted(words.iter().map(|word| (*word).to_owned()));
-        assert_eq!(
-            line(&[
-                "/a/b/wallfinder",
-                "run",
-                "http://me:x@h/?token=1",
-                "-b",
-                "pin=1"
-            ]),
-            ["wallfinder", "run", "http://***@h/?token=***", "-b", "***"]
-        );
-        assert_eq!(
-            line(&[
-                "w",
-                "-H",
-                "Authorization: x",
-                "--body=y",
-                "-bz",
-                "-b",
-                "@file"
-            ]),
-            [
-                "w",
-                "-H",
-                "Authorization: ***",
-                "--body=***",
-                "-b***",
-                "-b",
-                "@file"
-            ]
-        );
-        let kept = line(&["w", "--env", "PIN=hush", "--env=B=hush", "--env", "NAME"]);
-        assert_eq!(
-            kept,
-            ["w", "--env", "PIN=***", "--env=B=***", "--env", "NAME"]
-        );
-        let kept = line(&["w", "--driver", "wrk -H 'Authorization: hush' {url}"]).join(" ");
-        assert!(!kept.contains("hush"), "{kept}");
-        let kept = line(&["w", "--driver-b=wrk -H 'Authorization: hush' {url}"]).join(" ");
-        assert!(!kept.contains("hush"), "{kept}");
-    }
 }

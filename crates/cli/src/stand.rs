@@ -2,7 +2,7 @@
 //! where one was asked for, and which processors belong to whom.
 
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use wallfinder_sys::{namespace, process};
 use crate::exit::Failed;
 use crate::flags::TargetFlags;
 use crate::placement::Placement;
+use crate::reach::Reach;
 use crate::target::{SUBJECT_HOST, Url};
 
 /// How long a subject may take to listen.
@@ -39,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) family: Option<Family>,
     /// Why not, where they are not.
     pub(crate) not_seen: Option<String>,
+    /// Where else it may be asked.
+    pub(crate) reach: Reach,
 }
 
 /// How the subject is started: once for a run, and again within an experiment.
@@ -51,6 +54,7 @@ struct Start {
     run_as: RunAs,
     /// The control group that this process was in when the subject was started first.
     origin: Option<PathBuf>,
+    reach: Reach,
 }
 
 /// Everything that stands before a load begins. The order of the fields is that of taking
@@ -99,6 +103,7 @@ impl Stand {
     /// inherit both.
     pub(crate) fn raise(flags: &TargetFlags, url: &Url) -> Result<Stand, Failed> {
         check(flags, url)?;
+        let reach = Reach::of(&flags.i_may_load);
         let client_cpus = flags.client_cpus.clone().map(|list| list.0);
         let server_cpus = flags.server_cpus.clone().map(|list| list.0);
         let shim = Shim::of_this_process();
@@ -130,17 +135,18 @@ impl Stand {
                     place,
                     run_as: flags.children.run_as()?,
                     origin: group::of_this_process(Control::Cpu),
+                    reach: reach.clone(),
                 };
                 let (subject, address) = first.run()?;
                 if named == Named::Nobody && url.port != 0 {
                     start = Some(first);
                 }
-                let address = url.resolve(Some(address), &flags.i_may_load)?;
+                let address = url.resolve(Some(address), &reach)?;
                 let found = (address, sight::server(address, named, Some(&subject)));
                 (Some(subject), placement, found)
             }
             None => {
-                let address = url.resolve(None, &flags.i_may_load)?;
+                let address = url.resolve(None, &reach)?;
                 let seen = sight::server(address, named, None);
                 let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
                 let placement = Placement::decide(client_cpus, None, false, runs_on);
@@ -163,6 +169,7 @@ impl Stand {
                 address,
                 family,
                 not_seen,
+                reach,
             },
             placement,
             client_netns: laid.or(flags.client_netns.as_deref().map(netns_path)),
@@ -245,7 +252,7 @@ impl Start {
         let mut spec = subject_spec(&self.command, &self.cpus, self.port, self.ip);
         spec.place = place;
         spec.run_as = self.run_as.clone();
-        start_subject(spec, self.ip)
+        start_subject(spec, self.ip, &self.reach)
     }
 }
 
@@ -338,22 +345,39 @@ pub(crate) fn subject_spec(
     spec
 }
 
-/// Starts a subject on its side of the link.
+/// Starts a subject on its side of the link. Where it says that it listens has to be an address that a load may
+/// go to.
 pub(crate) fn start_subject(
     spec: SubjectSpec,
     ip: Option<IpAddr>,
+    reach: &Reach,
 ) -> Result<(Subject, SocketAddr), Failed> {
     let subject = Subject::start(spec).map_err(Failed::run)?;
-    let mut address: SocketAddr = subject.address().parse().map_err(|_| {
+    let address = reached_at(subject.address(), ip, reach)?;
+    Ok((subject, address))
+}
+
+/// Where a subject is reached that says that it listens there: on its side of a link, if there is one.
+fn reached_at(announced: &str, ip: Option<IpAddr>, reach: &Reach) -> Result<SocketAddr, Failed> {
+    let mut address: SocketAddr = announced.parse().map_err(|_| {
         Failed::run(format!(
-            "the subject says that it listens on `{}`, which is no address",
-            subject.address()
+            "the subject says that it listens on `{announced}`, which is no address"
         ))
     })?;
-    if let Some(ip) = ip {
-        address.set_ip(ip);
+    match ip {
+        Some(ip) => address.set_ip(ip),
+        // It listens on all addresses of this host.
+        None if address.ip().is_unspecified() => address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        }),
+        None => {}
     }
-    Ok((subject, address))
+    let host = address.ip().to_string();
+    reach.check(&host, address).map_err(|failed| Failed {
+        message: format!("where the subject says that it listens: {}", failed.message),
+        ..failed
+    })
 }
 
 /// Whether a subject's command takes the flags that say where to listen.
@@ -389,6 +413,36 @@ fn told_where(command: &str, host: Option<&str>, port: Option<u16>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_leads_no_load_elsewhere() {
+        let at = |announced: &str| reached_at(announced, None, &Reach::default());
+        for announced in [
+            "8.8.8.8:80",
+            "[2001:db8::1]:80",
+            "169.254.169.254:80",
+            "[::ffff:8.8.8.8]:80",
+        ] {
+            let failed = at(announced).unwrap_err();
+            assert!(failed.message.contains("the subject says"), "{failed:?}");
+        }
+        for (announced, reached) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("10.1.2.3:80", "10.1.2.3:80"),
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("[::]:80", "[::1]:80"),
+        ] {
+            assert_eq!(at(announced).unwrap().to_string(), reached, "{announced}");
+        }
+        let named = Reach::of(&["8.8.8.8".into(), "169.254.169.254".into()]);
+        assert!(reached_at("8.8.8.8:80", None, &named).is_ok());
+        assert!(reached_at("169.254.169.254:80", None, &named).is_err());
+        // On a link it is on a host of ours, whatever it says.
+        let ip = Some("10.231.0.1".parse().unwrap());
+        let reached = reached_at("8.8.8.8:80", ip, &Reach::default()).unwrap();
+        assert_eq!(reached.to_string(), "10.231.0.1:80");
+        assert!(at("localhost:80").is_err());
+    }
 
     #[test]
     fn subjects_of_ours_are_told_where_to_listen() {

@@ -1,20 +1,15 @@
-//! A URL as the user gives it: taken apart, resolved, and refused where no load may go.
+//! A URL as the user gives it: taken apart, and resolved where a load may go.
 
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use wallfinder_model::Target;
 use wallfinder_stage::redact::is_telling;
 
 use crate::exit::Failed;
+use crate::reach::Reach;
 
 /// The host name that stands for a subject which Wallfinder started itself.
 pub(crate) const SUBJECT_HOST: &str = "subject";
-
-/// How long a host's addresses are tried for, each, where there are several.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A URL taken apart: what the request needs, and what the record may show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,9 +52,15 @@ impl Url {
             Some((user, place)) => (Some(user.to_owned()), place),
             None => (None, place),
         };
-        let (host, port) = split_port(place).ok_or_else(|| bad("the port is not a number"))?;
+        let (host, port) = split_port(place).map_err(|why| bad(&why))?;
         if host.is_empty() {
             return Err(bad("it has no host, such as http://127.0.0.1:8083/simple"));
+        }
+        if port == Some(0) && host != SUBJECT_HOST {
+            return Err(bad(
+                "nobody listens on port 0; a port is a number from 1 to 65535 (0, on the host \
+                 `subject`, is whichever --subject takes)",
+            ));
         }
         let path_and_query = match (protocol, path) {
             ("tcp", "" | "/") => String::new(),
@@ -120,24 +121,16 @@ impl Url {
         format!("{}://{user}{}{path}{query}", self.scheme, self.authority)
     }
 
-    /// Finds the address, `subject` being that of the subject's, and refuses what no load
-    /// may be sent to unless the user has named the host.
+    /// Finds the address, `subject` being that of the subject's, which was checked when it started.
     pub(crate) fn resolve(
         &self,
         subject: Option<SocketAddr>,
-        allowed_hosts: &[String],
+        reach: &Reach,
     ) -> Result<SocketAddr, Failed> {
-        if self.host == SUBJECT_HOST
-            && let Some(address) = subject
-        {
-            return Ok(address);
+        match subject {
+            Some(address) if self.host == SUBJECT_HOST => Ok(address),
+            _ => reach.look_up(&self.host, self.port),
         }
-        let addresses = addresses_of(&self.host, self.port)?;
-        for address in &addresses {
-            refuse_unless_allowed(&self.host, *address, allowed_hosts)?;
-        }
-        listening(&addresses)
-            .ok_or_else(|| Failed::run(format!("`{}` has no address (net.name)", self.host)))
     }
 
     /// The URL as another program is given it: secrets included, the host as an address.
@@ -148,24 +141,6 @@ impl Url {
             .map(|user| format!("{user}@"))
             .unwrap_or_default();
         format!("{}://{user}{address}{}", self.scheme, self.path_and_query)
-    }
-
-    /// What must not be shown, whoever says it: user information, its password, values of
-    /// secret-looking query fields.
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        let mut secrets: Vec<String> = self.user_info.iter().cloned().collect();
-        let password = self
-            .user_info
-            .iter()
-            .filter_map(|info| info.split_once(':'));
-        secrets.extend(password.map(|(_, password)| password.to_owned()));
-        if let Some((_, query)) = self.path_and_query.split_once('?') {
-            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            let secret = pairs.filter(|(name, _)| is_telling(name));
-            secrets.extend(secret.map(|(_, value)| value.to_owned()));
-        }
-        secrets.retain(|secret| !secret.is_empty());
-        secrets
     }
 
     /// What the record keeps.
@@ -194,90 +169,31 @@ fn is_method(path: &str) -> bool {
     matches!(names.as_slice(), ["", service, method] if named(service) && named(method))
 }
 
-fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
-    if let Some(end) = place.find(']') {
-        let (host, rest) = place.split_at(end + 1);
-        return match rest.strip_prefix(':') {
-            Some(port) => Some((host, Some(port.parse().ok()?))),
-            None if rest.is_empty() => Some((host, None)),
-            None => None,
-        };
-    }
-    match place.split_once(':') {
-        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
-        None => Some((place, None)),
-    }
-}
-
-/// What a name service may take, all of its tries together.
-const NAME_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The addresses of a host. The resolver of the system knows no deadline: it is asked in a thread of
-/// its own, which is left behind where it does not answer.
-pub(crate) fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failed> {
-    let (answer, answered) = mpsc::channel();
-    let asked = host.to_owned();
-    thread::spawn(move || {
-        let found = (asked.as_str(), port).to_socket_addrs();
-        // Nobody listens any more where the deadline has passed.
-        let _ = answer.send(found.map(Iterator::collect));
-    });
-    match answered.recv_timeout(NAME_PATIENCE) {
-        Ok(Ok(addresses)) => Ok(addresses),
-        Ok(Err(error)) => Err(Failed::run(format!(
-            "`{host}` has no address (net.name): {error}"
-        ))),
-        Err(_) => Err(Failed::run(format!(
-            "the name service did not answer for `{host}` within {} s (net.name_slow); \
-             an address in its place needs none",
-            NAME_PATIENCE.as_secs()
-        ))),
-    }
-}
-
-/// Of a host's addresses the first that takes a connection, for `localhost` is often two and a server
-/// listens on one; else the first, whose errors are then told.
-fn listening(addresses: &[SocketAddr]) -> Option<SocketAddr> {
-    let takes =
-        |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_PATIENCE).is_ok();
-    let found = match addresses {
-        [_] => None,
-        several => several.iter().find(takes),
+/// `host[:port]`, or why it is none.
+fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, rest) = match place.find(']') {
+        Some(end) => place.split_at(end + 1),
+        None => place.split_at(place.find(':').unwrap_or(place.len())),
     };
-    found.or(addresses.first()).copied()
+    match rest.strip_prefix(':') {
+        Some(text) => Ok((host, Some(port(text)?))),
+        None if rest.is_empty() => Ok((host, None)),
+        None => Err(format!("`{rest}` stands behind the host's brackets")),
+    }
 }
 
-/// Whether a load may go there without more words: loopback, private and unique-local
-/// addresses; never link-local ones, where metadata services live.
-fn refuse_unless_allowed(
-    host: &str,
-    address: SocketAddr,
-    allowed_hosts: &[String],
-) -> Result<(), Failed> {
-    let ip = match address.ip() {
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
-        v4 => v4,
-    };
-    let (link_local, private) = match ip {
-        IpAddr::V4(v4) => (v4.is_link_local(), v4.is_loopback() || v4.is_private()),
-        IpAddr::V6(v6) => {
-            let first = v6.segments()[0];
-            let link_local = first & 0xffc0 == 0xfe80 || v6.to_string() == "fd00:ec2::254";
-            (link_local, v6.is_loopback() || first & 0xfe00 == 0xfc00)
+/// A port as it is written, 0 among them; or why it is none.
+pub(crate) fn port(text: &str) -> Result<u16, String> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(port) if is_number => Ok(port),
+        _ if text.is_empty() => {
+            Err("there is no port behind its colon; name one from 1 to 65535".to_owned())
         }
-    };
-    if link_local {
-        return Err(Failed::usage(format!(
-            "{host} is {ip}, a link-local address where metadata services live: never loaded"
-        )));
+        _ => Err(format!(
+            "its port is `{text}`, and a port is a number from 1 to 65535"
+        )),
     }
-    if private || allowed_hosts.iter().any(|allowed| allowed == host) {
-        return Ok(());
-    }
-    Err(Failed::usage(format!(
-        "{host} is {ip}, which is not loopback, private or a lab address; \
-         if you may load it, say so with --i-may-load {host}"
-    )))
 }
 
 fn redact_query(query: &str) -> String {
@@ -324,20 +240,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_several_addresses_the_one_that_listens_is_taken() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let heard = listener.local_addr().unwrap();
-        let deaf = SocketAddr::from(([127, 0, 0, 2], heard.port()));
-        assert_eq!(listening(&[deaf, heard]), Some(heard));
-        assert_eq!(listening(&[heard, deaf]), Some(heard));
-        // One is not asked, and of several that are deaf the first is told of.
-        assert_eq!(listening(&[deaf]), Some(deaf));
-        drop(listener);
-        assert_eq!(listening(&[deaf, heard]), Some(deaf));
-        assert_eq!(listening(&[]), None);
-    }
-
-    #[test]
     fn a_url_comes_apart() {
         let url = Url::parse("http://127.0.0.1:8083/read?body=full#top").unwrap();
         assert_eq!((url.host.as_str(), url.port), ("127.0.0.1", 8083));
@@ -372,6 +274,39 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_is_none_is_told_with_those_that_are() {
+        for (text, wrong) in [
+            ("http://h:70000/", "`70000`"),
+            ("http://h:65536", "`65536`"),
+            (
+                "http://[::1]:99999999999999999999/",
+                "`99999999999999999999`",
+            ),
+            ("http://h:-1/", "`-1`"),
+            ("http://h:+80/", "`+80`"),
+            ("http://h:80a/", "`80a`"),
+            ("http://h:0/", "port 0"),
+            ("http://h:/", "no port behind its colon"),
+            ("http://[::1]:", "no port behind its colon"),
+            ("h:", "no port behind its colon"),
+        ] {
+            let error = Url::parse(text).unwrap_err();
+            assert_eq!(error.code, 2, "{text}");
+            let message = error.message;
+            assert!(message.contains(wrong), "{text}: {message}");
+            assert!(message.contains("from 1 to 65535"), "{text}: {message}");
+        }
+        assert!(Url::parse("http://[::1]80/").is_err());
+        for (text, port) in [
+            ("http://h:1/", 1),
+            ("http://h:65535/", 65535),
+            ("http://subject:0/", 0),
+        ] {
+            assert_eq!(Url::parse(text).unwrap().port, port, "{text}");
+        }
+    }
+
+    #[test]
     fn secrets_are_not_shown() {
         let url = Url::parse("http://me:hush@127.0.0.1/x?api_key=1&page=2").unwrap();
         assert_eq!(url.shown(), "http://***@127.0.0.1/x?api_key=***&page=2");
@@ -383,43 +318,7 @@ mod tests {
             "***@h:80/?api_key=***&n=1"
         );
         assert_eq!(redact("127.0.0.1:8083/simple"), "127.0.0.1:8083/simple");
-        assert_eq!(
-            Url::parse("http://me:hush@h/?token=sesame&n=1")
-                .unwrap()
-                .secrets(),
-            ["me:hush", "hush", "sesame"]
-        );
         let error = Url::parse("ftp://me:hush@host/").unwrap_err();
         assert!(!error.message.contains("hush"), "{}", error.message);
-    }
-
-    #[test]
-    fn loads_stay_where_they_may_go() {
-        let refused = |text: &str| {
-            let address: SocketAddr = text.parse().unwrap();
-            refuse_unless_allowed("h", address, &[]).is_err()
-        };
-        for text in [
-            "127.0.0.1:1",
-            "10.1.2.3:1",
-            "[::1]:1",
-            "[fd12::1]:1",
-            "192.168.0.9:1",
-        ] {
-            assert!(!refused(text), "{text}");
-        }
-        for text in [
-            "8.8.8.8:1",
-            "169.254.169.254:1",
-            "[2001:db8::1]:1",
-            "[fe80::1]:1",
-            "[::ffff:8.8.8.8]:1",
-        ] {
-            assert!(refused(text), "{text}");
-        }
-        let metadata: SocketAddr = "169.254.169.254:80".parse().unwrap();
-        assert!(refuse_unless_allowed("h", metadata, &["h".into()]).is_err());
-        let public: SocketAddr = "8.8.8.8:80".parse().unwrap();
-        assert!(refuse_unless_allowed("h", public, &["h".into()]).is_ok());
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use wallfinder_model::plan;
-use wallfinder_wire::tls::{Client, Greeting, Identity, Options, Refused, Trust, Version};
+use wallfinder_sys::file::{self, Source};
+use wallfinder_wire::tls::{Client, Greeting, Identity, Options, Refused, Spoken, Trust, Version};
 
 use crate::exit::Failed;
 use crate::flags::{TargetFlags, TlsVersionFlag};
@@ -17,6 +18,10 @@ use crate::target::Url;
 
 /// Longest time for the one handshake before the load, and for its connection before that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where it is only for a hint.
+const HINT_PATIENCE: Duration = Duration::from_secs(2);
+/// Longest file of certificates or of a key.
+const PEM_BYTES_MAX: u64 = 16 << 20;
 /// Protocols inside, as ALPN names them (RFC 7301).
 pub(crate) const HTTP1: &str = "http/1.1";
 pub(crate) const H2: &str = "h2";
@@ -136,8 +141,8 @@ fn identity(flags: &TargetFlags) -> Result<Option<Identity>, Failed> {
     let (Some(cert), Some(key)) = (&flags.cert, &flags.key) else {
         return Ok(None);
     };
-    let key_der =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| unread(key, "--key", &error))?;
+    let key_der = PrivateKeyDer::from_pem_slice(&pem(key, "--key")?)
+        .map_err(|error| unread(key, "--key", &error))?;
     Ok(Some(Identity {
         chain: certificates(cert, "--cert")?,
         key: key_der.secret_der().to_vec(),
@@ -146,8 +151,8 @@ fn identity(flags: &TargetFlags) -> Result<Option<Identity>, Failed> {
 
 /// All certificates of a PEM file.
 fn certificates(file: &Path, flag: &str) -> Result<Vec<Vec<u8>>, Failed> {
-    let read = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let read = CertificateDer::pem_slice_iter(&pem(file, flag)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unread(file, flag, &error))?;
     if read.is_empty() {
         return Err(Failed::usage(format!(
@@ -158,7 +163,12 @@ fn certificates(file: &Path, flag: &str) -> Result<Vec<Vec<u8>>, Failed> {
     Ok(read.into_iter().map(|der| der.to_vec()).collect())
 }
 
-fn unread(file: &Path, flag: &str, error: &rustls_pki_types::pem::Error) -> Failed {
+fn pem(path: &Path, flag: &str) -> Result<Vec<u8>, Failed> {
+    file::read(Source::File(path.into()), PEM_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| unread(path, flag, &error))
+}
+
+fn unread(file: &Path, flag: &str, error: &dyn std::fmt::Display) -> Failed {
     Failed::usage(format!("{flag} {}: {error}", file.display()))
 }
 
@@ -206,19 +216,36 @@ fn secured(
 
 fn shake_hands(client: &Client, address: SocketAddr) -> Result<Greeting, Failed> {
     let io = |error: io::Error| Failed::run(format!("no handshake with {address}: {error}"));
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
-    let mut stream = UntilThen {
-        stream,
-        then: Instant::now() + PATIENCE,
-    };
+    let mut stream = UntilThen::connect(address, PATIENCE).map_err(io)?;
     client.greet(&mut stream).map_err(|refused| match refused {
         Refused::Certificate(_) => Failed::run(format!(
             "{address}: {refused}. Name who signed it with --cacert FILE, the name it is for \
              with --server-name, or trust anybody with -k"
         )),
-        Refused::Handshake(_) => Failed::run(format!(
-            "{address}: {refused} (tls.handshake). Does it speak TLS there?"
-        )),
+        Refused::Handshake(_) => {
+            let hint = match Spoken::of(&stream.first) {
+                Some(Spoken::Http1) => "What listens there speaks plain HTTP: use http://",
+                Some(Spoken::Http2) => {
+                    "What listens there speaks HTTP/2 without TLS: use http:// with --http2, or grpc://"
+                }
+                Some(Spoken::Tls) | None => "Does it speak TLS there?",
+            };
+            Failed::run(format!("{address}: {refused} (tls.handshake). {hint}"))
+        }
+    })
+}
+
+/// Why a load without TLS had no good answer, where that is what listens there speaks: it answers a
+/// handshake in kind. Asked once, after a load, for it may trouble a server that does not.
+pub(crate) fn hint_of_tls(address: SocketAddr, scheme: &str) -> Option<String> {
+    let mut stream = UntilThen::connect(address, HINT_PATIENCE).ok()?;
+    // What comes of the handshake is no matter.
+    let _ = believing("wallfinder", None).greet(&mut stream);
+    (Spoken::of(&stream.first) == Some(Spoken::Tls)).then(|| {
+        format!(
+            "What listens at {address} speaks TLS, and the load did not: use {scheme}s:// in the \
+             place of {scheme}://."
+        )
     })
 }
 
@@ -226,9 +253,19 @@ fn shake_hands(client: &Client, address: SocketAddr) -> Result<Greeting, Failed>
 struct UntilThen {
     stream: TcpStream,
     then: Instant,
+    /// The first bytes that were read.
+    first: Vec<u8>,
 }
 
 impl UntilThen {
+    fn connect(address: SocketAddr, patience: Duration) -> io::Result<UntilThen> {
+        Ok(UntilThen {
+            stream: TcpStream::connect_timeout(&address, patience)?,
+            then: Instant::now() + patience,
+            first: Vec::new(),
+        })
+    }
+
     /// What is left; an error when nothing is.
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.then.saturating_duration_since(Instant::now());
@@ -242,7 +279,10 @@ impl UntilThen {
 impl Read for UntilThen {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(into)
+        let read = self.stream.read(into)?;
+        let missing = Spoken::BYTES.saturating_sub(self.first.len());
+        self.first.extend_from_slice(&into[..read.min(missing)]);
+        Ok(read)
     }
 }
 

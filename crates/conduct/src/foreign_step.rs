@@ -97,6 +97,9 @@ pub(crate) fn run(
         latency_from_due: false,
         answered: None,
     };
+    if !spec.targets().is_clear() {
+        step.caveats.push(Caveat::DriverTargetUnchecked);
+    }
     let zero_ns = clock::monotonic_ns();
     step.started_utc = utc_of(zero_ns);
     let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;

@@ -31,7 +31,7 @@ use std::time::{Duration, SystemTime};
 use wallfinder_engine::{EngineError, IoChoice, Signals};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{RelaySummary, Sample};
-use wallfinder_model::{Caveat, Environment, Load, Nanos, Step, Target};
+use wallfinder_model::{Environment, Load, Nanos, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_stage::driver::DriverSpec;
@@ -96,10 +96,9 @@ pub enum Producer {
     Foreign {
         /// Its command.
         spec: Box<DriverSpec>,
-        /// The URL, secrets included.
+        /// The URL, secrets included. What a driver says may hold them: who keeps or shows that takes
+        /// them out.
         url: String,
-        /// What must not be shown of what it says.
-        secrets: Vec<String>,
     },
 }
 
@@ -158,23 +157,6 @@ impl std::fmt::Display for ConductError {
     }
 }
 
-impl ConductError {
-    /// The same, with what must not be shown taken out of another program's words.
-    fn without(self, secrets: &[String]) -> ConductError {
-        match self {
-            ConductError::Driver(why) => ConductError::Driver(hide(why, secrets)),
-            other => other,
-        }
-    }
-}
-
-/// Puts `***` in the place of each secret.
-fn hide(text: String, secrets: &[String]) -> String {
-    secrets
-        .iter()
-        .fold(text, |text, secret| text.replace(secret.as_str(), "***"))
-}
-
 impl std::error::Error for ConductError {}
 
 impl From<EngineError> for ConductError {
@@ -192,18 +174,10 @@ pub fn conduct(
 ) -> Result<Step, ConductError> {
     let mut step = match &order.producer {
         Producer::Engine(io) => engine_step::run(order, *io, environment, signals, audience)?,
-        Producer::Foreign { spec, url, secrets } => {
-            foreign_step::run(order, spec, url, environment, signals, audience)
-                .map_err(|error| error.without(secrets))?
+        Producer::Foreign { spec, url } => {
+            foreign_step::run(order, spec, url, environment, signals, audience)?
         }
     };
-    if let Producer::Foreign { secrets, .. } = &order.producer {
-        for caveat in &mut step.caveats {
-            if let Caveat::DriverReportUnread { why } = caveat {
-                *why = hide(std::mem::take(why), secrets);
-            }
-        }
-    }
     step.verdict = Some(wallfinder_judge::observed::verdict(&step, environment));
     Ok(step)
 }

@@ -124,6 +124,9 @@ pub enum Caveat {
         /// What was looked for.
         why: String,
     },
+    /// A foreign driver's command neither takes the target nor names an address that could be checked:
+    /// where its load went is not known.
+    DriverTargetUnchecked,
     /// The run was interrupted or killed.
     Incomplete {
         /// What is missing.

@@ -210,6 +210,13 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             format!("The driver's own report was not understood: {why}"),
             "Throughput is counted on the wire instead; latency is not known.",
         ),
+        Caveat::DriverTargetUnchecked => (
+            "The driver's command neither takes the target nor names an address: where its load went was \
+             not checked."
+                .to_owned(),
+            "Write {url} or {address} into it, or let its script read WALLFINDER_URL and say so in the \
+             command, such as -e URL={url}.",
+        ),
         Caveat::Incomplete { what } => (format!("The run did not end as planned: {what}"), ""),
         Caveat::BeyondHistogram { count } => (
             format!(
@@ -369,6 +376,7 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::NotVerified
         | Caveat::MeasuredAgain { .. }
         | Caveat::DriverReportUnread { .. }
+        | Caveat::DriverTargetUnchecked
         | Caveat::Incomplete { .. }
         | Caveat::Note { .. } => 0.0,
     }

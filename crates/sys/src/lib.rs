@@ -9,6 +9,7 @@
 
 pub mod allocator;
 pub mod clock;
+pub mod file;
 pub mod folder;
 pub mod io;
 pub mod limits;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use wallfinder_tests::{Double, Place, together};
 
 /// In none of these words may anything be found.
-const SECRETS: [&str; 7] = [
+const SECRETS: [&str; 13] = [
     "hush-user-info",
     "hush-bearer",
     "hush-header-key",
@@ -18,6 +18,14 @@ const SECRETS: [&str; 7] = [
     "hush-attached",
     // Base64 of `me:hush-user-info`.
     "bWU6aHVzaC11c2VyLWluZm8",
+    "hush-body",
+    // The same in base64, and percent-encoded.
+    "aHVzaC1ib2R5",
+    "%68ush%2dbody",
+    "hush-user-word",
+    "hush-variable",
+    // A body of less than six bytes.
+    "pin=7",
 ];
 
 fn leaks_in(folder: &Path, found: &mut Vec<String>) {
@@ -194,5 +202,83 @@ fn secrets_given_to_a_driver_are_kept_secret_too() {
     let failing = "sh -c 'echo cannot reach $WALLFINDER_URL >&2; exit 3'";
     place.run(&["run", &url, "-q", "--name", "b", "--driver", failing]);
     let _ = fs::remove_file(script);
+    assert_no_leak(&place);
+}
+
+/// Each way of giving a body: switches in front of it, attached, with an equals sign.
+#[test]
+fn a_body_is_kept_in_no_artefact_however_its_flag_is_written() {
+    let _turn = together();
+    for body in ["hush-body", "pin=7"] {
+        let attached = [
+            format!("-qb{body}"),
+            format!("-qb={body}"),
+            format!("--body={body}"),
+        ];
+        for flags in [
+            &["-qb", body][..],
+            &[&attached[0]],
+            &[&attached[1]],
+            &[&attached[2]],
+            &["-q", "--body", body],
+        ] {
+            let (place, double) = (Place::new(), Double::plain());
+            let url = double.url("/in");
+            let load = [
+                "run",
+                &url,
+                "-n",
+                "2",
+                "-c",
+                "1",
+                "-m",
+                "POST",
+                "--no-calibrate",
+            ];
+            place.run(&[&load[..], flags].concat()).ends_with(0);
+            assert!(double.first_request().ends_with(body));
+            assert_no_leak(&place);
+        }
+    }
+}
+
+/// A driver says what it was given: as it is, in base64, percent-encoded, in its report and on standard
+/// error; and so does one that gets it by the environment.
+#[test]
+fn what_a_driver_echoes_is_kept_in_no_artefact() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/in");
+    let echo = "echo hush-body aHVzaC1ib2R5 %68ush%2dbody hush-bearer hush-user-word $API_TOKEN";
+    let given = "-d hush-body -u me:hush-user-word -H 'Authorization: Bearer hush-bearer'";
+    for say in [format!("{echo} >&2"), echo.to_owned()] {
+        let script = place.file(
+            &format!("../wallfinder-test-echo-{}.sh", std::process::id()),
+            format!("{say}\nexit 3\n"),
+        );
+        let driver = format!(
+            "API_TOKEN=hush-variable sh {} curl {given} {{url}}",
+            script.display()
+        );
+        let ran = place
+            .run(&["run", &url, "-q", "--driver", &driver])
+            .ends_with(1);
+        assert!(!ran.err.is_empty());
+        let _ = fs::remove_file(script);
+    }
+    assert_no_leak(&place);
+}
+
+#[test]
+fn a_killed_run_keeps_no_body_of_a_driver() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/in");
+    let driver = "sh -c 'curl -su me:hush-user-word -d hush-body $0; sleep 20' {url}";
+    let running = place.start(&["run", &url, "-q", "--driver", driver]);
+    double.await_requests(17);
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(10));
     assert_no_leak(&place);
 }

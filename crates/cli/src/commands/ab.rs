@@ -16,8 +16,9 @@ use crate::commands::profile::{observing, offer_profiles};
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{AbFlags, CpuList, ProbeFlag, TargetFlags};
+use crate::given;
 use crate::interrupt::Interrupts;
-use crate::session::{Beside, Session, redacted_command};
+use crate::session::{Beside, Session};
 use crate::stand::{Home, Server, Stand, is_told_where};
 use crate::target::{Url, redact};
 
@@ -382,7 +383,7 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
     let none = "none".to_owned();
     if let Some(subject) = &flags.subject_b {
         b.subject = Some(subject.clone());
-        let shown = |command: &String| redacted_command(command);
+        let shown = |command: &String| given::command(command);
         lever(
             &a.subject.as_ref().map_or(none.clone(), shown),
             &shown(subject),
@@ -405,7 +406,7 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         b.driver = (driver != &engine).then(|| driver.clone());
         let shown = |command: &String| match command == &engine {
             true => engine.clone(),
-            false => redacted_command(command),
+            false => given::command(command),
         };
         lever(
             &a.driver.as_ref().map_or(engine.clone(), shown),

@@ -158,11 +158,11 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
     if let Some(step) = record.steps.last() {
         let look = output::look(io::stderr().is_terminal(), target.output.ascii);
         let answered = answers(&questions, step);
-        eprint!("{}", wallfinder_report::text::what_if(&answered, &look));
+        output::show(&wallfinder_report::text::what_if(&answered, &look), &look);
         if flags.lift {
             let predicted = questions.iter().zip(answered);
             let lifted = lift(flags, predicted, step, &home, &interrupts)?;
-            eprint!("{}", wallfinder_report::text::lifted(&lifted, &look));
+            output::show(&wallfinder_report::text::lifted(&lifted, &look), &look);
             interrupts.none_came()?;
         }
     }

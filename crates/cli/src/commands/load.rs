@@ -14,12 +14,15 @@ use wallfinder_stage::lab::Lab;
 use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
+use crate::body::{BODY_BYTES_MAX, Body};
 use crate::commands::record::{check_conditions, hold, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{DecodeFlag, IoFlag, RampFlags, RunFlags, TargetFlags};
+use crate::given;
 use crate::interrupt::Interrupts;
 use crate::messages::{self, Source};
 use crate::placement::Placement;
+use crate::reach::Reach;
 use crate::session::{Beside, Session};
 use crate::stand::{Server, Stand};
 use crate::target::Url;
@@ -269,7 +272,6 @@ pub(crate) fn order(
                 flags.children.run_as()?,
             )?),
             url: url.with_address(server.address),
-            secrets: url.secrets(),
         },
     };
     Ok(StepOrder {
@@ -408,7 +410,7 @@ pub(crate) fn plan(
         seed: flags.seed,
         client_cpus: placement.client.clone(),
         server_cpus: placement.server.clone(),
-        subject: flags.subject.clone(),
+        subject: flags.subject.as_deref().map(given::command),
         driver: orders.iter().find_map(|order| match &order.producer {
             Producer::Engine(_) => None,
             Producer::Foreign { spec, .. } => Some(spec.command()),
@@ -460,7 +462,18 @@ impl Asked {
                     authority: url.authority.clone(),
                     metadata: headers(flags, url)?,
                 };
-                checked(grpc_request(flags, url, &source)?.into(), flags)?
+                let asked = grpc_request(flags, url, &source).map_err(|failed| {
+                    let hint = match secured {
+                        None => tls::hint_of_tls(address, &url.scheme),
+                        Some(_) => None,
+                    };
+                    let hint = hint.map_or(String::new(), |hint| format!(". {hint}"));
+                    Failed {
+                        message: failed.message + &hint,
+                        ..failed
+                    }
+                })?;
+                checked(asked.into(), flags)?
             }
         };
         Ok(Question { request, secured })
@@ -470,6 +483,10 @@ impl Asked {
 /// What is asked, in the protocol that the URL names. Encoded once here as well, so that
 /// what cannot be sent is refused before anything is started.
 pub(crate) fn ask(flags: &TargetFlags, url: &Url) -> Result<Asked, Failed> {
+    if let Some(command) = &flags.driver {
+        let spec = DriverSpec::parse(command).map_err(Failed::usage)?;
+        Reach::of(&flags.i_may_load).check_driver(&spec)?;
+    }
     let may_come_later = url.is_secure() && flags.subject.is_some();
     let client = match may_come_later {
         true => None,
@@ -616,7 +633,6 @@ fn headers(flags: &TargetFlags, url: &Url) -> Result<Vec<(String, String)>, Fail
 }
 
 fn body(flags: &TargetFlags) -> Result<Option<Vec<u8>>, Failed> {
-    const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
     if let Some(bytes) = flags.body_bytes {
         if bytes.0 > BODY_BYTES_MAX {
             return Err(Failed::usage(format!(
@@ -625,13 +641,5 @@ fn body(flags: &TargetFlags) -> Result<Option<Vec<u8>>, Failed> {
         }
         return Ok(Some(vec![b'x'; bytes.0 as usize]));
     }
-    match &flags.body {
-        None => Ok(None),
-        Some(text) => match text.strip_prefix('@') {
-            None => Ok(Some(text.clone().into_bytes())),
-            Some(file) => std::fs::read(file)
-                .map(Some)
-                .map_err(|error| Failed::usage(format!("the body file {file}: {error}"))),
-        },
-    }
+    flags.body.as_ref().map(Body::bytes).transpose()
 }

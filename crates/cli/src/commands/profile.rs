@@ -2,7 +2,7 @@
 //! what profiles in files say.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use wallfinder_conduct::{Looks, ProfileOrder};
@@ -16,16 +16,22 @@ use wallfinder_probe::profiles::fetch;
 use wallfinder_probe::stacks;
 use wallfinder_report::text;
 use wallfinder_stage::Subject;
+use wallfinder_sys::file::{self, Source};
 
 use crate::commands::load::{self, Extras, Shape};
 use crate::exit::Failed;
 use crate::flags::{PlainFormat, PprofFlags, ProbeFlag, ProfileFlags};
 use crate::output;
+use crate::reach::Reach;
 use crate::stand::Server;
-use crate::target::{SUBJECT_HOST, addresses_of};
+use crate::target::{SUBJECT_HOST, port};
 
 /// Subjects of ours that offer profiles when they are told to.
 const CAN_BE_PROFILED: [&str; 3] = ["catalogue", "content", "echo"];
+
+/// Longest file of rules, and of a profile as it is kept.
+const RULES_BYTES_MAX: u64 = 1 << 20;
+const PROFILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A window is so much longer than what is captured in it, which is whole seconds.
 const MARGIN: Nanos = Nanos::from_millis(300);
@@ -90,7 +96,12 @@ pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
 /// from where the subject says that it offers them; else stacks that the kernel samples. What
 /// cannot be had is told here, before any load. The folder to keep it in is not known yet.
 pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, Failed> {
-    let addresses = addresses(named, server.subject.as_ref(), server.address)?;
+    let addresses = addresses(
+        named,
+        server.subject.as_ref(),
+        server.address,
+        &server.reach,
+    )?;
     for address in &addresses {
         fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
     }
@@ -119,7 +130,7 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
 pub(crate) fn observing(probes: &[ProbeFlag], server: &Server) -> Result<ProfileOrder, Failed> {
     let has = |probe| probes.contains(&probe);
     let addresses = match has(ProbeFlag::Go) {
-        true => addresses(&[], server.subject.as_ref(), server.address)?,
+        true => addresses(&[], server.subject.as_ref(), server.address, &server.reach)?,
         false => Vec::new(),
     };
     if has(ProbeFlag::Go) && addresses.is_empty() {
@@ -310,15 +321,15 @@ fn rules(file: Option<&Path>) -> Result<Rules, Failed> {
         return Ok(Rules::default());
     };
     let bad = |why: String| Failed::usage(format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let text = file::read_text(Source::File(file.into()), RULES_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| bad(error.to_string()))?;
     Rules::parse(&text).map_err(bad)
 }
 
 fn read(file: &Path) -> Result<Profile, Failed> {
     let bad = |why: String| Failed::usage(format!("{}: {why}", file.display()));
-    // What profilers write, some megabytes; and no pipe is waited for.
-    const BYTES_MAX: u64 = 1 << 30;
-    let bytes = wallfinder_store::read_file(file, BYTES_MAX).map_err(Failed::usage)?;
+    let bytes = file::read(Source::File(file.into()), PROFILE_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| bad(error.to_string()))?;
     pprof::profile(&bytes).map_err(|error| bad(error.to_string()))
 }
 
@@ -340,36 +351,45 @@ pub(crate) fn offer_profiles(subject: &mut String) {
     }
 }
 
-/// Where profiles are offered: as the flags say, else as the subject does; perhaps nowhere.
+/// Where profiles are offered: as the flags say, else as the subject does; perhaps nowhere. Only what a
+/// load may go to is asked.
 pub(crate) fn addresses(
     named: &[String],
     subject: Option<&Subject>,
     server: SocketAddr,
+    reach: &Reach,
 ) -> Result<Vec<SocketAddr>, Failed> {
     let announced = subject.and_then(Subject::announced);
     let offered = match named {
         [] => announced.map_or(&[][..], |announced| &announced.pprof),
         named => named,
     };
-    offered.iter().map(|name| resolve(name, server)).collect()
+    let resolved = offered.iter().map(|name| resolve(name, server, reach));
+    resolved.collect()
 }
 
 /// `host:port`, `:port` or `port`; the host `subject`, none and the unspecified one are the
 /// server's.
-fn resolve(name: &str, server: SocketAddr) -> Result<SocketAddr, Failed> {
-    let bad = || Failed::usage(format!("--pprof {name} is no HOST:PORT"));
-    let (host, port) = name.rsplit_once(':').unwrap_or(("", name));
-    let port: u16 = port.parse().map_err(|_| bad())?;
-    let mut address = match host {
-        "" | SUBJECT_HOST => SocketAddr::new(server.ip(), port),
-        _ => *addresses_of(host.trim_matches(['[', ']']), port)?
-            .first()
-            .ok_or_else(bad)?,
+fn resolve(name: &str, server: SocketAddr, reach: &Reach) -> Result<SocketAddr, Failed> {
+    let bad = |why: String| Failed::usage(format!("--pprof {name} is no HOST:PORT: {why}"));
+    let (host, text) = name.rsplit_once(':').unwrap_or(("", name));
+    let port = match port(text) {
+        Ok(0) => Err("a port is a number from 1 to 65535".to_owned()),
+        port => port,
     };
-    if address.ip().is_unspecified() {
-        address.set_ip(server.ip());
+    let port = port.map_err(bad)?;
+    let host = host.trim_matches(['[', ']']);
+    let ip = host.parse::<IpAddr>();
+    let is_servers = ip.is_ok_and(|ip| ip.is_unspecified() || ip == server.ip());
+    match host {
+        // A load may go there: it was checked.
+        "" | SUBJECT_HOST => Ok(SocketAddr::new(server.ip(), port)),
+        _ if is_servers => Ok(SocketAddr::new(server.ip(), port)),
+        _ => reach.look_up(host, port).map_err(|failed| Failed {
+            message: format!("where profiles are offered: {}", failed.message),
+            ..failed
+        }),
     }
-    Ok(address)
 }
 
 #[cfg(test)]
@@ -387,10 +407,27 @@ mod tests {
             ("127.0.0.1:6060", "127.0.0.1:6060"),
             ("[::1]:6060", "[::1]:6060"),
         ] {
-            assert_eq!(resolve(name, server).unwrap().to_string(), address);
+            let resolved = resolve(name, server, &Reach::default()).unwrap();
+            assert_eq!(resolved.to_string(), address);
         }
-        assert!(resolve("here", server).is_err());
-        assert!(resolve("127.0.0.1:70000", server).is_err());
+        for wrong in ["here", "127.0.0.1:70000", "127.0.0.1:0", "0", ":"] {
+            let failed = resolve(wrong, server, &Reach::default()).unwrap_err();
+            assert!(failed.message.contains("from 1 to 65535"), "{failed:?}");
+        }
+    }
+
+    #[test]
+    fn profiles_are_asked_for_where_a_load_may_go_only() {
+        let server: SocketAddr = "127.0.0.1:8083".parse().unwrap();
+        let named = Reach::of(&["8.8.8.8".into(), "169.254.169.254".into()]);
+        for name in ["8.8.8.8:6060", "[2001:db8::1]:6060", "169.254.169.254:80"] {
+            assert!(resolve(name, server, &Reach::default()).is_err(), "{name}");
+        }
+        assert!(resolve("8.8.8.8:6060", server, &named).is_ok());
+        assert!(resolve("169.254.169.254:80", server, &named).is_err());
+        // One that is named by its load's name is loaded anyway.
+        let server: SocketAddr = "8.8.8.8:80".parse().unwrap();
+        assert!(resolve("8.8.8.8:6060", server, &Reach::default()).is_ok());
     }
 
     #[test]

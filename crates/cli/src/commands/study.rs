@@ -23,6 +23,7 @@ use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progr
 use wallfinder_study::{
     Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, claims, payload,
 };
+use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::{namespace, process};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -36,6 +37,7 @@ use crate::interrupt::Interrupts;
 use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
+use crate::reach::Reach;
 use crate::session::{Beside, Session};
 use crate::stand::{self, Home, start_subject, subject_spec};
 use crate::tls;
@@ -124,6 +126,9 @@ fn new(file: &Path, from: &str) -> Result<(), Failed> {
         .map_err(|error| Failed::run(format!("{} cannot be written: {error}", file.display())))
 }
 
+/// Longest study file.
+const STUDY_BYTES_MAX: u64 = 8 << 20;
+
 /// A built-in study by its name, or a file by its path.
 fn load(name: &str) -> Result<Study, Failed> {
     if let Some(builtin) = builtin::find(name) {
@@ -132,7 +137,7 @@ fn load(name: &str) -> Result<Study, Failed> {
     if !Path::new(name).exists() {
         return Err(unknown(name));
     }
-    let text = fs::read_to_string(name)
+    let text = file::read_text(Source::File(name.into()), STUDY_BYTES_MAX, file::PATIENCE)
         .map_err(|error| Failed::usage(format!("{name} cannot be read: {error}")))?;
     Study::parse(name, &text).map_err(study_error)
 }
@@ -570,7 +575,8 @@ impl Bench {
         let mut offered = Vec::new();
         if step.profiles {
             let subject = self.subject.as_ref().map(|running| &running.subject);
-            offered = addresses(&[], subject, address).map_err(|failed| failed.message)?;
+            offered = addresses(&[], subject, address, &Reach::default())
+                .map_err(|failed| failed.message)?;
             if offered.is_empty() {
                 return Err("the subject offers no profiles: --pprof 0 in its command".to_owned());
             }
@@ -621,10 +627,11 @@ impl Bench {
         let command = driver_command(&program, &arguments, &step.load, request, &self.scratch)?;
         let command = command::with_env(&step.driver.env, &command);
         let spec = DriverSpec::parse(&command).map_err(|error| error.to_string())?;
+        let checked = Reach::default().check_driver(&spec);
+        checked.map_err(|failed| failed.message)?;
         Ok(Producer::Foreign {
             spec: Box::new(spec.as_whom(self.run_as.clone())),
             url: url.to_owned(),
-            secrets: Vec::new(),
         })
     }
 
@@ -675,7 +682,7 @@ impl Apparatus for Bench {
         let mut spec = subject_spec(&command, cpus, port, ip);
         spec.place = laid.place;
         spec.run_as = self.run_as.clone();
-        let started = start_subject(spec, ip);
+        let started = start_subject(spec, ip, &Reach::default());
         let (running, address) = started.map_err(|failed| self.interrupted_or(failed.message))?;
         if let Some(lab) = &laid.lab {
             let relay_cpus = self.placement.relay(&self.everywhere);

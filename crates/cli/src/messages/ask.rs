@@ -9,8 +9,8 @@ use wallfinder_wire::http2::{Http2, Options, Shared};
 use wallfinder_wire::tls::{self, Tls};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
-/// Longest time for a question and its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest time for all questions about one service, and their answers.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,13 +44,13 @@ impl From<std::io::Error> for Unanswered {
     }
 }
 
-/// Makes the call, and gives the messages of its answer.
+/// Makes the call, and gives the messages of its answer, if that is there by an instant.
 pub(super) fn ask(
     address: SocketAddr,
     client: Option<&tls::Client>,
     request: &Request,
+    until: Instant,
 ) -> Result<Vec<Vec<u8>>, Unanswered> {
-    let until = Instant::now() + PATIENCE;
     let options = Options {
         is_https: client.is_some(),
         ..Options::default()
@@ -58,8 +58,7 @@ pub(super) fn ask(
     let mut shared =
         grpc::shared(request, options).map_err(|error| Unanswered::Other(error.to_string()))?;
     let room = shared.write_bytes_min() + 64 * 1024;
-    let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut socket = TcpStream::connect_timeout(&address, left(until)?)?;
     let Some(client) = client else {
         let outcome = outcome::<Http2>(&mut socket, &mut shared, room, until)?;
         return read(outcome, &shared, None);
@@ -119,11 +118,10 @@ fn outcome<W: Wire>(
             if len == 0 {
                 break;
             }
+            socket.set_write_timeout(Some(left(until)?))?;
             socket.write_all(&out[..len])?;
         }
-        let left = until.saturating_duration_since(Instant::now());
-        // No time at all would mean for ever.
-        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        socket.set_read_timeout(Some(left(until)?))?;
         let len = socket.read(&mut read)?;
         if len == 0 {
             wire.handle_eof(shared);
@@ -139,6 +137,16 @@ fn outcome<W: Wire>(
     }
 }
 
+/// What is left of the time for the question: a peer that sends without end has no more of it than one
+/// that sends nothing.
+fn left(until: Instant) -> std::io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(std::io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
 /// Takes the prefixes off, which the wire has checked.
 fn messages(mut kept: &[u8]) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
@@ -149,4 +157,49 @@ fn messages(mut kept: &[u8]) -> Vec<Vec<u8>> {
         kept = after;
     }
     messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// A server that sends these bytes, and then one more every 5 ms for as long as it is heard.
+    fn busy(first: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut sent = peer.write_all(first);
+            while sent.is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+                sent = peer.write_all(&[0]);
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_peer_that_is_busy_for_ever_has_no_more_time_than_a_silent_one() {
+        // SETTINGS; then a header block of 16,000 bytes that never gets whole, or nothing but zeros.
+        let block = b"\0\0\0\x04\0\0\0\0\0\0\x3e\x80\x01\x04\0\0\0\x01";
+        let settings = b"\0\0\0\x04\0\0\0\0\0";
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        for address in [busy(block), busy(settings), silent.local_addr().unwrap()] {
+            let request = Request::unary("h", "/a.B/C", "");
+            let began = Instant::now();
+            let answer = ask(address, None, &request, began + Duration::from_millis(300));
+            assert!(answer.is_err());
+            assert!(began.elapsed() < PATIENCE / 3, "{:?}", began.elapsed());
+        }
+    }
+
+    #[test]
+    fn no_time_left_is_no_time() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let request = Request::unary("h", "/a.B/C", "");
+        let answer = ask(silent.local_addr().unwrap(), None, &request, Instant::now());
+        let late = Unanswered::Other("no answer within 10 s".to_owned());
+        assert_eq!(answer, Err(late));
+    }
 }

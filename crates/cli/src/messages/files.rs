@@ -4,9 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use prost_reflect::DescriptorPool;
-use protox::Compiler;
+use protox::file::{
+    ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
+};
+use protox::{Compiler, Error};
+use wallfinder_sys::file::{self, Source};
 
 use crate::exit::Failed;
+
+/// Longest file of the protobuf language.
+const PROTO_BYTES_MAX: u64 = 8 << 20;
+/// Longest set of descriptors.
+const SET_BYTES_MAX: u64 = 64 << 20;
 
 /// Compiles files. Imports are looked for in `folders`, and then beside the files.
 pub(super) fn compiled(files: &[PathBuf], folders: &[PathBuf]) -> Result<DescriptorPool, Failed> {
@@ -19,27 +28,62 @@ pub(super) fn compiled(files: &[PathBuf], folders: &[PathBuf]) -> Result<Descrip
         }
     }
     for file in files {
-        std::fs::File::open(file)
+        check(file)
             .map_err(|error| Failed::usage(format!("--proto {}: {error}", file.display())))?;
     }
     let beside = files.iter().map(|file| match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     });
-    let folders = folders.iter().map(PathBuf::as_path).chain(beside);
+    let mut resolver = ChainFileResolver::new();
+    for folder in folders.iter().map(PathBuf::as_path).chain(beside) {
+        resolver.add(Bounded {
+            folder: folder.to_owned(),
+            files: IncludeFileResolver::new(folder.to_owned()),
+        });
+    }
+    resolver.add(GoogleFileResolver::new());
     // The debugging form is the one with file, line and column.
-    let wrong = |error: protox::Error| Failed::usage(format!("{error:?}"));
-    let mut compiler = Compiler::new(folders).map_err(wrong)?;
+    let wrong = |error: Error| Failed::usage(format!("{error:?}"));
+    let mut compiler = Compiler::with_file_resolver(resolver);
     for file in files {
         compiler.open_file(file).map_err(wrong)?;
     }
     Ok(compiler.descriptor_pool())
 }
 
+/// Files of a folder that are regular ones and not too long, imports among them.
+struct Bounded {
+    folder: PathBuf,
+    files: IncludeFileResolver,
+}
+
+impl FileResolver for Bounded {
+    fn resolve_path(&self, path: &Path) -> Option<String> {
+        self.files.resolve_path(path)
+    }
+
+    fn open_file(&self, name: &str) -> Result<File, Error> {
+        let path = self.folder.join(name);
+        if path.exists() {
+            check(&path)
+                .map_err(|error| Error::new(format!("{} ({name}): {error}", path.display())))?;
+        }
+        // The library reads it once more: only so does it keep the path, by which it tells which of two
+        // files of one name it took.
+        self.files.open_file(name)
+    }
+}
+
+fn check(file: &Path) -> Result<(), file::Unread> {
+    file::read(Source::File(file.into()), PROTO_BYTES_MAX, file::PATIENCE).map(drop)
+}
+
 /// Reads a `FileDescriptorSet`.
 pub(super) fn of_set(file: &Path) -> Result<DescriptorPool, Failed> {
     let named = |error: &dyn std::fmt::Display| format!("--protoset {}: {error}", file.display());
-    let bytes = std::fs::read(file).map_err(|error| Failed::usage(named(&error)))?;
+    let bytes = file::read(Source::File(file.into()), SET_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| Failed::usage(named(&error)))?;
     DescriptorPool::decode(bytes.as_slice()).map_err(|error| {
         Failed::usage(format!(
             "{}; a whole set is made by `protoc --include_imports --descriptor_set_out=FILE`",

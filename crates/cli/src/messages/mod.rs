@@ -14,6 +14,7 @@ mod reflect;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
@@ -75,6 +76,7 @@ pub(crate) fn describe(
                 tls: tls.as_ref(),
                 authority,
                 metadata,
+                until: Instant::now() + ask::PATIENCE,
             };
             (
                 server.describe(service)?,

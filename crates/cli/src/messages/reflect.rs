@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use prost::Message as _;
 use prost_reflect::DescriptorPool;
@@ -27,6 +28,8 @@ pub(super) struct Server<'a> {
     pub(super) tls: Option<&'a tls::Client>,
     pub(super) authority: &'a str,
     pub(super) metadata: &'a [(String, String)],
+    /// When it has to have told everything.
+    pub(super) until: Instant,
 }
 
 /// `ServerReflectionRequest`; one of the three is set.
@@ -166,7 +169,7 @@ impl Server<'_> {
             keeps_answers: true,
             ..Request::unary(self.authority, path, "")
         };
-        let messages = ask(self.address, self.tls, &request)?;
+        let messages = ask(self.address, self.tls, &request, self.until)?;
         let decoded = messages
             .iter()
             .map(|message| Response::decode(message.as_slice()));

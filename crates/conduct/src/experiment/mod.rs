@@ -244,18 +244,15 @@ impl Loads<'_> {
                 self.signals,
                 self.zero_ns,
             )?),
-            Producer::Foreign { spec, url, secrets } => Box::new(
-                by_driver::Foreign::start(
-                    step,
-                    spec,
-                    url,
-                    self.base,
-                    self.environment,
-                    self.signals,
-                    self.zero_ns,
-                )
-                .map_err(|error| error.without(secrets))?,
-            ),
+            Producer::Foreign { spec, url } => Box::new(by_driver::Foreign::start(
+                step,
+                spec,
+                url,
+                self.base,
+                self.environment,
+                self.signals,
+                self.zero_ns,
+            )?),
         };
         self.zero_ns.get_or_insert(source.zero_ns());
         Ok(source)

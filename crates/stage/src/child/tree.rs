@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wallfinder_probe::parse;
 use wallfinder_sys::namespace::netns_id;
 
-use crate::undo::Process;
+use crate::undo::{Process, Tag, World};
 
 /// Names the process of ours that a child belongs to, in the child's environment.
 pub(super) const TAG_VARIABLE: &str = "WALLFINDER_CHILD_OF";
@@ -120,7 +120,8 @@ fn bearing_tags_of_dead() -> Vec<Stray> {
 
 /// What is put into a child's environment.
 pub(super) fn tag() -> Option<String> {
-    Process::of(std::process::id()).map(|own| format!("{}-child", own.tag()))
+    let own = World::own().ok()?.own_tag().ok()?;
+    Some(format!("{own}-child"))
 }
 
 fn owner_in(environ: &[u8]) -> Option<Process> {
@@ -129,7 +130,7 @@ fn owner_in(environ: &[u8]) -> Option<Process> {
         let pair = std::str::from_utf8(pair).ok()?;
         pair.strip_prefix(TAG_VARIABLE)?.strip_prefix('=')
     })?;
-    Process::of_name(value)
+    Some(Tag::of_name(value)?.process)
 }
 
 fn pid_namespace(pid: &str) -> Option<u64> {

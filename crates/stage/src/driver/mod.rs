@@ -14,6 +14,7 @@ mod flags;
 mod kind;
 mod shape;
 mod spec;
+mod targets;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,8 +25,9 @@ use std::time::{Duration, Instant};
 pub use kind::DriverKind;
 pub use shape::Shape;
 pub use spec::DriverSpec;
+pub use targets::{Place, Targets};
 
-use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError, Stray};
+use crate::child::{self, Child, ChildSpec, Ended, Keep, Shim, SpawnError, Stray};
 use crate::command::CommandError;
 use crate::report::{self, DriverReport, Unread};
 use crate::scratch::Scratch;
@@ -51,7 +53,7 @@ pub struct DriveOptions {
     /// Processors it may run on; empty: those of this process.
     pub cpus: Vec<u32>,
     /// Network namespace and control groups; by default those of this process.
-    pub place: Place,
+    pub place: child::Place,
     /// More of its environment.
     pub env: Vec<(String, String)>,
     /// When it counts as hung.
@@ -66,7 +68,7 @@ impl DriveOptions {
         DriveOptions {
             url: url.into(),
             cpus: Vec::new(),
-            place: Place::default(),
+            place: child::Place::default(),
             env: Vec::new(),
             time_limit: spec.time_limit(),
             shim: Shim::of_this_process(),
@@ -302,7 +304,7 @@ impl Driver {
             args,
             env: &self.invocation.env,
             cpus: &[],
-            place: &Place::default(),
+            place: &child::Place::default(),
             run_as: self.spec.run_as(),
             stdin: None,
             stdout: Keep::Head(REPORT_BYTES_MAX),

@@ -8,15 +8,20 @@ use wallfinder_model::Load;
 use super::DriverKind;
 use super::flags::Means;
 use super::shape::{self, Reading, Shape};
+use super::targets::Targets;
 use crate::child::RunAs;
 use crate::command::{self, CommandError, CommandLine};
 use crate::programs;
-use crate::redact;
+use crate::redact::{self, Secrets};
 
 /// Stands for the URL under load in a command.
 const URL: &str = "{url}";
 /// Stands for its `host:port`.
 const ADDRESS: &str = "{address}";
+/// The variable that holds the URL under load.
+const VARIABLE: &str = "WALLFINDER_URL";
+/// By any of these a command takes the target.
+const TAKEN: [&str; 3] = [URL, ADDRESS, VARIABLE];
 /// Programs that run the one named after them.
 const RUNNERS: &[&str] = &["npx", "bunx", "node", "bun"];
 /// How long a driver that ends by itself, but not by the clock, may take.
@@ -115,6 +120,47 @@ impl DriverSpec {
         self.shape.load()
     }
 
+    /// Where it leads: the places that the command names itself, as far as they can be understood, and
+    /// whether it takes the target.
+    pub fn targets(&self) -> Targets {
+        let args = &self.line.args;
+        let reading = shape::read(self.kind, &args[self.leading..]);
+        let env = self.line.env.iter().map(|(_, value)| value);
+        let words = || args.iter().chain(env.clone());
+        let is_filled = words().any(|word| TAKEN.iter().any(|name| word.contains(name)));
+        let is_appended = !matches!(self.kind, DriverKind::K6 | DriverKind::Other)
+            && !has_target(self.kind, &reading);
+        let mut targets = Targets {
+            takes_target: is_filled || is_appended,
+            ..Targets::default()
+        };
+        // What is sent leads nowhere.
+        let sent = reading
+            .given
+            .iter()
+            .filter(|given| matches!(given.means, Means::Header | Means::Body | Means::Secret));
+        let mut sent: Vec<usize> = sent.map(|given| self.leading + given.place.0).collect();
+        if self.kind == DriverKind::Other {
+            let flags = args.iter().enumerate();
+            let headers = flags.filter(|(_, arg)| matches!(arg.as_str(), "-H" | "--header"));
+            sent.extend(headers.map(|(at, _)| at + 1));
+        }
+        let led = args.iter().enumerate().filter(|(at, _)| !sent.contains(at));
+        for word in led.map(|(_, word)| word).chain(env) {
+            let mut word = word.clone();
+            for name in [URL, ADDRESS] {
+                word = word.replace(name, " ");
+            }
+            targets.read(&word);
+        }
+        if !targets.takes_target
+            && let Some(url) = self.shape.url.as_deref().filter(|url| !url.contains("://"))
+        {
+            targets.certain(url);
+        }
+        targets
+    }
+
     /// How long it may run before it counts as hung.
     pub fn time_limit(&self) -> Duration {
         let nanos =
@@ -175,7 +221,7 @@ impl DriverSpec {
             afterwards: None,
         };
         // For scripts, and for commands that are not known here.
-        ready.env.push(("WALLFINDER_URL".into(), url.to_owned()));
+        ready.env.push((VARIABLE.into(), url.to_owned()));
         if !is_filled && !has_target(self.kind, &reading) {
             let end = reading.end_of_flags.map(|at| self.leading + at);
             match self.kind {
@@ -202,15 +248,35 @@ impl DriverSpec {
             .env
             .iter()
             .map(|(name, value)| format!("{name}={value}"));
-        let words: Vec<String> = env.chain([self.line.program.clone()]).collect();
-        let words = [redact::words(&words), self.shown(&self.line.args)].concat();
-        command::join(&words)
+        let env: Vec<String> = env.collect();
+        let program = vec![self.line.program.clone()];
+        command::join(&[redact::words(&env), program, self.shown(&self.line.args)].concat())
+    }
+
+    /// Its secrets, by what is known of its flags.
+    pub(crate) fn add_secrets(&self, secrets: &mut Secrets) {
+        for given in shape::read(self.kind, &self.line.args[self.leading..]).given {
+            let Some(value) = given.value else { continue };
+            match given.means {
+                Means::Header => secrets.add_header(&value),
+                Means::Body => secrets.add_body(&value),
+                Means::Secret => {
+                    secrets.add(&value);
+                    // `user:password`, or a header field.
+                    if let Some((_, value)) = value.split_once(':') {
+                        secrets.add(value);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Arguments of its own without their secrets.
     pub(super) fn shown(&self, args: &[String]) -> Vec<String> {
         let leading = self.leading.min(args.len());
-        let mut shown = redact::words(args);
+        let program = std::slice::from_ref(&self.line.program);
+        let mut shown = redact::words(&[program, args].concat()).split_off(1);
         for given in shape::read(self.kind, &args[leading..]).given {
             let (word, from) = given.place;
             let (Some(word), Some(value)) = (shown.get_mut(leading + word), given.value) else {

@@ -52,14 +52,13 @@ pub(crate) use cgroup::OpenGroup;
 pub(crate) use cgroup::{GroupPath, OwnGroup, QuotaText};
 pub(crate) use folder::{Folder, undo_all_of};
 pub(crate) use netns::Netns;
-pub(crate) use owner::{GROUP_PREFIX, Process, Tag};
+pub(crate) use owner::{GROUP_PREFIX, Process, Tag, World};
 pub(crate) use remains::is_lowered;
 pub use remains::{Cleaned, Left, Remain, clean, remains};
 pub(crate) use step::{LINK, NETNS_FOLDER, OwnName, Undo};
 
 use folder::BYTES_MAX;
 use lines::Line;
-use owner::World;
 
 /// The journal of this process.
 #[derive(Debug)]

@@ -44,6 +44,33 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// What a peer's first bytes show it to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoken {
+    /// A handshake's record or an alert.
+    Tls,
+    /// HTTP/1 in the clear.
+    Http1,
+    /// HTTP/2 in the clear: its settings, or a farewell.
+    Http2,
+}
+
+impl Spoken {
+    /// First bytes that are enough.
+    pub const BYTES: usize = 9;
+
+    /// `None` where it is something else, or too little to tell.
+    pub fn of(first: &[u8]) -> Option<Spoken> {
+        match first {
+            [0x15 | 0x16, 0x03, ..] => Some(Spoken::Tls),
+            _ if first.starts_with(b"HTTP/") => Some(Spoken::Http1),
+            // SETTINGS or GOAWAY of the connection (RFC 9113 6.5, 6.8).
+            [0, _, _, 4 | 7, _, 0, 0, 0, 0, ..] => Some(Spoken::Http2),
+            _ => None,
+        }
+    }
+}
+
 impl Client {
     /// Shakes hands over a stream of bytes, which has its own deadlines.
     pub fn greet(&self, stream: &mut (impl Read + Write)) -> Result<Greeting, Refused> {
@@ -99,5 +126,31 @@ fn in_words(why: &CertificateError) -> String {
                 .to_owned()
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_what_is_spoken() {
+        for (first, spoken) in [
+            (&b"\x15\x03\x01\0\x02\x02\x46"[..], Some(Spoken::Tls)),
+            (b"\x16\x03\x03\0\x7a\x02", Some(Spoken::Tls)),
+            (b"HTTP/1.1 400 Bad Request\r\n", Some(Spoken::Http1)),
+            (b"HTTP/1.0 400", Some(Spoken::Http1)),
+            (b"\0\0\x12\x04\0\0\0\0\0", Some(Spoken::Http2)),
+            (b"\0\0\x08\x07\0\0\0\0\0\0", Some(Spoken::Http2)),
+            // DATA of a stream, other protocols, and next to nothing.
+            (b"\0\0\x08\0\0\0\0\0\x01", None),
+            (b"SSH-2.0-OpenSSH", None),
+            (b"220 mail ESMTP", None),
+            (b"\x15", None),
+            (b"HTTP", None),
+            (b"", None),
+        ] {
+            assert_eq!(Spoken::of(first), spoken, "{first:?}");
+        }
     }
 }

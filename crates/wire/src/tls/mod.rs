@@ -18,7 +18,7 @@ mod greeting;
 
 pub use client::{BadOptions, Client, GROUPS, Identity, Options, Trust, Version};
 pub use double::{Double, DoubleSession};
-pub use greeting::{Greeting, Refused};
+pub use greeting::{Greeting, Refused, Spoken};
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{

@@ -1,10 +1,17 @@
-//! Command lines as they may be kept and shown: without what looks like a secret.
+//! Command lines as they may be kept and shown: without what looks like a secret; and [`Secrets`], which
+//! finds the same values again in what others say.
 //!
 //! A secret is told by its surroundings: user information and telling query values of a
-//! URL, the value of a header field or of a flag or variable with a telling name. A secret
-//! in a place that tells nothing, such as a bare word, cannot be told, and stays.
+//! URL, the value of a header field or of a flag or variable with a telling name, what an HTTP client is
+//! told to send. A secret in a place that tells nothing, such as a bare word, cannot be told, and stays.
+
+mod places;
+mod secrets;
+
+pub use secrets::{BYTES_MIN, Secrets};
 
 use crate::command::{self, CommandError};
+use places::Kind;
 
 /// What stands in a secret's place.
 pub const HIDDEN: &str = "***";
@@ -26,27 +33,42 @@ const TELLING: &[&str] = &[
     "token",
 ];
 
+/// Whole names of the same sort: as parts they stand in too many others.
+const TELLING_WHOLE: &[&str] = &["otp", "pass", "pin", "pw", "sig"];
+
 /// A command without its secrets, quoted as a shell reads it.
 pub fn command(command: &str) -> Result<String, CommandError> {
     Ok(command::join(&words(&command::split(command)?)))
 }
 
-/// Words of a command line without their secrets.
+/// Words of a command line, the program among them, without their secrets.
 pub fn words(words: &[String]) -> Vec<String> {
-    let mut shown: Vec<String> = Vec::with_capacity(words.len());
-    for (nth, given) in words.iter().enumerate() {
-        let before = nth.checked_sub(1).map(|nth| words[nth].as_str());
-        let is_flag = |word: &str| {
-            let name = word.trim_start_matches('-');
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            name.len() < word.len() && name.chars().all(plain)
-        };
-        let follows_telling_flag = before.is_some_and(|flag| is_flag(flag) && is_telling(flag));
-        if follows_telling_flag && !given.starts_with('-') {
-            shown.push(HIDDEN.to_owned());
-        } else {
-            shown.push(word(given));
+    let mut shown: Vec<String> = words.iter().map(|given| word(given)).collect();
+    for (shown, given) in shown.iter_mut().zip(words) {
+        if given.contains(char::is_whitespace) {
+            *shown = script(shown, given);
         }
+    }
+    for place in places::of(words) {
+        // Those of header fields show their names.
+        if place.kind != Kind::Header {
+            shown[place.word] = format!("{}{HIDDEN}", &words[place.word][..place.from]);
+        }
+    }
+    shown
+}
+
+/// A word that may be a script, without the secrets of the commands in it.
+fn script(shown: &str, given: &str) -> String {
+    /// Shorter values stand in too many other words.
+    const BYTES_SHOWN_MAX: usize = 2;
+    let mut shown = shown.to_owned();
+    if let Ok(inside) = command::split(given) {
+        places::values(&inside, &mut |value| {
+            if value.len() > BYTES_SHOWN_MAX {
+                shown = shown.replace(value, HIDDEN);
+            }
+        });
     }
     shown
 }
@@ -114,7 +136,8 @@ fn pair(pair: &str) -> String {
 /// Whether the value of what has such a name is a secret.
 pub fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|part| name.contains(part))
+    let whole = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    TELLING.iter().any(|part| name.contains(part)) || TELLING_WHOLE.contains(&whole)
 }
 
 #[cfg(test)]
@@ -142,6 +165,18 @@ mod tests {
             (
                 "curl -H 'Authorization: Bearer s' -H 'Accept: x'",
                 "curl -H 'Authorization: ***' -H 'Accept: x'",
+            ),
+            ("curl -u a:b -d x {url}", "curl -u '***' -d '***' {url}"),
+            ("curl -sua:b -sdpin=1", "curl '-su***' '-sd***'"),
+            ("curl -su a:b --json='{}'", "curl -su '***' '--json=***'"),
+            ("./s -d /data -u 10.0.0.1:80", "./s -d /data -u 10.0.0.1:80"),
+            (
+                "sh -c 'curl -u me:pw \"$0\" > /dev/null' {url}",
+                "sh -c 'curl -u *** \"$0\" > /dev/null' {url}",
+            ),
+            (
+                "./s http://h/?pin=1&pinned=2",
+                "./s 'http://h/?pin=***&pinned=2'",
             ),
         ] {
             assert_eq!(command(given).as_deref(), Ok(shown), "{given}");
