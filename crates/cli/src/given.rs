@@ -15,7 +15,9 @@ enum Kind {
     Header,
     /// Another program's command.
     Command,
-    /// Anything else: it may be or hold a URL.
+    /// A URL, whose scheme may lack, or a path with a query.
+    Url,
+    /// Anything else.
     Other,
 }
 
@@ -51,7 +53,9 @@ pub(crate) fn secrets(words: &[String]) -> Secrets {
             Kind::Body => secrets.add_body(value),
             Kind::Header => secrets.add_header(value),
             Kind::Command => secrets.add_command(value),
-            Kind::Other => secrets.add_url(value),
+            Kind::Url => secrets.add_url(value),
+            Kind::Other if value.contains("://") => secrets.add_url(value),
+            Kind::Other => {}
         }
     }
     secrets
@@ -68,7 +72,9 @@ fn shown(kind: Kind, value: &str) -> String {
             Some(_) => value.to_owned(),
             None => HIDDEN.to_owned(),
         },
-        Kind::Other => redact(value),
+        Kind::Url => redact(value),
+        Kind::Other if value.contains("://") => redact(value),
+        Kind::Other => value.to_owned(),
     }
 }
 
@@ -85,6 +91,7 @@ fn kind_of(flag: &Arg) -> Kind {
         "body" => Kind::Body,
         "headers" | "header_b" => Kind::Header,
         "driver" | "driver_b" | "subject" | "subject_b" => Kind::Command,
+        "url" | "url_b" | "path" => Kind::Url,
         _ => Kind::Other,
     }
 }
@@ -128,7 +135,7 @@ fn places(words: &[String]) -> Vec<Place> {
             places.push(Place {
                 word: here,
                 from: 0,
-                kind: Kind::Other,
+                kind: Kind::Url,
             });
         }
         at = next;
@@ -237,6 +244,22 @@ mod tests {
         let driver = "wrk -H 'Authorization: hush' {url}";
         let line = kept(&["w", "run", "--driver", driver, "--", "me:hush@h/"]);
         assert!(!line.join(" ").contains("hush"), "{line:?}");
+    }
+
+    #[test]
+    fn what_only_looks_like_a_url_stays() {
+        let words = [
+            "w",
+            "run",
+            "tcp://127.0.0.1:9000",
+            "--frame",
+            "u32be,id=u64be@0",
+            "--name=me@work/again",
+            "--threshold",
+            "p99<5ms",
+        ];
+        assert_eq!(kept(&words), words);
+        assert!(secrets(&line(&words)).is_empty());
     }
 
     #[test]

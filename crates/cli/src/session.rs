@@ -160,7 +160,7 @@ impl Session {
     /// Where nothing was answered well: whether the server speaks TLS, and the load did not.
     fn hint(&mut self, order: &StepOrder, step: &Step) {
         let is_plain = order.tls.is_none() && matches!(order.producer, Producer::Engine(_));
-        if !is_plain || step.counts.answered > 0 {
+        if !is_plain || step.counts.answered > 0 || self.interrupted() {
             return;
         }
         let hint = tls::hint_of_tls(order.address, &order.target.scheme);

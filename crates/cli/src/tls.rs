@@ -19,7 +19,7 @@ use crate::target::Url;
 /// Longest time for the one handshake before the load, and for its connection before that.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same where it is only for a hint.
-const HINT_PATIENCE: Duration = Duration::from_secs(2);
+const HINT_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest file of certificates or of a key.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 /// Protocols inside, as ALPN names them (RFC 7301).

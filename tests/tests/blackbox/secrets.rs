@@ -282,3 +282,20 @@ fn a_killed_run_keeps_no_body_of_a_driver() {
     running.wait(Duration::from_secs(10));
     assert_no_leak(&place);
 }
+
+/// A variable of the environment of this program reaches what it starts, and no further.
+#[test]
+fn secrets_of_the_environment_are_kept_in_no_artefact() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/in");
+    let driver = "sh -c 'echo I was given $API_TOKEN or hush-variable >&2; exit 3' {url}";
+    let args = ["run", &url, "-q", "--driver", driver];
+    let ran = place
+        .start_as(&["env", "API_TOKEN=hush-variable"], &args)
+        .wait(Duration::from_secs(20));
+    assert!(ran.err.contains("I was given"), "{}", ran.err);
+    assert_eq!(ran.code, Some(1));
+    // The command line holds it here as a word that looks like none: it is hidden all the same.
+    assert_no_leak(&place);
+}
