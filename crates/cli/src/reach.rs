@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_stage::driver::{DriverSpec, Place};
+use wallfinder_stage::driver::{Destination, DriverSpec};
 
 use crate::exit::Failed;
 
@@ -72,7 +72,7 @@ impl Reach {
         Ok(())
     }
 
-    fn check_place(&self, place: &Place) -> Result<(), Failed> {
+    fn check_place(&self, place: &Destination) -> Result<(), Failed> {
         let host = place.host.as_str();
         let port = place.port.unwrap_or(80);
         if let Ok(ip) = host.parse::<IpAddr>() {

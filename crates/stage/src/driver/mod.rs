@@ -25,9 +25,11 @@ use std::time::{Duration, Instant};
 pub use kind::DriverKind;
 pub use shape::Shape;
 pub use spec::DriverSpec;
-pub use targets::{Place, Targets};
+pub use targets::{Destination, Targets};
 
-use crate::child::{self, Child, ChildSpec, Ended, Keep, Shim, SpawnError, Stray};
+use wallfinder_sys::file;
+
+use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError, Stray};
 use crate::command::CommandError;
 use crate::report::{self, DriverReport, Unread};
 use crate::scratch::Scratch;
@@ -53,7 +55,7 @@ pub struct DriveOptions {
     /// Processors it may run on; empty: those of this process.
     pub cpus: Vec<u32>,
     /// Network namespace and control groups; by default those of this process.
-    pub place: child::Place,
+    pub place: Place,
     /// More of its environment.
     pub env: Vec<(String, String)>,
     /// When it counts as hung.
@@ -68,7 +70,7 @@ impl DriveOptions {
         DriveOptions {
             url: url.into(),
             cpus: Vec::new(),
-            place: child::Place::default(),
+            place: Place::default(),
             env: Vec::new(),
             time_limit: spec.time_limit(),
             shim: Shim::of_this_process(),
@@ -304,7 +306,7 @@ impl Driver {
             args,
             env: &self.invocation.env,
             cpus: &[],
-            place: &child::Place::default(),
+            place: &Place::default(),
             run_as: self.spec.run_as(),
             stdin: None,
             stdout: Keep::Head(REPORT_BYTES_MAX),

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A place in the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     /// A name or an address, without brackets.
     pub host: String,
     /// Its port, where one is named.
@@ -22,7 +22,7 @@ pub struct Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
     /// Places that it names itself.
-    pub named: Vec<Place>,
+    pub named: Vec<Destination>,
     /// Whether it takes the target that it is given.
     pub takes_target: bool,
     /// Whether it names a place that cannot be understood, such as `http://$HOST/`.
@@ -85,7 +85,7 @@ impl Targets {
     }
 
     fn add(&mut self, host: &str, port: Option<u16>, is_certain: bool) {
-        let place = Place {
+        let place = Destination {
             host: host.to_owned(),
             port,
             is_certain,
@@ -137,7 +137,7 @@ mod tests {
     fn read(word: &str) -> Vec<String> {
         let mut targets = Targets::default();
         targets.read(word);
-        let shown = |place: Place| {
+        let shown = |place: Destination| {
             let port = place.port.map_or(String::new(), |port| format!(":{port}"));
             let sure = if place.is_certain { "" } else { "?" };
             format!("{}{port}{sure}", place.host)
