@@ -26,7 +26,7 @@ impl SystemCalls {
     /// How often calls of a kind were made.
     pub fn of_kind(&self, kind: CallKind) -> u64 {
         let calls = kind.names().iter().filter_map(|name| self.of(name));
-        calls.map(|call| call.count).sum()
+        calls.fold(0, |sum, call| call.count.saturating_add(sum))
     }
 
     /// A count for each request; `None` where none was answered.
@@ -36,7 +36,8 @@ impl SystemCalls {
 
     /// All calls.
     pub fn count(&self) -> u64 {
-        self.calls.iter().map(|call| call.count).sum()
+        let calls = self.calls.iter();
+        calls.fold(0, |sum, call| call.count.saturating_add(sum))
     }
 }
 

@@ -86,14 +86,21 @@ fn path(kind: ProfileKind, seconds: u64) -> String {
 }
 
 fn fetch_path(address: SocketAddr, path: &str, seconds: u64) -> Result<Vec<u8>, NoProfile> {
-    let until = Instant::now() + Duration::from_secs(seconds) + PATIENCE;
+    let patience = Duration::from_secs(seconds).saturating_add(PATIENCE);
+    fetch_within(address, path, patience)
+}
+
+/// Everything together, from the connection to the last byte, within this time.
+fn fetch_within(address: SocketAddr, path: &str, patience: Duration) -> Result<Vec<u8>, NoProfile> {
+    let until = Instant::now() + patience;
     let unreachable = |error: io::Error| NoProfile::Unreachable {
         address,
         why: error.to_string(),
     };
-    let mut socket = TcpStream::connect_timeout(&address, PATIENCE).map_err(unreachable)?;
+    let mut socket =
+        TcpStream::connect_timeout(&address, patience.min(PATIENCE)).map_err(unreachable)?;
     socket
-        .set_write_timeout(Some(PATIENCE))
+        .set_write_timeout(Some(patience.min(PATIENCE)))
         .map_err(unreachable)?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     socket.write_all(request.as_bytes()).map_err(unreachable)?;
@@ -131,6 +138,8 @@ fn fetch_path(address: SocketAddr, path: &str, seconds: u64) -> Result<Vec<u8>, 
 fn read_all(socket: &mut TcpStream, until: Instant) -> Result<Vec<u8>, String> {
     let mut answer = Vec::new();
     let mut chunk = [0; 64 << 10];
+    // Where the head ends, and how long the body says it is.
+    let mut head: Option<(usize, Option<usize>)> = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -139,26 +148,25 @@ fn read_all(socket: &mut TcpStream, until: Instant) -> Result<Vec<u8>, String> {
         let patience = socket.set_read_timeout(Some(left));
         match patience.and_then(|()| socket.read(&mut chunk)) {
             Ok(0) => return Ok(answer),
-            Ok(len) => {
-                answer.extend_from_slice(&chunk[..len]);
-                if is_whole(&answer) {
-                    return Ok(answer);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(len) => answer.extend_from_slice(&chunk[..len]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if is_timeout(&error) => return Err("took too long".into()),
             Err(error) => return Err(format!("broke off: {error}")),
+        }
+        if head.is_none() {
+            head = split(&answer).map(|(head, body)| (answer.len() - body.len(), head.length));
+        }
+        match head {
+            // Its connection may stay open.
+            Some((from, Some(length))) if answer.len() - from >= length => return Ok(answer),
+            // A head that does not end is none.
+            None if answer.len() > HEAD_BYTES_MAX => return Ok(answer),
+            _ => {}
         }
         if answer.len() > HEAD_BYTES_MAX + BODY_BYTES_MAX {
             return Err(format!("is longer than {} MiB", BODY_BYTES_MAX >> 20));
         }
     }
-}
-
-/// Whether an answer that says how long it is has come: its connection may stay open.
-fn is_whole(answer: &[u8]) -> bool {
-    let length = split(answer).and_then(|(head, body)| Some((head.length?, body.len())));
-    length.is_some_and(|(length, have)| have >= length)
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -246,6 +254,60 @@ mod tests {
         assert!(cut.ends_with("ended after 3 of 9 bytes"), "{cut}");
         let other = said(b"-ERR unknown command\r\n");
         assert!(other.contains("does not answer as HTTP"), "{other}");
+    }
+
+    /// A server that says one thing, and then another every few milliseconds for as long as it is heard.
+    fn drip(first: &'static [u8], then: &'static [u8], every: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let _ = socket.read(&mut [0; 1024]);
+            let mut said = socket.write_all(first);
+            while said.is_ok() {
+                thread::sleep(every);
+                said = socket.write_all(then);
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn a_server_that_drips_is_left_when_the_time_is_over() {
+        const EVERY: Duration = Duration::from_millis(10);
+        let (no_end, long): (&[u8], &[u8]) = (
+            b"HTTP/1.0 200 OK\r\n\r\n",
+            b"HTTP/1.0 200 OK\r\nContent-Length: 60000000\r\n\r\n",
+        );
+        for (first, then) in [
+            (no_end, &b"a"[..]),
+            (long, b"b"),
+            (b"HTTP/1.0 200 OK\r\nX: ", b"c"),
+        ] {
+            let address = drip(first, then, EVERY);
+            let began = Instant::now();
+            let left = fetch_within(address, "/x", Duration::from_millis(300)).unwrap_err();
+            assert!(left.to_string().ends_with("took too long"), "{left}");
+            // Not at once, and not after any of the times that a single read may take.
+            let took = began.elapsed().as_secs_f64();
+            assert!((0.25..5.0).contains(&took), "{took}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_end_is_read_no_further_than_it_may_be() {
+        static MUCH: [u8; 1 << 20] = [b'x'; 1 << 20];
+        let fetched = |first| {
+            let address = drip(first, &MUCH, Duration::ZERO);
+            fetch_within(address, "/x", Duration::from_secs(60))
+                .unwrap_err()
+                .to_string()
+        };
+        let body = fetched(b"HTTP/1.0 200 OK\r\n\r\n");
+        assert!(body.ends_with("is longer than 64 MiB"), "{body}");
+        // One that has a head without an end is no HTTP, and nobody waits for more of it.
+        let head = fetched(b"HTTP/1.0 200 OK\r\nX: ");
+        assert!(head.contains("does not answer as HTTP"), "{head}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Two settings of a lever in words: the answer in one sentence, and each measure with what
 //! its ratio means.
 
+use std::collections::HashMap;
+
 use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -281,14 +283,12 @@ pub fn rounds_with_both(record: &Record, ab: &Ab) -> u32 {
 /// Each round with its step of A and of B, as far as they were measured.
 pub fn rounds<'r>(record: &'r Record, ab: &Ab) -> Vec<(u32, Option<&'r Step>, Option<&'r Step>)> {
     let mut rounds: Vec<(u32, Option<&Step>, Option<&Step>)> = Vec::new();
+    let mut places: HashMap<u32, usize> = HashMap::new();
     for (at, (round, is_b)) in ab.order.iter().enumerate() {
-        let index = rounds
-            .iter()
-            .position(|(known, _, _)| known == round)
-            .unwrap_or_else(|| {
-                rounds.push((*round, None, None));
-                rounds.len() - 1
-            });
+        let index = *places.entry(*round).or_insert_with(|| {
+            rounds.push((*round, None, None));
+            rounds.len() - 1
+        });
         let place = if *is_b {
             &mut rounds[index].2
         } else {

@@ -56,7 +56,7 @@ pub(crate) fn each_request(step: &Step) -> Vec<Row> {
             count(family.switches_involuntary)
         }),
         row("page faults", &|family| {
-            count(family.faults_minor + family.faults_major)
+            count(family.faults_minor.saturating_add(family.faults_major))
         }),
     ];
     let names = profiles.into_iter().flatten();
@@ -193,12 +193,16 @@ pub(crate) fn figures() -> Vec<SideFigure> {
         },
         family(
             "switches",
-            |family| family.switches_voluntary + family.switches_involuntary,
+            |family| {
+                family
+                    .switches_voluntary
+                    .saturating_add(family.switches_involuntary)
+            },
             each,
         ),
         family(
             "faults",
-            |family| family.faults_minor + family.faults_major,
+            |family| family.faults_minor.saturating_add(family.faults_major),
             each,
         ),
         SideFigure {

@@ -148,7 +148,7 @@ fn at(reading: &Reading, function: &str) -> i64 {
         .sites
         .iter()
         .filter(|site| site.function == function);
-    there.map(|site| site.value).sum()
+    there.fold(0, |sum, site| site.value.saturating_add(sum))
 }
 
 /// The function that has most of all waiting in all rounds, idle waits apart, and its share.
@@ -156,10 +156,13 @@ fn most(readings: &[&Reading]) -> Option<(String, f64)> {
     let mut by_function: BTreeMap<&str, i64> = BTreeMap::new();
     for site in readings.iter().flat_map(|reading| &reading.sites) {
         if !site.idle {
-            *by_function.entry(&site.function).or_default() += site.value;
+            let sum = by_function.entry(&site.function).or_default();
+            *sum = sum.saturating_add(site.value);
         }
     }
-    let all: i64 = readings.iter().map(|reading| reading.busy()).sum();
+    let all = readings
+        .iter()
+        .fold(0i64, |sum, reading| sum.saturating_add(reading.busy()));
     let (function, value) = by_function.into_iter().max_by_key(|(_, value)| *value)?;
     (value > 0).then(|| (function.to_owned(), share(value, all)))
 }

@@ -95,7 +95,7 @@ fn ready(profiles: &Profiles, reading: &Reading) -> String {
 
 /// What waits for sockets come to: the first line of their part.
 pub(crate) fn headline_of_sockets(reading: &Reading) -> String {
-    let waiting = at_any_moment(reading, reading.total - reading.idle);
+    let waiting = at_any_moment(reading, reading.total.saturating_sub(reading.idle));
     format!(
         "{} threads wait for a socket or a pipe at any moment: for their next request, or for \
          somebody behind, which stacks do not tell apart",

@@ -243,7 +243,7 @@ pub(crate) fn rounds(record: &Record, sizes: &Sizes) -> String {
     let rounds = sizes
         .order
         .iter()
-        .map(|turn| turn.round + 1)
+        .map(|turn| turn.round.saturating_add(1))
         .max()
         .unwrap_or(0);
     let windows = sizes.order.len() as u64 / u64::from(rounds.max(1));

@@ -4,7 +4,8 @@ mod sample;
 
 use proptest::prelude::*;
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::{Rate, Record};
+use wallfinder_model::profile::{FunctionPart, Measure, Node, Part, Reading, Site};
+use wallfinder_model::{ProfileKind, Profiles, Rate, Record};
 use wallfinder_report::text::{self, Paths};
 use wallfinder_report::{Look, csv, html, json};
 
@@ -48,8 +49,91 @@ fn extreme() -> impl Strategy<Value = f64> {
     ]
 }
 
+/// Readings whose numbers are these, several of each place.
+fn profiles(counts: &[u64], from: usize, label: &str) -> Profiles {
+    let n = |k: usize| counts[(from + k) % counts.len()];
+    let kinds = [
+        ProfileKind::Cpu,
+        ProfileKind::Block,
+        ProfileKind::Mutex,
+        ProfileKind::Waits,
+        ProfileKind::Heap,
+        ProfileKind::Goroutine,
+    ];
+    let reading = |(at, kind): (usize, ProfileKind)| {
+        let n = |k: usize| n(at + k) as i64;
+        let part = |k: usize| Part {
+            name: label.to_owned(),
+            value: n(k),
+        };
+        let site = |k: usize| Site {
+            function: "main.next".to_owned(),
+            line: label.to_owned(),
+            waits_in: label.to_owned(),
+            value: n(k),
+            count: n(k + 1),
+            idle: k.is_multiple_of(2),
+            path: vec![label.to_owned()],
+        };
+        let node = |k: usize| Node {
+            name: "runtime.futex".to_owned(),
+            depth: n(k) as u32 % 5,
+            value: n(k),
+        };
+        Reading {
+            kind,
+            measure: Measure {
+                name: "delay".to_owned(),
+                unit: "nanoseconds".to_owned(),
+            },
+            duration_ns: n(2) as u64,
+            total: n(3),
+            count: n(4),
+            idle: n(5),
+            named_share: n(6) as f64,
+            origins: vec![part(0), part(1)],
+            categories: vec![part(2), part(3)],
+            functions: (0..3)
+                .map(|k| FunctionPart {
+                    name: label.to_owned(),
+                    own: n(k),
+                    with_callees: n(k + 1),
+                })
+                .collect(),
+            sites: (0..4).map(site).collect(),
+            tree: (0..4).map(node).collect(),
+            whole: None,
+        }
+    };
+    Profiles {
+        window_ns: n(0),
+        processes: n(1) as u32,
+        answered: n(2) as f64,
+        socket_waits: Some(reading((3, ProfileKind::Waits))),
+        readings: kinds.into_iter().enumerate().map(reading).collect(),
+        counts_ns: Some(n(4)),
+        ready_ns: Some(n(5)),
+        ..Profiles::default()
+    }
+}
+
 fn count() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()]
+}
+
+/// Many rounds of a comparison are listed in a time that goes with their number, and not with its square.
+#[test]
+fn a_comparison_of_very_many_rounds_takes_no_time() {
+    let mut record = sample::ab();
+    let ab = record.ab.as_mut().unwrap();
+    ab.order = (0..400_000).map(|round| (round, round % 2 == 0)).collect();
+    let ab = record.ab.clone().unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(
+        wallfinder_report::compared::rounds(&record, &ab).len(),
+        400_000
+    );
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
 proptest! {
@@ -105,6 +189,12 @@ proptest! {
             if let Some(server) = &mut step.telemetry.server {
                 server.utilisation = at(i + 3);
                 server.cpu_ns = n(i + 11);
+                server.run_wait_cores = at(i + 4);
+                server.neighbour_cores = at(i + 5);
+                server.faults_minor = n(i + 1);
+                server.faults_major = n(i + 2);
+                server.switches_voluntary = n(i + 3);
+                server.switches_involuntary = n(i + 4);
             }
             if let Some(link) = &mut step.telemetry.link {
                 link.downlink_share = Some(at(i + 4));
@@ -121,6 +211,8 @@ proptest! {
                     *value = n(i + 15);
                 }
             }
+            let profiles = profiles(&counts, i, &label);
+            (step.profiles, step.client_profiles) = (Some(profiles.clone()), Some(profiles));
             if let Some(ceiling) = &mut step.ceiling {
                 ceiling.throughput = at(i + 7);
                 ceiling.driven = at(i + 8);
@@ -170,6 +262,7 @@ proptest! {
                 ratio.a = at(k + 3);
             }
             ab.order[0] = (n(0) as u32, true);
+            ab.order[1] = (u32::MAX, false);
         }
         for step in &mut record.steps {
             let Some(experiment) = &mut step.experiment else {

@@ -197,9 +197,9 @@ fn futexes(tree: &[Node]) -> (i64, i64) {
         path.truncate(node.depth as usize);
         let is_first = !path.iter().any(|name| is_go_futex(name));
         if is_first && is_go_futex(&node.name) {
-            all += node.value;
+            all = node.value.saturating_add(all);
             if path.iter().any(|name| is_go_lock(name)) {
-                of_locks += node.value;
+                of_locks = node.value.saturating_add(of_locks);
             }
         }
         path.push(&node.name);
@@ -258,7 +258,7 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
             .sites
             .iter()
             .filter(|site| first.is_some_and(|first| first.function == site.function));
-        let value: i64 = same.map(|site| site.value).sum();
+        let value = same.fold(0i64, |sum, site| sum.saturating_add(site.value));
         let rate = value as f64 / mutex.duration_ns as f64;
         fields.number("profile.wait_in_mutex", Some(rate));
     }

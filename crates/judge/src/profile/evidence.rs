@@ -204,7 +204,8 @@ fn waits_for_sockets(profiles: &Profiles, block: &Reading) -> bool {
     let sockets = profiles.socket_waits.as_ref();
     let sockets = sockets.filter(|_| block.kind == ProfileKind::Waits);
     sockets.is_some_and(|sockets| {
-        let waiting = (sockets.total - sockets.idle) as f64 / sockets.duration_ns as f64;
+        let waiting = sockets.total.saturating_sub(sockets.idle);
+        let waiting = waiting as f64 / sockets.duration_ns as f64;
         waiting.is_finite() && waiting >= WAITING_MIN
     })
 }

@@ -56,26 +56,30 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
     };
     let mut categories = BTreeMap::new();
     let mut origins = BTreeMap::new();
-    let (mut total, mut idle, mut unplaced, mut named) = (0, 0, 0, 0);
+    let (mut total, mut idle, mut unplaced, mut named) = (0i64, 0i64, 0i64, 0i64);
     let times = ["samples", "contentions", "alloc_objects", "inuse_objects"];
     let times = times.iter().find_map(|name| profile.position(name));
     let mut count = 0;
+    // Values are a server's word: sums that are too large stay at the largest number.
     for sample in &profile.samples {
         let value = counted.value(sample);
-        total += value;
-        count += times.map_or(0, |at| sample.values[at]);
-        named += value * i64::from(!counted.leaf_name(sample).is_empty());
+        total = total.saturating_add(value);
+        count = times_of(sample, times).saturating_add(count);
+        named = named.saturating_add(value * i64::from(!counted.leaf_name(sample).is_empty()));
         if kind.is_of_waits() && counted.is_idle(sample) {
-            idle += value;
+            idle = idle.saturating_add(value);
             continue;
         }
         if kind.is_of_waits() && counted.is_unplaced(sample) {
-            unplaced += value;
+            unplaced = unplaced.saturating_add(value);
             continue;
         }
-        *categories.entry(counted.category(sample)).or_insert(0) += value;
+        add(
+            categories.entry(counted.category(sample)).or_default(),
+            value,
+        );
         let origin = counted.origin(sample);
-        *origins.entry(origin.label().to_owned()).or_insert(0) += value;
+        add(origins.entry(origin.label().to_owned()).or_default(), value);
     }
     Reading {
         kind,
@@ -104,6 +108,18 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         tree: tree::pruned(&counted),
         whole: Some(whole::whole(&counted, kind, unplaced)),
     }
+}
+
+/// Adds to a sum, which stays at the largest number where it would be larger.
+fn add(sum: &mut i64, value: i64) {
+    *sum = sum.saturating_add(value);
+}
+
+/// How many times a sample was taken, where the profile counts that.
+fn times_of(sample: &StackSample, at: Option<usize>) -> i64 {
+    at.and_then(|at| sample.values.get(at))
+        .copied()
+        .unwrap_or(0)
 }
 
 /// Where is waited, or held what others wait for. Waits without a place are at none of them.
@@ -289,8 +305,8 @@ struct Sum {
 
 impl Sum {
     fn take(&mut self, more: Sum) {
-        self.value += more.value;
-        self.samples += more.samples;
+        add(&mut self.value, more.value);
+        add(&mut self.samples, more.samples);
     }
 }
 
@@ -311,7 +327,7 @@ fn totals(kind: ProfileKind, profile: &Profile) -> HashMap<&str, Total> {
     for sample in &profile.samples {
         let sum = Sum {
             value: sample.values.get(at).copied().unwrap_or(0),
-            samples: times.map_or(0, |at| sample.values[at]),
+            samples: times_of(sample, times),
         };
         let leaf = sample.stack.first();
         let leaf = leaf.map_or(STACKLESS, |frame| named(&profile.function(*frame).name));

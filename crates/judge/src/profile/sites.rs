@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use wallfinder_model::profile::{Function, ProfileKind, Site, StackFrame, StackSample};
 
 use super::rules::KERNEL;
-use super::{Counted, named};
+use super::{Counted, add, named, times_of};
 
 /// The most sites that a reading keeps.
 const SITES_MAX: usize = 30;
@@ -106,8 +106,8 @@ pub(super) fn sites<'p>(counted: &Counted<'p>, kind: ProfileKind) -> Vec<Site> {
             idle: kind.is_of_waits() && counted.is_idle(sample),
             largest: (i64::MIN, sample),
         });
-        entry.value += value;
-        entry.count += times.map_or(0, |at| sample.values[at]);
+        add(&mut entry.value, value);
+        add(&mut entry.count, times_of(sample, times));
         if value > entry.largest.0 {
             entry.largest = (value, sample);
         }

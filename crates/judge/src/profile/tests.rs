@@ -55,6 +55,69 @@ fn profile(measure: &str, unit: &str, stacks: &[(&str, i64)]) -> Profile {
     }
 }
 
+/// What a server says of itself may be any number.
+#[test]
+fn values_at_their_limits_do_not_overflow_any_sum() {
+    let kinds = [
+        (ProfileKind::Cpu, "cpu"),
+        (ProfileKind::Block, "delay"),
+        (ProfileKind::Mutex, "delay"),
+        (ProfileKind::Waits, "delay"),
+        (ProfileKind::Stacks, "cpu"),
+        (ProfileKind::Heap, "inuse_space"),
+        (ProfileKind::Allocs, "alloc_space"),
+        (ProfileKind::Goroutine, "goroutine"),
+    ];
+    let stacks = [
+        "main.a<main.main",
+        "main.a<main.main",
+        "sync.(*Mutex).Lock<main.next<main.main",
+        "sync.(*Mutex).Lock<main.next<main.main",
+        "futex<runtime.futex<runtime.lock2<main.main",
+        "runtime.gopark<net/http.(*conn).serve",
+        "runtime.gopark",
+        "",
+        "",
+    ];
+    for (kind, measure) in kinds {
+        for value in [i64::MAX, i64::MIN] {
+            let mut of_limits =
+                profile(measure, "nanoseconds", &stacks.map(|stack| (stack, value)));
+            for name in ["samples", "contentions"] {
+                of_limits.measures.push(Measure {
+                    name: name.to_owned(),
+                    unit: "count".to_owned(),
+                });
+            }
+            for sample in &mut of_limits.samples {
+                sample.values.extend([value, value]);
+            }
+            let rules = Rules::default();
+            let reading = read(kind, &of_limits, &rules);
+            assert_eq!(reading.total, value, "{kind:?}");
+            let _ = folded(kind, &of_limits);
+            let taken = Taken {
+                profile: &of_limits,
+                answered: Some(1.0),
+            };
+            let _ = difference(kind, taken, taken);
+            let merged = merge(vec![of_limits.clone(), of_limits]).unwrap().unwrap();
+            let merged = read(kind, &merged, &rules);
+            let mut step = double::a_step().build();
+            step.profiles = Some(Profiles {
+                window_ns: 1,
+                readings: vec![reading, merged.clone()],
+                socket_waits: Some(merged),
+                ready_ns: Some(u64::MAX),
+                ..Profiles::default()
+            });
+            for wall in Wall::ALL {
+                let _ = evidence(&step, wall, How::Observed);
+            }
+        }
+    }
+}
+
 fn read_cpu(stacks: &[(&str, i64)]) -> Reading {
     let profile = profile("cpu", "nanoseconds", stacks);
     read(ProfileKind::Cpu, &profile, &Rules::default())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::profile::{Node, Profile, ProfileKind, SMALLER};
 
-use super::{Counted, named, value_of};
+use super::{Counted, add, named, value_of};
 
 /// What is below this share of the total is too small for a tree.
 const SHARE_MIN: f64 = 0.001;
@@ -25,12 +25,12 @@ pub(super) fn pruned(counted: &Counted<'_>) -> Vec<Node> {
     let mut root = Branch::default();
     for sample in &counted.profile.samples {
         let value = counted.value(sample);
-        root.value += value;
+        add(&mut root.value, value);
         let mut at = &mut root;
         for frame in sample.stack.iter().rev() {
             let name = named(&counted.profile.function(*frame).name);
             at = at.children.entry(name).or_default();
-            at.value += value;
+            add(&mut at.value, value);
         }
     }
     let mut least = ((root.value as f64 * SHARE_MIN).ceil() as i64).max(1);
@@ -57,7 +57,9 @@ fn walk(branch: &Branch<'_>, depth: u32, least: i64, nodes: &mut Vec<Node>) {
         });
         walk(child, depth + 1, least, nodes);
     }
-    let value: i64 = smaller.iter().map(|(_, child)| child.value).sum();
+    let value: i64 = smaller
+        .iter()
+        .fold(0, |sum: i64, (_, child)| sum.saturating_add(child.value));
     // At the root it tells that this is a tree whose sums hold.
     if value != 0 || depth == 0 {
         nodes.push(Node {
@@ -80,7 +82,8 @@ pub fn folded(kind: ProfileKind, profile: &Profile) -> String {
             .map(|frame| named(&profile.function(*frame).name).replace(';', ","))
             .collect();
         let line = names.join(";").replace(['\n', '\r'], " ");
-        *lines.entry(line).or_default() += sample.values.get(at).copied().unwrap_or(0);
+        let value = sample.values.get(at).copied().unwrap_or(0);
+        add(lines.entry(line).or_default(), value);
     }
     let mut text = String::new();
     for (line, value) in lines.iter().filter(|(_, value)| **value != 0) {

@@ -3,8 +3,8 @@
 
 use wallfinder_model::profile::{ProfileKind, Reading, StackFrame, StackSample, Whole, share};
 
-use super::Counted;
 use super::rules::KERNEL;
+use super::{Counted, add};
 
 /// With fewer names than this, or fewer stacks that are whole, a reading is doubted.
 const NAMED_ENOUGH: f64 = 0.99;
@@ -37,17 +37,17 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
     let (mut total, mut rooted, mut futexes, mut of_locks) = (0, 0, 0, 0);
     for sample in &counted.profile.samples {
         let value = counted.value(sample);
-        total += value;
+        add(&mut total, value);
         let outside = of_user(counted, sample);
         let has_name = |frame: &&StackFrame| !counted.profile.function(**frame).name.is_empty();
         frames += i128::from(value) * outside.len() as i128;
         named += i128::from(value) * outside.iter().filter(has_name).count() as i128;
         if outside.iter().any(|frame| starts[frame.function as usize]) {
-            rooted += value;
+            add(&mut rooted, value);
         }
         if let Some(below_a_lock) = futex(counted, sample) {
-            futexes += value;
-            of_locks += value * i64::from(below_a_lock);
+            add(&mut futexes, value);
+            add(&mut of_locks, value * i64::from(below_a_lock));
         }
     }
     let by_kernel = matches!(kind, ProfileKind::Stacks | ProfileKind::Waits);

@@ -9,12 +9,29 @@ use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
 use thiserror::Error;
 use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
 
 /// The longest profile that is read, in bytes after decompression: that of a server with a
 /// hundred thousand stacks has some twenty million.
-pub const PROFILE_BYTES_MAX: u64 = 256 << 20;
+pub const PROFILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The most messages in it, of samples, places, functions and strings: each takes some fifty bytes of
+/// memory, and may have two in the file.
+const ENTRIES_MAX: usize = 4 << 20;
+/// What a profile may come to where everything stands that it names.
+struct Bounds {
+    /// Frames of all stacks together: a place has many, and may be named in many stacks.
+    frames: usize,
+    /// Bytes of names: many functions may have one long string.
+    name_bytes: usize,
+}
+
+const BOUNDS: Bounds = Bounds {
+    frames: 16 << 20,
+    name_bytes: 64 << 20,
+};
 
 /// The most frames of a stack that are kept; the Go runtime writes at most 128, and inlined
 /// calls beside them.
@@ -32,6 +49,12 @@ pub enum PprofError {
     /// Longer than is read.
     #[error("the profile is longer than {} MiB", PROFILE_BYTES_MAX >> 20)]
     TooLong,
+    /// Short, and more than is kept when everything in it that is named stands where it is named.
+    #[error("the profile has too many {what}")]
+    TooMuch {
+        /// `entries`, `frames`, `names`.
+        what: &'static str,
+    },
     /// No message of that format.
     #[error("the bytes are no profile of pprof's format: {0}")]
     Format(String),
@@ -121,11 +144,17 @@ pub fn profile(bytes: &[u8]) -> Result<Profile, PprofError> {
         }
         false => bytes,
     };
+    if bytes.len() as u64 > PROFILE_BYTES_MAX {
+        return Err(PprofError::TooLong);
+    }
+    if entries(bytes) > ENTRIES_MAX {
+        return Err(PprofError::TooMuch { what: "entries" });
+    }
     let wire = WireProfile::decode(bytes).map_err(|error| PprofError::Format(error.to_string()))?;
     if wire.sample_type.is_empty() {
         return Err(PprofError::Format("no type of sample".into()));
     }
-    resolved(&wire)
+    resolved(&wire, &BOUNDS)
 }
 
 fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, PprofError> {
@@ -138,7 +167,31 @@ fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, PprofError> {
     }
 }
 
-fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
+/// How many fields the message has, as far as it is one: how many the decoder will make room for.
+fn entries(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        let Ok((_, kind)) = decode_key(&mut bytes) else {
+            return count;
+        };
+        let length = match kind {
+            WireType::Varint => decode_varint(&mut bytes).map(|_| 0).ok(),
+            WireType::LengthDelimited => decode_varint(&mut bytes).ok(),
+            WireType::SixtyFourBit => Some(8),
+            WireType::ThirtyTwoBit => Some(4),
+            WireType::StartGroup | WireType::EndGroup => Some(0),
+        };
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let Some(rest) = length.and_then(|length| bytes.get(length..)) else {
+            return count;
+        };
+        bytes = rest;
+        count += 1;
+    }
+    count
+}
+
+fn resolved(wire: &WireProfile, bounds: &Bounds) -> Result<Profile, PprofError> {
     let string = |index: i64| {
         let found = usize::try_from(index).ok();
         let found = found.and_then(|index| wire.string_table.get(index));
@@ -148,19 +201,28 @@ fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
         };
         found.ok_or(dangling)
     };
+    let mut name_bytes = 0usize;
+    let mut name = |index: i64| {
+        let name = string(index)?;
+        name_bytes = name_bytes.saturating_add(name.len());
+        match name_bytes > bounds.name_bytes {
+            true => Err(PprofError::TooMuch { what: "names" }),
+            false => Ok(name.clone()),
+        }
+    };
     let mut measures = Vec::with_capacity(wire.sample_type.len());
     for kind in &wire.sample_type {
         measures.push(Measure {
-            name: string(kind.kind)?.clone(),
-            unit: string(kind.unit)?.clone(),
+            name: name(kind.kind)?,
+            unit: name(kind.unit)?,
         });
     }
     let mut names = Functions::default();
     let mut functions = HashMap::with_capacity(wire.function.len());
     for function in &wire.function {
         let named = Function {
-            name: string(function.name)?.clone(),
-            file: string(function.filename)?.clone(),
+            name: name(function.name)?,
+            file: name(function.filename)?,
         };
         functions.insert(function.id, names.index(named));
     }
@@ -184,6 +246,7 @@ fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
         places.insert(location.id, frames);
     }
     let mut samples = Vec::with_capacity(wire.sample.len());
+    let mut all_frames = 0;
     for sample in &wire.sample {
         if sample.value.len() != measures.len() {
             return Err(PprofError::Values {
@@ -191,15 +254,19 @@ fn resolved(wire: &WireProfile) -> Result<Profile, PprofError> {
                 types: measures.len(),
             });
         }
-        let mut stack = Vec::with_capacity(sample.location_id.len());
+        let mut stack = Vec::with_capacity(sample.location_id.len().min(FRAMES_MAX));
         for id in &sample.location_id {
             let frames = places.get(id).ok_or(PprofError::Dangling {
                 what: "location",
                 id: *id,
             })?;
-            stack.extend(frames.iter().copied());
+            let room = FRAMES_MAX - stack.len();
+            stack.extend(frames.iter().copied().take(room));
         }
-        stack.truncate(FRAMES_MAX);
+        all_frames += stack.len();
+        if all_frames > bounds.frames {
+            return Err(PprofError::TooMuch { what: "frames" });
+        }
         samples.push(StackSample {
             stack,
             values: sample.value.clone(),
@@ -325,6 +392,61 @@ mod tests {
         let said = profile(b"<html>not found</html>").unwrap_err().to_string();
         assert!(said.starts_with("the bytes are no profile"), "{said}");
         assert!(profile(b"").is_err());
+    }
+
+    /// A few bytes name a place of a million lines a million times.
+    #[test]
+    fn a_stack_is_cut_before_it_is_built() {
+        let mut wire = small();
+        wire.location[0].line = vec![wire.location[0].line[0].clone(); 10_000];
+        wire.sample[0].location_id = vec![1; 1_000_000];
+        let read = profile(&wire.encode_to_vec()).unwrap();
+        let stack = &read.samples[0].stack;
+        assert_eq!(stack.len(), FRAMES_MAX);
+        assert!(stack.capacity() < 4 * FRAMES_MAX, "{}", stack.capacity());
+        // What stands behind the cut must be there all the same.
+        wire.sample[0].location_id.push(99);
+        assert!(profile(&wire.encode_to_vec()).is_err());
+    }
+
+    #[test]
+    fn what_comes_to_more_than_it_is_long_has_bounds() {
+        let bounds = |frames, name_bytes| Bounds { frames, name_bytes };
+        let mut wire = small();
+        assert!(resolved(&wire, &bounds(4, 500)).is_ok());
+        // Each of the stacks is short.
+        let too_many = resolved(&wire, &bounds(3, 500)).unwrap_err();
+        assert_eq!(too_many, PprofError::TooMuch { what: "frames" });
+        // One long name, with another file each time.
+        wire.string_table[3] = "n".repeat(400);
+        let too_long = resolved(&wire, &bounds(4, 400)).unwrap_err();
+        assert_eq!(too_long, PprofError::TooMuch { what: "names" });
+    }
+
+    #[test]
+    fn a_short_file_of_many_empty_messages_is_refused_before_it_is_decoded() {
+        let of = |count: usize| {
+            let mut bytes = small().encode_to_vec();
+            // Samples, each of which is two bytes here and more than forty in memory.
+            bytes.extend([0x12, 0x00].repeat(count));
+            profile(&bytes).unwrap_err()
+        };
+        let refused = PprofError::TooMuch { what: "entries" };
+        assert_eq!(of(ENTRIES_MAX + 1), refused);
+        // Of fewer the decoder says what is wrong.
+        assert!(matches!(of(10), PprofError::Values { .. }));
+    }
+
+    #[test]
+    fn a_file_that_unpacks_to_more_than_is_read_is_refused() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..=PROFILE_BYTES_MAX >> 20 {
+            gzip.write_all(&zeros).unwrap();
+        }
+        let packed = gzip.finish().unwrap();
+        assert!(packed.len() < 1 << 20);
+        assert_eq!(profile(&packed), Err(PprofError::TooLong));
     }
 
     #[test]
