@@ -137,6 +137,20 @@ impl Distribution {
         self.values.mean()
     }
 
+    /// How many of the largest values were found, at most `count`, and their sum in nanoseconds.
+    pub(crate) fn longest(&self, count: u64) -> (u64, f64) {
+        let found = count.min(self.values.len());
+        let mut shorter = self.values.len() - found;
+        let mut sum_ns = 0.0;
+        for bucket in self.values.iter_recorded() {
+            let here = bucket.count_at_value();
+            let skipped = shorter.min(here);
+            shorter -= skipped;
+            sum_ns += (here - skipped) as f64 * bucket.value_iterated_to() as f64;
+        }
+        (found, sum_ns)
+    }
+
     /// The value below which this share of the values lies; none without values.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if self.values.is_empty() || !quantile.is_finite() {
@@ -191,12 +205,12 @@ impl Distribution {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::double::Noise;
     use proptest::prelude::*;
 
-    fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
+    pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
         let mut hdr = Hdr::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
         for value in values {
             hdr.record(value).unwrap();
@@ -240,6 +254,19 @@ mod tests {
             covered += u32::from(interval.low_ns <= truth && truth <= high);
         }
         assert!((276..=300).contains(&covered), "{covered} of 300");
+    }
+
+    #[test]
+    fn the_longest_are_summed_however_many_are_asked_for() {
+        let whole = of((1..=1_000).map(|i| i * 1_000));
+        let near = |count, found, sum: f64| {
+            let (of_them, sum_ns) = whole.longest(count);
+            assert_eq!(of_them, found);
+            assert!((sum_ns - sum).abs() <= 0.002 * sum, "{sum_ns}, not {sum}");
+        };
+        near(0, 0, 0.0);
+        near(2, 2, 1.999e6);
+        near(5_000, 1_000, 500.5e6);
     }
 
     #[test]

@@ -377,13 +377,16 @@ pub fn little(figures: &Figures) -> Option<String> {
     if let Some(p50) = little.p50_s {
         text.push_str(&format!(", p50 {}", number::span(p50 * 1e9)));
     }
-    if little.holds() {
+    if little.agrees() {
         text.push_str(": they agree");
     } else {
-        text.push_str(&format!(
-            ": N / (X·R) is {}, and should be 1",
-            number::factor(little.ratio)
-        ));
+        let factor = number::factor(little.ratio);
+        text.push_str(&match little.holds() {
+            true => format!(
+                ": N / (X·R) is {factor}, which what was under way at the window's ends, or failed, explains"
+            ),
+            false => format!(": N / (X·R) is {factor}, and should be 1"),
+        });
     }
     Some(text)
 }

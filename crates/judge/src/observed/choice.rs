@@ -40,13 +40,7 @@ pub(super) fn by_findings(sight: &Sight, mut findings: Vec<Finding>) -> Conclusi
 /// Others on the processors of both sides, or of one whose threads waited for them: what
 /// the two sides would have done alone cannot be told, unless one was full by itself.
 fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
-    let by_itself = |finding: &Finding| {
-        let neighbour = finding
-            .detail
-            .as_ref()
-            .is_some_and(|detail| detail.starts_with("neighbour"));
-        finding.strength >= SURE && !neighbour
-    };
+    let by_itself = |finding: &Finding| finding.strength >= SURE && !finding.by_others;
     if !sight.shared_cpus.is_empty() || findings.iter().any(by_itself) {
         return None;
     }

@@ -43,6 +43,7 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
                 level: crowd.level,
                 strength: crowd.strength,
                 detail: crowd.detail,
+                by_others: crowd.by_others,
                 clause,
                 evidence: crowd.evidence,
             });
@@ -81,6 +82,7 @@ fn by_lanes(sight: &Sight) -> Option<Finding> {
         level,
         strength,
         detail,
+        by_others: false,
         evidence: vec![evidence(
             "client.busy",
             lanes.busy,
@@ -99,6 +101,7 @@ fn by_ceiling(sight: &Sight) -> Option<Finding> {
         level: share_of.min(1.0),
         strength: 0.85 * certainty(share_of.min(1.0) + 0.03),
         detail: Some("lanes that poll: busy by design".to_owned()),
+        by_others: false,
         clause: format!(
             "it drove {} of the {}/s that its lanes can",
             percent(share_of),
@@ -142,6 +145,7 @@ fn by_thread(sight: &Sight) -> Option<Finding> {
         strength,
         detail: (side.available >= 1.5)
             .then(|| format!("threads of {} do not spread over its processors", side.name)),
+        by_others: false,
         evidence: vec![evidence(
             "client.hottest_thread",
             *hottest,

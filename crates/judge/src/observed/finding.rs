@@ -23,6 +23,8 @@ pub(super) struct Finding {
     pub(super) strength: f64,
     /// What it is made of.
     pub(super) detail: Option<String>,
+    /// It was full by others' work.
+    pub(super) by_others: bool,
     /// The clause that says so: `its one core was 98 % busy`.
     pub(super) clause: String,
     pub(super) evidence: Vec<Evidence>,
@@ -91,6 +93,8 @@ pub(super) struct Crowd {
     pub(super) level: f64,
     pub(super) strength: f64,
     pub(super) detail: Option<String>,
+    /// By others' work more than by its own and by what the load brings.
+    pub(super) by_others: bool,
     pub(super) evidence: Vec<Evidence>,
 }
 
@@ -133,6 +137,7 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
             level,
             strength,
             detail,
+            by_others: false,
             evidence: evidence_list,
         };
     }
@@ -152,6 +157,7 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
     if (0.80..FULL).contains(&level) && (waited > 0.25 || side.full_cpus.unwrap_or(0.0) >= 0.5) {
         strength = (strength + 0.25).min(0.85);
     }
+    let mut by_others = false;
     let gap = side.cpus_busy - level;
     if side.cpus_busy >= 0.90 && gap > 0.05 {
         let cpus = side.cpus.len().max(1) as f64;
@@ -170,9 +176,14 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
                 ),
             ));
         } else {
+            by_others = true;
             // A neighbour that yields takes only what nobody wants. Threads that ran or
-            // waited all of the time wanted it.
-            let wanted = if side.pressure() >= 0.9 { 0.85 } else { 0.45 };
+            // waited all of the time wanted it; who used next to nothing did not.
+            let wanted = match side.pressure() {
+                _ if side.rests() => 0.0,
+                0.9.. => 0.85,
+                _ => 0.45,
+            };
             strength = wanted * certainty(level);
             let others = side.neighbour.max(gap * cpus);
             detail = Some(format!(
@@ -201,6 +212,7 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
         level,
         strength,
         detail,
+        by_others,
         evidence: evidence_list,
     }
 }
@@ -217,7 +229,7 @@ fn server_cpu(sight: &Sight) -> Option<Finding> {
             percent(side.throttled)
         ),
         (_, Some(_)) => format!("it used {busy} of {}", side.capacity_words()),
-        (Some(detail), None) if detail.starts_with("neighbour") => format!(
+        (Some(_), None) if crowd.by_others => format!(
             "its processors were {busy} busy, but only {} with its own work",
             percent(side.utilisation)
         ),
@@ -234,6 +246,7 @@ fn server_cpu(sight: &Sight) -> Option<Finding> {
         level: crowd.level,
         strength: crowd.strength,
         detail: crowd.detail,
+        by_others: crowd.by_others,
         clause,
         evidence: crowd.evidence,
     })
@@ -260,6 +273,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
                 "softirq: receive work is not spread beyond processor {}",
                 core.cpu
             )),
+            by_others: false,
             clause: format!(
                 "processor {} spent {} of its time on network receive work, and the mean over \
                  {cores:.0} cores hides it",
@@ -299,6 +313,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
             level: *hottest,
             strength: 0.9 * certainty(*hottest),
             detail: Some(detail),
+            by_others: false,
             clause,
             evidence: vec![
                 evidence(
@@ -324,6 +339,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
         level: share(side.used / workers),
         strength: 0.6,
         detail: Some(IN_TURN.to_owned()),
+        by_others: false,
         clause: format!(
             "its {} threads together used {} cores of the {of}, as if one ran at a time",
             side.threads,
@@ -355,6 +371,7 @@ fn link(use_share: Option<f64>, wall: Wall, name: &str) -> Option<Finding> {
         level: share(used + 0.04),
         strength,
         detail,
+        by_others: false,
         clause: format!("it carried {} of its rate", percent(used)),
         evidence: vec![evidence(
             &format!("link.{name}"),

@@ -37,6 +37,7 @@ mod resources;
 mod shared;
 mod sight;
 mod slack;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -53,7 +54,13 @@ pub fn verdict(step: &Step, environment: &Environment) -> Verdict {
 
 /// Whether nothing can be said of walls, whatever the neighbouring steps show.
 pub(crate) fn gated(step: &Step, environment: &Environment) -> bool {
-    gate::gate(&Sight::of(step, environment)).is_some()
+    let sight = Sight::of(step, environment);
+    gate::gate(&sight).is_some() || strangers::conclude(&sight).is_some()
+}
+
+/// Who had the processors, in words, where neither side used anything of them to speak of.
+pub(crate) fn crowded_out(step: &Step, environment: &Environment) -> Option<String> {
+    strangers::words(&Sight::of(step, environment))
 }
 
 /// What was concluded, before doubt is taken off.
@@ -92,6 +99,7 @@ fn conclude(sight: &Sight) -> Conclusion {
     gate::gate(sight)
         .or_else(|| gate::offered_load(sight))
         .or_else(|| gate::alternating(sight))
+        .or_else(|| strangers::conclude(sight))
         .or_else(|| shared::conclude(sight, &finding::links(sight)))
         .unwrap_or_else(|| choice::by_findings(sight, finding::all(sight)))
 }
@@ -193,7 +201,8 @@ fn doubt(sight: &Sight) -> f64 {
             _ => 0.95,
         };
     }
-    if little::check(step).is_some_and(|little| (little.ratio - 1.0).abs() > 0.1) {
+    let little = little::check(step).filter(|little| !little.holds());
+    if little.is_some_and(|little| (little.ratio - 1.0).abs() > 0.1) {
         left *= 0.9;
     }
     if step.driver.throughput_from == "wire" {

@@ -9,7 +9,7 @@ use wallfinder_model::Wall;
 use super::choice::SURE;
 use super::finding::{Finding, certainty, evidence};
 use super::sight::{FULL, Side, Sight};
-use super::{Conclusion, shares, slack};
+use super::{Conclusion, shares, slack, strangers};
 use crate::finite::{ratio, share};
 use crate::words::{capital, percent, trimmed};
 
@@ -30,6 +30,9 @@ pub(super) fn together(sight: &Sight) -> Option<f64> {
 
 /// The verdict where shared processors are full.
 pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
+    if strangers::had_them(sight) {
+        return None;
+    }
     let full = together(sight).filter(|together| certainty(*together) >= SURE)?;
     let (client, server) = (sight.client.as_ref()?, sight.server.as_ref()?);
     let used = client.used + server.used;

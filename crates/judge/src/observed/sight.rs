@@ -10,6 +10,12 @@ use crate::caveats;
 use crate::finite::{known, positive, ratio, share};
 use crate::words::trimmed;
 
+/// A side that used at most this share of what it may use, this many cores, and this share of a processor
+/// with its busiest thread, used next to nothing.
+const RESTS: (f64, f64, f64) = (0.10, 0.25, 0.25);
+/// Processors this busy leave no room.
+const CROWDED_OUT: f64 = 0.90;
+
 /// A lane this busy was full.
 pub(super) const FULL: f64 = 0.95;
 
@@ -208,6 +214,18 @@ impl Side {
     /// Share of its processors that others used.
     pub(super) fn crowded(&self) -> f64 {
         self.neighbour / self.cpus.len().max(1) as f64
+    }
+
+    /// Whether it used next to nothing of its processors: whatever fills them, they are no wall of its.
+    pub(super) fn rests(&self) -> bool {
+        let (of_its, cores, of_one) = RESTS;
+        let hottest = self.hottest.as_ref().map_or(0.0, |(_, share)| *share);
+        self.used <= of_its * self.available && self.used <= cores && hottest <= of_one
+    }
+
+    /// Whether others had its processors, which had no time left, for the greater part.
+    pub(super) fn is_crowded_out(&self) -> bool {
+        self.cpus_busy >= CROWDED_OUT && self.crowded() >= 0.5
     }
 
     /// Threads that were all full, where the CPU time used is that of a whole number of

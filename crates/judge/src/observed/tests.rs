@@ -809,6 +809,107 @@ mod nulls {
         assert_ne!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
     }
 
+    /// Two sides that used so many cores of the same two processors, which others filled.
+    fn among_strangers(server: f64, client: f64) -> DoubleStep {
+        a_step().in_flight(10.0).with(move |step| {
+            for (family, used) in [
+                (&mut step.telemetry.server, server),
+                (&mut step.telemetry.client, client),
+            ] {
+                let family = family.as_mut().unwrap();
+                family.cpus_allowed = vec![0, 1];
+                family.utilisation = used / 2.0;
+                family.cpu_ns = (used * 1e10) as u64;
+                family.cpus_busy = 1.0;
+                family.neighbour_cores = 2.0 - server - client;
+                // Who wakes up waits for its turn.
+                family.run_wait_cores = 0.2;
+                family.hottest_thread.as_mut().unwrap().share = used;
+            }
+            step.lanes[0].busy_share = client;
+        })
+    }
+
+    /// Processors of their own, each full of somebody else's work.
+    fn apart_among_strangers(server: f64, client: f64) -> DoubleStep {
+        among_strangers(server, client).with(move |step| {
+            for (family, cpu, used) in [
+                (&mut step.telemetry.server, 0, server),
+                (&mut step.telemetry.client, 1, client),
+            ] {
+                let family = family.as_mut().unwrap();
+                family.cpus_allowed = vec![cpu];
+                family.utilisation = used;
+                family.neighbour_cores = 1.0 - used;
+            }
+        })
+    }
+
+    #[test]
+    fn two_sides_that_used_next_to_nothing_of_full_processors_are_no_wall() {
+        let verdict = judge(among_strangers(0.05, 0.06));
+        expect(&verdict, Wall::Inconclusive);
+        assert_eq!(
+            verdict.sentence,
+            "Not decided: others' processes had the processors, 1.89 of the 2 cores of both sides, while the \
+             server used 0.05 and the load generator used 0.06. Stop them, or pin this run elsewhere."
+        );
+        let others = |verdict: &Verdict| {
+            ["server", "client"].map(|side| {
+                let measure = format!("{side}.neighbour");
+                let mut facts = verdict.evidence.iter();
+                facts.find(|fact| fact.measure == measure).unwrap().value
+            })
+        };
+        assert_eq!(others(&verdict), [1.89, 1.89]);
+        let verdict = judge(apart_among_strangers(0.02, 0.03));
+        expect(&verdict, Wall::Inconclusive);
+        assert_eq!(others(&verdict), [0.98, 0.97]);
+    }
+
+    #[test]
+    fn a_side_that_used_next_to_nothing_is_no_wall_whatever_the_other_did() {
+        // The one that works is judged as ever; the one that rests is not the wall for its neighbours.
+        for (server, client) in [(0.02, 0.5), (0.5, 0.02), (0.02, 0.97), (0.97, 0.02)] {
+            let verdict = judge(apart_among_strangers(server, client));
+            let resting = match server < client {
+                true => Wall::ServerCpu,
+                false => Wall::ClientCpu,
+            };
+            assert_ne!(verdict.wall, resting, "{verdict:#?}");
+            assert!(
+                !verdict.shares.contains_key(resting.label()),
+                "{verdict:#?}"
+            );
+        }
+        let full = judge(apart_among_strangers(0.97, 0.02));
+        expect(&full, Wall::ServerCpu);
+    }
+
+    #[test]
+    fn strangers_hide_no_link_that_is_full_and_no_load_that_asked_for_no_more() {
+        let linked = judge(among_strangers(0.05, 0.06).link(0.99, 0.01));
+        expect(&linked, Wall::Downlink);
+        let asked = judge(among_strangers(0.05, 0.06).throughput(500.0).open(500.0));
+        expect(&asked, Wall::OfferedLoad);
+    }
+
+    #[test]
+    fn one_thread_that_never_rests_uses_much_of_many_processors() {
+        let verdict = judge(a_step().client(1.0, 0.1).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            server.cpus_allowed = (10..42).collect();
+            server.utilisation = 1.0 / 32.0;
+            server.cpu_ns = 10_000_000_000;
+            (server.cpus_busy, server.neighbour_cores) = (1.0, 31.0);
+            server.hottest_thread.as_mut().unwrap().share = 0.99;
+        }));
+        assert!(
+            matches!(verdict.wall, Wall::ServerSerial | Wall::ServerCpu),
+            "{verdict:#?}"
+        );
+    }
+
     #[test]
     fn few_answers_lower_the_confidence() {
         let many = judge(a_step().server(1.0, 0.99));

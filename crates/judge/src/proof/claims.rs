@@ -37,6 +37,8 @@ pub(super) struct Case<'c> {
     pub(super) observed: &'c Verdict,
     pub(super) readings: &'c Readings,
     pub(super) gates: &'c Gates,
+    /// Who had the processors, where neither side used anything of them to speak of.
+    pub(super) others: Option<String>,
 }
 
 /// A resource that a squeeze names.

@@ -46,6 +46,10 @@ pub(super) fn observed(case: &Case) -> Option<Decision> {
         .find(|out| missing.contains(&out.squeeze))
         .map(|out| format!("{} is out of reach: {}", out.squeeze.label(), out.why))
         .unwrap_or_else(|| format!("{} was not squeezed", first.label()));
+    let why = match &case.others {
+        Some(others) => format!("{others}; and {why}"),
+        None => why,
+    };
     let not = say::not_these(&say::ruled_out(case));
     let observed = case.observed;
     let walls: Vec<Wall> = match observed.wall {
@@ -97,6 +101,12 @@ fn reason(case: &Case) -> String {
         return format!("the experiment was cut short: {why}");
     }
     let readings = case.readings;
+    if let Some((reading, odd)) = readings.iter().find_map(|r| Some((r, r.odd()?))) {
+        return format!("{} {}", reading.squeeze.label(), odd.words());
+    }
+    if let Some(others) = &case.others {
+        return others.clone();
+    }
     if let Some(reading) = readings.iter().find(|reading| reading.disagree) {
         return format!("the doses of {} disagree", reading.squeeze.label());
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::experiment::{Experiment, Window};
+use wallfinder_model::record::Histogram;
 use wallfinder_model::verdict::Evidence;
 use wallfinder_model::{Caveat, Step};
 
@@ -26,6 +27,9 @@ pub(super) const NULL_MAX: f64 = 0.02;
 const ERRORS_TOO_MANY: f64 = 0.10;
 /// Stolen time from here leaves nothing to be said of walls.
 const STEAL_TOO_MUCH: f64 = 0.10;
+/// N over X·R so many times beyond what can be leaves nothing to be said of walls: what is counted is
+/// not what happens.
+const LITTLE_TOO_MUCH: f64 = 2.0;
 /// A level that moved this much is not one level.
 const DRIFT_TOO_MUCH: f64 = 0.20;
 /// Bytes per second of a driver's load, over those that its report was about or under them, from
@@ -63,7 +67,7 @@ impl Gates {
             other_answers(step, &shams, experiment),
             steal(experiment),
             drift(&pairs::shams(&at_one_pace)),
-            little(&shams, experiment),
+            little(step, &shams, experiment),
             shared(experiment),
         ]
         .into_iter()
@@ -339,30 +343,54 @@ fn goes_one_way(points: &[(f64, f64)]) -> bool {
     slope.abs() > student::quantile(ALPHA_LINE, n - 2.0) * error
 }
 
-/// N = X·R over the shams. In an open loop latency counts from the intended instant, before
-/// a request is in flight, so that the law does not hold for it.
-fn little(shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
+/// N = X·R over the shams, but for what their edges and failures explain. R is the time in flight: of the
+/// windows latency is known, of which the step says how much passes before a request is sent. In an open
+/// loop latency counts from the intended instant, and the law does not hold for it.
+fn little(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
     if experiment.setting.open_loop {
         return None;
     }
-    let ratios: Vec<f64> = shams
+    let mean = |time: &Option<Histogram>| time.as_ref().and_then(|time| positive(time.mean_ns));
+    let sent = mean(&step.service)
+        .zip(mean(&step.latency))
+        .map_or(1.0, |(service, latency)| (service / latency).min(1.0));
+    let laws: Vec<(f64, f64, f64)> = shams
         .iter()
-        .filter_map(|sham| {
-            let ended = ratio(sham.failed as f64, sham.answered as f64).unwrap_or(0.0);
-            let in_flight = positive(sham.in_flight_mean?)?;
-            let latency_s = positive(sham.latency_mean_ns? / 1e9)?;
-            ratio(in_flight, sham.throughput * (1.0 + ended) * latency_s)
-        })
+        .filter_map(|sham| law(step, sham, sent))
         .collect();
-    let off = median(&ratios).filter(|ratio| (ratio - 1.0).abs() > little::TOLERANCE)?;
-    Some(Failed {
+    let each = |of: fn(&(f64, f64, f64)) -> f64| median(&laws.iter().map(of).collect::<Vec<f64>>());
+    let off = each(|law| law.0)?;
+    // Edges of several windows are not off all at once, and failures are.
+    let edges = each(|law| law.1)? / (laws.len() as f64).sqrt();
+    let low = 1.0 - edges - little::TOLERANCE;
+    let high = 1.0 + edges + each(|law| law.2)? + little::TOLERANCE;
+    (off < low || off > high).then(|| Failed {
         words: format!(
             "in flight is {} times throughput times latency",
             trimmed(off, 2)
         ),
         caveat: Caveat::LittleMismatch { ratio: off },
-        fatal: false,
+        fatal: off < low / LITTLE_TOO_MUCH || off > high * LITTLE_TOO_MUCH,
     })
+}
+
+/// N over X·R of one window, what its edges can make of it, and what its failures can add.
+fn law(step: &Step, window: &Window, sent: f64) -> Option<(f64, f64, f64)> {
+    /// Deviations of what is under way at two edges.
+    const DEVIATIONS: f64 = 3.0;
+    let answered = window.answered as f64;
+    let ended = ratio(window.failed as f64, answered).unwrap_or(0.0);
+    let in_flight = positive(window.in_flight_mean?)?;
+    let latency_s = positive(window.latency_mean_ns? / 1e9)?;
+    let time_s = latency_s * sent;
+    let off = ratio(in_flight, window.throughput * (1.0 + ended) * time_s)?;
+    // How much the times of requests differ, in their mean.
+    let spread = window
+        .p99_ns
+        .map_or(1.0, |p99| p99 as f64 / 1e9 / latency_s / 2.0);
+    let edges = DEVIATIONS * spread.max(1.0) * (2.0 * in_flight).sqrt() / answered.max(1.0);
+    let deadline_s = (step.load.timeout.0 as f64 / 1e9).min(window.seconds());
+    Some((off, edges, ended / (1.0 + ended) * deadline_s / time_s))
 }
 
 fn null_effect(null: Option<Estimate>) -> Option<Failed> {

@@ -73,6 +73,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         observed: &observed,
         readings: &readings,
         gates: &gates,
+        others: observed::crowded_out(step, environment),
     };
     let decision = decide::decide(&case);
     let evidence = evidence(&case, &decision);

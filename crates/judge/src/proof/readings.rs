@@ -23,7 +23,8 @@ use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
 use super::looks;
 use super::pace;
 use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
-use crate::finite::{median, positive};
+use crate::caveats;
+use crate::finite::{known, median, positive};
 
 /// From here a squeeze may name a wall.
 pub(super) const WALL_MIN: f64 = 0.5;
@@ -31,6 +32,10 @@ pub(super) const WALL_MIN: f64 = 0.5;
 pub(super) const SHARE_MIN: f64 = 0.2;
 /// An interval wider than this to each side decides nothing by itself.
 pub(super) const HALF_WIDTH_MAX: f64 = 0.25;
+/// An interval wider than this to each side is of no squeeze that can be judged, wherever it lies.
+const TOO_WIDE: f64 = 0.75;
+/// What is in flight is worth its share of throughput at most, for more of it never brings more than that.
+const IN_FLIGHT_MAX: f64 = 1.25;
 /// Error in saying that two doses disagree: it is asked of every squeeze at every look.
 const ALPHA_DOSES: f64 = 0.01;
 /// Starts of the server whose elasticities are nearer than this say the same.
@@ -41,6 +46,8 @@ pub(super) const ROUNDS_PROVED: u32 = 6;
 pub(super) const ROUNDS_CONFIRMED: u32 = 3;
 /// Cores at work above which the speed of processors may be a wall of any height.
 const IDLE_MAX: f64 = 0.25;
+/// A family that ran and wanted to run for this share of its processors uses next to nothing of them.
+const RESTS: f64 = 0.10;
 /// Use of the load generator's processors from which a pause is paid for by what else they do.
 const PAUSED_MAX: f64 = 0.85;
 /// How much more than the use that telemetry counts an elasticity may be: collectors and
@@ -58,6 +65,28 @@ pub(super) enum Answer {
     No,
     /// Not known well enough.
     Open,
+}
+
+/// Why a squeeze names nothing, though its interval lies above a half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Odd {
+    /// Its interval is as wide as what it could be.
+    TooWide,
+    /// Less in flight costs certainly more than all of it is worth.
+    MoreThanItsShare,
+}
+
+impl Odd {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Odd::TooWide => {
+                "moves throughput by nobody knows how much: its interval is too wide to tell"
+            }
+            Odd::MoreThanItsShare => {
+                "costs more throughput than its share of what is in flight: it takes something else of the server"
+            }
+        }
+    }
 }
 
 /// One squeeze over all of its rounds.
@@ -104,10 +133,25 @@ impl Reading {
         let (low, high) = self.local.interval(ALPHA);
         let narrow = self.local.half_width() <= HALF_WIDTH_MAX;
         match self.local.value {
+            _ if high < WALL_MIN => Answer::No,
+            _ if self.odd().is_some() => Answer::Open,
             _ if low >= WALL_MIN && self.p < self.level => Answer::Surely,
             value if low >= WALL_MIN || (narrow && value >= WALL_MIN) => Answer::Likely,
-            value if high < WALL_MIN || (narrow && value < WALL_MIN) => Answer::No,
+            value if narrow && value < WALL_MIN => Answer::No,
             _ => Answer::Open,
+        }
+    }
+
+    /// Why nothing can be built on it, where that is so.
+    pub(super) fn odd(&self) -> Option<Odd> {
+        let (low, _) = self.interval();
+        let of_in_flight = matches!(self.squeeze, Squeeze::InFlight | Squeeze::ThinkTime);
+        if low >= SHARE_MIN && self.local.half_width() > TOO_WIDE {
+            Some(Odd::TooWide)
+        } else if of_in_flight && low > IN_FLIGHT_MAX {
+            Some(Odd::MoreThanItsShare)
+        } else {
+            None
         }
     }
 
@@ -148,7 +192,7 @@ impl Reading {
         let at_once = self
             .small
             .is_none_or(|small| small.interval(ALPHA).0 > 0.0 || small.value >= SHARE_MIN);
-        self.interval().0 >= SHARE_MIN && at_once
+        self.interval().0 >= SHARE_MIN && at_once && self.odd().is_none()
     }
 
     /// Certainly less than a share: not this.
@@ -304,7 +348,9 @@ impl Readings {
             (Squeeze::ServerSpeed, &step.telemetry.server),
             (Squeeze::ClientSpeed, &step.telemetry.client),
         ] {
-            let cores = family.as_ref().and_then(|family| at_work(family, step));
+            let cores = family
+                .as_ref()
+                .and_then(|family| wanted(family, step).or_else(|| at_work(family, step)));
             if let (Some(reading), Some(cores)) = (self.all.get_mut(&squeeze), cores) {
                 reading.bound_by_use(cores);
             }
@@ -347,6 +393,16 @@ fn at_work(family: &FamilySummary, step: &Step) -> Option<f64> {
     let busy = positive(family.cpus_busy)? * family.cpus_allowed.len() as f64;
     let quota = family.quota_cores.and_then(positive).unwrap_or(1.0);
     Some(busy.max(family.cpu_ns as f64 / window_ns) / quota.min(1.0))
+}
+
+/// Of a family that uses next to nothing of its processors: cores in which it ran or wanted to. Others'
+/// work on them is none of its, however slow it becomes.
+fn wanted(family: &FamilySummary, step: &Step) -> Option<f64> {
+    let window_ns = positive(step.telemetry.window_ns as f64)?;
+    let others = caveats::neighbour_cores(family);
+    let cores = family.cpu_ns as f64 / window_ns + known(family.run_wait_cores)?;
+    let most = RESTS * family.cpus_allowed.len() as f64;
+    (cores <= most && cores < others).then_some(cores)
 }
 
 /// The variance that windows of all squeezes show around their own centres, and the centres

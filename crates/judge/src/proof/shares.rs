@@ -195,8 +195,11 @@ fn used(case: &Case, wall: Wall) -> Option<f64> {
 
 /// Both sides and the link have room: telemetry shows time left, or a large dose bound
 /// while small ones did not. The second is the better evidence, for a squeeze that binds at
-/// all is known to work.
+/// all is known to work. Processors that others fill have none, however little either side uses.
 pub(super) fn idle(case: &Case) -> bool {
+    if case.others.is_some() {
+        return false;
+    }
     let room = |wall: Wall, most: f64| {
         let used = used(case, wall);
         let squeeze = squeezes_of(wall).first().copied();

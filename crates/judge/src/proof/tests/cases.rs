@@ -427,6 +427,169 @@ fn broken(change: impl FnOnce(&mut Experiment)) -> (Wall, How, Vec<Caveat>) {
     (verdict.wall, verdict.how, verdict.caveats)
 }
 
+/// No verdict stands on numbers of which one is another than it seems.
+#[test]
+fn a_law_that_is_off_by_far_leaves_nothing_to_be_said() {
+    for off in [115.0, 4.0, 0.05] {
+        let (wall, how, caveats) = broken(|experiment| {
+            for window in &mut experiment.windows {
+                window.in_flight_mean = window.in_flight_mean.map(|mean| mean * off);
+            }
+        });
+        assert_eq!((wall, how), (Wall::Inconclusive, How::Inconclusive));
+        let is_said = |c: &Caveat| matches!(c, Caveat::LittleMismatch { ratio } if (ratio / off - 1.0).abs() < 0.2);
+        assert!(caveats.iter().any(is_said), "{caveats:?}");
+    }
+}
+
+#[test]
+fn what_edges_and_failures_explain_of_the_law_is_no_alarm() {
+    let is_alarm = |caveats: &[Caveat]| {
+        let mut alarms = caveats.iter();
+        alarms.any(|c| matches!(c, Caveat::LittleMismatch { .. }))
+    };
+    // Windows of twenty answers, of which those under way at the edges are a good part.
+    let (_, _, caveats) = broken(|experiment| {
+        for (at, window) in experiment.windows.iter_mut().enumerate() {
+            window.answered = 20;
+            let off = if at % 3 == 0 { 0.9 } else { 1.1 };
+            window.in_flight_mean = window.in_flight_mean.map(|mean| mean * off);
+        }
+    });
+    assert!(!is_alarm(&caveats), "{caveats:?}");
+    // One in two hundred failed after a second each, and was in flight as long as that.
+    let (_, _, caveats) = broken(|experiment| {
+        for window in &mut experiment.windows {
+            window.failed = window.answered / 200;
+            let area_s = window.failed as f64 * 1.0;
+            let more = area_s / window.seconds();
+            window.in_flight_mean = window.in_flight_mean.map(|mean| mean + more);
+        }
+    });
+    assert!(!is_alarm(&caveats), "{caveats:?}");
+}
+
+/// A latency in which most is the time before a request is sent, as with a permit or a new connection.
+#[test]
+fn the_law_is_of_the_time_in_flight() {
+    let system = System::default();
+    let mut step = run(&system, Conditions::default());
+    for window in &mut step.experiment.as_mut().unwrap().windows {
+        window.latency_mean_ns = window.latency_mean_ns.map(|mean| mean * 4.0);
+    }
+    let alarms = |step: &Step| {
+        let verdict = judge(step);
+        let mut caveats = verdict.caveats.into_iter();
+        caveats.any(|c| matches!(c, Caveat::LittleMismatch { .. }))
+    };
+    assert!(alarms(&step));
+    step.latency = Some(crate::double::times(8.0, 8.0, 10_000));
+    step.service = Some(crate::double::times(2.0, 2.0, 10_000));
+    step.in_flight_mean = step.throughput * 2e-3;
+    assert!(!alarms(&step));
+}
+
+/// Whoever takes time of a full processor holds up what wakes on it. A side that used next to nothing of it
+/// is no wall for that.
+#[test]
+fn a_side_that_rests_among_strangers_is_no_wall() {
+    let squeezes = [
+        (Squeeze::InFlight, 0.8),
+        (Squeeze::ServerSpeed, 0.8),
+        (Squeeze::ClientSpeed, 0.8),
+    ];
+    let beside = |client_used: f64| {
+        let mut windows = Vec::new();
+        for round in 0..6 {
+            let wobble = 1.0 + 0.003 * f64::from(round % 3);
+            windows.extend([
+                (0, 50.0 * wobble),
+                (1, 50.0),
+                (0, 50.0),
+                (2, 50.0 * wobble),
+                (0, 50.0 * wobble),
+                (3, 40.0),
+            ]);
+        }
+        let mut experiment = experiment_of(&squeezes, &windows);
+        experiment.setting.server_cpus = vec![0];
+        experiment.setting.client_cpus = vec![1];
+        experiment.setting.neighbours = vec![Neighbour {
+            name: "burn (4711)".to_owned(),
+            cores: 1.0,
+        }];
+        let mut step = a_step().server(1.0, 0.02).client(1.0, client_used).build();
+        for family in [&mut step.telemetry.server, &mut step.telemetry.client] {
+            let family = family.as_mut().unwrap();
+            let used = family.utilisation;
+            (family.cpus_busy, family.neighbour_cores) = (1.0, 1.0 - used);
+        }
+        step.experiment = Some(experiment);
+        judge(&step)
+    };
+    let resting = beside(0.03);
+    assert_eq!(resting.wall, Wall::Inconclusive, "{resting:#?}");
+    assert!(
+        resting
+            .sentence
+            .contains("others' processes had the processors"),
+        "{}",
+        resting.sentence
+    );
+    assert!(
+        resting.sentence.contains("burn (4711) with 1"),
+        "{}",
+        resting.sentence
+    );
+    // One that works has to share, and its speed is what it lacks.
+    let working = beside(0.5);
+    assert_eq!(working.wall, Wall::ClientCpu, "{working:#?}");
+}
+
+/// As a server has it whose workers wait on the connections that a squeeze left open and silent.
+#[test]
+fn an_elasticity_beyond_its_share_or_too_wide_to_tell_names_nothing() {
+    let squeezes = [
+        (Squeeze::InFlight, 0.8),
+        (Squeeze::ServerSpeed, 0.8),
+        (Squeeze::ClientSpeed, 0.8),
+    ];
+    let of = |in_flight: fn(u32) -> f64| {
+        let mut windows = Vec::new();
+        for round in 0..6 {
+            let wobble = 1.0 + 0.003 * f64::from(round % 3);
+            windows.extend([
+                (0, 400.0 * wobble),
+                (1, 400.0 * in_flight(round)),
+                (0, 400.0),
+                (2, 400.0 * wobble),
+                (0, 400.0 * wobble),
+                (3, 400.0),
+            ]);
+        }
+        let mut experiment = experiment_of(&squeezes, &windows);
+        experiment.setting.server_cpus = vec![0];
+        let mut step = a_step().server(1.0, 0.1).client(1.0, 0.1).build();
+        step.experiment = Some(experiment);
+        judge(&step)
+    };
+    let whole = of(|_| 0.8);
+    assert_eq!(whole.wall, Wall::Concurrency, "{whole:#?}");
+    let three_quarters = of(|_| 0.25);
+    assert_eq!(
+        three_quarters.wall,
+        Wall::Inconclusive,
+        "{three_quarters:#?}"
+    );
+    assert!(
+        three_quarters
+            .sentence
+            .contains("more throughput than its share")
+    );
+    let wild = of(|round| [0.8, 0.3, 0.6, 0.3, 0.75, 0.5][round as usize]);
+    assert_eq!(wild.wall, Wall::Inconclusive, "{wild:#?}");
+}
+
 #[test]
 fn a_gate_that_fails_is_said_and_nothing_is_proved_past_it() {
     let (wall, how, _) = broken(|_| {});
