@@ -7,6 +7,7 @@ mod ab;
 mod browser;
 mod bytes;
 mod ceilings;
+mod closing;
 mod decode;
 mod echo_client;
 mod exit_codes;

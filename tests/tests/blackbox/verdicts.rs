@@ -2,6 +2,7 @@
 //! wall that cannot be is never named.
 
 use std::path::Path;
+use std::process::{Child, Command};
 
 use serde_json::Value;
 use wallfinder_tests::{Place, alone, free_port, skip, stolen, subjects};
@@ -109,4 +110,75 @@ fn pipelined_requests_are_held_back_by_autocannon_and_not_by_us() {
     let driver = format!("{} -c 16 -p 100 -d 3 {{url}}", autocannon.display());
     let load = ["--driver", driver.as_str()];
     is_named("client-cpu", &OF_THE_CLIENT, "/simple", &load);
+}
+
+/// Loops that use all the processors that they are given, until they are dropped.
+struct Strangers(Vec<Child>);
+
+impl Strangers {
+    fn one_more_than_processors() -> Strangers {
+        let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        let burn = |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            command.spawn().expect("a shell")
+        };
+        Strangers((0..count).map(burn).collect())
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Neither side uses anything of processors that others fill, and neither of them is the wall.
+#[test]
+fn among_strangers_who_fill_the_machine_no_idle_side_is_the_wall() {
+    let _turn = alone();
+    if subjects().is_none() {
+        return;
+    }
+    let strangers = Strangers::one_more_than_processors();
+    // At processors of their own, and at all together.
+    for pinned in [&["--server-cpus", "0"][..], &[]] {
+        let place = Place::new();
+        let port = free_port();
+        let url = format!("http://subject:{port}/");
+        let subject = &format!("knownwall --port {port} --async-sleep-us 200000");
+        let args = [
+            "run",
+            "--subject",
+            subject,
+            &url,
+            "-q",
+            "-c",
+            "10",
+            "-d",
+            "2s",
+        ];
+        place.run(&[&args, pinned].concat()).ends_with(0);
+        let step = place.step();
+        let verdict = &step["verdict"];
+        if stolen(verdict) {
+            return skip("the hypervisor took too much of the processors");
+        }
+        assert_eq!(verdict["wall"], "inconclusive", "{verdict:#}");
+        let sentence = verdict["sentence"].as_str().unwrap();
+        assert!(
+            sentence.contains("others' processes had the processors"),
+            "{sentence}"
+        );
+        let evidence = verdict["evidence"].as_array().unwrap();
+        let others = evidence
+            .iter()
+            .find(|fact| fact["measure"] == "client.neighbour");
+        let cores = others.expect("who had them")["value"].as_f64().unwrap();
+        assert!(cores > 0.5, "{verdict:#}");
+    }
+    drop(strangers);
 }
