@@ -27,7 +27,7 @@ use crate::exit::Failed;
         wallfinder run --subject catalogue http://subject:8083/compute -c 64\n  \
         wallfinder run grpc://127.0.0.1:50051/shop.v1.Orders/Put --proto shop.proto -b '{\"name\": \"x\"}'\n  \
         wallfinder run --driver 'autocannon -c 100 -p 100 {url}' http://127.0.0.1:8083/simple\n\n\
-        Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 a threshold was breached,\n  \
+        Exit codes: 0 done, 1 could not run or nothing was answered well, 2 bad arguments, 3 a threshold was breached,\n  \
         4 --require did not hold, 130/143 interrupted (the partial record is sealed).",
     disable_help_subcommand = true
 )]
@@ -214,6 +214,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) drain: Nanos,
 
+    /// Wait this long for the target to listen before the load begins, where it does not yet; 0s: begin at
+    /// once.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) wait: Nanos,
+
     /// Open a connection for each request.
     #[arg(long)]
     pub(crate) no_keepalive: bool,
@@ -313,7 +318,7 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "HOST")]
     pub(crate) i_may_load: Vec<String>,
 
-    /// Fail with exit code 3 unless it holds, such as 'p99<5ms', 'rps>20k', 'errors<0.1%'.
+    /// Fail with exit code 3 unless it holds, such as 'p99<5ms', 'rps>20k', 'errors<0.1%', 'unavailable<1%'.
     #[arg(long, value_name = "CONDITION")]
     pub(crate) threshold: Vec<String>,
 

@@ -9,6 +9,7 @@ mod exit;
 mod flags;
 mod given;
 mod interrupt;
+mod listening;
 mod messages;
 mod output;
 mod placement;

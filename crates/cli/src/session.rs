@@ -26,7 +26,7 @@ use crate::interrupt::Interrupts;
 use crate::output;
 use crate::present::Presenter;
 use crate::secrets::{self, Kept};
-use crate::stand::Stand;
+use crate::stand::{Stand, SubjectEnded};
 use crate::tls;
 
 /// A run under way.
@@ -167,6 +167,17 @@ impl Session {
         let caveat = hint.map(|text| Caveat::Note { text });
         let caveat = caveat.filter(|caveat| !self.record.caveats.contains(caveat));
         self.record.caveats.extend(caveat);
+    }
+
+    /// Notes that the server that was started for the run is gone: what follows could not be measured.
+    pub(crate) fn subject_ended(&mut self, ended: SubjectEnded) -> Failed {
+        let SubjectEnded { how, said } = ended;
+        let mut message = format!("the subject ended during the load, with {how}");
+        if !said.is_empty() {
+            message.push_str(&format!(". It said:\n    {}", said.replace('\n', "\n    ")));
+        }
+        self.record.caveats.push(Caveat::SubjectEnded { how, said });
+        Failed::run(message)
     }
 
     /// Squeezes at the load of the last step, and judges it by that. `restart` is who can

@@ -20,6 +20,7 @@ use wallfinder_sys::{namespace, process};
 
 use crate::exit::Failed;
 use crate::flags::TargetFlags;
+use crate::listening;
 use crate::placement::Placement;
 use crate::reach::Reach;
 use crate::target::{SUBJECT_HOST, Url};
@@ -69,6 +70,14 @@ pub(crate) struct Stand {
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
     client_netns: Option<PathBuf>,
+}
+
+/// How a server that was started for the run ended during it.
+pub(crate) struct SubjectEnded {
+    /// Such as `exit status 3`.
+    pub(crate) how: String,
+    /// The last lines of what it said on standard error.
+    pub(crate) said: String,
 }
 
 /// Where a thread was before a stand took it elsewhere.
@@ -146,7 +155,7 @@ impl Stand {
                 (Some(subject), placement, found)
             }
             None => {
-                let address = url.resolve(None, &reach)?;
+                let address = listening::address_of(url, flags, &reach)?;
                 let seen = sight::server(address, named, None);
                 let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
                 let placement = Placement::decide(client_cpus, None, false, runs_on);
@@ -206,6 +215,27 @@ impl Stand {
         }
     }
 
+    /// The server's processes as they are now, where those that were found are gone: it was started anew.
+    pub(crate) fn found_again(&self) -> Option<Family> {
+        let family = self.server.family.as_ref()?;
+        let runs = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
+        if family.pids.iter().any(runs) {
+            return None;
+        }
+        let subject = self.server.subject.as_ref();
+        sight::server(self.server.address, Named::Nobody, subject).0
+    }
+
+    /// How the server that was started here ended, where it is gone.
+    pub(crate) fn subject_ended(&self) -> Option<SubjectEnded> {
+        let subject = self.server.subject.as_ref()?;
+        let ended = subject.exited()?;
+        Some(SubjectEnded {
+            how: ended.to_string(),
+            said: last_lines(&subject.stderr()),
+        })
+    }
+
     /// Who starts the server anew, where that can be done.
     pub(crate) fn restart(&mut self) -> Option<&mut dyn Restart> {
         self.start.is_some().then_some(self as &mut dyn Restart)
@@ -254,6 +284,16 @@ impl Start {
         spec.run_as = self.run_as.clone();
         start_subject(spec, self.ip, &self.reach)
     }
+}
+
+/// The end of what a server said, as far as a person reads it.
+fn last_lines(said: &str) -> String {
+    const LINES_MAX: usize = 5;
+    const CHARS_MAX: usize = 300;
+    let lines: Vec<&str> = said.trim_end().lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES_MAX)..];
+    let cut = |line: &&str| line.chars().take(CHARS_MAX).collect::<String>();
+    last.iter().map(cut).collect::<Vec<_>>().join("\n")
 }
 
 fn netns_path(name: &str) -> PathBuf {
@@ -457,5 +497,14 @@ mod tests {
         );
         assert_eq!(told("nginx -c bench.conf"), "nginx -c bench.conf");
         assert_eq!(told_where("catalogue", None, None), "catalogue");
+    }
+
+    #[test]
+    fn of_what_a_server_said_the_last_lines_are_told() {
+        assert_eq!(last_lines(""), "");
+        assert_eq!(last_lines("one\ntwo\n\n"), "one\ntwo");
+        let many: String = (0..40).map(|nth| format!("line {nth}\n")).collect();
+        assert!(last_lines(&many).starts_with("line 35\n"));
+        assert!(last_lines(&"x".repeat(9_000)).len() <= 300);
     }
 }

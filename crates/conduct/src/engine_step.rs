@@ -20,6 +20,9 @@ use crate::profiles::Capture;
 use crate::samples::Keeping;
 use crate::{Audience, ConductError, StepOrder, is_crowded, relayed, start_sampler, utc_of};
 
+/// This long before the window a server that was started anew during the warm-up is looked for.
+const NEAR_OPENING_NS: u64 = 250_000_000;
+
 /// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
 struct Watch<'w> {
     order: &'w StepOrder,
@@ -30,6 +33,8 @@ struct Watch<'w> {
     zero_ns: u64,
     sampler: Option<Sampler>,
     failed: Option<ConductError>,
+    /// Whether the server was looked for again before the window.
+    found_again: bool,
     /// Before the first request, where the load is counted from there.
     started_ns: Option<i64>,
     opened_ns: Option<i64>,
@@ -63,6 +68,16 @@ impl Watcher for Watch<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        let opens_ns = self.order.load.warmup.0;
+        let is_near = interval.at_ns < opens_ns && opens_ns - interval.at_ns <= NEAR_OPENING_NS;
+        if let Some(sampler) = self
+            .sampler
+            .as_ref()
+            .filter(|_| is_near && !self.found_again)
+        {
+            self.found_again = true;
+            sampler.find_server_again();
+        }
         let sample = self.sampler.as_ref().and_then(Sampler::latest);
         self.audience.interval(interval, sample.as_ref());
     }
@@ -121,6 +136,7 @@ pub(crate) fn run(
         zero_ns: 0,
         sampler: None,
         failed: None,
+        found_again: false,
         started_ns: None,
         opened_ns: None,
         closed_ns: None,

@@ -6,11 +6,11 @@
 
 use std::mem::discriminant;
 
-use wallfinder_model::telemetry::{FamilySummary, RelaySummary};
+use wallfinder_model::telemetry::{FamilySummary, RelaySummary, Telemetry};
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
 use crate::finite::{known, positive, share};
-use crate::{identity, little, steady};
+use crate::{identity, little, steady, unanswered};
 
 /// Share of stolen processor time that is worth a word.
 pub const STEAL_MAX: f64 = 0.02;
@@ -44,7 +44,9 @@ const WINDOW_MIN: f64 = 0.95;
 /// measuring ([`Step::caveats`]) is not raised again.
 pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     let mut caveats = Vec::new();
+    caveats.extend(unanswered::unreachable(step));
     caveats.extend(failures(step));
+    caveats.extend(unanswered::redirects(step));
     let tls = step.target.tls.as_ref();
     caveats.extend(tls.filter(|tls| !tls.verified).map(|_| Caveat::NotVerified));
     caveats.extend(little::check(step).and_then(|little| little.caveat()));
@@ -105,6 +107,25 @@ pub(crate) fn asked_rate(step: &Step) -> Option<f64> {
             positive(step.counts.scheduled as f64 * 1e9 / step.window_ns as f64)
         }
     }
+}
+
+/// How much less of the asked rate a schedule may come to by itself, as a share: where the window cuts it one
+/// request is in or out, and a Poisson schedule asks for a random number, of which three deviations are
+/// its own.
+pub(crate) fn schedule_chance(step: &Step) -> f64 {
+    let scheduled = step.counts.scheduled.max(1) as f64;
+    match step.load.arrival {
+        Arrival::Poisson { .. } => 3.0 / scheduled.sqrt(),
+        _ => 1.0 / scheduled,
+    }
+}
+
+/// Processors count their time in ticks of 10 ms: of a window below ten of them shares tell nothing.
+const TELEMETRY_NS_MIN: u64 = 100_000_000;
+
+/// Whether a window is too short for the shares of its processors to mean anything.
+pub fn is_too_short(telemetry: &Telemetry) -> bool {
+    telemetry.window_ns < TELEMETRY_NS_MIN
 }
 
 /// Telemetry alone stands still where full processors leave it no room: of the gaps that it found,
@@ -175,9 +196,11 @@ fn schedule(step: &Step) -> Vec<Caveat> {
     }
     if let Some(asked) = asked_rate(step) {
         let counts = &step.counts;
-        let sent = counts.scheduled as f64 - counts.not_sent.max(0) as f64;
+        let unsent = counts.not_sent.max(0) as f64 + counts.expired_unsent as f64;
+        let sent = (counts.scheduled as f64 - unsent).max(0.0);
         let sent = known(sent * 1e9 / step.window_ns as f64);
-        if let Some(sent) = sent.filter(|sent| *sent < RATE_MIN * asked) {
+        let least = (RATE_MIN - schedule_chance(step)) * asked;
+        if let Some(sent) = sent.filter(|sent| *sent < least) {
             caveats.push(Caveat::RateMissed { asked, sent });
         }
         let grown = u64::try_from(counts.not_sent).unwrap_or(0);
@@ -200,7 +223,7 @@ fn schedule(step: &Step) -> Vec<Caveat> {
 fn samples(step: &Step) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let answers = step.counts.answered;
-    if answers < ANSWERS_MIN {
+    if (1..ANSWERS_MIN).contains(&answers) {
         caveats.push(Caveat::FewAnswers { answers });
     }
     let in_flight = step.load.in_flight_max();

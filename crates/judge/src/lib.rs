@@ -42,4 +42,5 @@ pub mod samples;
 pub mod steady;
 mod student;
 pub mod thresholds;
+pub mod unanswered;
 pub mod words;

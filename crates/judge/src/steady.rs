@@ -10,10 +10,11 @@
 
 use wallfinder_model::profile::ProfileKind;
 use wallfinder_model::record::Interval;
-use wallfinder_model::{Caveat, Step};
+use wallfinder_model::{Arrival, Caveat, Step};
 
 use crate::finite::{mean, median, ratio};
 use crate::student::t_95;
+use crate::unanswered;
 
 /// A split is believed when its levels are this many standard errors apart. The largest
 /// of 100 splits of pure noise passes 3.3 in one window of twenty, and 5 practically never.
@@ -80,9 +81,10 @@ pub fn rates(step: &Step) -> Vec<f64> {
 }
 
 /// The change of throughput in the window, where there is one. Where every switch or every system
-/// call was watched for a part of it, that is what changed it.
+/// call was watched for a part of it, that is what changed it; and so it is where the rate that was asked
+/// for changes, or where the server could not be reached for a while.
 pub fn change(step: &Step) -> Option<Change> {
-    if was_watched(step) {
+    if was_watched(step) || is_to_change(step) || unanswered::unreachable_share(step) > 0.0 {
         return None;
     }
     let rates = rates(step);
@@ -105,9 +107,18 @@ fn was_watched(step: &Step) -> bool {
     sides.any(|side| side.calls.is_some() || side.of(ProfileKind::Waits).is_some())
 }
 
-/// The mean throughput of the window and its interval, by batch means.
+/// Whether the load itself asks for a throughput that changes.
+fn is_to_change(step: &Step) -> bool {
+    matches!(step.load.arrival, Arrival::Ramp { .. })
+}
+
+/// The mean throughput of the window and its interval, by batch means. A mean of rates that are to grow
+/// has none.
 pub fn throughput(step: &Step) -> Option<MeanInterval> {
-    batch_means(&rates(step))
+    match is_to_change(step) {
+        true => None,
+        false => batch_means(&rates(step)),
+    }
 }
 
 /// The best split of a series into two levels, where it is beyond doubt.

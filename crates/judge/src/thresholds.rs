@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!  threshold = measure op limit
-//!  measure   = p0..p100 (p99.9) | mean | min | max | errors | rps
+//!  measure   = p0..p100 (p99.9) | mean | min | max | errors | unavailable | rps
 //!  op        = < | <= | > | >=
 //!  limit     = a duration with its unit | a share (0.1% or 0.001) | a rate (20k)
 //! ```
 //!
 //! A threshold without samples fails: what was not measured was not met.
+//!
+//! `errors` is the share of what ended that failed; where nothing could be reached for a larger share of
+//! the window's time, it is that, for a client that waits before it tries again fails seldom.
+//! `unavailable` is the share of that time alone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +20,7 @@ use wallfinder_model::{Nanos, Rate, Step};
 
 use crate::finite::known;
 use crate::words::trimmed;
-use crate::{histogram, identity};
+use crate::{histogram, identity, unanswered};
 
 /// One condition on a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +40,7 @@ enum Measure {
     Min,
     Max,
     Errors,
+    Unavailable,
     Throughput,
 }
 
@@ -91,8 +96,9 @@ impl FromStr for Threshold {
             (_, Some(b'=')) => (Op::MoreOrEqual, &rest[2..]),
             _ => (Op::More, &rest[1..]),
         };
-        let measure = Measure::parse(name.trim())
-            .ok_or_else(|| bad("the measure is none of p50, p99.9, mean, min, max, errors, rps"))?;
+        let measure = Measure::parse(name.trim()).ok_or_else(|| {
+            bad("the measure is none of p50, p99.9, mean, min, max, errors, unavailable, rps")
+        })?;
         let limit = measure.limit(limit.trim()).map_err(|why| bad(&why))?;
         Ok(Threshold {
             text: text.trim().to_owned(),
@@ -111,6 +117,7 @@ impl Measure {
             "min" => Measure::Min,
             "max" => Measure::Max,
             "errors" => Measure::Errors,
+            "unavailable" => Measure::Unavailable,
             "rps" | "throughput" => Measure::Throughput,
             _ => {
                 let percent: f64 = name
@@ -127,7 +134,7 @@ impl Measure {
 
     fn limit(self, text: &str) -> Result<f64, String> {
         match self {
-            Measure::Errors => share(text),
+            Measure::Errors | Measure::Unavailable => share(text),
             Measure::Throughput => match text {
                 "0" => Ok(0.0),
                 text => text.parse::<Rate>().map(|rate| rate.0).map_err(|e| e.0),
@@ -146,8 +153,11 @@ impl Measure {
             Measure::Errors => {
                 let counts = &step.counts;
                 let ended = counts.answered > 0 || identity::worst_class(counts).is_some();
-                ended.then(|| identity::failure_share(counts))
+                ended.then(|| unanswered::failure_share(step))
             }
+            // Of another driver's connections nothing is known.
+            Measure::Unavailable => (step.driver.command.is_none() && step.window_ns > 0)
+                .then(|| unanswered::unreachable_share(step)),
             Measure::Throughput => (step.counts.answered > 0)
                 .then_some(step.throughput)
                 .and_then(known),
@@ -168,7 +178,9 @@ impl Measure {
 
     fn words(self, value: f64) -> String {
         match self {
-            Measure::Errors => format!("{} %", trimmed(value * 100.0, 3)),
+            Measure::Errors | Measure::Unavailable => {
+                format!("{} %", trimmed(value * 100.0, 3))
+            }
             Measure::Throughput => format!("{value:.0}/s"),
             _ => Nanos(value as u64).to_string(),
         }
@@ -188,6 +200,26 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Threshold {
+    /// Why there is nothing to hold it against.
+    fn without_samples(&self, step: &Step) -> String {
+        match unanswered::nothing_answered(step) {
+            Some(why) => format!("nothing was answered well: {why}"),
+            None if step.driver.command.is_some() => {
+                format!("{} does not tell it", step.driver.name)
+            }
+            None => "it was not measured".to_owned(),
+        }
+    }
+
+    /// What a breach is due to, beside its number.
+    fn because(&self, step: &Step, holds: bool) -> String {
+        let of_outage = matches!(self.measure, Measure::Errors | Measure::Unavailable);
+        match unanswered::unreachable_in_words(step).filter(|_| of_outage && !holds) {
+            Some(when) => format!(": the server could not be reached {when}"),
+            None => String::new(),
+        }
+    }
+
     /// Holds the threshold against a step.
     pub fn evaluate(&self, step: &Step) -> Crossing {
         let value = self.measure.of(step);
@@ -198,12 +230,13 @@ impl Threshold {
             Op::MoreOrEqual => value >= self.limit,
         });
         let sentence = match value {
-            None => format!("{}: failed, there are no samples", self.text),
+            None => format!("{}: failed, {}", self.text, self.without_samples(step)),
             Some(value) => format!(
-                "{}: {}, it was {}",
+                "{}: {}, it was {}{}",
                 self.text,
                 if holds { "kept" } else { "breached" },
-                self.measure.words(value)
+                self.measure.words(value),
+                self.because(step, holds)
             ),
         };
         Crossing {
@@ -220,6 +253,7 @@ mod tests {
     use super::*;
     use crate::double::a_step;
     use proptest::prelude::*;
+    use wallfinder_model::record::Outage;
 
     fn check(text: &str, step: &Step) -> Crossing {
         text.parse::<Threshold>().unwrap().evaluate(step)
@@ -251,6 +285,77 @@ mod tests {
         assert_eq!(
             check("p99<5ms", &step).sentence,
             "p99<5ms: breached, it was 6 ms"
+        );
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_breaches_errors_and_unavailable_however_seldom_it_is_tried()
+    {
+        let step = a_step()
+            .with(|step| {
+                step.window_ns = 5_000_000_000;
+                step.load.warmup.0 = 0;
+                step.counts.connect_failures.insert("net.refused".into(), 9);
+                step.counts.unreachable_ns = 3_500_000_000;
+                step.outages.push(Outage {
+                    at_ns: 1_500_000_000,
+                    for_ns: 3_500_000_000,
+                });
+            })
+            .build();
+        for text in [
+            "errors<1%",
+            "errors<=69%",
+            "unavailable<1%",
+            "unavailable<0.7",
+        ] {
+            let crossing = check(text, &step);
+            assert!(!crossing.holds, "{}", crossing.sentence);
+            assert!(
+                crossing.sentence.ends_with(
+                    "breached, it was 70 %: the server could not be reached for 3.5 s from 1.5 s on"
+                ),
+                "{}",
+                crossing.sentence
+            );
+        }
+        assert!(check("unavailable<71%", &step).holds);
+        assert!(check("errors>50%", &step).holds);
+        // Nothing is diluted where the requests themselves failed more.
+        let mut failing = step;
+        failing
+            .counts
+            .failed
+            .insert("status.5xx".into(), failing.counts.answered * 9);
+        assert!(!check("errors<89%", &failing).holds);
+        assert!(check("unavailable<71%", &failing).holds);
+    }
+
+    #[test]
+    fn where_all_is_reachable_unavailable_is_0_and_of_another_driver_it_is_not_known() {
+        let reachable = a_step().build();
+        assert_eq!(check("unavailable<1%", &reachable).value, Some(0.0));
+        let mut foreign = reachable;
+        foreign.driver.command = Some("wrk".into());
+        let crossing = check("unavailable<1%", &foreign);
+        assert!(!crossing.holds && crossing.value.is_none());
+        assert!(
+            crossing.sentence.ends_with("does not tell it"),
+            "{}",
+            crossing.sentence
+        );
+    }
+
+    #[test]
+    fn without_samples_it_is_said_what_failed() {
+        let refused = a_step().throughput(0.0).with(|step| {
+            step.counts
+                .connect_failures
+                .insert("net.refused".into(), 37);
+        });
+        assert_eq!(
+            check("p99<5ms", &refused.build()).sentence,
+            "p99<5ms: failed, nothing was answered well: 37 attempts to connect failed as net.refused"
         );
     }
 

@@ -19,6 +19,33 @@ pub enum Caveat {
         /// The class that failed most.
         class: String,
     },
+    /// Good answers were redirects: the load measured those, and not what they lead to.
+    Redirects {
+        /// How many.
+        count: u64,
+        /// Answers of every status.
+        answers: u64,
+        /// The statuses of the redirects.
+        statuses: Vec<u16>,
+    },
+    /// For a part of the window no connection to the target was open, and none could be opened.
+    Unreachable {
+        /// When that began first, from the window's start; `null`: not known.
+        at_ns: Option<u64>,
+        /// For how long, all together.
+        for_ns: u64,
+        /// Length of the window.
+        window_ns: u64,
+        /// How many times.
+        outages: u64,
+    },
+    /// A server that was started for the run ended during the load.
+    SubjectEnded {
+        /// How, such as `exit status 3`.
+        how: String,
+        /// The last lines of what it said on standard error.
+        said: String,
+    },
     /// The lanes ran late against their own schedule.
     LanesLate {
         /// 99.9th percentile of lateness.

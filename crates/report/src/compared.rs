@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use wallfinder_judge::unanswered;
 use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -143,6 +144,10 @@ fn proof(sign: &Sign) -> String {
 
 /// The answer in a sentence.
 pub fn answer(record: &Record, ab: &Ab) -> String {
+    let without = |is_b| unanswered::setting_unanswered(&record.steps, &ab.order, is_b);
+    if let Some(why) = without(true).or_else(|| without(false)) {
+        return format!("Not compared: {why}.");
+    }
     if let Some(sign) = idle(ab).filter(|_| !ab.ratios.is_empty()) {
         return idle_answer(record, ab, sign);
     }
@@ -153,14 +158,16 @@ pub fn answer(record: &Record, ab: &Ab) -> String {
     }
     let Some(main) = main(record, ab) else {
         let both = rounds_with_both(record, ab);
-        return format!(
-            "Not compared: {} both settings, and an interval needs {ROUNDS_MIN}.",
-            match both {
-                0 => "no round has".to_owned(),
-                1 => "only one round has".to_owned(),
-                n => format!("only {n} rounds have"),
+        let few = match both {
+            0 => "no round has".to_owned(),
+            1 => "only one round has".to_owned(),
+            n if n < ROUNDS_MIN => format!("only {n} rounds have"),
+            _ => {
+                return "Not compared: too few rounds have good answers of both settings."
+                    .to_owned();
             }
-        );
+        };
+        return format!("Not compared: {few} both settings, and an interval needs {ROUNDS_MIN}.");
     };
     let known = [main.ratio, main.low, main.high]
         .iter()

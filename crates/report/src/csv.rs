@@ -173,7 +173,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     ),
     column!(
         "rate_asked",
-        "requests per second asked for; empty in a closed loop",
+        "requests per second asked for, of a rate that grows at its end; empty in a closed loop",
         |s, _| { Cell::maybe(words::rate_asked(&s.load.arrival)) }
     ),
     column!("window_ns", "length of the measured window", |s, _| count(
@@ -195,6 +195,25 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("not_sent", "growth of requests due and not sent", |s, _| {
         Cell::Whole(s.counts.not_sent.into())
     }),
+    column!(
+        "expired_unsent",
+        "of the failed: never sent, for no connection was free before their deadline",
+        |s, _| { count(s.counts.expired_unsent) }
+    ),
+    column!(
+        "statuses",
+        "answers by status, such as `200:1024 302:16`",
+        |s, _| {
+            let of = |(status, count): (&u16, &u64)| format!("{status}:{count}");
+            let all: Vec<String> = s.counts.statuses.iter().map(of).collect();
+            Cell::Text(all.join(" "))
+        }
+    ),
+    column!(
+        "unreachable_ns",
+        "time of the window during which no connection was open",
+        |s, _| { count(s.counts.unreachable_ns) }
+    ),
     column!("bytes_in", "bytes read", |s, _| count(s.counts.bytes_in)),
     column!("bytes_out", "bytes written", |s, _| count(
         s.counts.bytes_out

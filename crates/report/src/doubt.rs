@@ -66,6 +66,57 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "Throughput and latency are of good answers only; find the cause first.",
         ),
+        Caveat::Redirects {
+            count,
+            answers,
+            statuses,
+        } => (
+            format!(
+                "{} of {} answers were redirects ({}): the load measured those, and not the page that they lead to.",
+                number::whole(*count),
+                number::whole(*answers),
+                list(
+                    &statuses
+                        .iter()
+                        .map(|status| u32::from(*status))
+                        .collect::<Vec<_>>()
+                )
+            ),
+            "Give the final URL, which `curl -sIL` tells.",
+        ),
+        Caveat::Unreachable {
+            at_ns,
+            for_ns,
+            window_ns,
+            outages,
+        } => {
+            let from = at_ns.map(|at_ns| format!(" from {} on", number::span(at_ns as f64)));
+            let times = match outages {
+                0 | 1 => String::new(),
+                n => format!(", in {} outages", number::whole(*n)),
+            };
+            (
+                format!(
+                    "The server could not be reached for {}{} of a window of {}{times}.",
+                    number::span(*for_ns as f64),
+                    from.unwrap_or_default(),
+                    number::length(*window_ns)
+                ),
+                "Throughput is of the whole window, the outage included; latency is of what was answered.",
+            )
+        }
+        Caveat::SubjectEnded { how, said } => {
+            let said = match said.is_empty() {
+                true => ", and said nothing".to_owned(),
+                false => format!(". It said: {}", said.replace('\n', " / ")),
+            };
+            (
+                format!(
+                    "The server that was started for the run ended during the load, with {how}{said}"
+                ),
+                "",
+            )
+        }
         Caveat::LanesLate { p999_ns } => (
             format!(
                 "The lanes ran late against their own schedule: p99.9 of lateness is {}.",
@@ -134,7 +185,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 "Only {} answers: the outer percentiles rest on a handful of values.",
                 number::whole(*answers)
             ),
-            "Measure longer (-d).",
+            "Measure longer (-d), or more of them (-n).",
         ),
         Caveat::FewTurns { answers, in_flight } => (
             format!(
@@ -144,7 +195,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 number::whole(*in_flight),
                 number::share(*in_flight as f64 / (*answers).max(1) as f64)
             ),
-            "Measure longer (-d), or keep fewer in flight (-c).",
+            "Measure longer (-d) or more of them (-n), or keep fewer in flight (-c).",
         ),
         Caveat::WindowCut {
             planned_ns,
@@ -349,6 +400,8 @@ fn about(caveat: &Caveat) -> &str {
 /// How bad, among doubts of one kind.
 fn severity(caveat: &Caveat) -> f64 {
     match caveat {
+        Caveat::Redirects { count, answers, .. } => *count as f64 / (*answers).max(1) as f64,
+        Caveat::Unreachable { for_ns, .. } => *for_ns as f64,
         Caveat::StealAbove { share }
         | Caveat::Errors { share, .. }
         | Caveat::SoftirqElsewhere { share, .. }
@@ -373,6 +426,7 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::Backlog { requests } => *requests as f64,
         Caveat::ServerNotSeen { .. }
         | Caveat::CountersUnavailable
+        | Caveat::SubjectEnded { .. }
         | Caveat::NotVerified
         | Caveat::MeasuredAgain { .. }
         | Caveat::DriverReportUnread { .. }

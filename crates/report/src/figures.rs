@@ -3,7 +3,7 @@
 //! The judge's estimators, side by side with shares and rates that need no judgement.
 //! `None` is not known, and never 0.
 
-use wallfinder_judge::{cost, little, steady};
+use wallfinder_judge::{caveats, cost, little, steady};
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Decode, Step};
@@ -149,7 +149,7 @@ fn known(bytes: u64) -> Option<f64> {
 
 /// The mean busy share of the busiest of a family's processors.
 fn core_max(step: &Step, family: Option<&FamilySummary>) -> Option<f64> {
-    let family = family?;
+    let family = family.filter(|_| !caveats::is_too_short(&step.telemetry))?;
     step.telemetry
         .cores
         .iter()

@@ -24,10 +24,10 @@ use wallfinder_judge::profile::Change;
 use wallfinder_judge::proof::Prediction;
 use wallfinder_model::profile::{Profiles, Reading};
 use wallfinder_model::record::ClaimOutcome;
-use wallfinder_model::{Record, Step};
+use wallfinder_model::{Caveat, Record, Step};
 
 use crate::look::{Line, Look, Page, Role};
-use crate::{cells, grouped, squeezed, words};
+use crate::{cells, doubt, grouped, squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -270,12 +270,17 @@ pub fn best_step(record: &Record) -> Option<&Step> {
 /// Doubts: of the run, and of the steps shown.
 fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &'s Step>) {
     page.gap();
+    let ended = |caveat: &&Caveat| matches!(caveat, Caveat::SubjectEnded { .. });
+    let ended = record.caveats.iter().find(ended);
+    let ended = ended.map(|caveat| doubt::caveat(caveat).fact);
     if let Some(why) = &record.interrupted {
         page.entry(
             "PARTIAL",
             Role::Warn,
             &format!("The run was interrupted ({why}): what is shown is what it had."),
         );
+    } else if let Some(ended) = &ended {
+        page.entry("PARTIAL", Role::Warn, ended);
     } else if !record.complete {
         page.entry(
             "PARTIAL",
@@ -287,7 +292,9 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
         page.entry("RESULT", Role::Warn, "Nothing was measured.");
     }
     let mut label = "CAREFUL";
-    for worded in squeezed::careful(record, steps) {
+    let told = |worded: &doubt::Worded| ended.as_ref() == Some(&worded.fact);
+    let doubts = squeezed::careful(record, steps);
+    for worded in doubts.iter().filter(|worded| !told(worded)) {
         page.entry(label, Role::Plain, &worded.line());
         label = "";
     }

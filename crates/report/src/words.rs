@@ -521,6 +521,19 @@ pub fn arrival(arrival: &Arrival) -> String {
     }
 }
 
+/// The rate that a step was asked for, in words: `10,000 asked for`. Of a rate that grows it is the mean over
+/// the window, beside the mean that was had.
+pub fn asked(step: &Step) -> Option<String> {
+    let rate = match step.load.arrival {
+        Arrival::Ramp { .. } if step.window_ns > 0 => {
+            let mean = step.counts.scheduled as f64 * 1e9 / step.window_ns as f64;
+            return Some(format!("{} asked for on average", number::amount(mean)));
+        }
+        ref arrival => rate_asked(arrival)?,
+    };
+    Some(format!("{} asked for", number::amount(rate)))
+}
+
 /// The rate that a load asks for at its end, where it asks for one.
 pub fn rate_asked(arrival: &Arrival) -> Option<f64> {
     match arrival {

@@ -32,7 +32,9 @@ fn nobody_listening_ends_with_1_and_says_so() {
     let _turn = together();
     let place = Place::new();
     let url = format!("http://127.0.0.1:{}/", free_port());
-    let ran = place.run(&short(&["run", &url])).ends_with(1);
+    let ran = place
+        .run(&short(&["run", &url, "--wait", "0s"]))
+        .ends_with(1);
     assert!(ran.err.contains("net.refused"), "{}", ran.err);
     assert!(
         ran.err.contains("is the server running there?"),

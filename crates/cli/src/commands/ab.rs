@@ -13,7 +13,7 @@ use wallfinder_sys::process;
 
 use crate::commands::load::{self, Shape};
 use crate::commands::profile::{observing, offer_profiles};
-use crate::commands::record::{check_conditions, hold, judge_steps};
+use crate::commands::record::{check_conditions, conclude, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{AbFlags, CpuList, ProbeFlag, TargetFlags};
 use crate::given;
@@ -43,7 +43,7 @@ pub(crate) fn ab(flags: &AbFlags) -> Result<(), Failed> {
     check_conditions(&flags.target.require, &flags.target.threshold)?;
     let (session, result) = compare(flags, None)?;
     let record = session.finish(result, &flags.target.output)?;
-    hold(&record, &flags.target.require, &flags.target.threshold)
+    conclude(&record, &flags.target.require, &flags.target.threshold)
 }
 
 /// Holds the two in turn. Beside what there is then comes what the steps came to. `interrupts`
@@ -242,7 +242,11 @@ impl<'f> Turns<'f> {
         let tunings = self.flags.tune_b.iter();
         let watch = |tuning: &Tuning| tuning.watch(&self.interfaces, pids);
         let watched: Vec<Watch> = tunings.map(watch).collect();
-        stand.served(session.step(&step).map(drop))?;
+        let stepped = stand.served(session.step(&step).map(drop));
+        if let Some(ended) = stand.subject_ended().filter(|_| !session.interrupted()) {
+            return Err(session.subject_ended(ended));
+        }
+        stepped?;
         note(session, watched, &tuned);
         Ok(())
     }

@@ -8,7 +8,7 @@ use wallfinder_stage::lab::{Direction, LinkSpec, Shaper};
 
 use crate::commands::ab::{WINDOW_MIN, with_path};
 use crate::commands::load::{self, Shape};
-use crate::commands::record::{check_conditions, hold, judge_steps, set_beside};
+use crate::commands::record::{check_conditions, conclude, judge_steps, set_beside};
 use crate::exit::Failed;
 use crate::flags::{BytesFlags, TargetFlags};
 use crate::interrupt::Interrupts;
@@ -123,7 +123,7 @@ pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
     judge_steps(&mut session.record);
     set_beside(&mut session.record);
     let record = session.finish(result, &target.output)?;
-    hold(&record, &target.require, &target.threshold)
+    conclude(&record, &target.require, &target.threshold)
 }
 
 /// The same link with a rate that is not in the way.

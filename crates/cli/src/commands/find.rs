@@ -19,7 +19,7 @@ use wallfinder_stage::squeeze::{self, Scene, Side};
 use crate::commands::lift::lift;
 use crate::commands::load::{self, CALIBRATE_FOR, Shape};
 use crate::commands::profile;
-use crate::commands::record::{check_conditions, hold};
+use crate::commands::record::{check_conditions, conclude};
 use crate::exit::Failed;
 use crate::flags::{EffortFlag, FindFlags, TargetFlags};
 use crate::interrupt::Interrupts;
@@ -166,7 +166,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             interrupts.none_came()?;
         }
     }
-    hold(&record, &target.require, &target.threshold)
+    conclude(&record, &target.require, &target.threshold)
 }
 
 /// One request at a time, where the wall is a wait: what each takes then tells a pool from a lock. With

@@ -15,7 +15,7 @@ use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::body::{BODY_BYTES_MAX, Body};
-use crate::commands::record::{check_conditions, hold, judge_steps};
+use crate::commands::record::{check_conditions, conclude, judge_steps};
 use crate::exit::Failed;
 use crate::flags::{DecodeFlag, IoFlag, RampFlags, RunFlags, TargetFlags};
 use crate::given;
@@ -182,8 +182,16 @@ pub(crate) fn load(
         if session.interrupted() {
             break;
         }
-        if let Err(failed) = session.step(order) {
-            result = Err(failed);
+        if let Some(family) = stand.found_again() {
+            order.server = Some(family);
+        }
+        let stepped = session.step(order).map(|_| ());
+        // That it ended is why a step after that could not be run.
+        result = match stand.subject_ended().filter(|_| !session.interrupted()) {
+            Some(ended) => Err(session.subject_ended(ended)),
+            None => stepped,
+        };
+        if result.is_err() {
             break;
         }
     }
@@ -192,7 +200,7 @@ pub(crate) fn load(
     // Steps side by side tell more of each other than each tells alone.
     judge_steps(&mut session.record);
     let record = session.finish(result, &flags.output)?;
-    hold(&record, &flags.require, &flags.threshold)
+    conclude(&record, &flags.require, &flags.threshold)
 }
 
 /// The driver's command for one step: `{connections}`, `{pipeline}` and `{duration}` (whole

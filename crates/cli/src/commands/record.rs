@@ -5,8 +5,8 @@ use std::path::Path;
 
 use wallfinder_judge::require::{Requirement, require};
 use wallfinder_judge::thresholds::Threshold;
-use wallfinder_judge::{proof, ramp};
-use wallfinder_model::{Record, Verdict};
+use wallfinder_judge::{proof, ramp, unanswered};
+use wallfinder_model::{Record, Step, Verdict};
 use wallfinder_report::text::Paths;
 
 use crate::commands::study::judge_claims;
@@ -131,6 +131,61 @@ pub(crate) fn check_conditions(
     conditions(requirement, thresholds).map(|_| ())
 }
 
+/// What of a threshold is breached: in the first step that breaches it, and in how many more.
+fn breach(threshold: &Threshold, steps: &[Step]) -> Option<String> {
+    let crossings = steps.iter().map(|step| (step, threshold.evaluate(step)));
+    let mut breached = crossings.filter(|(_, crossing)| !crossing.holds);
+    let (step, first) = breached.next()?;
+    if steps.len() == 1 {
+        return Some(first.sentence);
+    }
+    let all = breached.count() + 1;
+    Some(match all {
+        1 => format!("{} (in {})", first.sentence, step.name),
+        _ => format!(
+            "{} (in {}; breached in {all} of {} steps)",
+            first.sentence,
+            step.name,
+            steps.len()
+        ),
+    })
+}
+
+/// How a load that was held ends: by its conditions, and where nothing was answered well by that. A record
+/// is there either way.
+pub(crate) fn conclude(
+    record: &Record,
+    requirement: &Option<String>,
+    thresholds: &[String],
+) -> Result<(), Failed> {
+    let held = hold(record, requirement, thresholds);
+    match (held, nothing_answered(record)) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(why)) => Err(Failed::run(why)),
+        (Err(failed), Some(why)) if !failed.message.contains(&why) => Err(Failed::with_code(
+            failed.code,
+            format!("{}\n{why}", failed.message),
+        )),
+        (Err(failed), _) => Err(failed),
+    }
+}
+
+/// Why a load measured nothing: no step had a good answer, or one of two settings had none.
+fn nothing_answered(record: &Record) -> Option<String> {
+    if let Some(ab) = &record.ab {
+        let of = |is_b| unanswered::setting_unanswered(&record.steps, &ab.order, is_b);
+        return of(true).or_else(|| of(false));
+    }
+    if record.steps.iter().any(|step| step.counts.answered > 0) {
+        return None;
+    }
+    let why = unanswered::nothing_answered(record.steps.first()?)?;
+    Some(match record.steps.len() {
+        1 => format!("nothing was answered well: {why}"),
+        steps => format!("nothing was answered well in {steps} steps; in the first: {why}"),
+    })
+}
+
 /// Holds a record to its conditions. A threshold is of every step; a requirement is of
 /// the ceiling: in a ramp, the step with the most throughput. Where a step was squeezed,
 /// both are of that one.
@@ -146,15 +201,16 @@ pub(crate) fn hold(
         Some(step) => std::slice::from_ref(step),
         None => record.steps.as_slice(),
     };
-    for threshold in &thresholds {
-        let mut crossings = held.iter().map(|step| threshold.evaluate(step));
-        if record.steps.is_empty() {
-            let message = "there is no step that a threshold could be measured on";
-            return Err(Failed::with_code(exit::THRESHOLD, message));
-        }
-        if let Some(breach) = crossings.find(|crossing| !crossing.holds) {
-            return Err(Failed::with_code(exit::THRESHOLD, breach.sentence));
-        }
+    if record.steps.is_empty() && !thresholds.is_empty() {
+        let message = "there is no step that a threshold could be measured on";
+        return Err(Failed::with_code(exit::THRESHOLD, message));
+    }
+    let breaches = thresholds
+        .iter()
+        .filter_map(|threshold| breach(threshold, held));
+    let breaches: Vec<String> = breaches.collect();
+    if !breaches.is_empty() {
+        return Err(Failed::with_code(exit::THRESHOLD, breaches.join("\n")));
     }
     let Some(requirement) = requirement else {
         return Ok(());

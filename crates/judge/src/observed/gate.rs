@@ -6,8 +6,8 @@ use super::choice::CROWDED;
 use super::finding::{self, evidence};
 use super::sight::Sight;
 use super::{Conclusion, phases, slack};
-use crate::words::{percent, rate};
-use crate::{caveats, identity};
+use crate::words::{percent, rate, time};
+use crate::{caveats, identity, unanswered};
 
 /// Failures above this share leave nothing to be said of walls.
 const ERRORS_TOO_MANY: f64 = 0.10;
@@ -46,7 +46,25 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
                 .with_detail(Some(format!("the client ran out of {what}"))),
         );
     }
-    if errors > ERRORS_TOO_MANY {
+    // Over a gap both sides idle, and whatever was full is averaged away.
+    let unreachable = unanswered::unreachable_share(sight.step);
+    if unreachable > unanswered::UNREACHABLE_MAX
+        && let Some(when) = unanswered::unreachable_in_words(sight.step)
+        && counts.answered > 0
+    {
+        return Some(Conclusion::inconclusive(
+            format!("Not decided: the server could not be reached {when}."),
+            vec![evidence(
+                "unreachable.share",
+                unreachable,
+                format!(
+                    "{} of the window had no connection, and attempts to open one failed",
+                    percent(unreachable)
+                ),
+            )],
+        ));
+    }
+    if errors > ERRORS_TOO_MANY && counts.answered > 0 {
         return Some(Conclusion::inconclusive(
             format!(
                 "Not decided: {} of what was tried failed ({class}), and failures are not throughput.",
@@ -56,8 +74,10 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
         ));
     }
     if sight.throughput <= 0.0 || counts.answered == 0 {
+        let why = unanswered::nothing_answered(sight.step);
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
         return Some(Conclusion::inconclusive(
-            "Not decided: there were no good answers.".to_owned(),
+            format!("Not decided: nothing was answered well{why}."),
             vec![evidence(
                 "throughput",
                 0.0,
@@ -95,6 +115,20 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
             )],
         ));
     }
+    let telemetry = &sight.step.telemetry;
+    if telemetry.samples > 0 && caveats::is_too_short(telemetry) {
+        let window = time(telemetry.window_ns as f64 / 1e9);
+        return Some(Conclusion::inconclusive(
+            format!(
+                "Not decided: the counters of processors tell nothing of a window of {window}."
+            ),
+            vec![evidence(
+                "window.length",
+                telemetry.window_ns as f64 / 1e9,
+                format!("the window was {window} long"),
+            )],
+        ));
+    }
     if sight.client.is_none() && sight.lanes.is_none() && sight.server.is_none() {
         return Some(Conclusion::inconclusive(
             "Not decided: neither the server's processes nor the load generator's were seen."
@@ -115,38 +149,45 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
     let asked = caveats::asked_rate(step)?;
     let counts = &step.counts;
     let ended = sight.throughput / (1.0 - identity::error_share(counts)).max(0.1);
-    // A Poisson schedule asks for a random number: three deviations are its own.
-    let chance = match step.load.arrival {
-        Arrival::Poisson { .. } => 3.0 / (counts.scheduled.max(1) as f64).sqrt(),
-        _ => 0.0,
-    };
+    let chance = caveats::schedule_chance(step);
     let reached = ended / asked;
-    let grown = counts.not_sent.max(0) as f64 / (counts.scheduled.max(1) as f64);
+    // What waited until its deadline had passed was not had either.
+    let unsent = counts.not_sent.max(0) as f64 + counts.expired_unsent as f64;
+    let grown = unsent / (counts.scheduled.max(1) as f64);
     if reached < caveats::RATE_MIN - chance || grown > 0.01 + chance {
         return None;
     }
     let full = finding::all(sight)
         .into_iter()
         .max_by(|a, b| a.strength.total_cmp(&b.strength));
+    let failed = identity::error_share(counts);
+    let failing = match failed > caveats::ERRORS_MAX {
+        true => format!(", {} of them by a failure", percent(failed)),
+        false => String::new(),
+    };
+    let mean = match step.load.arrival {
+        Arrival::Ramp { .. } => " on average",
+        _ => "",
+    };
     let mut facts = vec![evidence(
         "load.rate_reached",
         reached,
         format!(
-            "{} requests/s were asked for and {} of them were answered",
+            "{} requests/s were asked for{mean} and {} of them ended in the window{failing}",
             rate(asked),
             percent(reached.min(1.0))
         ),
     )];
     let mut confidence = 0.95;
     let mut sentence = format!(
-        "The offered load: {}/s were asked for and {}/s were answered; no more was wanted.",
+        "The offered load: {}/s were asked for{mean} and {}/s were answered; no more was wanted.",
         rate(asked),
         rate(sight.throughput)
     );
     if let Some(full) = full.filter(|finding| finding.strength >= 0.8) {
         confidence = 0.6;
         sentence = format!(
-            "The offered load: {}/s were asked for and answered, but {} is all but full: {}.",
+            "The offered load: {}/s were asked for{mean} and answered, but {} is all but full: {}.",
             rate(asked),
             full.wall.words(),
             full.clause

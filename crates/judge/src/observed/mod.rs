@@ -40,6 +40,8 @@ mod slack;
 mod strangers;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_outages;
 
 /// A conclusion with less confidence is none.
 const CONFIDENCE_MIN: f64 = 0.25;

@@ -150,11 +150,21 @@ impl<'s> Sight<'s> {
     }
 }
 
+/// Whether a family that was watched has no process left: what it used is then of a part of the window,
+/// and tells nothing of how busy it was.
+fn has_ended(family: &FamilySummary) -> bool {
+    family.processes == 0
+}
+
 /// Threads of which a whole number is no chance.
 const PLATEAU_MAX: f64 = 8.0;
 
 impl Side {
+    /// `None` where nothing is known of it: no CPU time, or it had ended when the window closed.
     fn of(family: &FamilySummary, step: &Step, environment: &Environment) -> Option<Side> {
+        if has_ended(family) {
+            return None;
+        }
         let window_ns = positive(step.telemetry.window_ns as f64)
             .or(positive(step.window_ns as f64))
             .unwrap_or(0.0);

@@ -312,12 +312,17 @@ impl FamilyReader {
         }
     }
 
-    /// Looks whether somebody listens again where the family was found.
+    /// Looks now and then whether somebody listens again where the family was found.
     fn search(&mut self, buffer: &mut Buffer) {
         self.searches += 1;
-        if !self.searches.is_multiple_of(SEARCH_EVERY) {
-            return;
+        if self.searches.is_multiple_of(SEARCH_EVERY) {
+            self.find_again(buffer);
         }
+    }
+
+    /// Takes in who listens now where the family was found, beside those of it that still run: a server
+    /// that was started anew.
+    pub(crate) fn find_again(&mut self, buffer: &mut Buffer) {
         let found = self
             .family
             .address

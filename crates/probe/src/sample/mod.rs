@@ -162,6 +162,13 @@ impl Sampler {
         self.shared.look(Occasion::Mark(name))
     }
 
+    /// Looks who listens now where the server was found, and takes in whoever is new: a server that was
+    /// started anew is otherwise found when the one before has ended, within a second. Walks over all
+    /// processes; call it before the window, not from a lane.
+    pub fn find_server_again(&self) {
+        lock(&self.shared.eye).find_server_again();
+    }
+
     /// The last tick, for the live view.
     pub fn latest(&self) -> Option<Sample> {
         lock(&self.shared.store).latest()
@@ -325,6 +332,12 @@ impl Eye {
             detail_before_ns: None,
             cpu_ns: 0,
         })
+    }
+
+    fn find_server_again(&mut self) {
+        if let Some(server) = &mut self.server {
+            server.find_again(&mut self.buffer);
+        }
     }
 
     /// The interface that was settled on.

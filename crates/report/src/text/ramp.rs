@@ -44,6 +44,15 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
     let Some(best) = best_step(record) else {
         return;
     };
+    let label = if record.steps.len() > 1 {
+        "ceiling"
+    } else {
+        "result"
+    };
+    if best.counts.answered == 0 && best.throughput == 0.0 {
+        page.entry(label, Role::Bad, "not known: no step had a good answer");
+        return;
+    }
     let figures = Figures::of(best);
     let mut text = format!(
         "{} requests/s at {}",
@@ -64,11 +73,6 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
     if let Some(bytes) = figures.bytes_in {
         text.push_str(&format!(", {} each", number::bytes(bytes)));
     }
-    let label = if record.steps.len() > 1 {
-        "ceiling"
-    } else {
-        "result"
-    };
     let ramp = words::one_ramp(record);
     if let Some(knee) = ramp.as_ref().and_then(|ramp| ramp.knee) {
         text.push_str(&format!(

@@ -2,13 +2,14 @@
 
 use wallfinder_judge::identity;
 use wallfinder_model::record::Histogram;
+use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
 use super::find;
 use crate::figures::{Figures, QUANTILES, quantile};
 use crate::look::{Line, Page, Role};
-use crate::{number, words};
+use crate::{ended, number, words};
 
 /// Target and load, in two entries.
 pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
@@ -61,9 +62,7 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     if let Some(interval) = words::interval(figures) {
         parts.push(format!("within {interval}"));
     }
-    if let Some(asked) = words::rate_asked(&step.load.arrival) {
-        parts.push(format!("{} asked for", number::amount(asked)));
-    }
+    parts.extend(words::asked(step));
     if let Some(words) = words::throughput_from(&step.driver) {
         parts.push(words.to_owned());
     }
@@ -162,32 +161,42 @@ fn little(page: &mut Page, figures: &Figures) {
 
 fn costs(page: &mut Page, step: &Step, figures: &Figures) {
     let telemetry = &step.telemetry;
-    let used = |cpu_ns: Option<f64>, side: &str, utilisation: Option<f64>, core: Option<f64>| {
-        let mut text = side.to_owned();
-        match cpu_ns {
-            Some(ns) => text.push_str(&format!(" {} per request", number::span(ns))),
-            None if utilisation.is_none() => text.push_str(" not known"),
-            None => {}
-        }
-        if let Some(utilisation) = utilisation {
-            text.push_str(&format!(" ({} busy", number::share(utilisation)));
-            if let Some(core) = core {
-                text.push_str(&format!(", busiest core {}", number::share(core)));
+    let used =
+        |cpu_ns: Option<f64>, side: &str, family: Option<&FamilySummary>, core: Option<f64>| {
+            let utilisation = family.map(|family| family.utilisation);
+            let ended = family.is_some_and(|family| family.processes == 0);
+            let mut text = side.to_owned();
+            match cpu_ns {
+                Some(ns) => text.push_str(&format!(" {} per request", number::span(ns))),
+                None if utilisation.is_none() => text.push_str(" not known"),
+                None => {}
             }
-            text.push(')');
-        }
-        text
-    };
+            if let Some(utilisation) = utilisation {
+                let busy = number::share(utilisation);
+                if ended {
+                    text.push_str(&format!(
+                        " ({busy} busy over the whole window, before whose end it had ended)"
+                    ));
+                    return text;
+                }
+                text.push_str(&format!(" ({busy} busy"));
+                if let Some(core) = core {
+                    text.push_str(&format!(", busiest core {}", number::share(core)));
+                }
+                text.push(')');
+            }
+            text
+        };
     let server = used(
         figures.server_cpu_ns,
         "server",
-        telemetry.server.as_ref().map(|server| server.utilisation),
+        telemetry.server.as_ref(),
         figures.server_core_max,
     );
     let client = used(
         figures.client_cpu_ns,
         "client",
-        telemetry.client.as_ref().map(|client| client.utilisation),
+        telemetry.client.as_ref(),
         figures.client_core_max,
     );
     page.entry("CPU", Role::Plain, &server);
@@ -269,20 +278,16 @@ fn failures(page: &mut Page, step: &Step, figures: &Figures) {
     if let Some(handshakes) = &counts.handshakes {
         page.entry("handshakes", Role::Plain, &words::handshakes(handshakes));
     }
-    let mut classes: Vec<(&String, u64)> = counts
-        .failed
-        .iter()
-        .chain(&counts.connect_failures)
-        .map(|(class, count)| (class, *count))
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    classes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    if let Some(statuses) = ended::statuses(counts) {
+        page.entry("statuses", Role::Plain, &statuses);
+    }
+    let classes = ended::failure_classes(counts);
     if classes.is_empty() {
         page.entry("errors", Role::Plain, "none");
     } else {
         let listed: Vec<String> = classes
             .iter()
-            .map(|(class, count)| format!("{class} {}", number::whole(*count)))
+            .map(|(class, count)| format!("{class} {count}"))
             .collect();
         let share = figures
             .failed_share
@@ -295,13 +300,19 @@ fn failures(page: &mut Page, step: &Step, figures: &Figures) {
             &format!("{share}{}", listed.join(" · ")),
         );
     }
+    if let Some(when) = ended::unreachable(step) {
+        page.entry("unreachable", Role::Bad, &when);
+    }
     if counts.not_sent > 0 {
         page.entry(
             "not sent",
             Role::Warn,
             &format!(
-                "{} requests were due in the window and not sent in it",
-                number::whole(counts.not_sent.unsigned_abs())
+                "{} due in the window and not sent in it",
+                match counts.not_sent {
+                    1 => "1 request was".to_owned(),
+                    n => format!("{} requests were", number::whole(n.unsigned_abs())),
+                }
             ),
         );
     }

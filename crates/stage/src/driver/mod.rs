@@ -27,8 +27,6 @@ pub use shape::Shape;
 pub use spec::DriverSpec;
 pub use targets::{Destination, Targets};
 
-use wallfinder_sys::file;
-
 use crate::child::{self, Child, ChildSpec, Ended, Keep, Place, Shim, SpawnError, Stray};
 use crate::command::CommandError;
 use crate::report::{self, DriverReport, Unread};

@@ -176,8 +176,7 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         }
     };
     let mut stats = Vec::new();
-    let asked = words::rate_asked(&step.load.arrival)
-        .map(|rate| format!("{} asked for", number::amount(rate)))
+    let asked = words::asked(step)
         .or_else(|| words::throughput_from(&step.driver).map(str::to_owned))
         .or_else(|| {
             figures

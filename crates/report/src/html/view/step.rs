@@ -9,7 +9,7 @@ use super::{Fact, fact};
 use crate::figures::{Figures, QUANTILES, quantile};
 use crate::html::kind;
 use crate::number::maybe;
-use crate::{number, words};
+use crate::{ended, number, words};
 
 #[derive(Serialize)]
 pub(super) struct StepView {
@@ -168,33 +168,20 @@ fn counts(step: &Step) -> Vec<Fact> {
     if let Some(handshakes) = &counts.handshakes {
         facts.push(fact("Handshakes", words::handshakes(handshakes)));
     }
-    if !counts.statuses.is_empty() {
-        let shown: Vec<String> = counts
-            .statuses
-            .iter()
-            .take(12)
-            .map(|(status, count)| format!("{status}: {}", number::whole(*count)))
-            .collect();
-        facts.push(fact("Statuses", shown.join(", ")));
+    if let Some(statuses) = ended::statuses(counts) {
+        facts.push(fact("Statuses", statuses));
     }
     facts
 }
 
 fn failures(step: &Step) -> Vec<Fact> {
     let counts = &step.counts;
-    let mut classes: Vec<(&String, u64)> = counts
-        .failed
-        .iter()
-        .chain(&counts.connect_failures)
-        .chain(&counts.anomalies)
-        .map(|(class, count)| (class, *count))
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    classes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    classes
-        .into_iter()
-        .map(|(class, count)| fact(class.clone(), number::whole(count)))
-        .collect()
+    let unreachable = ended::unreachable(step).map(|when| fact("Unreachable", when));
+    let classes = ended::failure_classes(counts);
+    let classes = classes.into_iter().map(|(class, count)| fact(class, count));
+    let odd = counts.anomalies.iter().filter(|(_, count)| **count > 0);
+    let odd = odd.map(|(what, count)| fact(what.clone(), number::whole(*count)));
+    unreachable.into_iter().chain(classes).chain(odd).collect()
 }
 
 fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {

@@ -1,0 +1,78 @@
+//! Waiting until a server that is started beside the tool listens, before it is looked for.
+//!
+//! A server of this machine is seen to listen in `/proc`, so that nothing connects to it before the load
+//! does; any other is called once.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use wallfinder_probe::{NotSeen, server_of};
+
+use crate::exit::Failed;
+use crate::flags::TargetFlags;
+use crate::reach::Reach;
+use crate::target::Url;
+
+/// How often the target is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// How long a target elsewhere may take to answer a call.
+const CALL: Duration = Duration::from_secs(1);
+/// A wait that is longer is told.
+const TOLD_FROM: Duration = Duration::from_millis(500);
+/// Who has just begun to listen may start its workers now.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Finds the target's address, and waits for so long as `--wait` says until somebody listens there.
+pub(crate) fn address_of(
+    url: &Url,
+    flags: &TargetFlags,
+    reach: &Reach,
+) -> Result<SocketAddr, Failed> {
+    let patience = Duration::from_nanos(flags.wait.0);
+    let began = Instant::now();
+    let mut told = false;
+    loop {
+        // Which of a name's addresses takes connections is known when one does.
+        let address = url.resolve(None, reach)?;
+        if patience.is_zero() || !is_refused(address, flags) {
+            if began.elapsed() > POLL {
+                sleep(SETTLE);
+            }
+            return Ok(address);
+        }
+        let waited = began.elapsed();
+        if waited >= patience {
+            return Err(Failed::run(format!(
+                "nobody listens on {address} (net.refused), and {} were waited for it (--wait): is \
+                 the server running there?",
+                flags.wait
+            )));
+        }
+        if waited >= TOLD_FROM && !told && !flags.output.quiet {
+            told = true;
+            eprintln!(
+                "waiting until {address} listens, for {} at the most",
+                flags.wait
+            );
+        }
+        sleep(POLL.min(patience - waited));
+    }
+}
+
+/// Whether nobody listens at an address, beyond doubt.
+fn is_refused(address: SocketAddr, flags: &TargetFlags) -> bool {
+    let is_here = match server_of(address) {
+        Err(NotSeen::NoListener { .. }) => true,
+        Err(NotSeen::Remote { .. }) => false,
+        _ => return false,
+    };
+    // From another namespace than the load's a call would say nothing.
+    if flags.client_netns.is_some() {
+        return is_here;
+    }
+    // A rule of the firewall may lead elsewhere: who is called knows.
+    let called = TcpStream::connect_timeout(&address, CALL);
+    called.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
