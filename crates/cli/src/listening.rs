@@ -32,21 +32,22 @@ pub(crate) fn address_of(
 ) -> Result<SocketAddr, Failed> {
     let patience = Duration::from_nanos(flags.wait.0);
     let began = Instant::now();
-    let mut told = false;
+    let (mut was_refused, mut told) = (false, false);
     loop {
         // Which of a name's addresses takes connections is known when one does.
         let address = url.resolve(None, reach)?;
         if patience.is_zero() || !is_refused(address, flags) {
-            if began.elapsed() > POLL {
+            if was_refused {
                 sleep(SETTLE);
             }
             return Ok(address);
         }
+        was_refused = true;
         let waited = began.elapsed();
         if waited >= patience {
             return Err(Failed::run(format!(
-                "nobody listens on {address} (net.refused), and {} were waited for it (--wait): is \
-                 the server running there?",
+                "nobody listens on {address} (net.refused), after a wait of {} (--wait): is the server \
+                 running there?",
                 flags.wait
             )));
         }

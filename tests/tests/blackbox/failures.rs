@@ -23,9 +23,12 @@ fn run(place: &Place, double: &Double, more: &[&str]) -> (Ran, Value) {
         args.extend(["-d", "500ms"]);
     }
     args.extend(more);
-    let ran = place.run(&args).ends_with(0);
+    let ran = place.run(&args);
     assert!(ran.took < Duration::from_secs(20), "{:?}", ran.took);
-    (ran, place.step())
+    let step = place.step();
+    // Whether anything was answered well decides how it ends.
+    let code = i32::from(step["counts"]["answered"] == 0);
+    (ran.ends_with(code), step)
 }
 
 fn failed(step: &Value, class: &str) -> u64 {
