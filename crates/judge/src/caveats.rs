@@ -10,7 +10,7 @@ use wallfinder_model::telemetry::{FamilySummary, RelaySummary, Telemetry};
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
 use crate::finite::{known, positive, share};
-use crate::{identity, little, steady, unanswered};
+use crate::{bounds, identity, little, steady, unanswered};
 
 /// Share of stolen processor time that is worth a word.
 pub const STEAL_MAX: f64 = 0.02;
@@ -47,6 +47,9 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats.extend(unanswered::unreachable(step));
     caveats.extend(failures(step));
     caveats.extend(unanswered::redirects(step));
+    caveats.extend(bounds::unanswered(step));
+    caveats.extend(bounds::late_by_client(step));
+    caveats.extend(bounds::fewer_connections(step));
     let tls = step.target.tls.as_ref();
     caveats.extend(tls.filter(|tls| !tls.verified).map(|_| Caveat::NotVerified));
     caveats.extend(little::check(step).and_then(|little| little.caveat()));

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod caveats;
 pub mod compare;
 pub mod cost;

@@ -7,7 +7,8 @@
 //!  limit     = a duration with its unit | a share (0.1% or 0.001) | a rate (20k)
 //! ```
 //!
-//! A threshold without samples fails: what was not measured was not met.
+//! A threshold without samples fails: what was not measured was not met. So does an upper limit of a
+//! latency that requests without an answer could lift.
 //!
 //! `errors` is the share of what ended that failed; where nothing could be reached for a larger share of
 //! the window's time, it is that, for a client that waits before it tries again fails seldom.
@@ -18,6 +19,7 @@ use std::str::FromStr;
 
 use wallfinder_model::{Nanos, Rate, Step};
 
+use crate::bounds::Bounds;
 use crate::finite::known;
 use crate::words::trimmed;
 use crate::{histogram, identity, unanswered};
@@ -211,6 +213,21 @@ impl Threshold {
         }
     }
 
+    /// Requests without an answer that could lift the measure above its upper limit.
+    fn unanswered_within(&self, step: &Step) -> u64 {
+        let is_upper = matches!(self.op, Op::Less | Op::LessOrEqual);
+        let Some(bounds) = Bounds::of(step).filter(|_| is_upper) else {
+            return 0;
+        };
+        let could_lift = match self.measure {
+            Measure::Quantile(quantile) => bounds.bounds(quantile),
+            Measure::Mean => bounds.bounds_mean(),
+            Measure::Max => true,
+            Measure::Min | Measure::Errors | Measure::Unavailable | Measure::Throughput => false,
+        };
+        if could_lift { bounds.unanswered() } else { 0 }
+    }
+
     /// What a breach is due to, beside its number.
     fn because(&self, step: &Step, holds: bool) -> String {
         let of_outage = matches!(self.measure, Measure::Errors | Measure::Unavailable);
@@ -223,14 +240,21 @@ impl Threshold {
     /// Holds the threshold against a step.
     pub fn evaluate(&self, step: &Step) -> Crossing {
         let value = self.measure.of(step);
-        let holds = value.is_some_and(|value| match self.op {
+        let kept = value.is_some_and(|value| match self.op {
             Op::Less => value < self.limit,
             Op::LessOrEqual => value <= self.limit,
             Op::More => value > self.limit,
             Op::MoreOrEqual => value >= self.limit,
         });
+        let unanswered = self.unanswered_within(step);
+        let holds = kept && unanswered == 0;
         let sentence = match value {
             None => format!("{}: failed, {}", self.text, self.without_samples(step)),
+            Some(value) if kept && !holds => format!(
+                "{}: failed, it was at least {}: {unanswered} requests had no answer when the load ended",
+                self.text,
+                self.measure.words(value)
+            ),
             Some(value) => format!(
                 "{}: {}, it was {}{}",
                 self.text,
@@ -286,6 +310,36 @@ mod tests {
             check("p99<5ms", &step).sentence,
             "p99<5ms: breached, it was 6 ms"
         );
+    }
+
+    #[test]
+    fn an_upper_limit_of_a_lower_bound_is_not_kept() {
+        let step = a_step()
+            .latency_ms(3.0, 2.5)
+            .with(|step| {
+                let values = (0..1000).map(|n| 1_000_000 + n * 1_000);
+                step.latency = Some(histogram::tests::of(values).to_record());
+                step.drained = Some(wallfinder_model::record::Drained {
+                    in_flight: 27,
+                    oldest_ns: 5_000_000_000,
+                    ..Default::default()
+                });
+            })
+            .build();
+        for (text, holds) in [
+            ("p50<5ms", true),
+            ("p99<5ms", false),
+            ("max<1s", false),
+            ("mean<5ms", false),
+            ("p99>1ms", true),
+            ("min<5ms", true),
+        ] {
+            let crossing = check(text, &step);
+            assert_eq!(crossing.holds, holds, "{}", crossing.sentence);
+        }
+        let sentence = check("p99<5ms", &step).sentence;
+        assert!(sentence.contains("at least"), "{sentence}");
+        assert!(sentence.contains("27 requests"), "{sentence}");
     }
 
     #[test]

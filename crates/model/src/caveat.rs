@@ -39,6 +39,37 @@ pub enum Caveat {
         /// How many times.
         outages: u64,
     },
+    /// Requests had no answer when the load ended and the wait for them was over.
+    Unanswered {
+        /// Sent, and not answered.
+        in_flight: u64,
+        /// Due in an open loop, and not sent.
+        not_sent: u64,
+        /// Age of the oldest, from its intended instant.
+        oldest_ns: u64,
+        /// How long they were waited for after the window.
+        waited_ns: u64,
+        /// Percentiles that they could move, such as `p99`: lower bounds.
+        bounds: Vec<String>,
+    },
+    /// Requests timed out that might not have, had the load generator itself been in time.
+    LateByClient {
+        /// How many.
+        count: u64,
+        /// Of so many that timed out.
+        timeouts: u64,
+    },
+    /// Fewer connections were open than the load asked for.
+    FewerConnections {
+        /// Asked for.
+        asked: u64,
+        /// Open at a time, at the most.
+        most: u64,
+        /// Open, the mean over the window.
+        mean: f64,
+        /// Connections that brought an answer.
+        answering: u64,
+    },
     /// A server that was started for the run ended during the load.
     SubjectEnded {
         /// How, such as `exit status 3`.

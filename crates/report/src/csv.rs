@@ -7,13 +7,14 @@
 //! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`] and [`RATIO_COLUMNS`] say what they hold.
 
 use crate::safe::clean;
+use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Condition, Experiment, Window};
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Histogram, Interval, Ratio};
 use wallfinder_model::{Record, Step};
 
-use crate::figures::{Figures, quantile};
+use crate::figures::{Figures, QUANTILES, quantile};
 use crate::words;
 
 /// What a column takes a value from.
@@ -107,6 +108,15 @@ fn whole(histogram: Option<&Histogram>, pick: fn(&Histogram) -> Cell) -> Cell {
     histogram
         .filter(|histogram| histogram.count > 0)
         .map_or(Cell::Unknown, pick)
+}
+
+fn lower_bounds(step: &Step) -> String {
+    let Some(bounds) = Bounds::of(step) else {
+        return String::new();
+    };
+    let names = QUANTILES.iter().map(|(name, _)| *name);
+    let bound: Vec<&str> = names.filter(|name| bounds.bounds_named(name)).collect();
+    bound.join(" ")
 }
 
 macro_rules! column {
@@ -264,6 +274,43 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("service_max_ns", "largest", |s, _| {
         whole(s.service.as_ref(), |h| count(h.max_ns))
     }),
+    column!(
+        "unanswered",
+        "requests without an answer when the load and the wait for them were over",
+        |s, _| s.drained.map_or(Cell::Unknown, |d| count(d.unanswered()))
+    ),
+    column!(
+        "unanswered_oldest_ns",
+        "age of the oldest of them",
+        |s, _| s.drained.map_or(Cell::Unknown, |d| count(d.oldest_ns))
+    ),
+    column!(
+        "latency_lower_bounds",
+        "percentiles of latency that those could move: lower bounds",
+        |s, _| Cell::Text(lower_bounds(s))
+    ),
+    column!(
+        "late_by_client",
+        "timeouts that the load generator itself may have made",
+        |s, _| count(s.counts.late_by_client)
+    ),
+    column!(
+        "connections_open_max",
+        "connections open at a time, at the most",
+        |s, _| s
+            .open_connections
+            .map_or(Cell::Unknown, |open| count(open.most))
+    ),
+    column!("connections_open_mean", "mean over the window", |s, _| {
+        Cell::maybe(s.open_connections.map(|open| open.mean))
+    }),
+    column!(
+        "connections_answering",
+        "connections that brought an answer",
+        |s, _| s
+            .open_connections
+            .map_or(Cell::Unknown, |open| count(open.answering))
+    ),
     column!(
         "lateness_p999_ns",
         "how late the lane was: 99.9th percentile",

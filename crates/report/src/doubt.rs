@@ -7,8 +7,8 @@ use std::mem::{Discriminant, discriminant};
 
 use wallfinder_model::{Caveat, Record, Step};
 
-use crate::number;
 use crate::words::{capital, sentence};
+use crate::{number, words};
 
 /// A doubt in words: what is so, and what can be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +105,59 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 "Throughput is of the whole window, the outage included; latency is of what was answered.",
             )
         }
+        Caveat::Unanswered {
+            in_flight,
+            not_sent,
+            oldest_ns,
+            waited_ns,
+            bounds,
+        } => {
+            let mut parts = Vec::new();
+            if *in_flight > 0 {
+                let sent = words::counted(*in_flight, "request");
+                parts.push(format!("{sent} had no answer"));
+            }
+            if *not_sent > 0 {
+                let due = words::counted(*not_sent, "request");
+                parts.push(format!("{due} waited unsent for a free connection"));
+            }
+            let which = match bounds.is_empty() {
+                true => String::new(),
+                false => format!(" Lower bounds, for these could move them: {}.", bounds.join(", ")),
+            };
+            (
+                format!(
+                    "{} {} after the window's end, the oldest for {}.{which}",
+                    parts.join(", and "),
+                    number::span(*waited_ns as f64),
+                    number::span(*oldest_ns as f64)
+                ),
+                "--drain TIME waits longer for those that were sent.",
+            )
+        }
+        Caveat::LateByClient { count, timeouts } => (
+            format!(
+                "{} of {} timeouts may be the load generator's own: it sent the requests or read their answers so late.",
+                number::whole(*count),
+                number::whole(*timeouts)
+            ),
+            "Give the client processors of its own (--client-cpus), or raise --timeout.",
+        ),
+        Caveat::FewerConnections {
+            asked,
+            most,
+            mean,
+            answering,
+        } => (
+            format!(
+                "{} connections were asked for; at most {} were open at a time, {} on average, and {} brought an answer.",
+                number::whole(*asked),
+                number::whole(*most),
+                number::amount(*mean),
+                number::whole(*answering)
+            ),
+            "Look at the server's limit of connections and its backlog (`ss -lnt`), and at `ulimit -n` on both sides.",
+        ),
         Caveat::SubjectEnded { how, said } => {
             let said = match said.is_empty() {
                 true => ", and said nothing".to_owned(),
@@ -402,6 +455,13 @@ fn severity(caveat: &Caveat) -> f64 {
     match caveat {
         Caveat::Redirects { count, answers, .. } => *count as f64 / (*answers).max(1) as f64,
         Caveat::Unreachable { for_ns, .. } => *for_ns as f64,
+        Caveat::Unanswered {
+            in_flight,
+            not_sent,
+            ..
+        } => *in_flight as f64 + *not_sent as f64,
+        Caveat::LateByClient { count, .. } => *count as f64,
+        Caveat::FewerConnections { asked, mean, .. } => *asked as f64 - mean,
         Caveat::StealAbove { share }
         | Caveat::Errors { share, .. }
         | Caveat::SoftirqElsewhere { share, .. }

@@ -3,11 +3,13 @@
 //! The judge's estimators, side by side with shares and rates that need no judgement.
 //! `None` is not known, and never 0.
 
+use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::{caveats, cost, little, steady};
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Decode, Step};
 
+use crate::number;
 pub use wallfinder_judge::histogram::NAMED as QUANTILES;
 
 /// A quotient, where it is a number.
@@ -157,6 +159,22 @@ fn core_max(step: &Step, family: Option<&FamilySummary>) -> Option<f64> {
         .map(|core| f64::from(core.busy()))
         .filter(|busy| busy.is_finite())
         .reduce(f64::max)
+}
+
+/// A quantile of a step's latency in words: `1.14 ms`, or `≥ 1.14 ms` where requests without an answer could
+/// move it.
+pub fn latency(step: &Step, name: &str) -> Option<String> {
+    let ns = quantile(step.latency.as_ref(), name)?;
+    let bound = Bounds::of(step).is_some_and(|bounds| bounds.bounds_named(name));
+    Some(at_least(number::span(ns), bound))
+}
+
+/// A number as it is shown where it is a lower bound.
+pub fn at_least(shown: String, is_bound: bool) -> String {
+    match is_bound {
+        true => format!("≥ {shown}"),
+        false => shown,
+    }
 }
 
 /// A histogram's quantile as a float, `None` where it is not known.

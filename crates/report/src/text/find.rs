@@ -6,7 +6,7 @@ use wallfinder_model::verdict::{Elasticity, How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
 use super::{best_step, verdict};
-use crate::figures::{Figures, quantile};
+use crate::figures::{self, Figures};
 use crate::look::{INDENT, Line, Page, Role, cut};
 use crate::squeezed::{self, Dose};
 use crate::{number, words};
@@ -35,8 +35,8 @@ pub(crate) fn ceiling(page: &mut Page, record: &Record, step: &Step) {
         text.push_str(&format!(" ({knee})"));
     }
     for name in ["p50", "p99"] {
-        if let Some(ns) = quantile(step.latency.as_ref(), name) {
-            text.push_str(&format!(", {name} {}", number::span(ns)));
+        if let Some(shown) = figures::latency(step, name) {
+            text.push_str(&format!(", {name} {shown}"));
         }
     }
     if let Some(bytes) = figures.bytes_in {

@@ -5,7 +5,7 @@ use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
 use super::{best_step, verdict};
-use crate::figures::{Figures, quantile};
+use crate::figures::{self, Figures};
 use crate::look::{Line, Page, Role, cut};
 use crate::number::maybe;
 use crate::{number, words};
@@ -66,8 +66,8 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
         ));
     }
     for name in ["p50", "p99"] {
-        if let Some(ns) = quantile(best.latency.as_ref(), name) {
-            text.push_str(&format!(", {name} {}", number::span(ns)));
+        if let Some(shown) = figures::latency(best, name) {
+            text.push_str(&format!(", {name} {shown}"));
         }
     }
     if let Some(bytes) = figures.bytes_in {
@@ -153,7 +153,7 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
             name,
             if name == "p50" { 4 } else { 0 },
             column(steps, |step| {
-                maybe(quantile(step.latency.as_ref(), name), number::span)
+                figures::latency(step, name).unwrap_or(number::UNKNOWN.to_owned())
             }),
         ));
     }

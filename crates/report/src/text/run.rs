@@ -1,5 +1,6 @@
 //! One step in full: what it did, what it cost on both sides, what failed.
 
+use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::identity;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::FamilySummary;
@@ -7,7 +8,7 @@ use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
 use super::find;
-use crate::figures::{Figures, QUANTILES, quantile};
+use crate::figures::{Figures, QUANTILES, at_least, quantile};
 use crate::look::{Line, Page, Role};
 use crate::{ended, number, words};
 
@@ -93,13 +94,16 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     }
 }
 
+/// The row that no request without an answer could move.
+const LATE: &str = "lane late";
+
 /// The table of percentiles.
 fn latency(page: &mut Page, step: &Step) {
     let rows: Vec<(&str, &Histogram)> = [
         ("latency", &step.latency),
         ("service", &step.service),
         ("first byte", &step.first_byte),
-        ("lane late", &step.lateness),
+        (LATE, &step.lateness),
     ]
     .into_iter()
     .filter_map(|(name, histogram)| Some((name, histogram.as_ref()?)))
@@ -108,6 +112,7 @@ fn latency(page: &mut Page, step: &Step) {
         page.entry("latency", Role::Dim, words::no_latency(step));
         return;
     }
+    let bounds = Bounds::of(step);
     let mut table = vec![Column::words(
         "",
         0,
@@ -122,19 +127,33 @@ fn latency(page: &mut Page, step: &Step) {
             "p99.99" => 3,
             _ => 0,
         };
+        let is_bound = bounds.as_ref().is_some_and(|b| b.bounds_named(name));
         let cells = rows
             .iter()
-            .map(|(_, histogram)| span(quantile(Some(histogram), name)))
+            .map(|(row, histogram)| {
+                let shown = span(quantile(Some(histogram), name));
+                at_least(shown, is_bound && *row != LATE)
+            })
             .collect();
         table.push(Column::numbers(name, rank, cells));
     }
-    let whole = |pick: fn(&Histogram) -> f64| -> Vec<String> {
+    let whole = |pick: fn(&Histogram) -> f64, is_bound: bool| -> Vec<String> {
+        let shown = |histogram: &Histogram| span((histogram.count > 0).then(|| pick(histogram)));
         rows.iter()
-            .map(|(_, histogram)| span((histogram.count > 0).then(|| pick(histogram))))
+            .map(|(row, histogram)| at_least(shown(histogram), is_bound && *row != LATE))
             .collect()
     };
-    table.push(Column::numbers("max", 0, whole(|h| h.max_ns as f64)));
-    table.push(Column::numbers("mean", 5, whole(|h| h.mean_ns)));
+    let mean_is_bound = bounds.as_ref().is_some_and(Bounds::bounds_mean);
+    table.push(Column::numbers(
+        "max",
+        0,
+        whole(|h| h.max_ns as f64, bounds.is_some()),
+    ));
+    table.push(Column::numbers(
+        "mean",
+        5,
+        whole(|h| h.mean_ns, mean_is_bound),
+    ));
     columns::write(page, table, 1);
     page.beside(
         Role::Dim,

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Record, Step};
 
-use crate::figures::{Figures, quantile};
+use crate::figures::{self, Figures};
 use crate::html::{data, kind};
 use crate::number::maybe;
 use crate::{number, words};
@@ -132,7 +132,6 @@ fn row(step: &Step, index: usize, top: f64) -> Row {
     let figures = Figures::of(step);
     let server = step.telemetry.server.as_ref().map(|s| s.utilisation);
     let client = step.telemetry.client.as_ref().map(|c| c.utilisation);
-    let latency = step.latency.as_ref();
     let mut row = Row {
         index,
         name: step.name.clone(),
@@ -142,8 +141,8 @@ fn row(step: &Step, index: usize, top: f64) -> Row {
         asked: maybe(words::rate_asked(&step.load.arrival), number::amount),
         throughput: number::amount(step.throughput),
         throughput_bar: percent(Some(step.throughput / top)),
-        p50: maybe(quantile(latency, "p50"), number::span),
-        p99: maybe(quantile(latency, "p99"), number::span),
+        p50: figures::latency(step, "p50").unwrap_or(number::UNKNOWN.to_owned()),
+        p99: figures::latency(step, "p99").unwrap_or(number::UNKNOWN.to_owned()),
         n_over_x: maybe(figures.n_over_x_ns, number::span),
         errors: figures
             .failed_share

@@ -1,12 +1,13 @@
 //! One step in full: percentiles on each clock, counts, resources, lanes, sockets.
 
 use serde::Serialize;
+use wallfinder_judge::bounds::Bounds;
 use wallfinder_model::Step;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::{FamilySummary, SocketsSummary};
 
 use super::{Fact, fact};
-use crate::figures::{Figures, QUANTILES, quantile};
+use crate::figures::{self, Figures, QUANTILES, at_least, quantile};
 use crate::html::kind;
 use crate::number::maybe;
 use crate::{ended, number, words};
@@ -89,8 +90,8 @@ impl StepView {
             open,
             name: step.name.clone(),
             throughput: number::amount(step.throughput),
-            p50: maybe(quantile(step.latency.as_ref(), "p50"), number::span),
-            p99: maybe(quantile(step.latency.as_ref(), "p99"), number::span),
+            p50: figures::latency(step, "p50").unwrap_or(number::UNKNOWN.to_owned()),
+            p99: figures::latency(step, "p99").unwrap_or(number::UNKNOWN.to_owned()),
             wall: verdict
                 .map_or("not judged", |v| words::short(v.wall))
                 .to_owned(),
@@ -121,23 +122,33 @@ impl StepView {
     }
 }
 
+/// The row that no request without an answer could move.
+const LATE: &str = "Lane late";
+
 fn clocks(step: &Step) -> Vec<Clock> {
+    let bounds = Bounds::of(step);
     let clock = |name, histogram: &Option<Histogram>| {
         let histogram = histogram.as_ref()?;
+        let bounds = bounds.as_ref().filter(|_| name != LATE);
         let mut cells: Vec<String> = QUANTILES
             .iter()
-            .map(|(name, _)| maybe(quantile(Some(histogram), name), number::span))
+            .map(|(name, _)| {
+                let shown = maybe(quantile(Some(histogram), name), number::span);
+                at_least(shown, bounds.is_some_and(|b| b.bounds_named(name)))
+            })
             .collect();
         let some = histogram.count > 0;
-        cells.push(maybe(some.then_some(histogram.max_ns as f64), number::span));
-        cells.push(maybe(some.then_some(histogram.mean_ns), number::span));
+        let max = maybe(some.then_some(histogram.max_ns as f64), number::span);
+        cells.push(at_least(max, bounds.is_some()));
+        let mean = maybe(some.then_some(histogram.mean_ns), number::span);
+        cells.push(at_least(mean, bounds.is_some_and(Bounds::bounds_mean)));
         Some(Clock { name, cells })
     };
     [
         clock("Latency", &step.latency),
         clock("Service time", &step.service),
         clock("First byte", &step.first_byte),
-        clock("Lane late", &step.lateness),
+        clock(LATE, &step.lateness),
     ]
     .into_iter()
     .flatten()
