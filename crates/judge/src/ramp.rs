@@ -562,6 +562,26 @@ mod tests {
         assert_eq!(walls(&steps)[0], Wall::Inconclusive);
     }
 
+    /// Flat throughput would be a wait of the server, and may be that others leave it no processor.
+    #[test]
+    fn among_strangers_who_fill_the_processors_a_ramp_tells_of_no_wait() {
+        let flat = |crowded: bool| {
+            let step = |n: f64| {
+                let step = at(n, 800.0, 0.03, 0.02).with(|step| {
+                    for family in [&mut step.telemetry.server, &mut step.telemetry.client] {
+                        let family = family.as_mut().unwrap();
+                        let others = if crowded { 0.97 } else { 0.0 };
+                        (family.cpus_busy, family.neighbour_cores) = (others + 0.03, others);
+                    }
+                });
+                step.build()
+            };
+            walls(&[step(64.0), step(256.0)])
+        };
+        assert_eq!(flat(false), [Wall::Wait; 2]);
+        assert_eq!(flat(true), [Wall::Inconclusive; 2]);
+    }
+
     #[test]
     fn no_steps_are_no_ramp() {
         let ramp = read(&[], &a_machine());
