@@ -72,8 +72,7 @@ pub fn check(step: &Step) -> Option<Little> {
     let time = step.service.as_ref().or(step.latency.as_ref())?;
     let mean_s = positive(time.mean_ns / 1e9)?;
     let in_flight = positive(step.in_flight_mean)?;
-    let failed = identity::failed(&step.counts) as f64;
-    let ended = ratio(failed, step.counts.answered as f64).unwrap_or(0.0);
+    let ended = ratio(failed_in_flight(step), step.counts.answered as f64).unwrap_or(0.0);
     let throughput = positive(step.throughput * (1.0 + ended))?;
     let n_over_x_s = known(in_flight / throughput)?;
     let p50_s = time
@@ -91,10 +90,16 @@ pub fn check(step: &Step) -> Option<Little> {
     })
 }
 
+/// Failures but for those of requests that were never sent.
+fn failed_in_flight(step: &Step) -> f64 {
+    let failed = identity::failed(&step.counts);
+    failed.saturating_sub(step.counts.expired_unsent.into()) as f64
+}
+
 /// What edges and failures can make of N / (X·R).
 fn explained(step: &Step, time: &Histogram, mean_s: f64) -> (f64, f64) {
     let counts = &step.counts;
-    let failed = identity::failed(counts) as f64;
+    let failed = failed_in_flight(step);
     // In X·R failures stand as if they had taken what answers take.
     let Some(whole_s) = positive((counts.answered as f64 + failed) * mean_s) else {
         return (1.0, 1.0);
@@ -124,11 +129,16 @@ fn explained(step: &Step, time: &Histogram, mean_s: f64) -> (f64, f64) {
     let deadline_s = (step.load.timeout.0 as f64 / 1e9 + DEADLINE_LATE_S).min(window_s);
     let timed_s = (counts.answered as f64 + awaited as f64) * mean_s;
     let outside_s = longest_s(time, begun) + longest_s(time, awaited);
-    // Where some were waited for, or some failed, the others may be as old as can be; else they are as the others.
+    // The others failed meanwhile, or are as old as is known. In records that do not tell they are as the answers
+    // are, unless some failed.
     let rest = last - awaited;
-    let rest_s = match awaited > 0 || failed > 0.0 {
-        true => rest as f64 * deadline_s,
-        false => longest_s(time, rest),
+    let rest_s = match step.drained {
+        Some(drained) if !foreign => {
+            let oldest_s = (drained.oldest_ns as f64 / 1e9).min(window_s);
+            drained.failed as f64 * deadline_s + drained.in_flight as f64 * oldest_s
+        }
+        _ if failed > 0.0 => rest as f64 * deadline_s,
+        _ => longest_s(time, rest),
     };
     let low = (timed_s - outside_s) / whole_s - of_the_mean;
     let high = (timed_s + rest_s + failed * deadline_s) / whole_s + of_the_mean;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use wallfinder_model::plan::Arrival;
+use wallfinder_model::record::Drained;
 use wallfinder_model::{Nanos, Rate, Step};
 
 use super::*;
@@ -30,6 +31,8 @@ struct Queue {
     timeout_s: f64,
     /// Share of requests that end as failures when they would have ended well.
     refused: f64,
+    /// How long answers are waited for when the window is over.
+    drain_s: f64,
 }
 
 impl Queue {
@@ -97,10 +100,23 @@ impl Queue {
             let under_way = |request: &&Request| request.sent_s < edge && request.done_s >= edge;
             requests.iter().filter(under_way).count() as u64
         };
-        // What was under way at the end is waited for, and its time is known.
-        let awaited = requests
+        // What was under way at the end is waited for; who ends in that time has a time that is known.
+        let over = to + self.drain_s;
+        let (awaited, unanswered): (Vec<&Request>, Vec<&Request>) = requests
             .iter()
-            .filter(|request| request.sent_s < to && request.done_s >= to && !request.failed);
+            .filter(|request| request.sent_s < to && request.done_s >= to)
+            .partition(|request| request.done_s < over);
+        let (awaited_failed, awaited): (Vec<&Request>, Vec<&Request>) =
+            awaited.into_iter().partition(|request| request.failed);
+        let ages = unanswered.iter().map(|request| over - request.sent_s);
+        let drained = Drained {
+            waited_ns: (self.drain_s * 1e9) as u64,
+            answered: awaited.len() as u64,
+            failed: awaited_failed.len() as u64,
+            in_flight: unanswered.len() as u64,
+            not_sent: 0,
+            oldest_ns: (ages.fold(0.0, f64::max) * 1e9) as u64,
+        };
         let times = good
             .iter()
             .copied()
@@ -119,6 +135,7 @@ impl Queue {
                 step.in_flight_mean = area_s / window_s;
                 step.latency = Some(service.clone());
                 step.service = Some(service);
+                step.drained = Some(drained);
                 step.load.timeout = Nanos((self.timeout_s * 1e9) as u64);
                 if self.clients.is_none() {
                     step.load.arrival = Arrival::Constant { rate: Rate(1.0) };
@@ -137,9 +154,10 @@ fn queue() -> impl Strategy<Value = Queue> {
         0.02..0.9f64,
         prop_oneof![Just(1e9), 0.01..0.3f64],
         prop_oneof![Just(0.0), Just(0.0), 0.0..0.2f64],
+        prop_oneof![Just(0.0), Just(1e9), 0.0..0.1f64],
     )
         .prop_map(
-            |(seed, servers, slow, clients, load, timeout_s, refused)| Queue {
+            |(seed, servers, slow, clients, load, timeout_s, refused, drain_s)| Queue {
                 seed,
                 servers,
                 service_s: 0.010,
@@ -148,6 +166,7 @@ fn queue() -> impl Strategy<Value = Queue> {
                 load,
                 timeout_s,
                 refused,
+                drain_s,
             },
         )
 }
@@ -211,6 +230,37 @@ fn twenty_answers_and_one_under_way_are_no_alarm() {
     assert_eq!(little.caveat(), None);
     // Without the one that was under way there is nothing that explains it.
     step.counts.in_flight_end = 0;
+    assert!(check(&step).unwrap().caveat().is_some());
+}
+
+/// One answer in twenty takes longer than anybody waits for it, and twenty-seven are under way at the end.
+#[test]
+fn what_had_no_answer_at_the_end_was_in_flight() {
+    let mut step = few(500);
+    // On average they came in the middle of the window.
+    let half_s = step.window_ns as f64 / 2e9;
+    step.in_flight_mean += 27.0 * half_s * 1e9 / step.window_ns as f64;
+    step.counts.in_flight_end = 28;
+    assert!(check(&step).unwrap().caveat().is_some());
+    step.drained = Some(Drained {
+        answered: 0,
+        failed: 0,
+        in_flight: 28,
+        oldest_ns: step.window_ns,
+        ..Drained::default()
+    });
+    assert_eq!(check(&step).unwrap().caveat(), None);
+}
+
+#[test]
+fn who_was_never_sent_was_never_in_flight() {
+    let mut step = few(1_000);
+    step.counts.failed.insert("timeout.total".into(), 500);
+    step.load.timeout = Nanos::from_secs(1);
+    // As if all of them had been in flight for a second each.
+    step.in_flight_mean += 500.0 * 1e9 / step.window_ns as f64;
+    assert_eq!(check(&step).unwrap().caveat(), None);
+    step.counts.expired_unsent = 500;
     assert!(check(&step).unwrap().caveat().is_some());
 }
 
