@@ -1,0 +1,112 @@
+//! What was not answered well, in every form that a record is shown in.
+
+mod sample;
+
+use wallfinder_model::record::Outage;
+use wallfinder_model::{Caveat, Record};
+use wallfinder_report::text::{self, Paths};
+use wallfinder_report::{Look, csv, html};
+
+const LOOK: Look = Look {
+    width: 200,
+    colour: false,
+    ascii: false,
+};
+
+/// A run whose server was away for a part of its window, and whose client had too few connections.
+fn troubled() -> Record {
+    let mut record = sample::one_step();
+    let step = &mut record.steps[0];
+    step.load.warmup.0 = 0;
+    step.window_ns = 5_000_000_000;
+    let counts = &mut step.counts;
+    counts.failed.insert("timeout.total".into(), 879);
+    counts.expired_unsent = 679;
+    counts.connect_failures.insert("net.refused".into(), 9);
+    counts.unreachable_ns = 3_500_000_000;
+    counts.statuses.clear();
+    counts.statuses.extend([(200, 9_000), (302, 1_000)]);
+    step.outages.push(Outage {
+        at_ns: 1_500_000_000,
+        for_ns: 3_500_000_000,
+    });
+    let server = step.telemetry.server.as_mut().expect("it was seen");
+    server.processes = 0;
+    step.verdict = Some(wallfinder_judge::observed::verdict(
+        step,
+        &record.environment,
+    ));
+    record
+}
+
+/// Its text, however it wraps.
+fn one_line(record: &Record) -> String {
+    let text = text::run(record, &Paths::default(), &LOOK);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn text_page_and_csv_say_what_was_not_sent_not_reached_and_not_200() {
+    let record = troubled();
+    let text = one_line(&record);
+    for told in [
+        "timeout.total 879 (679 of them never sent: no connection was free in time)",
+        "net.refused 9",
+        "unreachable for 3.5 s from 1.5 s on (70 % of the window)",
+        "statuses 200 9,000 (90 %) · 302 1,000 (10 %)",
+        "1,000 of 10,000 answers were redirects (302)",
+        "before whose end it had ended",
+        "The server could not be reached for 3.5",
+    ] {
+        assert!(text.contains(told), "{told}:\n{text}");
+    }
+    let page = html::render(&record);
+    for told in [
+        "679 of them never sent",
+        "for 3.5 s from 1.5 s on",
+        "302 1,000 (10 %)",
+        "answers were redirects (302)",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+    let csv = csv::each_step(&record);
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    for (name, value) in [
+        ("expired_unsent", "679"),
+        ("unreachable_ns", "3500000000"),
+        ("statuses", "200:9000 302:1000"),
+    ] {
+        let column = rows[0].iter().position(|head| *head == name);
+        let column = column.unwrap_or_else(|| panic!("a column {name}"));
+        assert!(rows[1].contains(&value), "{name} {column}: {:?}", rows[1]);
+    }
+}
+
+#[test]
+fn without_trouble_nothing_is_said_of_it() {
+    let text = one_line(&sample::one_step());
+    for told in [
+        "statuses",
+        "unreachable",
+        "never sent",
+        "redirect",
+        "had ended",
+    ] {
+        assert!(!text.contains(told), "{told}:\n{text}");
+    }
+}
+
+#[test]
+fn a_subject_that_ended_is_the_reason_of_a_partial_run_and_told_once() {
+    let mut record = sample::one_step();
+    record.complete = false;
+    record.caveats.push(Caveat::SubjectEnded {
+        how: "exit code 7".into(),
+        said: "first\nout of luck".into(),
+    });
+    let text = one_line(&record);
+    let told = "ended during the load, with exit code 7. It said: first / out of luck";
+    assert!(text.contains("PARTIAL"), "{text}");
+    assert_eq!(text.matches(told).count(), 1, "{text}");
+    assert!(html::render(&record).contains("exit code 7"));
+}
