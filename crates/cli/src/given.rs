@@ -15,6 +15,8 @@ enum Kind {
     Header,
     /// Another program's command.
     Command,
+    /// `NAME=VALUE` for another program.
+    Variable,
     /// A URL, whose scheme may lack, or a path with a query.
     Url,
     /// Anything else.
@@ -53,6 +55,10 @@ pub(crate) fn secrets(words: &[String]) -> Secrets {
             Kind::Body => secrets.add_body(value),
             Kind::Header => secrets.add_header(value),
             Kind::Command => secrets.add_command(value),
+            Kind::Variable => match value.split_once('=') {
+                Some((name, value)) if is_telling(name) => secrets.add(value),
+                _ => {}
+            },
             Kind::Url => secrets.add_url(value),
             Kind::Other if value.contains("://") => secrets.add_url(value),
             Kind::Other => {}
@@ -71,6 +77,11 @@ fn shown(kind: Kind, value: &str) -> String {
             Some((name, _)) if is_telling(name) => format!("{name}: {HIDDEN}"),
             Some(_) => value.to_owned(),
             None => HIDDEN.to_owned(),
+        },
+        // Whatever it is called.
+        Kind::Variable => match value.split_once('=') {
+            Some((name, _)) => format!("{name}={HIDDEN}"),
+            None => value.to_owned(),
         },
         Kind::Url => redact(value),
         Kind::Other if value.contains("://") => redact(value),
@@ -91,6 +102,7 @@ fn kind_of(flag: &Arg) -> Kind {
         "body" => Kind::Body,
         "headers" | "header_b" => Kind::Header,
         "driver" | "driver_b" | "subject" | "subject_b" => Kind::Command,
+        "env" => Kind::Variable,
         "url" | "url_b" | "path" => Kind::Url,
         _ => Kind::Other,
     }
@@ -244,6 +256,25 @@ mod tests {
         let driver = "wrk -H 'Authorization: hush' {url}";
         let line = kept(&["w", "run", "--driver", driver, "--", "me:hush@h/"]);
         assert!(!line.join(" ").contains("hush"), "{line:?}");
+    }
+
+    #[test]
+    fn variables_for_other_programs_are_kept_without_their_values() {
+        let words = [
+            "w",
+            "run",
+            "h:1",
+            "--env",
+            "API_TOKEN=hush-token",
+            "--env=MODE=a",
+            "--env",
+            "NAME",
+        ];
+        assert_eq!(
+            kept(&words)[3..],
+            ["--env", "API_TOKEN=***", "--env=MODE=***", "--env", "NAME"]
+        );
+        assert_eq!(secrets(&line(&words)).scrub("hush-token NAME"), "*** NAME");
     }
 
     #[test]
