@@ -58,12 +58,17 @@ impl Folder {
                     let why = format!("is a link, to {}", to.display());
                     return Err(StoreError::unsafe_place(path, why));
                 }
-                match sys::make(&above, name) {
+                let made = match sys::make(&above, name) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(failed(error));
                     }
-                    _ => sys::enter(&above, name).map_err(failed)?,
+                    made => made.is_ok(),
+                };
+                let held = sys::enter(&above, name).map_err(failed)?;
+                if made {
+                    sys::give_to_caller(&held).map_err(failed)?;
                 }
+                held
             }
         };
         let why = match sys::others(&held).map_err(failed)? {
@@ -85,6 +90,8 @@ impl Folder {
         // Between the two calls somebody could have put his own there, or the file system gives it to
         // another user than who made it.
         made.must_be_ours()?;
+        let given = sys::give_to_caller(&*made.held);
+        given.map_err(|error| StoreError::io("give to its user", &path, &error))?;
         Ok(made)
     }
 
@@ -168,10 +175,14 @@ impl Folder {
     /// Makes a file to append to; what has its name already is refused, whatever it is.
     pub(crate) fn create(&self, name: &str) -> Result<File, StoreError> {
         let path = self.path.join(name);
-        sys::create(&*self.held, name.as_ref()).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists { path },
+        let made = sys::create(&*self.held, name.as_ref());
+        let file = made.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.clone() },
             _ => StoreError::io("create", &path, &error),
-        })
+        })?;
+        let given = sys::give_to_caller(&file);
+        given.map_err(|error| StoreError::io("give to its user", &path, &error))?;
+        Ok(file)
     }
 
     /// Makes a file to append to, in the place of one of that name, which nobody finished.

@@ -1,7 +1,7 @@
 //! Folders that are held open, and what is in them by one name each. Nothing is looked up twice, so who
 //! may change the path that led here cannot lead elsewhere what is made, written or read through it.
 //!
-//! What is made belongs to its maker alone: folders are 0700, files 0600. A link that stands where a name
+//! What is made belongs to its maker alone, under `sudo` to its caller: folders are 0700, files 0600. A link that stands where a name
 //! is made, opened or written is an error; only [`walk`] follows links, and only those of whom it trusts.
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use rustix::fs::{
     readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{Gid, Uid, geteuid};
 
 const FOLDER: Mode = Mode::RWXU;
 const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -34,6 +34,23 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 pub fn enter(at: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(at, one(name)?, flags, Mode::empty())?)
+}
+
+/// The user and group on whose behalf root acts: those of `sudo`, where it started this process.
+fn caller() -> Option<(u32, u32)> {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (user, group) = (number("SUDO_UID")?, number("SUDO_GID")?);
+    (geteuid().is_root() && user != 0).then_some((user, group))
+}
+
+/// Gives what this process has just made to the user on whose behalf it acts as root: that user is to read it,
+/// and to remove it, without being root.
+pub fn give_to_caller(made: impl AsFd) -> io::Result<()> {
+    let Some((user, group)) = caller() else {
+        return Ok(());
+    };
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    Ok(fs::fchown(made, Some(user), Some(group))?)
 }
 
 /// Makes a folder inside of another one; whatever has its name already is an error.
@@ -105,7 +122,7 @@ pub fn names(at: impl AsFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Who could change what is in a folder, beside this process's user and root.
+/// Who could change what is in a folder, beside this process's user, root, and who called it as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Others {
     /// Nobody.
@@ -134,10 +151,13 @@ pub fn others(at: impl AsFd) -> io::Result<Others> {
     })
 }
 
-/// Whether a folder belongs to this process's user and nobody else can write in it.
+/// Whether a folder belongs to this process's user, or to the one on whose behalf it acts as root, and
+/// nobody else can write in it.
 pub fn is_ours(at: impl AsFd) -> io::Result<bool> {
     let at = at.as_fd();
-    let is_own = fstat(at)?.st_uid == geteuid().as_raw();
+    let owner = fstat(at)?.st_uid;
+    let is_callers = caller().is_some_and(|(user, _)| owner == user);
+    let is_own = owner == geteuid().as_raw() || is_callers;
     Ok(is_own && others(at)? == Others::None)
 }
 
@@ -262,7 +282,7 @@ fn followed(at: impl AsFd, name: &OsStr, link: &OwnedFd) -> io::Result<Followed>
 }
 
 fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == geteuid().as_raw()
+    owner == 0 || owner == geteuid().as_raw() || caller().is_some_and(|(user, _)| owner == user)
 }
 
 fn is(stat: &Stat, kind: FileType) -> bool {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use wallfinder_tests::{Double, Place, Ran, skip, together};
 
@@ -67,6 +68,42 @@ fn a_page_is_not_written_through_a_link() {
     assert!(fs::symlink_metadata(&page).unwrap().is_file());
     assert_eq!(fs::read(&precious).unwrap(), b"kept");
     assert_eq!(fs::metadata(&page).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_root_writes_for_who_called_it_is_that_users() {
+    let _turn = together();
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    give(place.path());
+    let double = Double::plain();
+    let url = double.url("/");
+    let sudo = [
+        format!("SUDO_UID={SOMEBODY}"),
+        format!("SUDO_GID={SOMEBODY}"),
+    ];
+    let sudo = ["env", &sudo[0], &sudo[1]];
+    for _ in 0..2 {
+        // The second time `runs/` is there, and belongs to the caller.
+        let running = place.start_as(&sudo, &[&["run", &url], &SHORT[..]].concat());
+        running.wait(Duration::from_secs(60)).ends_with(0);
+    }
+    let run = place.last_run();
+    for part in [&place.path().join("runs"), &run] {
+        let found = fs::metadata(part).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (SOMEBODY, 0o700));
+    }
+    for name in ["record.json", "report.html", "series.parquet", "plan.json"] {
+        assert_eq!(
+            fs::metadata(run.join(name)).unwrap().uid(),
+            SOMEBODY,
+            "{name}"
+        );
+    }
+    // Without sudo, root is nobody's deputy.
+    load(&place, &[]).1.ends_with(1);
 }
 
 #[test]
