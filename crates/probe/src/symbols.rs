@@ -5,6 +5,7 @@
 //! before stacks are taken, for a load generator has ended when its stacks are named.
 
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use blazesym::Pid;
 use blazesym::symbolize::cache::{self, Cache};
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use rustix::process::geteuid;
 use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
 
 use crate::parse::perf::Sample;
@@ -85,6 +87,7 @@ fn named<const N: usize>(
         let mut process = Process::new(Pid::from(pid));
         // The kernel's own links to what is mapped end with the process; names of files stay.
         process.map_files = Path::new(&format!("/proc/{pid}/map_files")).exists();
+        process.perf_map = is_our_file(&format!("/tmp/perf-{pid}.map"));
         names.learn(&Source::Process(process), pid, &user);
     }
     let mut samples: Vec<StackSample> = stacks
@@ -113,6 +116,13 @@ fn named<const N: usize>(
         samples,
         duration_ns: duration.as_nanos() as u64,
     }
+}
+
+/// Whether a file among temporary ones is plain and this process's own: anybody may have put one of a name that
+/// can be told before, or a pipe without end.
+fn is_our_file(path: &str) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.uid() == geteuid().as_raw())
 }
 
 /// Functions by name, and frames by where they are.

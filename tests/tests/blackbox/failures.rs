@@ -89,7 +89,7 @@ fn broken_answers_are_counted_by_class_and_the_run_goes_on() {
         ),
         (
             "h1.head",
-            "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\nContent-Length: 0\r\n\r\n".into(),
+            "HTTP/1.1 200 OK\r\n X: y\r\nContent-Length: 0\r\n\r\n".into(),
         ),
         (
             "h1.length",

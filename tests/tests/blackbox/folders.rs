@@ -227,7 +227,6 @@ fn what_is_no_plain_file_in_a_run_is_not_waited_for() {
         vec!["report", name],
         vec!["judge", record.to_str().unwrap()],
         vec!["compare", name, name],
-        vec!["pprof", record.to_str().unwrap()],
     ] {
         let ran = place.run(&words);
         assert!(matches!(ran.code, Some(1 | 2)), "{words:?}: {:?}", ran.code);

@@ -344,11 +344,13 @@ fn the_deadline_of_a_request_ends_it_in_spite_of_progress() {
         "-q",
         "--no-calibrate",
     ];
-    let ran = place.run(&args).ends_with(0);
+    // Nothing was answered well.
+    let ran = place.run(&args).ends_with(1);
     assert!(ran.took < Duration::from_secs(10), "{:?}", ran.took);
     let step = place.step();
+    // Two at a time, each ended at its deadline.
     assert!(
-        number(&step, "/counts/failed/timeout.total") >= 2.0,
+        number(&step, "/counts/failed/timeout.total") >= 6.0,
         "{}",
         failures(&step)
     );

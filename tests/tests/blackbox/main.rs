@@ -42,6 +42,7 @@ mod standing;
 mod strangers;
 mod studies;
 mod tls;
+mod truth;
 mod tune;
 mod unanswered;
 mod verdicts;
