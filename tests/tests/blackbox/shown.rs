@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, together};
+use wallfinder_tests::{Double, Place, alone, together};
 
 const SHORT: [&str; 7] = ["-c", "2", "-d", "300ms", "--warmup", "0s", "--no-calibrate"];
 /// A title, a cleared screen, a turned line, a hidden mark, and C1's own way of beginning a sequence.
@@ -23,7 +23,8 @@ fn assert_harmless(text: &str) {
 
 #[test]
 fn what_a_driver_and_a_subject_say_does_not_act() {
-    let _turn = together();
+    // What others send over loopback would be taken for the driver's load.
+    let _turn = alone();
     let (place, double) = (Place::new(), Double::plain());
     let words = place.file("words", [HOSTILE.as_bytes(), b"\xff\xfe said\n"].concat());
     let say = format!("sh -c 'cat {} >&2; exit 3'", words.display());
