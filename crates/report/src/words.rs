@@ -383,7 +383,7 @@ pub fn little(figures: &Figures) -> Option<String> {
         let factor = number::factor(little.ratio);
         text.push_str(&match little.holds() {
             true => format!(
-                ": N / (X·R) is {factor}, which what was under way at the window's ends, or failed, explains"
+                ": N / (X·R) is {factor}; requests under way at the window's edges, or failed, explain that"
             ),
             false => format!(": N / (X·R) is {factor}, and should be 1"),
         });

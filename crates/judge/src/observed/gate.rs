@@ -7,7 +7,7 @@ use super::finding::{self, evidence};
 use super::sight::Sight;
 use super::{Conclusion, phases, slack};
 use crate::words::{percent, rate, time};
-use crate::{caveats, identity, unanswered};
+use crate::{caveats, identity, little, unanswered};
 
 /// Failures above this share leave nothing to be said of walls.
 const ERRORS_TOO_MANY: f64 = 0.10;
@@ -15,6 +15,35 @@ const ERRORS_TOO_MANY: f64 = 0.10;
 const STEAL_TOO_MUCH: f64 = 0.10;
 /// Gaps that fill more than this share of the window leave nothing to be said of walls.
 const STILL_TOO_MUCH: f64 = 0.25;
+
+/// Of what was in flight, requests without an answer may be this many times the others.
+const UNANSWERED_TIMES: f64 = 2.0;
+
+/// Requests that were never answered are most of what was in flight: where they waited, no answer tells.
+fn unanswered_hold_most(sight: &Sight) -> Option<Conclusion> {
+    let drained = sight.step.drained.filter(|drained| drained.in_flight > 0)?;
+    let little = little::check(sight.step)?;
+    if little.ratio <= UNANSWERED_TIMES {
+        return None;
+    }
+    let answering = little.in_flight / little.ratio;
+    Some(Conclusion::inconclusive(
+        format!(
+            "Not decided: {} requests had no answer, and requests like them were most of what was in flight; \
+             where they waited, no answer tells.",
+            drained.in_flight
+        ),
+        vec![evidence(
+            "in-flight.unanswered",
+            drained.in_flight as f64,
+            format!(
+                "{} requests were in flight on average, and the answers account for {}",
+                rate(little.in_flight),
+                rate(answering)
+            ),
+        )],
+    ))
+}
 
 /// What must hold before any wall is named.
 pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
@@ -84,6 +113,9 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
                 "no good answers in the window".to_owned(),
             )],
         ));
+    }
+    if let Some(conclusion) = unanswered_hold_most(sight) {
+        return Some(conclusion);
     }
     if sight.steal > STEAL_TOO_MUCH {
         return Some(Conclusion::inconclusive(

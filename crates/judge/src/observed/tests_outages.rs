@@ -48,6 +48,31 @@ fn no_wall_is_named_over_a_time_in_which_the_server_was_away() {
 }
 
 #[test]
+fn no_wall_is_named_where_requests_without_an_answer_are_most_of_what_is_in_flight() {
+    let stuck = |unanswered, times: f64| {
+        judge(a_step().latency_ms(6.4, 6.4).with(|step| {
+            step.in_flight_mean *= times;
+            step.counts.in_flight_end = unanswered;
+            step.drained = Some(wallfinder_model::record::Drained {
+                in_flight: unanswered,
+                oldest_ns: 6_000_000_000,
+                ..Default::default()
+            });
+        }))
+    };
+    let verdict = stuck(28, 8.0);
+    assert_eq!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
+    assert!(
+        verdict.sentence.contains("28 requests had no answer"),
+        "{}",
+        verdict.sentence
+    );
+    // One that is stuck among many that are not leaves the wall.
+    let verdict = stuck(1, 1.0);
+    assert_ne!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
+}
+
+#[test]
 fn a_moment_without_a_connection_leaves_the_wall_and_is_told() {
     let verdict = judge(
         a_step()
