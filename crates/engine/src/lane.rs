@@ -49,7 +49,7 @@ const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 /// Longest time to wait for answers after an interruption, however long the load would.
 const DRAIN_INTERRUPTED_NS: u64 = 1_000_000_000;
 /// How often a request is sent again at most.
-const RESENDS_MAX: u8 = 3;
+const RESENDS_MAX: u8 = 10;
 /// A lane with a processor to itself does not sleep this close before a request is due: a
 /// sleep may end later than asked by more than that.
 const POLL_BEFORE_NS: u64 = 200_000;
@@ -800,19 +800,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         let done = self.slots[first_slot + answer.slot as usize].take();
                         answers += 1;
                         slowest_ns = slowest_ns.max(now - done.sent_ns);
-                        let (counters, report) = (&mut self.counters, &mut self.report);
-                        let failed = if self.deadlines.is_late(done.due_ns, now) {
-                            Some(count_late(
-                                counters,
-                                &self.deadlines,
-                                &self.turn,
-                                &done,
-                                now,
-                            ))
-                        } else {
-                            count_answer(counters, report, &done, &answer, now)
-                        };
-                        keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
+                        let ledger = (&mut self.counters, &mut *self.report, &mut self.samples);
+                        take_answer(ledger, (&self.deadlines, &self.turn), &done, &answer, now);
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
                             self.pauses.push_back(Pause {
@@ -986,19 +975,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.advance(now);
                 let first_slot = conn as usize * self.depth as usize;
                 let done = self.slots[first_slot + answer.slot as usize].take();
-                let (counters, report) = (&mut self.counters, &mut self.report);
-                let failed = if self.deadlines.is_late(done.due_ns, now) {
-                    Some(count_late(
-                        counters,
-                        &self.deadlines,
-                        &self.turn,
-                        &done,
-                        now,
-                    ))
-                } else {
-                    count_answer(counters, report, &done, &answer, now)
-                };
-                keep(&mut self.samples, || of_answer(&done, failed, &answer, now));
+                let ledger = (&mut self.counters, &mut *self.report, &mut self.samples);
+                take_answer(ledger, (&self.deadlines, &self.turn), &done, &answer, now);
                 self.connections[conn as usize].after_answer(now);
                 self.peer_ends = true;
                 if self.pause_ns > 0 {
@@ -1864,6 +1842,22 @@ fn behind(answer: &Answer) -> Left {
         true => Left::Unprocessed,
         false => ABANDONED,
     }
+}
+
+/// Counts an answer, in time or late, and keeps it.
+#[inline]
+fn take_answer(
+    (counters, report, samples): (&mut Counters, &mut Report, &mut Option<Sink>),
+    (deadlines, turn): (&Deadlines, &Turn),
+    done: &Slot,
+    answer: &Answer,
+    now: u64,
+) {
+    let failed = match deadlines.is_late(done.due_ns, now) {
+        true => Some(count_late(counters, deadlines, turn, done, now)),
+        false => count_answer(counters, report, done, answer, now),
+    };
+    keep(samples, || of_answer(done, failed, answer, now));
 }
 
 /// Counts an answer that came after its deadline: whatever it says, its request timed out.

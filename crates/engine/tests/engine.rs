@@ -1,6 +1,6 @@
 //! The real engine at real servers over real sockets, with both ways of waiting.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,11 @@ use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
 
 mod drive;
+#[path = "drive/heads.rs"]
+mod heads;
 
 use drive::with_both;
+use heads::read_request;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -88,21 +91,6 @@ fn a_watcher_that_is_slow_takes_nothing_of_the_window() {
         );
         assert!(measured.counts.answered > 100, "{:?}", measured.counts);
     }
-}
-
-/// Reads one request's head; `false` at the end of the stream.
-fn read_request(stream: &mut TcpStream) -> bool {
-    let mut tail = [0; 4];
-    let mut byte = [0];
-    while tail != *b"\r\n\r\n" {
-        match stream.read(&mut byte) {
-            Ok(1) => {}
-            _ => return false,
-        }
-        tail.rotate_left(1);
-        tail[3] = byte[0];
-    }
-    true
 }
 
 #[test]
