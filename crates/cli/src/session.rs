@@ -169,8 +169,21 @@ impl Session {
         self.record.caveats.extend(caveat);
     }
 
-    /// Notes that the server that was started for the run is gone: what follows could not be measured.
-    pub(crate) fn subject_ended(&mut self, ended: SubjectEnded) -> Failed {
+    /// What came of a load, unless the server that was started for the run went into the background
+    /// meanwhile, or ended: that is why what follows could not be measured.
+    pub(crate) fn served(
+        &mut self,
+        stand: &Stand,
+        result: Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        stand.in_foreground()?;
+        match stand.subject_ended().filter(|_| !self.interrupted()) {
+            Some(ended) => Err(self.subject_ended(ended)),
+            None => result,
+        }
+    }
+
+    fn subject_ended(&mut self, ended: SubjectEnded) -> Failed {
         let SubjectEnded { how, said } = ended;
         let mut message = format!("the subject ended during the load, with {how}");
         if !said.is_empty() {

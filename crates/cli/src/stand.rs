@@ -206,12 +206,12 @@ impl Stand {
             .map_err(|error| Failed::run(format!("the client's side, {netns:?}: {error}")))
     }
 
-    /// What came of a load, unless its subject went into the background meanwhile.
-    pub(crate) fn served<T>(&self, result: Result<T, Failed>) -> Result<T, Failed> {
+    /// An error where the subject went into the background.
+    pub(crate) fn in_foreground(&self) -> Result<(), Failed> {
         let subject = self.server.subject.as_ref();
         match subject.and_then(Subject::in_background) {
             Some(went) => Err(Failed::run(went)),
-            None => result,
+            None => Ok(()),
         }
     }
 

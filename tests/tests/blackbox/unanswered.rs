@@ -249,19 +249,30 @@ fn a_subject_that_ends_during_the_load_makes_the_run_partial_with_its_last_words
         "--no-calibrate",
         "-q",
     ];
-    let ran = place
-        .start(&[&ramp[..], &args[..]].concat())
-        .wait(Duration::from_secs(30));
-    let ran = ran.ends_with(1);
-    assert!(ran.err.contains("exit code 7"), "{}", ran.err);
-    assert!(ran.err.contains("out of luck"), "{}", ran.err);
-    assert!(
-        ran.out.contains("PARTIAL") && ran.out.contains("exit code 7"),
-        "{}",
-        ran.out
+    let find = [
+        "find",
+        &url,
+        "--subject",
+        &subject,
+        "-c",
+        "2",
+        "-q",
+        "--effort=quick",
+    ];
+    for words in [[&ramp[..], &args[..]].concat(), find.to_vec()] {
+        let ran = place.start(&words).wait(Duration::from_secs(90));
+        let ran = ran.ends_with(1);
+        assert!(ran.err.contains("exit code 7"), "{words:?}: {}", ran.err);
+        assert!(ran.err.contains("out of luck"), "{words:?}: {}", ran.err);
+        let told = ran.out.contains("PARTIAL") && ran.out.contains("exit code 7");
+        assert!(told, "{words:?}: {}", ran.out);
+        assert_eq!(place.record()["complete"], false);
+    }
+    let runs = place.runs();
+    let steps = &place.record_of(&runs[0])["steps"];
+    assert_eq!(
+        steps.as_array().unwrap().len(),
+        1,
+        "what follows would measure nobody"
     );
-    let record = place.record();
-    assert_eq!(record["complete"], false);
-    let steps = record["steps"].as_array().unwrap();
-    assert_eq!(steps.len(), 1, "what follows would measure nobody");
 }

@@ -242,11 +242,8 @@ impl<'f> Turns<'f> {
         let tunings = self.flags.tune_b.iter();
         let watch = |tuning: &Tuning| tuning.watch(&self.interfaces, pids);
         let watched: Vec<Watch> = tunings.map(watch).collect();
-        let stepped = stand.served(session.step(&step).map(drop));
-        if let Some(ended) = stand.subject_ended().filter(|_| !session.interrupted()) {
-            return Err(session.subject_ended(ended));
-        }
-        stepped?;
+        let stepped = session.step(&step).map(drop);
+        session.served(stand, stepped)?;
         note(session, watched, &tuned);
         Ok(())
     }

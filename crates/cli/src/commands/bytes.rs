@@ -118,7 +118,7 @@ pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
             break;
         }
     }
-    result = stand.served(result);
+    result = session.served(&stand, result);
     drop(stand);
     judge_steps(&mut session.record);
     set_beside(&mut session.record);

@@ -152,7 +152,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
             false => Ok(()),
         }
     });
-    let result = stand.served(result);
+    let result = session.served(&stand, result);
     drop(stand);
     let record = session.finish(result, &target.output)?;
     if let Some(step) = record.steps.last() {

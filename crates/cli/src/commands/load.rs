@@ -186,16 +186,11 @@ pub(crate) fn load(
             order.server = Some(family);
         }
         let stepped = session.step(order).map(|_| ());
-        // That it ended is why a step after that could not be run.
-        result = match stand.subject_ended().filter(|_| !session.interrupted()) {
-            Some(ended) => Err(session.subject_ended(ended)),
-            None => stepped,
-        };
+        result = session.served(&stand, stepped);
         if result.is_err() {
             break;
         }
     }
-    result = stand.served(result);
     drop(stand);
     // Steps side by side tell more of each other than each tells alone.
     judge_steps(&mut session.record);
