@@ -385,6 +385,8 @@ pub struct Lane<W: Wire, I: Io> {
     slowdown: Option<Slowdown>,
     /// No more requests: the window is over.
     closing: bool,
+    /// Latencies of requests that were due later are in no histogram: see [`Lane::close`].
+    timed_until_ns: u64,
     /// Where every request goes that has ended, if anywhere.
     samples: Option<Sink>,
     end: LaneEnd,
@@ -478,6 +480,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
             room: plan.room(1.0),
             slowdown: None,
             closing: false,
+            timed_until_ns: u64::MAX,
             samples,
             end,
             plan,
@@ -567,7 +570,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 // What is due by now is sent, where a connection is free: only what had to wait is told.
                 self.dispatch(now, zero_ns);
                 self.flush();
-                self.closing = true;
+                self.close(now);
                 self.end.shares = self.shares();
                 self.end.answering = self.answering();
                 self.publish(now, zero_ns, Some(Edge::Close));
@@ -612,6 +615,18 @@ impl<W: Wire, I: Io> Lane<W, I> {
             if now >= self.deadlines.next_ns() {
                 self.check_deadlines(now);
             }
+        }
+    }
+
+    /// The window is over. Of the requests in flight, those that were due before its end less the warm-up are timed
+    /// when they are answered. The others stand for those that were in flight when the window opened, and are
+    /// timed already: with both, those that take long would weigh too much. None of the first could have been in
+    /// flight then, for the load had not begun.
+    fn close(&mut self, now: u64) {
+        self.closing = true;
+        self.timed_until_ns = now.saturating_sub(self.plan.load.warmup.0);
+        if let Some(samples) = &mut self.samples {
+            samples.close(self.timed_until_ns);
         }
     }
 
@@ -801,7 +816,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         answers += 1;
                         slowest_ns = slowest_ns.max(now - done.sent_ns);
                         let ledger = (&mut self.counters, &mut *self.report, &mut self.samples);
-                        take_answer(ledger, (&self.deadlines, &self.turn), &done, &answer, now);
+                        take_answer(
+                            ledger,
+                            (&self.deadlines, &self.turn),
+                            self.timed_until_ns,
+                            (&done, &answer),
+                            now,
+                        );
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
                             self.pauses.push_back(Pause {
@@ -976,7 +997,13 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 let first_slot = conn as usize * self.depth as usize;
                 let done = self.slots[first_slot + answer.slot as usize].take();
                 let ledger = (&mut self.counters, &mut *self.report, &mut self.samples);
-                take_answer(ledger, (&self.deadlines, &self.turn), &done, &answer, now);
+                take_answer(
+                    ledger,
+                    (&self.deadlines, &self.turn),
+                    self.timed_until_ns,
+                    (&done, &answer),
+                    now,
+                );
                 self.connections[conn as usize].after_answer(now);
                 self.peer_ends = true;
                 if self.pause_ns > 0 {
@@ -1849,13 +1876,16 @@ fn behind(answer: &Answer) -> Left {
 fn take_answer(
     (counters, report, samples): (&mut Counters, &mut Report, &mut Option<Sink>),
     (deadlines, turn): (&Deadlines, &Turn),
-    done: &Slot,
-    answer: &Answer,
+    timed_until_ns: u64,
+    (done, answer): (&Slot, &Answer),
     now: u64,
 ) {
     let failed = match deadlines.is_late(done.due_ns, now) {
         true => Some(count_late(counters, deadlines, turn, done, now)),
-        false => count_answer(counters, report, done, answer, now),
+        false => {
+            let report = (done.due_ns <= timed_until_ns).then_some(report);
+            count_answer(counters, report, done, answer, now)
+        }
     };
     keep(samples, || of_answer(done, failed, answer, now));
 }
@@ -1882,7 +1912,7 @@ fn count_late(
 #[inline]
 fn count_answer(
     counters: &mut Counters,
-    report: &mut Report,
+    report: Option<&mut Report>,
     slot: &Slot,
     answer: &Answer,
     now: u64,
@@ -1910,9 +1940,11 @@ fn count_answer(
             } else {
                 slot.first_byte_ns
             };
-            report.latency.record(now - slot.due_ns);
-            report.service.record(now - slot.sent_ns);
-            report.first_byte.record(first_byte_ns - slot.sent_ns);
+            if let Some(report) = report {
+                report.latency.record(now - slot.due_ns);
+                report.service.record(now - slot.sent_ns);
+                report.first_byte.record(first_byte_ns - slot.sent_ns);
+            }
         }
     }
     class

@@ -118,6 +118,7 @@ impl Outlet {
             exchange,
             block: Vec::with_capacity(BLOCK),
             window: None,
+            until_ns: u64::MAX,
             dropped: 0,
         }
     }
@@ -165,6 +166,8 @@ pub(crate) struct Sink {
     block: Block,
     /// Once the window is open: the schedule's zero.
     window: Option<u64>,
+    /// Requests that were due later are not kept.
+    until_ns: u64,
     dropped: u64,
 }
 
@@ -174,9 +177,17 @@ impl Sink {
         self.window = Some(zero_ns);
     }
 
+    /// The window is over: of the requests that end from now on those are kept that were due by an instant.
+    pub(crate) fn close(&mut self, until_ns: u64) {
+        self.until_ns = until_ns;
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, sample: Sample) {
         let Some(zero_ns) = self.window else { return };
+        if sample.due_ns > self.until_ns {
+            return;
+        }
         let sample = sample.since(zero_ns);
         if self.block.len() >= HAND_ON {
             self.hand_on();

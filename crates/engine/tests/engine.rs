@@ -104,14 +104,14 @@ fn a_closed_loop_answers_everything_it_asks() {
             assert_eq!(counts.body_bytes, counts.answered * 5);
             assert!(measured.in_flight_mean <= f64::from(8 * depth));
             let latency = measured.latency.as_ref().unwrap();
-            assert_eq!(latency.count, counts.answered + measured.drained.answered);
+            // None that was in flight at the end was older than the warm-up.
+            assert_eq!(latency.count, counts.answered);
             // Little's law, which no honest set of numbers breaks: within what the edges
             // of a short window allow.
             let service = measured.service.as_ref().unwrap();
             let inferred = measured.throughput * service.mean_ns / 1e9;
             let ratio = measured.in_flight_mean / inferred;
-            // A stall at the end is in the times of what was drained, and not in the window.
-            assert!((0.6..1.1).contains(&ratio), "N / XR = {ratio}");
+            assert!((0.9..1.1).contains(&ratio), "N / XR = {ratio}");
         });
     }
 }

@@ -265,7 +265,8 @@ pub struct Counts {
 pub struct Drained {
     /// How long their answers were waited for.
     pub waited_ns: u64,
-    /// Answered well in that time. Their latencies are in the step's histograms, and in no count of the window.
+    /// Answered well in that time, and in no count of the window. The latencies of those that were older than the
+    /// warm-up at the window's end are in the step's histograms.
     pub answered: u64,
     /// Failed in that time.
     pub failed: u64,
