@@ -102,15 +102,17 @@ fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
+        // Kept, for glibc 2.36 may read the stack of a thread that ends while it is detached.
+        let mut kept = Vec::new();
         while let Ok((mut stream, _)) = listener.accept() {
-            thread::spawn(move || {
+            kept.push(thread::spawn(move || {
                 let mut bytes = vec![0; 64 * 1024];
                 while let Ok(count @ 1..) = stream.read(&mut bytes) {
                     if stream.write_all(&bytes[..count]).is_err() {
                         return;
                     }
                 }
-            });
+            }));
         }
     });
     address
