@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::Outlet;
@@ -59,19 +59,31 @@ fn a_lane_allocates_nothing_after_the_start() {
     }
 }
 
+/// Serves a connection in a thread of its own, and joins those that have ended: glibc 2.36 may read the stack of a thread
+/// that ends while it is detached.
+fn serve_beside(served: &mut Vec<JoinHandle<()>>, serve: impl FnOnce() + Send + 'static) {
+    let (ended, running) = served.drain(..).partition(JoinHandle::is_finished);
+    *served = running;
+    let ended: Vec<JoinHandle<()>> = ended;
+    for thread in ended {
+        thread.join().expect("a double does not panic");
+    }
+    served.push(thread::spawn(serve));
+}
+
 /// A server whose every tenth answer is none: nonsense, or an end in its middle.
 fn unfaithful(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        let mut connections = 0;
+        let (mut connections, mut served) = (0, Vec::new());
         while let Ok((mut stream, _)) = listener.accept() {
             connections += 1;
             let last: &[u8] = match connections % 2 {
                 0 => b"HTTP/9.9 what?\r\n\r\n",
                 _ => &answer[..answer.len() - 1],
             };
-            thread::spawn(move || {
+            serve_beside(&mut served, move || {
                 let (mut bytes, mut ends, mut answers) = ([0; 4096], 0, 0);
                 while let Ok(count @ 1..) = stream.read(&mut bytes) {
                     for byte in &bytes[..count] {
@@ -102,17 +114,16 @@ fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        // Kept, for glibc 2.36 may read the stack of a thread that ends while it is detached.
-        let mut kept = Vec::new();
+        let mut served = Vec::new();
         while let Ok((mut stream, _)) = listener.accept() {
-            kept.push(thread::spawn(move || {
+            serve_beside(&mut served, move || {
                 let mut bytes = vec![0; 64 * 1024];
                 while let Ok(count @ 1..) = stream.read(&mut bytes) {
                     if stream.write_all(&bytes[..count]).is_err() {
                         return;
                     }
                 }
-            }));
+            });
         }
     });
     address
