@@ -209,6 +209,17 @@ struct Pause {
     again: Option<Grant>,
 }
 
+impl Pause {
+    /// One before a new request.
+    fn new(at_ns: u64, conn: u32) -> Pause {
+        Pause {
+            at_ns,
+            conn,
+            again: None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Connection<W> {
     wire: W,
@@ -825,11 +836,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         );
                         connection.after_answer(now);
                         if self.pause_ns > 0 {
-                            self.pauses.push_back(Pause {
-                                at_ns: now + self.pause_ns,
-                                conn,
-                                again: None,
-                            });
+                            self.pauses.push_back(Pause::new(now + self.pause_ns, conn));
                         } else if self.schedule.is_none() {
                             connection.grant(1, now);
                         }
@@ -867,11 +874,8 @@ impl<W: Wire, I: Io> Lane<W, I> {
                         keep(&mut self.samples, || done.sample(Some(class), now));
                         self.counters.failed[class.index()] += 1;
                         if self.schedule.is_none() {
-                            self.pauses.push_back(Pause {
-                                at_ns: now + self.pause_ns.max(BACKOFF_FIRST_NS),
-                                conn,
-                                again: None,
-                            });
+                            let pause_ns = self.pause_ns.max(BACKOFF_FIRST_NS);
+                            self.pauses.push_back(Pause::new(now + pause_ns, conn));
                         }
                     }
                     Outcome::Over => {
@@ -1007,11 +1011,7 @@ impl<W: Wire, I: Io> Lane<W, I> {
                 self.connections[conn as usize].after_answer(now);
                 self.peer_ends = true;
                 if self.pause_ns > 0 {
-                    self.pauses.push_back(Pause {
-                        at_ns: now + self.pause_ns,
-                        conn,
-                        again: None,
-                    });
+                    self.pauses.push_back(Pause::new(now + self.pause_ns, conn));
                 } else {
                     self.grant(conn, 1, now);
                 }

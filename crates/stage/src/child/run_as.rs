@@ -295,7 +295,7 @@ mod tests {
             ("HOME", "/root"),
             ("LC_ALL", "C"),
             ("GOMAXPROCS", "2"),
-            ("TMPDIR", "/root/tmp"),
+            ("TMPDIR", "/var/tmp/ours"),
             ("AWS_SECRET_ACCESS_KEY", "hush"),
             ("GITHUB_TOKEN", "hush"),
             ("LD_PRELOAD", "./x.so"),
