@@ -7,20 +7,46 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wallfinder_model::{Record, Step};
+use wallfinder_stage::command;
 use wallfinder_stage::redact::Secrets;
+use wallfinder_study::{Study, StudyStep};
 
 use crate::given;
 
-/// Those of this process's command line and environment.
+static OURS: OnceLock<Secrets> = OnceLock::new();
+
+/// Those of this process's command line and environment, and of the study that it runs.
 pub(crate) fn ours() -> &'static Secrets {
-    static OURS: OnceLock<Secrets> = OnceLock::new();
-    OURS.get_or_init(|| {
-        let mut secrets = given::secrets(&command_line());
-        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        secrets.add_environment(variables);
-        secrets
-    })
+    OURS.get_or_init(of_this_process)
+}
+
+fn of_this_process() -> Secrets {
+    let mut secrets = given::secrets(&command_line());
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    secrets.add_environment(variables);
+    secrets
+}
+
+/// Takes in those of a study, before anything of it is run or said.
+pub(crate) fn learn(study: &Study, steps: &[StudyStep]) {
+    let mut secrets = of_this_process();
+    for subject in &study.subjects {
+        secrets.add_command(&command::join(&subject.command));
+        secrets.add_environment(subject.env.clone());
+    }
+    for driver in &study.drivers {
+        let words: Vec<&String> = [&driver.program]
+            .into_iter()
+            .chain(&driver.arguments)
+            .collect();
+        secrets.add_command(&command::join(&words));
+        secrets.add_environment(driver.env.clone());
+    }
+    for (name, value) in steps.iter().flat_map(|step| &step.headers) {
+        secrets.add_header(&format!("{name}: {value}"));
+    }
+    assert!(OURS.set(secrets).is_ok(), "nothing was said before");
 }
 
 /// This process's command line as it may be kept.

@@ -299,3 +299,64 @@ fn secrets_of_the_environment_are_kept_in_no_artefact() {
     // The command line holds it here as a word that looks like none: it is hidden all the same.
     assert_no_leak(&place);
 }
+
+#[test]
+fn what_a_studys_server_says_of_its_secrets_is_not_kept() {
+    let _turn = together();
+    let place = Place::new();
+    let study = format!(
+        r#"schema = "wallfinder.study/1"
+id = "telling"
+title = "A server that tells"
+source = "a page"
+question = "Does it answer?"
+method = "It ends at once."
+
+[[driver]]
+name = "engine"
+
+[[claim]]
+id = "any"
+claim = "There are steps"
+source = "a page"
+calm = false
+confirmed = 'size(steps) > 0'
+contradicted = 'size(steps) == 0'
+because = "{{{{size(steps)}}}} steps"
+
+[[subject]]
+name = "rest"
+command = ["sh", "-c", "echo said $API_TOKEN >&2; exit 3"]
+port = {}
+env = {{ API_TOKEN = "hush-of-the-study" }}
+
+[[group]]
+id = "rest"
+subject = "rest"
+speaks = "http1"
+path = "/echo"
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+payload = [100]
+clients = [1]
+rounds = 1
+warmup = "100ms"
+window = "300ms"
+"#,
+        wallfinder_tests::free_port(),
+    );
+    let file = place.file("telling.toml", study);
+    let name = file.to_string_lossy();
+    let ran = place.run(&["study", "run", &name, "--size", "smoke", "-q"]);
+    let said = ran.said();
+    assert!(said.contains("said ***"), "{said}");
+    assert!(!said.contains("hush-of-the-study"), "{said}");
+    for run in place.runs() {
+        for name in ["plan.json", "record.json", "report.html"] {
+            let kept = std::fs::read_to_string(run.join(name)).unwrap_or_default();
+            assert!(!kept.contains("hush-of-the-study"), "{name}");
+        }
+    }
+}

@@ -38,6 +38,7 @@ use crate::output;
 use crate::placement::Placement;
 use crate::present::Presenter;
 use crate::reach::Reach;
+use crate::secrets;
 use crate::session::{Beside, Session};
 use crate::stand::{self, Home, start_subject, subject_spec};
 use crate::tls;
@@ -220,6 +221,7 @@ fn run(study: &Study, size: Size, run_as: RunAs, output: &OutputFlags) -> Result
             "the study has no steps of size {size}"
         )));
     };
+    secrets::learn(study, &steps);
     let everywhere = process::allowed_cpus();
     let placement = placement(study);
     if !placement.client.is_empty() {
