@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests of what depends on the kernel and on the version of control groups, on another of each
 # (elsewhere.sh): quotas, pauses and what a kill leaves of them, links, groups that stand, io_uring under a
-# load. An emulated machine stands still now and then, and its clock may be too slow for a thief: each test
-# has three tries, and those that want a thief or whole windows may be left out.
+# load. An emulated machine stands still now and then, and its clock may be too slow for a CPU stealer: each test
+# has three tries, and those that want a CPU stealer or whole windows may be left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ program() { # crate, test
 	cargo test -q -p "$1" --test "$2" --no-run --locked --message-format=json |
 		grep '"profile":{[^}]*"test":true' | sed -n 's|.*"executable":"\([^"]*\)".*|\1|p'
 }
-squeeze=$(program wallfinder-stage squeeze)
+squeeze=$(program wallfinder-testbed squeeze)
 blackbox=$(program wallfinder-tests blackbox)
 
 RUST_MIN_STACK=$(sed -n 's/^RUST_MIN_STACK = "\(.*\)"/\1/p' .cargo/config.toml)
@@ -32,8 +32,8 @@ each() { # folder, program, filters
 			tries=$([ "$try" = 1 ] || echo ", at the $try. try")
 			echo "ok      $test$tries$(sed -n 's/.*skipped: /, skipped: /p' /run/said | head -n 1)"
 			passed=$((passed + 1))
-		elif grep -q 'a thief .* is out of reach: a step of this machine.s clock' /run/said; then
-			echo "left    $test: the emulated clock is too slow for its thief"
+		elif grep -q 'a CPU stealer .* is out of reach: a step of this machine.s clock' /run/said; then
+			echo "left    $test: the emulated clock is too slow for its CPU stealer"
 		else
 			cat /run/said
 			failed+=("$test")
@@ -42,7 +42,7 @@ each() { # folder, program, filters
 }
 WITHIN
 cat >>"$within" <<WITHIN
-each '$PWD/crates/stage' '$squeeze'
+each '$PWD/crates/testbed' '$squeeze'
 each '$PWD/tests' '$blackbox' lab:: standing:: ordinary:: grpc:: \
 	--skip standing::a_find_that_is_killed --skip standing::rates_are_lowered
 WITHIN

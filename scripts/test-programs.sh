@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-measuring='/(squeeze|thief|sampling|cost|lab)-'
+measuring='/(squeeze|stealer|sampling|cost|lab)-'
 elsewhere='/(blackbox|house)-'
 
 at_most=3

@@ -3,7 +3,7 @@
 //! It speaks HTTP/1.1, framed messages and HTTP/2 ([`crate::null_http2`]): what is sent as one
 //! fixed block of bytes.
 //!
-//! What it is: the least that any client of this kind can cost, so the yardstick of what
+//! What it is: the least that any client of this kind can cost, so the measure of what
 //! the engine's checking, timing and recording add. It waits for sockets the same two ways
 //! as the engine (`wallfinder_sys::io`), in a closed loop at any depth. What it is not: a
 //! load generator. It takes on trust that every answer is good and of the length that

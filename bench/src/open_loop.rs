@@ -58,7 +58,7 @@ impl Check {
 
 /// The processor is quiet enough to be punctual on: away for at most half of what a request
 /// may be late, since what falls due in a gap is late together with as much again while the
-/// lane catches up.
+/// worker catches up.
 const QUIET_SHARE: f64 = 0.0005;
 
 /// Rate and punctuality at half of the ceiling, on a machine as idle as it gets: a turn

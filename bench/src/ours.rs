@@ -1,4 +1,4 @@
-//! The engine alone: no probes, no record, no verdict. What a lane costs, and nothing else.
+//! The engine alone: no probes, no record, no verdict. What a worker costs, and nothing else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ pub struct Done {
     pub seconds: f64,
     /// CPU time of this process until now, user and system.
     pub cpu_seconds: f64,
-    /// CPU time of the lane in the window.
-    pub lane_cpu_seconds: f64,
+    /// CPU time of the worker in the window.
+    pub worker_cpu_seconds: f64,
     /// Requests that became due in the window.
     pub scheduled: u64,
     /// Of the requests of an open loop: how many were sent within the bound of
@@ -104,8 +104,8 @@ fn step(spec: &Spec) -> StepSpec {
         load: Load {
             connections: spec.connections,
             in_flight_per_connection: spec.depth,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: match spec.rate {
                 Some(rate) => Arrival::Constant { rate: Rate(rate) },
                 None => Arrival::Closed { think: Nanos(0) },
@@ -122,7 +122,7 @@ fn step(spec: &Spec) -> StepSpec {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         },
         address: spec.address,
         request: exchange(spec),
@@ -190,7 +190,12 @@ fn summarise(measured: &Measured) -> Result<Done, String> {
         failed: counts.failed.values().sum::<u64>() + counts.connect_failures.values().sum::<u64>(),
         seconds: (measured.window_to_ns - measured.window_from_ns) as f64 / 1e9,
         cpu_seconds: clock::process_cpu_ns() as f64 / 1e9,
-        lane_cpu_seconds: measured.lanes.iter().map(|lane| lane.cpu_ns).sum::<u64>() as f64 / 1e9,
+        worker_cpu_seconds: measured
+            .workers
+            .iter()
+            .map(|worker| worker.cpu_ns)
+            .sum::<u64>() as f64
+            / 1e9,
         scheduled: counts.scheduled,
         on_time,
         lateness_p999_us: lateness
@@ -201,8 +206,8 @@ fn summarise(measured: &Measured) -> Result<Done, String> {
         )
         .ok_or("VmHWM is missing")?,
         io: measured.io.to_owned(),
-        waits: measured.lanes.iter().map(|lane| lane.waits).sum(),
-        events: measured.lanes.iter().map(|lane| lane.events).sum(),
+        waits: measured.workers.iter().map(|worker| worker.waits).sum(),
+        events: measured.workers.iter().map(|worker| worker.events).sum(),
     })
 }
 

@@ -146,7 +146,7 @@ fn flushed(wire: &mut Secured, shared: &Shared<framed::Shared>) -> Vec<u8> {
     sent
 }
 
-/// Plays bytes, so many at a time, as a lane does; until the connection is of no use, or its end.
+/// Plays bytes, so many at a time, as a worker does; until the connection is of no use, or its end.
 fn played<W: Wire>(
     wire: &mut W,
     shared: &mut W::Shared,

@@ -21,7 +21,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("sys", &[]),
         ("engine", &["wire", "sys", "model"]),
         ("probe", &["sys", "model"]),
-        ("stage", &["sys", "probe", "model"]),
+        ("testbed", &["sys", "probe", "model"]),
         ("store", &["sys", "model"]),
         ("judge", &["model"]),
         ("report", &["judge", "model"]),
@@ -29,7 +29,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         (
             "conduct",
             &[
-                "engine", "probe", "stage", "store", "judge", "wire", "sys", "model",
+                "engine", "probe", "testbed", "store", "judge", "wire", "sys", "model",
             ],
         ),
     ])

@@ -13,7 +13,7 @@ mod record;
 mod samples;
 mod study;
 
-use wallfinder_stage::subject::Subject;
+use wallfinder_testbed::subject::Subject;
 
 use crate::exit::Failed;
 use crate::flags::{Command, SchemaOf};

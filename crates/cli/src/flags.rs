@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
-use wallfinder_stage::child::RunAs;
-use wallfinder_stage::tune::Tuning;
 use wallfinder_study::Size;
+use wallfinder_testbed::child::RunAs;
+use wallfinder_testbed::tune::Tuning;
 
 use crate::body::Body;
 use crate::exit::Failed;
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Compare(CompareFlags),
     /// Quantiles of kept requests, exact and with intervals.
     Samples(SamplesFlags),
-    /// Find the most that this machine's lanes can drive.
+    /// Find the most that this machine's workers can drive.
     Calibrate(CalibrateFlags),
     /// Say what this machine offers, what is missing, and the way out.
     Doctor(DoctorFlags),
@@ -94,8 +94,8 @@ pub(crate) struct TargetFlags {
     pub(crate) url: String,
 
     /// Engine threads; by default one for each processor of the client.
-    #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]
-    pub(crate) lanes: Option<u32>,
+    #[arg(short = 't', long = "threads", alias = "workers", value_parser = count_u32)]
+    pub(crate) workers: Option<u32>,
 
     /// Length of the measured window of each step.
     #[arg(short = 'd', long, default_value = "10s")]
@@ -110,10 +110,10 @@ pub(crate) struct TargetFlags {
     #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
     pub(crate) pipeline: u32,
 
-    /// At most so many requests in flight over all connections: the others wait for a permit, in
-    /// turn. Latency counts from when they were to be sent, service time from when they were.
-    #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
-    pub(crate) semaphore: Option<u32>,
+    /// Keep at most this many requests in flight over all connections; the others wait in turn.
+    /// Latency counts from when they were to be sent, service time from when they were.
+    #[arg(long, value_name = "REQUESTS", value_parser = count_u32)]
+    pub(crate) max_in_flight: Option<u32>,
 
     /// Pause between an answer and the next request of a closed loop.
     #[arg(long, default_value = "0s")]
@@ -235,13 +235,13 @@ pub(crate) struct TargetFlags {
     /// Handle each answer as it comes. Else answers that queue at the server anyway may wait for one
     /// another at the client, so that the server need not wake it for each.
     #[arg(long)]
-    pub(crate) one_by_one: bool,
+    pub(crate) no_batching: bool,
 
     /// How sockets are waited for.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) io: IoFlag,
 
-    /// Processors for the lanes or the driver, such as 1 or 2-3,6.
+    /// Processors for the workers or the driver, such as 1 or 2-3,6.
     #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
     pub(crate) client_cpus: Option<CpuList>,
 
@@ -550,13 +550,13 @@ pub(crate) struct AbFlags {
     #[arg(long, value_name = "N", value_parser = count_u32)]
     pub(crate) pipeline_b: Option<u32>,
 
-    /// Permits of B's semaphore.
-    #[arg(long, value_name = "PERMITS", value_parser = count_u32)]
-    pub(crate) semaphore_b: Option<u32>,
+    /// Requests in flight over all connections of B at most.
+    #[arg(long, value_name = "REQUESTS", value_parser = count_u32)]
+    pub(crate) max_in_flight_b: Option<u32>,
 
-    /// B takes answers one by one (--one-by-one): what gathering them is worth.
-    #[arg(long, conflicts_with = "one_by_one")]
-    pub(crate) one_by_one_b: bool,
+    /// B takes answers one by one (--no-batching): shows what batching them is worth.
+    #[arg(long, conflicts_with = "no_batching")]
+    pub(crate) no_batching_b: bool,
 
     /// Engine threads of B.
     #[arg(long, value_name = "N", value_parser = count_u32)]
@@ -888,8 +888,8 @@ pub(crate) struct CalibrateFlags {
     pub(crate) tls: bool,
 
     /// Engine threads; by default one for each processor of the client.
-    #[arg(short = 't', long = "threads", alias = "lanes", value_parser = count_u32)]
-    pub(crate) lanes: Option<u32>,
+    #[arg(short = 't', long = "threads", alias = "workers", value_parser = count_u32)]
+    pub(crate) workers: Option<u32>,
 
     /// Length of each measurement.
     #[arg(short = 'd', long, default_value = "2s")]
@@ -903,7 +903,7 @@ pub(crate) struct CalibrateFlags {
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) io: IoFlag,
 
-    /// Processors for the lanes.
+    /// Processors for the workers.
     #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
     pub(crate) client_cpus: Option<CpuList>,
 

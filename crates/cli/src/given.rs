@@ -2,8 +2,8 @@
 //! parse it. From that come the line as it may be kept, and the secrets in it.
 
 use clap::{Arg, Command, CommandFactory};
-use wallfinder_stage::driver::DriverSpec;
-use wallfinder_stage::redact::{HIDDEN, Secrets, is_telling};
+use wallfinder_testbed::driver::DriverSpec;
+use wallfinder_testbed::redact::{HIDDEN, Secrets, is_telling};
 
 use crate::flags::Flags;
 use crate::target::redact;

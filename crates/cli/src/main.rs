@@ -29,7 +29,7 @@ use crate::flags::Flags;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().as_deref() == Some(wallfinder_stage::child::SUBCOMMAND.as_ref()) {
+    if words.next().as_deref() == Some(wallfinder_testbed::child::SUBCOMMAND.as_ref()) {
         return become_child(words);
     }
     output::guard_panics();
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 /// Becomes a subject or a driver that ends with the process that started it.
 fn become_child(words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
-    match wallfinder_stage::child::enter(words) {
+    match wallfinder_testbed::child::enter(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error.to_string());

@@ -59,7 +59,7 @@ impl Placement {
     }
 
     /// Engine threads where the user names no number: one for each processor.
-    pub(crate) fn lanes(&self, asked: Option<u32>, connections: u32) -> u32 {
+    pub(crate) fn workers(&self, asked: Option<u32>, connections: u32) -> u32 {
         let by_place = match self.client.len() {
             0 => (self.processors.there.len() as u32 / 2).max(1),
             pinned => pinned as u32,
@@ -80,7 +80,7 @@ impl Placement {
         }
     }
 
-    /// A processor for a null server: one of the server's, else any that no lane has.
+    /// A processor for a null server: one of the server's, else any that no worker has.
     pub(crate) fn null_server_cpu(&self) -> Option<u32> {
         let elsewhere = || self.processors.beside(&self.client).first().copied();
         self.server.first().copied().or_else(elsewhere)
@@ -320,9 +320,9 @@ mod tests {
         assert_eq!(stands(None), sides(&[], &[]));
     }
 
-    /// The calling thread may be pinned to the lanes' processors by now.
+    /// The calling thread may be pinned to the workers' processors by now.
     #[test]
-    fn a_null_server_is_where_no_lane_is() {
+    fn a_null_server_is_where_no_worker_is() {
         let cpu = |client: &[u32], server: &[u32], siblings: &[&[u32]]| {
             placed(client, server, processors(4, siblings)).null_server_cpu()
         };

@@ -1,5 +1,5 @@
 //! Showing a run while it goes on: a frame on a terminal, a line a second elsewhere.
-//! What is shown are snapshots that the lanes publish anyway.
+//! What is shown are snapshots that the workers publish anyway.
 
 use std::io::{self, IsTerminal, Write};
 

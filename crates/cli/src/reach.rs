@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_stage::driver::{Destination, DriverSpec};
+use wallfinder_testbed::driver::{Destination, DriverSpec};
 
 use crate::exit::Failed;
 

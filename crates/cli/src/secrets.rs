@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wallfinder_model::{Record, Step};
-use wallfinder_stage::command;
-use wallfinder_stage::redact::Secrets;
 use wallfinder_study::{Study, StudyStep};
+use wallfinder_testbed::command;
+use wallfinder_testbed::redact::Secrets;
 
 use crate::given;
 

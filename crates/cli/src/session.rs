@@ -16,8 +16,8 @@ use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
-use wallfinder_stage::squeeze::Lever;
 use wallfinder_store::{Folder, Journal, RunFolder, StoreError, utc_rfc3339};
+use wallfinder_testbed::squeeze::Lever;
 
 use crate::commands::note_versions;
 use crate::exit::Failed;

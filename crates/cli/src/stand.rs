@@ -10,13 +10,13 @@ use std::time::Duration;
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_conduct::sight::{self, Named};
 use wallfinder_probe::Family;
-use wallfinder_stage::child::{Place, RunAs, Shim};
-use wallfinder_stage::error::StageError;
-use wallfinder_stage::group::{self, Control, Group};
-use wallfinder_stage::lab::{Lab, LinkSpec};
-use wallfinder_stage::programs;
-use wallfinder_stage::subject::{Subject, SubjectSpec};
 use wallfinder_sys::{namespace, process};
+use wallfinder_testbed::child::{Place, RunAs, Shim};
+use wallfinder_testbed::error::TestbedError;
+use wallfinder_testbed::group::{self, Control, Group};
+use wallfinder_testbed::lab::{Lab, LinkSpec};
+use wallfinder_testbed::programs;
+use wallfinder_testbed::subject::{Subject, SubjectSpec};
 
 use crate::exit::Failed;
 use crate::flags::TargetFlags;
@@ -315,7 +315,7 @@ pub(crate) fn client_quota(cores: f64, shim: &Shim) -> Result<Group, Failed> {
     with_quota(group, cores)
 }
 
-fn with_quota(group: Result<Group, StageError>, cores: f64) -> Result<Group, Failed> {
+fn with_quota(group: Result<Group, TestbedError>, cores: f64) -> Result<Group, Failed> {
     let mut group = group.map_err(Failed::run)?;
     group.set_quota(Some(cores)).map_err(Failed::run)?;
     Ok(group)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wallfinder_model::Target;
-use wallfinder_stage::redact::is_telling;
+use wallfinder_testbed::redact::is_telling;
 
 use crate::exit::Failed;
 use crate::reach::Reach;

@@ -4,7 +4,7 @@
 //! load that is only nearly the one asked for.
 
 use wallfinder_model::{Arrival, Load, Nanos};
-use wallfinder_stage::scratch::Scratch;
+use wallfinder_testbed::scratch::Scratch;
 use wallfinder_wire::Exchange;
 
 /// Pipelining for wrk: the request, repeated. wrk counts the answers by itself.
@@ -49,7 +49,7 @@ pub fn driver_command(
         ));
     }
     let clients = connections.saturating_mul(depth);
-    let more = wallfinder_stage::command::join(arguments);
+    let more = wallfinder_testbed::command::join(arguments);
     match (name, request) {
         ("autocannon", Exchange::Http1(_)) => Ok(format!(
             "{program} -c {connections} -p {depth} -d {seconds} {more} {{url}}"
@@ -61,7 +61,7 @@ pub fn driver_command(
             let script = scratch
                 .write("wrk-pipeline.lua", WRK_PIPELINE.as_bytes())
                 .map_err(|error| format!("wrk's script cannot be written: {error}"))?;
-            let script = wallfinder_stage::command::join(&[script.display().to_string()]);
+            let script = wallfinder_testbed::command::join(&[script.display().to_string()]);
             Ok(format!(
                 "{program} -t1 -c{connections} -d{seconds}s --latency -s {script} {more} {{url}} -- {depth}"
             ))
@@ -92,7 +92,7 @@ pub fn driver_command(
             Err("fortio calls the health check or its own ping, and no method of ours".to_owned())
         }
         ("ghz", Exchange::Grpc(call)) => {
-            let method = wallfinder_stage::command::join(&[call.path.trim_start_matches('/')]);
+            let method = wallfinder_testbed::command::join(&[call.path.trim_start_matches('/')]);
             // Without a word it breaks off what is under way at its end, and counts that as failed.
             Ok(format!(
                 "{program} --insecure --call {method} --connections {connections} -c {clients} \
@@ -149,15 +149,15 @@ fn protocol(request: &Exchange) -> &'static str {
 mod tests {
     use super::*;
     use wallfinder_model::{DRAIN_DEFAULT, Decode, Rate, Stop};
-    use wallfinder_stage::driver::DriverSpec;
+    use wallfinder_testbed::driver::DriverSpec;
     use wallfinder_wire::{Request, framed, grpc};
 
     fn load(depth: u32) -> Load {
         Load {
             connections: 50,
             in_flight_per_connection: depth,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),
             stop: Stop {
@@ -171,7 +171,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let scratch = Scratch::new(None).unwrap();
         for _ in 0..2 {
             let made = driver_command("wrk", &[], &load(8), &http1, &scratch).unwrap();
-            let words = wallfinder_stage::command::split(&made).unwrap();
+            let words = wallfinder_testbed::command::split(&made).unwrap();
             let at = words.iter().position(|word| word == "-s").unwrap();
             let script = std::path::Path::new(&words[at + 1]);
             assert_eq!(script.parent(), Some(scratch.path()));

@@ -218,7 +218,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         outages: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,
-        lanes: Vec::new(),
+        workers: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,
@@ -236,7 +236,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
 }
 
 /// What went over the network belongs to the requests that were counted, also before the window's
-/// opening was noticed: that takes some milliseconds beside busy lanes.
+/// opening was noticed: that takes some milliseconds beside busy workers.
 fn count_whole(telemetry: &mut Telemetry, whole: Telemetry) {
     telemetry.tcp = whole.tcp;
     telemetry.client_tcp = whole.client_tcp;
@@ -249,7 +249,7 @@ fn is_stopped(signals: &Signals) -> bool {
     signals.stop.load(Ordering::Relaxed)
 }
 
-/// The most the lanes could drive for such a load; nothing when the run is being stopped
+/// The most the workers could drive for such a load; nothing when the run is being stopped
 /// or nothing was answered. Where it cannot be told, a caveat says why.
 fn ceiling(
     order: &StepOrder,
@@ -275,7 +275,7 @@ fn ceiling(
         // The result stands without.
         Err(why) => {
             caveats.push(Caveat::Note {
-                text: format!("there is no ceiling of the lanes beside the result: {why}"),
+                text: format!("there is no ceiling of the workers beside the result: {why}"),
             });
             None
         }
@@ -311,7 +311,7 @@ fn fill(
     step.lateness = measured.lateness;
     step.intervals = measured.intervals;
     tell_gaps_apart(step);
-    step.lanes = measured.lanes;
+    step.workers = measured.workers;
     step.telemetry = telemetry;
     step.ceiling = ceiling;
 }

@@ -1,6 +1,6 @@
 //! A step driven by somebody else's load generator, observed in the same way.
 //!
-//! The driver is a child process; the probes watch it as they watch our lanes. When its
+//! The driver is a child process; the probes watch it as they watch our workers. When its
 //! load begins and ends is read off the link, since a driver takes its time to start and
 //! to report. Throughput is the driver's own word where its report is understood; else it
 //! is counted on the wire: bytes of payload over the bytes of one exchange. Those are read
@@ -18,10 +18,10 @@ use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::overhear;
 use wallfinder_probe::sample::{Sampler, Series};
-use wallfinder_stage::child::Stray;
-use wallfinder_stage::driver::{DriveOptions, Driver as Foreign, DriverKind, DriverSpec};
-use wallfinder_stage::report::{DriverReport, Latency};
 use wallfinder_sys::clock;
+use wallfinder_testbed::child::Stray;
+use wallfinder_testbed::driver::{DriveOptions, Driver as Foreign, DriverKind, DriverSpec};
+use wallfinder_testbed::report::{DriverReport, Latency};
 
 use crate::engine_step::blank;
 use crate::profiles::Capture;
@@ -154,7 +154,7 @@ pub(crate) fn run(
         }
         None => {}
     }
-    step.in_flight_mean = in_flight.unwrap_or(step.load.in_flight_max() as f64);
+    step.in_flight_mean = in_flight.unwrap_or(step.load.in_flight_bound() as f64);
     if let Some(capture) = capture {
         let was_stopped = signals.stop.load(Ordering::Relaxed);
         let captured = capture.finish(&step, zero_ns, was_stopped)?;
@@ -289,7 +289,7 @@ pub(crate) fn launch(
 pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
     let mut load = order.load.clone();
     load.connections = 1;
-    load.lanes = 1;
+    load.workers = 1;
     load.in_flight_per_connection = 1;
     load.arrival = Arrival::Closed { think: Nanos(0) };
     load.warmup = Nanos(0);
@@ -387,7 +387,7 @@ fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) 
         let from = on + rise as i64;
         step.telemetry = series.summarise(from, to);
         step.window_ns = (to - from) as u64;
-        // So that slices before the window count as warm-up, as those of our lanes do.
+        // So that slices before the window count as warm-up, as those of our workers do.
         step.load.warmup = Nanos(from.max(0) as u64);
         step.load.stop.after = Nanos(step.window_ns);
         step.intervals = series

@@ -34,10 +34,10 @@ use wallfinder_model::telemetry::{RelaySummary, Sample};
 use wallfinder_model::{Environment, Load, Nanos, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
-use wallfinder_stage::driver::DriverSpec;
-use wallfinder_stage::lab::RelayWatch;
-use wallfinder_stage::squeeze;
 use wallfinder_store::Folder;
+use wallfinder_testbed::driver::DriverSpec;
+use wallfinder_testbed::lab::RelayWatch;
+use wallfinder_testbed::squeeze;
 use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
@@ -64,7 +64,7 @@ pub struct StepOrder {
     pub producer: Producer,
     /// Processors of the client; empty: not pinned.
     pub client_cpus: Vec<u32>,
-    /// A processor for the null server of calibration, away from the lanes.
+    /// A processor for the null server of calibration, away from the workers.
     pub null_server_cpu: Option<u32>,
     /// Seed of what is drawn at random.
     pub seed: u64,
@@ -102,7 +102,7 @@ pub enum Producer {
     },
 }
 
-/// Who hears how a step goes: about ten times a second, never from a lane.
+/// Who hears how a step goes: about ten times a second, never from a worker.
 pub trait Audience {
     /// The step begins; `step` holds what is known of it already.
     fn begins(&mut self, step: &Step) {
@@ -182,18 +182,18 @@ pub fn conduct(
     Ok(step)
 }
 
-/// The quota that holds this process, in lanes: how much of the time that its lanes want
+/// The quota that holds this process, in workers: how much of the time that its workers want
 /// they may have, where that is less than all.
-fn quota_of_lanes(order: &StepOrder, environment: &Environment) -> Option<f64> {
-    let lanes = f64::from(order.load.lanes.max(1));
-    let share = environment.cgroup_quota_cores? / lanes;
+fn quota_of_workers(order: &StepOrder, environment: &Environment) -> Option<f64> {
+    let workers = f64::from(order.load.workers.max(1));
+    let share = environment.cgroup_quota_cores? / workers;
     (share < 1.0).then_some(share)
 }
 
-/// Whether lanes have less than all of their processors' time, by a quota or beside a link's relay:
+/// Whether workers have less than all of their processors' time, by a quota or beside a link's relay:
 /// they fill what is left, and what watches them has to go first to be heard.
 pub(crate) fn is_crowded(order: &StepOrder, environment: &Environment) -> bool {
-    order.relay.is_some() || quota_of_lanes(order, environment).is_some()
+    order.relay.is_some() || quota_of_workers(order, environment).is_some()
 }
 
 /// What the link's relay did since it was asked last.
@@ -202,7 +202,7 @@ pub(crate) fn relayed(order: &StepOrder) -> Option<RelaySummary> {
     order.relay.as_ref()?.read().ok()
 }
 
-/// Processors of server and client whose pace is watched. Under a quota that would take from the lanes, of
+/// Processors of server and client whose pace is watched. Under a quota that would take from the workers, of
 /// whose time there is little.
 fn paced_cpus(order: &StepOrder, environment: &Environment) -> Option<[Vec<u32>; 2]> {
     if !order.paced || is_crowded(order, environment) {

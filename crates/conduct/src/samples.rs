@@ -1,4 +1,4 @@
-//! Every request of a step, on its way from the lanes to a file.
+//! Every request of a step, on its way from the workers to a file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use wallfinder_sys::process;
 
 use crate::ConductError;
 
-/// How often what the lanes have filled is fetched.
+/// How often what the workers have filled is fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(20);
 
 /// A thread that writes while there is load. Dropped, it ends, and what it wrote has no name.
@@ -42,12 +42,12 @@ impl Keeping {
         })
     }
 
-    /// Where lanes give what is to be kept.
+    /// Where workers give what is to be kept.
     pub(crate) fn outlet(&self) -> Outlet {
         self.outlet.clone()
     }
 
-    /// The lanes have ended: writes what is left.
+    /// The workers have ended: writes what is left.
     pub(crate) fn finish(mut self) -> Result<Samples, ConductError> {
         self.over.store(true, Ordering::Relaxed);
         let writing = self.writing.take().expect("it is finished once");
@@ -76,7 +76,7 @@ fn write(
     inlet: &Inlet,
     over: &AtomicBool,
 ) -> Result<SampleWriter, StoreError> {
-    process::go_last();
+    process::lower_priority();
     loop {
         // Looked at first: what was handed on before is fetched in this turn.
         let ends = over.load(Ordering::Relaxed);

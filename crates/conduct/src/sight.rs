@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use wallfinder_model::experiment::Neighbour;
 use wallfinder_probe::discover::{self, Family};
 use wallfinder_probe::parse;
-use wallfinder_stage::squeeze;
-use wallfinder_stage::subject::Subject;
+use wallfinder_testbed::squeeze;
+use wallfinder_testbed::subject::Subject;
 
 /// Whom a user says that the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

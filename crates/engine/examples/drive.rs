@@ -18,8 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         load: Load {
             connections: connections.parse()?,
             in_flight_per_connection: depth.parse()?,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),
             stop: Stop {
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         },
         address: address.parse()?,
         request: Request::get(address, path).into(),
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         under_quota: false,
     };
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
-    let lane = &measured.lanes[0];
+    let worker = &measured.workers[0];
     println!(
         "{:?}\n{:8} {:>9.0}/s  busy {:.2}  cpu/req {:.3} µs  p50 {:?}  in flight {:.1}  waits {} events {} failed {:?}",
         measured
@@ -60,12 +60,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|l| (l.mean_ns as u64, &l.quantiles_ns, l.max_ns)),
         measured.io,
         measured.throughput,
-        lane.busy_share,
-        lane.cpu_ns as f64 / 1e3 / lane.answered.max(1) as f64,
+        worker.busy_share,
+        worker.cpu_ns as f64 / 1e3 / worker.answered.max(1) as f64,
         measured.latency.as_ref().and_then(|l| l.quantile_ns("p50")),
         measured.in_flight_mean,
-        lane.waits,
-        lane.events,
+        worker.waits,
+        worker.events,
         measured.counts.failed,
     );
     Ok(())

@@ -7,19 +7,19 @@ use crate::publication::Report;
 /// quickest took, at most this part of their time is spent waiting for more of them.
 const QUEUEING_TIMES: f64 = 4.0;
 const BATCH_WAIT_PART: u64 = 8;
-/// Where streams are answered several at once, the quickest that a lane can see is slower, for it sends on
+/// Where streams are answered several at once, the quickest that a worker can see is slower, for it sends on
 /// all of its connections before it takes the first answers.
 const STREAMS_QUEUEING_TIMES: f64 = 2.5;
-/// A lane that sleeps while they gather may sleep for this part of what most of them take,
+/// A worker that sleeps while they gather may sleep for this part of what most of them take,
 const SLEEP_PART: f64 = 1.0 / 3.0;
 /// have its whole turn, the sleep and the handling, last for this part of it,
 const TURN_PART: f64 = 0.7;
-/// and not for less than pays for its timer, which is so late and costs the lane almost as much.
+/// and not for less than pays for its timer, which is so late and costs the worker almost as much.
 const SLEEP_MIN_NS: f64 = 30_000.0;
 const TIMER_LATE_NS: f64 = 8_000.0;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
-/// A lane busier than this in an open loop lets answers gather, for so long at the most.
+/// A worker busier than this in an open loop lets answers gather, for so long at the most.
 const OPEN_BUSY: f64 = 0.5;
 const OPEN_GATHER_US: u32 = 25;
 
@@ -40,17 +40,17 @@ const OPEN_GATHER_US: u32 = 25;
 /// bring, and an answer's events share the wait.
 ///
 /// Where several streams of a connection are answered at once, to be woken for each connection costs more
-/// than its answers do: there the lane sleeps. It should be its own timer that wakes it, for who is woken by
+/// than its answers do: there the worker sleeps. It should be its own timer that wakes it, for who is woken by
 /// its peer has the peer pay. So it waits for more connections than can be answered meanwhile, yet
-/// not for all: where the lane itself is the slow part, the others stand ready. And it sleeps for so
-/// long only that the peer still has something to do when the lane has handled what it slept for.
+/// not for all: where the worker itself is the slow part, the others stand ready. And it sleeps for so
+/// long only that the peer still has something to do when the worker has handled what it slept for.
 ///
 /// The end of a send that nobody waits for comes beside what gathers, and is none of it: the socket
 /// takes most sends at once, and five of their ends are not five answers. Where nothing gathers, such an
 /// end is taken as it comes: another call is cheap beside a timer, which a virtual machine pays its
 /// host for whenever it is the next to go off.
 ///
-/// An open loop's lane that is busy with one call for each request and one for each answer
+/// An open loop's worker that is busy with one call for each request and one for each answer
 /// falls behind its own schedule. Then, and only then, answers may gather for some
 /// microseconds; what is due still goes out when it is due.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +100,7 @@ impl Batching {
         makes_own: false,
     };
 
-    /// Adapts an open loop to the lane's share of its processor.
+    /// Adapts an open loop to the worker's share of its processor.
     pub(crate) fn adapt_open(&mut self, busy: f64) {
         if busy > OPEN_BUSY {
             self.batch = BATCH_MAX as u32;
@@ -111,7 +111,7 @@ impl Batching {
     }
 
     /// Adapts a closed loop to what the last report saw, to how many connections have
-    /// something in flight at most, and to the lane's share of its processor.
+    /// something in flight at most, and to the worker's share of its processor.
     pub(crate) fn adapt(
         &mut self,
         report: &Report,
@@ -185,7 +185,7 @@ impl Batching {
     }
 }
 
-/// How long a lane may sleep that is so busy, while answers queue that take so long; nothing when that would
+/// How long a worker may sleep that is so busy, while answers queue that take so long; nothing when that would
 /// not pay.
 fn sleep_for(usual_ns: u64, busy: f64) -> Option<u64> {
     let usual_ns = usual_ns as f64;
@@ -199,14 +199,14 @@ fn sleep_for(usual_ns: u64, busy: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A lane that saw so many events, and so many answers one by one: a quick one, and others of 20 ms.
+    /// A worker that saw so many events, and so many answers one by one: a quick one, and others of 20 ms.
     fn adapted(events: u64, answers: u64, in_flight: u64, connections: u64, own: bool) -> Batching {
         let slow = std::iter::repeat_n((1, 20_000_000), answers as usize - 1);
         let brought: Vec<(u64, u64)> = std::iter::once((1, 100_000)).chain(slow).collect();
         adapted_to(&brought, events, in_flight, connections, own, 0.5)
     }
 
-    /// A lane to which connections brought so many answers at once, all of them in that many nanoseconds.
+    /// A worker to which connections brought so many answers at once, all of them in that many nanoseconds.
     fn adapted_to(
         brought: &[(u64, u64)],
         events: u64,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_sleeps_while_streams_gather_that_are_answered_at_once() {
+    fn a_worker_sleeps_while_streams_gather_that_are_answered_at_once() {
         // Ten streams each: a receive, and the end of a send.
         let brought = [vec![(10, 40_000)], vec![(10, 240_000); 99]].concat();
         let waits = |brought: &[(u64, u64)], own, busy| {
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(waits(&quick, true, 0.2), (5, 9));
         // Requests that nobody makes, or that are answered one at a time.
         assert_eq!(waits(&brought, false, 0.2), (25, 29));
-        let one_by_one: Vec<(u64, u64)> = brought.iter().map(|&(_, ns)| (1, ns)).collect();
-        assert_eq!(waits(&one_by_one, true, 0.2).1, 14);
+        let no_batching: Vec<(u64, u64)> = brought.iter().map(|&(_, ns)| (1, ns)).collect();
+        assert_eq!(waits(&no_batching, true, 0.2).1, 14);
         // Others wait for what an unfair server does not answer; most are not held for that long.
         let unfair = [
             vec![(10, 10_000)],

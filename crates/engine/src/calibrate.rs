@@ -1,4 +1,4 @@
-//! The most that this machine's lanes can drive for a load: measured, then compared with
+//! The most that this machine's workers can drive for a load: measured, then compared with
 //! every result, so that nobody mistakes the engine's ceiling for a server's.
 
 use std::io;
@@ -8,21 +8,21 @@ use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
-use crate::lane::Signals;
 use crate::null_server::streams::Answer;
 use crate::null_server::{NullServer, Stand};
 use crate::precheck;
 use crate::protocol::http1_options;
 use crate::run::{EngineError, Measured, StepSpec, Unwatched, bad_request, run};
+use crate::worker::Signals;
 
-/// Share of its processor from which a lane counts as saturated.
+/// Share of its processor from which a worker counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
 
 /// Longer answers over streams would wait for windows, which a null server does not watch.
 const STREAMED_BYTES_MAX: u64 = 1 << 20;
 
 /// Requests may wait for so long at the least: that a server's answers are soon too late says nothing of
-/// the lanes.
+/// the workers.
 const TIMEOUT_MIN: Nanos = Nanos::from_secs(10);
 
 /// What a load was answered with.
@@ -38,11 +38,11 @@ pub struct Typical {
 
 /// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
 /// answer; under TLS with the cipher suite that was agreed on. Where each request had a connection of
-/// its own, it has one here. The server runs on `server_cpu`, if given: on a processor of the lanes it
+/// its own, it has one here. The server runs on `server_cpu`, if given: on a processor of the workers it
 /// would take their time.
 ///
-/// Where the null server binds first, the ceiling is extrapolated from the lanes' CPU time
-/// per request, and says so; busier lanes take less per request, so it is then a lower
+/// Where the null server binds first, the ceiling is extrapolated from the workers' CPU time
+/// per request, and says so; busier workers take less per request, so it is then a lower
 /// bound.
 ///
 /// A ceiling of another load is none: what a null server cannot play, and what did not go well, is
@@ -71,28 +71,28 @@ pub fn calibrate(
     spec.tls = spec.tls.map(|client| client.that_believes_anybody());
     let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
     check_outcome(&measured, &server)?;
-    let cpu_ns: u64 = measured.lanes.iter().map(|lane| lane.cpu_ns).sum();
+    let cpu_ns: u64 = measured.workers.iter().map(|worker| worker.cpu_ns).sum();
     let busiest = measured
-        .lanes
+        .workers
         .iter()
-        .map(|lane| lane.busy_share)
+        .map(|worker| worker.busy_share)
         .fold(0.0, f64::max);
     let cpu_per_request_ns = cpu_ns as f64 / measured.counts.answered as f64;
-    let lanes_saturated = busiest >= SATURATED_SHARE;
-    let extrapolated = measured.lanes.len() as f64 * 1e9 / cpu_per_request_ns.max(1.0);
+    let workers_saturated = busiest >= SATURATED_SHARE;
+    let extrapolated = measured.workers.len() as f64 * 1e9 / cpu_per_request_ns.max(1.0);
     Ok(Ceiling {
-        throughput: if lanes_saturated {
+        throughput: if workers_saturated {
             measured.throughput
         } else {
             extrapolated.max(measured.throughput)
         },
-        lanes_saturated,
+        workers_saturated,
         cpu_per_request_ns,
         driven: measured.throughput,
     })
 }
 
-/// Refuses a load whose requests cost the lanes more than they would before a null server.
+/// Refuses a load whose requests cost the workers more than they would before a null server.
 fn check_kind(load: &Load, is_under_tls: bool) -> Result<(), EngineError> {
     let decodes = match load.decode {
         Decode::None => false,
@@ -113,7 +113,7 @@ fn check_kind(load: &Load, is_under_tls: bool) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Refuses a measurement in which anything failed: those lanes had less to do.
+/// Refuses a measurement in which anything failed: those workers had less to do.
 fn check_outcome(measured: &Measured, server: &NullServer) -> Result<(), EngineError> {
     let counts = &measured.counts;
     if server.is_short() {

@@ -1,4 +1,4 @@
-//! What a lane counts: plain numbers in fixed places, copied when published.
+//! What a worker counts: plain numbers in fixed places, copied when published.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// Totals since the lane's start. Copied whole into each publication.
+/// Totals since the worker's start. Copied whole into each publication.
 #[derive(Debug, Clone)]
 pub struct Counters {
     /// Requests that became due: issued, or waiting for a connection in an open loop.
@@ -65,7 +65,7 @@ pub struct Counters {
     pub messages: u64,
     /// Of those that failed as timeouts: requests that were never sent.
     pub expired_unsent: u64,
-    /// Of those that failed as timeouts: requests that the lane itself may have made late.
+    /// Of those that failed as timeouts: requests that the worker itself may have made late.
     pub late_by_client: u64,
     /// Requests sent again, for their server had not processed them.
     pub resent: u64,
@@ -80,12 +80,12 @@ pub struct Counters {
     /// Events handled.
     pub events: u64,
     /// Waits in which answers were let gather.
-    pub gathering_waits: u64,
+    pub batching_waits: u64,
     /// How long they were let at the most, summed over these waits.
-    pub gathering_ns: u64,
+    pub batching_ns: u64,
     /// Time spent polling for nothing, before requests that were about to be due.
     pub polled_ns: u64,
-    /// Time spun, because the lane's speed was squeezed.
+    /// Time spun, because the worker's speed was squeezed.
     pub spun_ns: u64,
 }
 
@@ -112,8 +112,8 @@ impl Default for Counters {
             in_flight_area: 0,
             waits: 0,
             events: 0,
-            gathering_waits: 0,
-            gathering_ns: 0,
+            batching_waits: 0,
+            batching_ns: 0,
             polled_ns: 0,
             spun_ns: 0,
         }
@@ -143,7 +143,7 @@ impl Counters {
             .collect()
     }
 
-    /// Adds another lane's totals.
+    /// Adds another worker's totals.
     pub fn add(&mut self, other: &Counters) {
         self.scheduled += other.scheduled;
         self.issued += other.issued;
@@ -165,8 +165,8 @@ impl Counters {
         self.in_flight_area += other.in_flight_area;
         self.waits += other.waits;
         self.events += other.events;
-        self.gathering_waits += other.gathering_waits;
-        self.gathering_ns += other.gathering_ns;
+        self.batching_waits += other.batching_waits;
+        self.batching_ns += other.batching_ns;
         self.polled_ns += other.polled_ns;
         self.spun_ns += other.spun_ns;
     }
@@ -194,8 +194,8 @@ impl Counters {
         change.polled_ns -= earlier.polled_ns;
         change.spun_ns -= earlier.spun_ns;
         change.events -= earlier.events;
-        change.gathering_waits -= earlier.gathering_waits;
-        change.gathering_ns -= earlier.gathering_ns;
+        change.batching_waits -= earlier.batching_waits;
+        change.batching_ns -= earlier.batching_ns;
         change
     }
 }

@@ -1,17 +1,17 @@
-//! When a lane must look for requests past their deadline, and whose lateness it was.
+//! When a worker must look for requests past their deadline, and whose lateness it was.
 //!
-//! What this is not: the look itself, which is the lane's. [`Deadlines`] knows the earliest instant at
+//! What this is not: the look itself, which is the worker's. [`Deadlines`] knows the earliest instant at
 //! which anything can be late, so that a load whose requests are answered in time is hardly ever looked
-//! through. [`Turn`] bounds how long an answer may have been there before the lane read it.
+//! through. [`Turn`] bounds how long an answer may have been there before the worker read it.
 
 /// Shortest time between two looks, and what each place for a request adds to it: where requests expire all
-/// the time, looks take at most a few percent of the lane.
+/// the time, looks take at most a few percent of the worker.
 const GAP_NS: u64 = 500_000;
 const GAP_FOR_EACH_NS: u64 = 50;
-/// A request that the lane sent so late had this part of its deadline taken by the lane.
+/// A request that the worker sent so late had this part of its deadline taken by the worker.
 const TAKEN_PART: u64 = 10;
 
-/// The earliest deadline of a lane's requests and connection attempts.
+/// The earliest deadline of a worker's requests and connection attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
     timeout_ns: u64,
@@ -60,7 +60,7 @@ impl Deadlines {
         now.saturating_sub(due_ns) > self.timeout_ns
     }
 
-    /// Whether an answer that is late would not have been, had the lane been quicker by so much.
+    /// Whether an answer that is late would not have been, had the worker been quicker by so much.
     pub(crate) fn own_doing(&self, due_ns: u64, now: u64, own_ns: u64) -> bool {
         !self.is_late(due_ns, now.saturating_sub(own_ns))
     }
@@ -71,10 +71,10 @@ impl Deadlines {
     }
 }
 
-/// One turn of a lane's loop, by the clock readings that it makes anyway.
+/// One turn of a worker's loop, by the clock readings that it makes anyway.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turn {
-    /// When the lane began to read what the last wait brought.
+    /// When the worker began to read what the last wait brought.
     read_ns: u64,
     /// From then on until it asked the kernel again.
     away_ns: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The lane asks the kernel for events, which may keep them back for so long.
+    /// The worker asks the kernel for events, which may keep them back for so long.
     #[inline]
     pub(crate) fn asks(&mut self, now: u64, kept_back_ns: u64) {
         if self.read_ns > 0 {
@@ -110,7 +110,7 @@ impl Turn {
         self.reads(now);
     }
 
-    /// How long at the most what is read now was there before: since the lane last asked the kernel and
+    /// How long at the most what is read now was there before: since the worker last asked the kernel and
     /// was told all there was.
     pub(crate) fn unread_for_ns(&self, now: u64) -> u64 {
         now.saturating_sub(self.read_ns) + self.away_ns + self.kept_back_ns
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_lane_did_meanwhile_is_its_own_lateness() {
+    fn what_the_worker_did_meanwhile_is_its_own_lateness() {
         let mut turn = Turn::default();
         turn.asks(1_000, 0);
         turn.reads(2_000);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_late_by_the_lane_where_its_share_decides() {
+    fn an_answer_is_late_by_the_worker_where_its_share_decides() {
         let deadlines = Deadlines::new(1_000, 0);
         assert!(deadlines.own_doing(0, 1_200, 200));
         assert!(!deadlines.own_doing(0, 1_200, 199));

@@ -170,19 +170,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merged_lanes_equal_one_histogram(
-            lanes in proptest::collection::vec(
+        fn merged_workers_equal_one_histogram(
+            workers in proptest::collection::vec(
                 proptest::collection::vec(0_u64..HIGHEST_NS, 0..200), 1..5)
         ) {
             let mut merged = Latencies::new();
             let mut whole = Latencies::new();
-            for values in &lanes {
-                let mut lane = Latencies::new();
+            for values in &workers {
+                let mut worker = Latencies::new();
                 for value in values {
-                    lane.record(*value);
+                    worker.record(*value);
                     whole.record(*value);
                 }
-                merged.add(&lane);
+                merged.add(&worker);
             }
             prop_assert_eq!(&merged.within, &whole.within);
             prop_assert_eq!(merged.to_record(), whole.to_record());

@@ -1,18 +1,18 @@
-//! What may be changed while lanes run, and the segments of time between changes.
+//! What may be changed while workers run, and the segments of time between changes.
 //!
-//! What it is: the engine's own squeezes. A lane can be made slower, hold some of its
+//! What it is: the engine's own squeezes. A worker can be made slower, hold some of its
 //! requests in flight back, pause before each request, or follow its schedule at another
 //! pace; one at a time, so that it can be seen which of them moves the throughput. What it
-//! is not: it decides nothing, and without a change it costs a lane one load of a number
+//! is not: it decides nothing, and without a change it costs a worker one load of a number
 //! that nobody writes.
 //!
 //! ```text
-//!  conductor ── set(Setting { segment: 7, … }) ──► version ──► lane: ends its segment 6
+//!  conductor ── set(Setting { segment: 7, … }) ──► version ──► worker: ends its segment 6
 //!                                                              with a report, begins 7
 //! ```
 //!
-//! Every lane cuts its segment at its own instant and says when that was, so that rates are
-//! exact whatever the lanes' delays.
+//! Every worker cuts its segment at its own instant and says when that was, so that rates are
+//! exact whatever the workers' delays.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use wallfinder_model::{Load, Nanos};
 use wallfinder_sys::clock;
 
-use crate::lane::{lanes_of, part};
+use crate::worker::{part, workers_of};
 
-/// What a lane is to do until the next change.
+/// What a worker is to do until the next change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
     /// Number of the segment that begins; 0: none is counted, and what an open loop has
     /// due and not sent stays unsent.
     pub segment: u32,
-    /// What is left of a lane's speed, above 0 and at most 1: for the rest of its working
+    /// What is left of a worker's speed, above 0 and at most 1: for the rest of its working
     /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
     pub speed: Option<f64>,
     /// What is left of the requests in flight, above 0 (see [`in_flight_left`]); above 1:
@@ -59,12 +59,12 @@ impl Setting {
     };
 }
 
-/// The place where settings are handed to lanes.
+/// The place where settings are handed to workers.
 #[derive(Debug)]
 pub struct Levers {
     version: AtomicU32,
     setting: Mutex<Setting>,
-    /// A version in the upper half, the lanes that follow it in the lower.
+    /// A version in the upper half, the workers that follow it in the lower.
     followed: AtomicU64,
 }
 
@@ -79,9 +79,9 @@ impl Default for Levers {
 }
 
 impl Levers {
-    /// Hands a setting to every lane. They follow within 50 ms, at once where they work; on a machine
-    /// full of others' work, later. A setting that another one replaces before a lane followed it is
-    /// none for that lane, and its segment never ends: see [`Levers::are_followed_by`].
+    /// Hands a setting to every worker. They follow within 50 ms, at once where they work; on a machine
+    /// full of others' work, later. A setting that another one replaces before a worker followed it is
+    /// none for that worker, and its segment never ends: see [`Levers::are_followed_by`].
     pub fn set(&self, setting: Setting) {
         assert!(
             setting.speed.is_none_or(|left| left > 0.0 && left <= 1.0)
@@ -94,12 +94,12 @@ impl Levers {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether so many lanes follow the last setting.
-    pub fn are_followed_by(&self, lanes: u32) -> bool {
-        self.followed.load(Ordering::Acquire) == follow_of(self.version(), lanes)
+    /// Whether so many workers follow the last setting.
+    pub fn are_followed_by(&self, workers: u32) -> bool {
+        self.followed.load(Ordering::Acquire) == follow_of(self.version(), workers)
     }
 
-    /// A lane follows the setting of this version.
+    /// A worker follows the setting of this version.
     pub(crate) fn follow(&self, version: u32) {
         let _ = self
             .followed
@@ -127,16 +127,16 @@ impl Levers {
     }
 }
 
-fn follow_of(version: u32, lanes: u32) -> u64 {
-    u64::from(version) << 32 | u64::from(lanes)
+fn follow_of(version: u32, workers: u32) -> u64 {
+    u64::from(version) << 32 | u64::from(workers)
 }
 
-/// What the lanes did in one segment.
+/// What the workers did in one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
     /// Its number.
     pub number: u32,
-    /// Start, from the schedule's zero: the mean over the lanes.
+    /// Start, from the schedule's zero: the mean over the workers.
     pub from_ns: u64,
     /// End.
     pub to_ns: u64,
@@ -154,39 +154,39 @@ pub struct Segment {
     pub latency_mean_ns: f64,
     /// Quantiles of latency by name, as in a record; none without answers.
     pub quantiles_ns: BTreeMap<String, u64>,
-    /// CPU time of the lanes.
-    pub lanes_cpu_ns: u64,
+    /// CPU time of the workers.
+    pub workers_cpu_ns: u64,
     /// Part of that which they spun, because their speed was squeezed.
-    pub lanes_spun_ns: u64,
+    pub workers_spun_ns: u64,
 }
 
-/// Requests that one lane may have in flight.
+/// Requests that one worker may have in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Connections in use.
     pub(crate) connections: u32,
     /// Requests on each.
     pub(crate) depth: u32,
-    /// Requests on all of them; `u64::MAX`: no semaphore.
-    pub(crate) permits: u64,
+    /// Requests on all of them; `u64::MAX`: no bound.
+    pub(crate) in_flight_max: u64,
 }
 
 impl Room {
-    /// A semaphore has fewer permits, or a quarter more; connections are as many as before.
-    pub(crate) fn of_permits(connections: u32, depth: u32, permits: u64, left: f64) -> Room {
-        let more = (permits as f64 * MORE).round().max(1.0) as u64;
-        let fewer = (permits as f64 * left).round().max(1.0) as u64;
+    /// The bound is lower, or a quarter higher; connections are as many as before.
+    pub(crate) fn limited(connections: u32, depth: u32, bound: u64, left: f64) -> Room {
+        let more = (bound as f64 * MORE).round().max(1.0) as u64;
+        let fewer = (bound as f64 * left).round().max(1.0) as u64;
         Room {
             connections,
             depth,
-            permits: if left > 1.0 { permits + more } else { fewer },
+            in_flight_max: if left > 1.0 { bound + more } else { fewer },
         }
     }
 
-    /// Whether a semaphore says what may be in flight.
+    /// Whether a bound says what may be in flight.
     #[inline]
-    pub(crate) fn is_by_permits(&self) -> bool {
-        self.permits != u64::MAX
+    pub(crate) fn is_limited_in_flight(&self) -> bool {
+        self.in_flight_max != u64::MAX
     }
 
     /// Fewer connections where there are some; else fewer requests on each. Above 1: with
@@ -202,7 +202,7 @@ impl Room {
         Room {
             connections,
             depth,
-            permits: u64::MAX,
+            in_flight_max: u64::MAX,
         }
     }
 
@@ -221,31 +221,36 @@ impl Room {
         }
     }
 
-    /// Of one lane of a load, with so many spare connections.
-    pub(crate) fn of_lane(load: &Load, (lanes, lane): (u32, u32), spare: u32, left: f64) -> Room {
-        let part = |whole: u32| part(u64::from(whole), lanes, lane);
+    /// Of one worker of a load, with so many spare connections.
+    pub(crate) fn of_worker(
+        load: &Load,
+        (workers, worker): (u32, u32),
+        spare: u32,
+        left: f64,
+    ) -> Room {
+        let part = |whole: u32| part(u64::from(whole), workers, worker);
         let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
-        match load.permits {
-            Some(permits) => Room::of_permits(connections, depth, part(permits), left),
+        match load.max_in_flight {
+            Some(bound) => Room::limited(connections, depth, part(bound), left),
             None => Room::of(connections, spare, depth, left),
         }
     }
 
     fn in_flight(&self) -> u64 {
-        (u64::from(self.connections) * u64::from(self.depth)).min(self.permits)
+        (u64::from(self.connections) * u64::from(self.depth)).min(self.in_flight_max)
     }
 }
 
 /// So much more can be in flight where a lever asks for more.
 const MORE: f64 = 0.25;
 
-/// Of all lanes, over what the load has in flight at the most.
+/// Of all workers, over what the load has in flight at the most.
 fn really(load: &Load, left: f64) -> f64 {
-    let lanes = lanes_of(load);
-    let spare = |lane| part(u64::from(spare_connections(load)), lanes, lane) as u32;
-    let room = |lane| Room::of_lane(load, (lanes, lane), spare(lane), left);
-    let rooms = (0..lanes).map(|lane| room(lane).in_flight());
-    rooms.sum::<u64>() as f64 / load.in_flight_max() as f64
+    let workers = workers_of(load);
+    let spare = |worker| part(u64::from(spare_connections(load)), workers, worker) as u32;
+    let room = |worker| Room::of_worker(load, (workers, worker), spare(worker), left);
+    let rooms = (0..workers).map(|worker| room(worker).in_flight());
+    rooms.sum::<u64>() as f64 / load.in_flight_bound() as f64
 }
 
 /// What is really left of a load's requests in flight when `left` of them is asked for:
@@ -256,21 +261,21 @@ pub fn in_flight_left(load: &Load, left: f64) -> Option<f64> {
 }
 
 /// Connections beside those of a closed loop from which a quarter more can be in flight: at
-/// least one. None where a semaphore says what is in flight.
+/// least one. None where a bound says what is in flight.
 pub fn spare_connections(load: &Load) -> u32 {
-    if load.permits.is_some() {
+    if load.max_in_flight.is_some() {
         return 0;
     }
     ((f64::from(load.connections) * MORE).round() as u32).max(1)
 }
 
 /// What a load's requests in flight are multiplied by when its spare connections are used, or more
-/// permits.
+/// bound.
 pub fn in_flight_more(load: &Load) -> f64 {
     really(load, 1.0 + MORE)
 }
 
-/// Spins for a part of the calling lane's working time.
+/// Spins for a part of the calling worker's working time.
 #[derive(Debug)]
 pub(crate) struct Slowdown {
     /// Spinning for each unit of work.
@@ -283,7 +288,7 @@ pub(crate) struct Slowdown {
 const SPIN_NS_MIN: f64 = 20_000.0;
 
 impl Slowdown {
-    /// At most `speed` of the lane's speed is left.
+    /// At most `speed` of the worker's speed is left.
     pub(crate) fn to(speed: f64) -> Slowdown {
         Slowdown {
             per_work: (1.0 - speed) / speed,
@@ -338,8 +343,8 @@ mod tests {
         Load {
             connections,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -353,28 +358,28 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         }
     }
 
     #[test]
-    fn a_semaphore_has_fewer_permits_or_more() {
-        let permits = |left| Room::of_permits(500, 1, 50, left).permits;
-        assert_eq!((permits(1.0), permits(0.8), permits(1.25)), (50, 40, 63));
-        assert_eq!(Room::of_permits(500, 1, 1, 0.1).permits, 1);
+    fn a_bound_of_requests_in_flight_is_lowered_or_raised() {
+        let bound = |left| Room::limited(500, 1, 50, left).in_flight_max;
+        assert_eq!((bound(1.0), bound(0.8), bound(1.25)), (50, 40, 63));
+        assert_eq!(Room::limited(500, 1, 1, 0.1).in_flight_max, 1);
         let mut load = Load {
-            permits: Some(50),
+            max_in_flight: Some(50),
             ..load_of(500)
         };
         assert_eq!(in_flight_left(&load, 0.8), Some(0.8));
         assert_eq!((spare_connections(&load), in_flight_more(&load)), (0, 1.26));
         // Where there are as many as wanted, nobody waits, and more of them bring nothing.
-        load.permits = Some(500);
+        load.max_in_flight = Some(500);
         assert_eq!(in_flight_more(&load), 1.0);
     }
 
     #[test]
-    fn a_setting_is_followed_when_every_lane_follows_the_last_one() {
+    fn a_setting_is_followed_when_every_worker_follows_the_last_one() {
         let levers = Levers::default();
         levers.set(Setting::FREE);
         let (first, _) = levers.setting();
@@ -384,7 +389,7 @@ mod tests {
         assert!(!levers.are_followed_by(1));
         let (second, _) = levers.setting();
         levers.follow(second);
-        // A lane that was late for the one before, and comes to the last one after.
+        // A worker that was late for the one before, and comes to the last one after.
         levers.follow(first);
         assert!(!levers.are_followed_by(2));
         levers.follow(second);
@@ -392,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_at_half_speed_spins_as_long_as_it_works() {
+    fn a_worker_at_half_speed_spins_as_long_as_it_works() {
         let mut slow = Slowdown::to(0.5);
         let began_ns = clock::thread_cpu_ns();
         let mut worked_ns = 0;

@@ -1,15 +1,15 @@
 //! The load engine: a schedule and a wire driven over sockets, filling histograms.
 //!
-//! What it is: [`lane`] is the one loop that everything runs in; [`run`] starts lanes
+//! What it is: [`worker`] is the one loop that everything runs in; [`run`] starts workers
 //! together and merges what they publish; [`schedule`] says when requests are due;
-//! [`null_server`] and [`calibrate`] find the most that the lanes can drive. What it is
+//! [`null_server`] and [`calibrate`] find the most that the workers can drive. What it is
 //! not: it judges nothing and shows nothing, and nobody's watching changes the path that
 //! measures.
 //!
 //! ```text
-//!             ┌ lane 0: schedule × wire × io ─► report ─┐
+//!             ┌ worker 0: schedule × wire × io ─► report ─┐
 //!  StepSpec ──┤                                          ├─► collector ─► Measured
-//!             └ lane n: …                     ─► report ─┘       └─► Watcher (10 × a second)
+//!             └ worker n: …                     ─► report ─┘       └─► Watcher (10 × a second)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -19,7 +19,6 @@ pub mod calibrate;
 pub mod counters;
 mod deadlines;
 pub mod histogram;
-pub mod lane;
 pub mod levers;
 pub mod null_server;
 pub mod precheck;
@@ -29,8 +28,9 @@ mod reach;
 pub mod run;
 pub mod samples;
 pub mod schedule;
+pub mod worker;
 
-pub use lane::{Signals, lanes_of};
 pub use levers::{Segment, Setting};
 pub use publication::Edge;
 pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};
+pub use worker::{Signals, workers_of};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wallfinder_model::Load;
 use wallfinder_sys::limits;
 
-/// Descriptors for everything that is not a connection: lanes, results, logs, and telemetry of a
+/// Descriptors for everything that is not a connection: workers, results, logs, and telemetry of a
 /// server that is not large. With fewer a load is refused.
 const DESCRIPTORS_RESERVED_MIN: u64 = 256;
 
@@ -86,8 +86,8 @@ mod tests {
         Load {
             connections,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -101,7 +101,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         }
     }
 

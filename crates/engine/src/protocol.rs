@@ -15,7 +15,7 @@ const DECODED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// HTTP/2.
 const OWN_BYTES: usize = 64 * 1024;
 
-/// What the connections of a lane share, as a run sees it.
+/// What the connections of a worker share, as a run sees it.
 pub(crate) trait Common {
     /// The bytes that all connections send ranges of.
     fn payload(&self) -> Arc<[u8]>;

@@ -1,8 +1,8 @@
-//! How a lane lets others see: it fills one report while the last one is read.
+//! How a worker lets others see: it fills one report while the last one is read.
 //!
-//! About ten times a second the lane swaps its full report for an empty one. If the
-//! reader has not come back yet, the lane goes on filling: nothing is lost, and the
-//! report just covers more time. The lane never waits, and never allocates.
+//! About ten times a second the worker swaps its full report for an empty one. If the
+//! reader has not come back yet, the worker goes on filling: nothing is lost, and the
+//! report just covers more time. The worker never waits, and never allocates.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use wallfinder_sys::process;
 use crate::counters::Counters;
 use crate::histogram::Latencies;
 
-/// What a lane did from `from_ns` to `to_ns`.
+/// What a worker did from `from_ns` to `to_ns`.
 #[derive(Debug)]
 pub struct Report {
     /// Monotonic start.
@@ -24,7 +24,7 @@ pub struct Report {
     pub open_most: u64,
     /// Connections open, summed over time: connection-nanoseconds.
     pub open_area: u128,
-    /// CPU time of the lane's thread at the end.
+    /// CPU time of the worker's thread at the end.
     pub cpu_ns: u64,
     /// From the intended instant to the last byte.
     pub latency: Latencies,
@@ -82,7 +82,7 @@ impl Report {
             &mut self.lateness,
         ] {
             part.clear();
-            process::give_way_unless_dear();
+            process::yield_adaptive();
         }
         self.edge = None;
         self.segment = 0;
@@ -125,7 +125,7 @@ impl Publication {
         }
     }
 
-    /// For the lane: gives a full report for an empty one. `false` when that is not
+    /// For the worker: gives a full report for an empty one. `false` when that is not
     /// possible now, and the report stays as it is.
     pub fn swap(&self, report: &mut Box<Report>) -> bool {
         let Ok(mut exchange) = self.exchange.try_lock() else {
@@ -138,7 +138,7 @@ impl Publication {
         true
     }
 
-    /// For the lane, at an edge of the window: the same, come what may.
+    /// For the worker, at an edge of the window: the same, come what may.
     pub fn swap_at_edge(&self, report: &mut Box<Report>) {
         let mut exchange = self.exchange.lock().expect("readers do not panic in here");
         exchange.swap(report);
@@ -146,7 +146,7 @@ impl Publication {
 
     /// For the reader: the oldest full report.
     pub fn take(&self) -> Option<Box<Report>> {
-        let mut exchange = self.exchange.lock().expect("lanes do not panic in here");
+        let mut exchange = self.exchange.lock().expect("workers do not panic in here");
         if exchange.full.is_empty() {
             return None;
         }
@@ -156,7 +156,7 @@ impl Publication {
     /// For the reader: gives a report back.
     pub fn give_back(&self, mut report: Box<Report>) {
         report.clear();
-        let mut exchange = self.exchange.lock().expect("lanes do not panic in here");
+        let mut exchange = self.exchange.lock().expect("workers do not panic in here");
         exchange.empty.push(report);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a lane could reach its server: how many connections were open, and when none was.
+//! Whether a worker could reach its server: how many connections were open, and when none was.
 //!
 //! A moment without a connection is an *outage* where an attempt to open one failed meanwhile, or takes long:
 //! a server that ends each connection after its answer is not gone in between, nor while nobody wants one.
@@ -7,7 +7,7 @@ use wallfinder_model::record::Outage;
 
 /// An attempt that takes as long makes an outage without having failed.
 const OUTAGE_NS: u64 = 100_000_000;
-/// Outages that a lane keeps; what comes after them is joined to the last.
+/// Outages that a worker keeps; what comes after them is joined to the last.
 const OUTAGES_MAX: usize = 1024;
 
 /// Connections that are open, over time. Times are monotonic.
@@ -112,17 +112,17 @@ impl Reach {
     }
 }
 
-/// When no lane had a connection, within a window: what all lanes have in common. Counted from `zero_ns`.
+/// When no worker had a connection, within a window: what all workers have in common. Counted from `zero_ns`.
 pub(crate) fn common(
-    lanes: &[&[(u64, u64)]],
+    workers: &[&[(u64, u64)]],
     (from_ns, to_ns): (u64, u64),
     zero_ns: u64,
 ) -> Vec<Outage> {
     let mut common = vec![(from_ns, to_ns)];
-    for lane in lanes {
-        common = intersection(&common, lane);
+    for worker in workers {
+        common = intersection(&common, worker);
     }
-    if lanes.is_empty() {
+    if workers.is_empty() {
         return Vec::new();
     }
     common
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_one_that_all_lanes_have() {
+    fn an_outage_is_one_that_all_workers_have() {
         let one = [(10, 50), (80, 90)];
         let other = [(20, 30), (40, 85)];
         let outages = common(&[&one, &other], (25, 82), 5);

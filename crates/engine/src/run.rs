@@ -1,4 +1,4 @@
-//! One step: lanes started together, their reports merged, the window cut out.
+//! One step: workers started together, their reports merged, the window cut out.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_model::record::{Counts, Drained, Interval, LaneSummary, OpenConnections, Outage};
+use wallfinder_model::record::{Counts, Drained, Interval, OpenConnections, Outage, WorkerSummary};
 use wallfinder_model::telemetry::SocketsSummary;
 use wallfinder_model::{Load, record};
 use wallfinder_sys::io::{Epoll, Io, IoConfig, Uring, uring_available};
@@ -22,12 +22,12 @@ use wallfinder_wire::{Exchange, Wire, grpc};
 
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
-use crate::lane::{Lane, LaneEnd, LanePlan, Shares, Signals, lanes_of, part};
 use crate::levers::Segment;
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
 use crate::reach;
 use crate::samples::Outlet;
+use crate::worker::{Shares, Signals, Worker, WorkerEnd, WorkerPlan, part, workers_of};
 
 /// How sockets are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +52,7 @@ pub struct StepSpec {
     pub request: Exchange,
     /// Under TLS, and how; `None`: in the clear.
     pub tls: Option<tls::Client>,
-    /// Processors for the lanes, in turn; empty: not pinned.
+    /// Processors for the workers, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// How sockets are waited for.
     pub io: IoChoice,
@@ -65,19 +65,19 @@ pub struct StepSpec {
     pub spare_connections: u32,
     /// Bytes by which longer forms of the request are longer, for a lever to choose.
     pub paddings: Vec<usize>,
-    /// Whether a quota may hold the lanes up together with what collects their reports:
+    /// Whether a quota may hold the workers up together with what collects their reports:
     /// whoever goes last gets nothing then, so the collector goes first.
     pub under_quota: bool,
 }
 
 /// What happens while a step runs, for whoever watches. Called by the thread that called
-/// [`run`], about ten times a second: never by a lane.
+/// [`run`], about ten times a second: never by a worker.
 pub trait Watcher {
-    /// Every lane has tried its connections, and none sends a request yet. What takes time before a load is
+    /// Every worker has tried its connections, and none sends a request yet. What takes time before a load is
     /// done here: the schedule's zero is chosen when this returns.
     fn prepares(&mut self) {}
 
-    /// The schedule's zero, in monotonic time, some milliseconds before it comes. The lanes know
+    /// The schedule's zero, in monotonic time, some milliseconds before it comes. The workers know
     /// it already, and do not wait for this.
     fn starts(&mut self, zero_ns: u64) {
         let _ = zero_ns;
@@ -88,7 +88,7 @@ pub trait Watcher {
         let _ = interval;
     }
 
-    /// All lanes have ended a segment (see [`crate::levers`]).
+    /// All workers have ended a segment (see [`crate::levers`]).
     fn segment(&mut self, segment: &Segment) {
         let _ = segment;
     }
@@ -110,7 +110,7 @@ impl Watcher for Unwatched {}
 pub struct Measured {
     /// Monotonic instant of the schedule's zero.
     pub zero_ns: u64,
-    /// The window, from zero: the mean over the lanes of when each saw its edges.
+    /// The window, from zero: the mean over the workers of when each saw its edges.
     pub window_from_ns: u64,
     /// End of the window, from zero.
     pub window_to_ns: u64,
@@ -139,8 +139,8 @@ pub struct Measured {
     pub outages: Vec<Outage>,
     /// Slices of the whole run.
     pub intervals: Vec<Interval>,
-    /// The lanes.
-    pub lanes: Vec<LaneSummary>,
+    /// The workers.
+    pub workers: Vec<WorkerSummary>,
     /// The client's sockets at the end of the window.
     pub sockets: Option<SocketsSummary>,
     /// `io_uring` or `epoll`.
@@ -170,22 +170,22 @@ pub enum EngineError {
         /// Where to look.
         way_out: &'static str,
     },
-    /// The kernel refused what a lane needs.
+    /// The kernel refused what a worker needs.
     Refused {
         /// What.
         what: &'static str,
         /// Why.
         why: String,
     },
-    /// What the lanes could drive of such a load cannot be told.
+    /// What the workers could drive of such a load cannot be told.
     NoCeiling {
         /// Why.
         why: String,
     },
-    /// A lane panicked: our own bug.
-    LanePanicked {
+    /// A worker panicked: our own bug.
+    WorkerPanicked {
         /// Which.
-        lane: u32,
+        worker: u32,
         /// Its message.
         message: String,
     },
@@ -213,9 +213,9 @@ impl std::fmt::Display for EngineError {
             ),
             EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
             EngineError::NoCeiling { why } => f.write_str(why),
-            EngineError::LanePanicked { lane, message } => write!(
+            EngineError::WorkerPanicked { worker, message } => write!(
                 f,
-                "lane {lane} panicked ({message}): a bug of Wallfinder, and the step is void"
+                "worker {worker} panicked ({message}): a bug of Wallfinder, and the step is void"
             ),
         }
     }
@@ -312,7 +312,7 @@ pub(crate) fn bad_request(error: impl std::fmt::Display) -> EngineError {
     EngineError::BadRequest(error.to_string())
 }
 
-type LaneResult<S> = thread::Result<Result<(LaneEnd, S), Errno>>;
+type WorkerResult<S> = thread::Result<Result<(WorkerEnd, S), Errno>>;
 
 fn run_with<W, I>(
     spec: &StepSpec,
@@ -333,17 +333,17 @@ where
             shared.sends_in_parts(),
         )
     };
-    let plans = lane_plans(spec);
+    let plans = worker_plans(spec);
     let publications: Vec<Publication> = plans.iter().map(|_| Publication::new()).collect();
     let mut shareds = plans
         .iter()
         .map(|_| shared())
         .collect::<Result<Vec<_>, _>>()?;
     thread::scope(|scope| {
-        let mut lanes = Vec::new();
+        let mut workers = Vec::new();
         for ((plan, publication), shared) in plans.iter().zip(&publications).zip(shareds.drain(..))
         {
-            let cpu = cpu_of(spec, plan.lane);
+            let cpu = cpu_of(spec, plan.worker);
             let config = IoConfig {
                 connections: plan.connections,
                 address: spec.address,
@@ -354,28 +354,28 @@ where
             let (plan, shared_signals) = (plan.clone(), Arc::clone(signals));
             let publication = publication.clone();
             let samples = spec.samples.as_ref().map(Outlet::sink);
-            let name = format!("lane-{}", plan.lane);
-            let lane = thread::Builder::new()
+            let name = format!("worker-{}", plan.worker);
+            let worker = thread::Builder::new()
                 .name(name)
                 .spawn_scoped(scope, move || {
                     let _others = AbortOnPanic(Arc::clone(&shared_signals));
-                    // Not vital: the record says where the lane ran, if that was one place.
+                    // Not vital: the record says where the worker ran, if that was one place.
                     let cpu = cpu.filter(|cpu| process::pin_to(&[*cpu]).is_ok());
                     process::exact_timers();
-                    process::short_turns();
+                    process::set_short_slice();
                     // Opened here: an io_uring belongs to the thread that submits to it.
                     let io = I::open(&config)?;
-                    let lane =
-                        Lane::<W, I>::new(plan, shared_signals, publication, io, shared, samples);
-                    let (end, shared) = lane.run()?;
-                    Ok((LaneEnd { cpu, ..end }, shared))
+                    let worker =
+                        Worker::<W, I>::new(plan, shared_signals, publication, io, shared, samples);
+                    let (end, shared) = worker.run()?;
+                    Ok((WorkerEnd { cpu, ..end }, shared))
                 });
-            match lane {
-                Ok(lane) => lanes.push(lane),
+            match worker {
+                Ok(worker) => workers.push(worker),
                 Err(error) => {
                     signals.abort.store(true, Ordering::Relaxed);
                     return Err(EngineError::Refused {
-                        what: "a thread for a lane",
+                        what: "a thread for a worker",
                         why: error.to_string(),
                     });
                 }
@@ -383,16 +383,16 @@ where
         }
         let (tell, told) = mpsc::channel();
         let mut collector = Collector::new(&plans, &publications, tell);
-        let all_ended = || lanes.iter().all(|lane| lane.is_finished());
+        let all_ended = || workers.iter().all(|worker| worker.is_finished());
         collector.start_when_ready(signals, watcher, &all_ended);
         let ended = AtomicBool::new(false);
         let collected = thread::scope(|beside| {
-            // Merging takes a millisecond ten times a second, perhaps on a lane's processor.
+            // Merging takes a millisecond ten times a second, perhaps on a worker's processor.
             let merging = beside.spawn(|| {
                 if spec.under_quota {
                     process::go_first();
                 } else {
-                    process::go_last();
+                    process::lower_priority();
                 }
                 while !ended.load(Ordering::Relaxed) {
                     thread::sleep(collector.time_to_next(&spec.load));
@@ -408,11 +408,11 @@ where
             ended.store(true, Ordering::Relaxed);
             merging.join()
         });
-        let results: Vec<LaneResult<W::Shared>> =
-            lanes.into_iter().map(|lane| lane.join()).collect();
+        let results: Vec<WorkerResult<W::Shared>> =
+            workers.into_iter().map(|worker| worker.join()).collect();
         let collector = match collected {
             Ok(collector) => collector,
-            // What a lane holds while it panics is of no use to the collector either.
+            // What a worker holds while it panics is of no use to the collector either.
             Err(panic) => match results.into_iter().enumerate().find_map(panicked) {
                 Some(error) => return Err(error),
                 None => std::panic::resume_unwind(panic),
@@ -423,7 +423,7 @@ where
     })
 }
 
-/// A lane that panics takes the others with it: what they go on to measure is of no use.
+/// A worker that panics takes the others with it: what they go on to measure is of no use.
 struct AbortOnPanic(Arc<Signals>);
 
 impl Drop for AbortOnPanic {
@@ -453,26 +453,26 @@ fn hear(told: &mpsc::Receiver<News>, watcher: &mut dyn Watcher, wait: Duration) 
     }
 }
 
-fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
+fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     assert!(
         spec.spare_connections == 0 || !spec.load.arrival.is_open(),
         "an open loop uses every connection that it has"
     );
-    let lanes = lanes_of(&spec.load);
+    let workers = workers_of(&spec.load);
     // By us, or by whoever started us (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
-    (0..lanes)
-        .map(|lane| {
-            let own = |whole: u32| part(u64::from(whole), lanes, lane) as u32;
+    (0..workers)
+        .map(|worker| {
+            let own = |whole: u32| part(u64::from(whole), workers, worker) as u32;
             (
-                lane,
+                worker,
                 own(spec.load.connections),
                 own(spec.spare_connections),
             )
         })
-        .map(|(lane, connections, spare)| LanePlan {
-            lane,
-            lanes,
+        .map(|(worker, connections, spare)| WorkerPlan {
+            worker,
+            workers,
             connections: connections + spare,
             spare,
             pinned,
@@ -480,21 +480,21 @@ fn lane_plans(spec: &StepSpec) -> Vec<LanePlan> {
                 .load
                 .stop
                 .requests
-                .map(|whole| part(whole, lanes, lane)),
+                .map(|whole| part(whole, workers, worker)),
             load: spec.load.clone(),
             seed: spec.seed,
         })
         .collect()
 }
 
-fn cpu_of(spec: &StepSpec, lane: u32) -> Option<u32> {
+fn cpu_of(spec: &StepSpec, worker: u32) -> Option<u32> {
     if spec.cpus.is_empty() {
         return None;
     }
-    Some(spec.cpus[lane as usize % spec.cpus.len()])
+    Some(spec.cpus[worker as usize % spec.cpus.len()])
 }
 
-/// A lane at one instant.
+/// A worker at one instant.
 #[derive(Debug, Clone)]
 struct Mark {
     at_ns: u64,
@@ -503,7 +503,7 @@ struct Mark {
     cpu_ns: u64,
 }
 
-/// What a lane did between two instants.
+/// What a worker did between two instants.
 struct Stretch {
     change: Counters,
     span_ns: u64,
@@ -529,9 +529,9 @@ impl Mark {
     }
 }
 
-/// One lane's window as its two edge reports give it.
+/// One worker's window as its two edge reports give it.
 #[derive(Debug, Default, Clone)]
-struct LaneWindow {
+struct WorkerWindow {
     open: Option<Mark>,
     close: Option<Mark>,
     /// Connections open at a time in the window, at the most.
@@ -543,12 +543,12 @@ struct LaneWindow {
     segment: Option<Mark>,
 }
 
-/// A segment being put together from the lanes' reports.
+/// A segment being put together from the workers' reports.
 #[derive(Debug)]
 struct OpenSegment {
     sum: Segment,
     latency: Latencies,
-    /// Lanes that have ended it.
+    /// Workers that have ended it.
     ended: usize,
 }
 
@@ -566,16 +566,16 @@ impl OpenSegment {
                 in_flight_mean: 0.0,
                 latency_mean_ns: 0.0,
                 quantiles_ns: BTreeMap::new(),
-                lanes_cpu_ns: 0,
-                lanes_spun_ns: 0,
+                workers_cpu_ns: 0,
+                workers_spun_ns: 0,
             },
             latency: Latencies::new(),
             ended: 0,
         }
     }
 
-    /// Adds a lane that ended it; instants are from the schedule's zero.
-    fn lane_ends(&mut self, from: &Mark, to: &Mark, zero_ns: u64) {
+    /// Adds a worker that ended it; instants are from the schedule's zero.
+    fn worker_ends(&mut self, from: &Mark, to: &Mark, zero_ns: u64) {
         let stretch = from.until(to);
         self.ended += 1;
         self.sum.from_ns += from.at_ns.saturating_sub(zero_ns);
@@ -585,8 +585,8 @@ impl OpenSegment {
         self.sum.scheduled += stretch.change.scheduled;
         self.sum.throughput += stretch.throughput;
         self.sum.in_flight_mean += stretch.in_flight_mean;
-        self.sum.lanes_cpu_ns += stretch.worked_ns;
-        self.sum.lanes_spun_ns += stretch.change.spun_ns;
+        self.sum.workers_cpu_ns += stretch.worked_ns;
+        self.sum.workers_spun_ns += stretch.change.spun_ns;
     }
 
     fn end(mut self) -> Segment {
@@ -600,20 +600,20 @@ impl OpenSegment {
     }
 }
 
-/// A slice of time being put together from the lanes' reports.
+/// A slice of time being put together from the workers' reports.
 #[derive(Debug, Default)]
 struct Slice {
     interval: Interval,
     in_flight: u64,
 }
 
-/// Merges the lanes' reports: into slices as they come, into the window at the end.
+/// Merges the workers' reports: into slices as they come, into the window at the end.
 struct Collector<'p> {
     tell: mpsc::Sender<News>,
     publications: &'p [Publication],
-    plans: &'p [LanePlan],
+    plans: &'p [WorkerPlan],
     zero_ns: u64,
-    windows: Vec<LaneWindow>,
+    windows: Vec<WorkerWindow>,
     latency: Latencies,
     service: Latencies,
     first_byte: Latencies,
@@ -622,13 +622,13 @@ struct Collector<'p> {
     slice: Slice,
     slice_reports: usize,
     intervals: Vec<Interval>,
-    /// Segments that some lane has begun and not all have ended, oldest first.
+    /// Segments that some worker has begun and not all have ended, oldest first.
     segments: Vec<OpenSegment>,
 }
 
 impl<'p> Collector<'p> {
     fn new(
-        plans: &'p [LanePlan],
+        plans: &'p [WorkerPlan],
         publications: &'p [Publication],
         tell: mpsc::Sender<News>,
     ) -> Collector<'p> {
@@ -637,7 +637,7 @@ impl<'p> Collector<'p> {
             publications,
             plans,
             zero_ns: 0,
-            windows: vec![LaneWindow::default(); plans.len()],
+            windows: vec![WorkerWindow::default(); plans.len()],
             latency: Latencies::new(),
             service: Latencies::new(),
             first_byte: Latencies::new(),
@@ -650,7 +650,7 @@ impl<'p> Collector<'p> {
         }
     }
 
-    /// Gives the signal to start once every lane has tried its connections.
+    /// Gives the signal to start once every worker has tried its connections.
     fn start_when_ready(
         &mut self,
         signals: &Signals,
@@ -689,14 +689,14 @@ impl<'p> Collector<'p> {
     }
 
     fn collect(&mut self) {
-        // In rounds over the lanes, so that a slice holds one report of each.
+        // In rounds over the workers, so that a slice holds one report of each.
         loop {
             let mut took = false;
-            for lane in 0..self.publications.len() {
-                if let Some(report) = self.publications[lane].take() {
+            for worker in 0..self.publications.len() {
+                if let Some(report) = self.publications[worker].take() {
                     took = true;
-                    self.merge(lane, &report);
-                    self.publications[lane].give_back(report);
+                    self.merge(worker, &report);
+                    self.publications[worker].give_back(report);
                 }
             }
             if !took {
@@ -705,8 +705,8 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn merge(&mut self, lane: usize, report: &Report) {
-        let window = &mut self.windows[lane];
+    fn merge(&mut self, worker: usize, report: &Report) {
+        let window = &mut self.windows[worker];
         let change = report.totals.since(&window.last_totals);
         window.last_totals.clone_from(&report.totals);
         if window.open.is_some() {
@@ -717,7 +717,7 @@ impl<'p> Collector<'p> {
                 (&mut self.lateness, &report.lateness),
             ] {
                 sum.add(part);
-                process::give_way_unless_dear();
+                process::yield_adaptive();
             }
         }
         let edge = Mark {
@@ -731,8 +731,8 @@ impl<'p> Collector<'p> {
             window.drained = Some(edge.totals);
             return;
         }
-        self.merge_segment(lane, report, &edge);
-        let window = &mut self.windows[lane];
+        self.merge_segment(worker, report, &edge);
+        let window = &mut self.windows[worker];
         match report.edge {
             Some(Edge::Open) => window.open = Some(edge),
             Some(Edge::Close) => {
@@ -742,12 +742,12 @@ impl<'p> Collector<'p> {
             Some(Edge::Drained) | None => {}
         }
         if let Some(edge) = report.edge
-            && lane + 1 == self.windows.len()
+            && worker + 1 == self.windows.len()
         {
             self.tell(News::Edge(edge));
         }
         self.slice_latency.add(&report.latency);
-        process::give_way_unless_dear();
+        process::yield_adaptive();
         let interval = &mut self.slice.interval;
         interval.at_ns = report.to_ns.saturating_sub(self.zero_ns);
         interval.span_ns = interval.span_ns.max(report.to_ns - report.from_ns);
@@ -762,8 +762,8 @@ impl<'p> Collector<'p> {
         }
     }
 
-    fn merge_segment(&mut self, lane: usize, report: &Report, end: &Mark) {
-        let begun = self.windows[lane].segment.take();
+    fn merge_segment(&mut self, worker: usize, report: &Report, end: &Mark) {
+        let begun = self.windows[worker].segment.take();
         if report.segment != 0 {
             let known = self
                 .segments
@@ -775,18 +775,18 @@ impl<'p> Collector<'p> {
             });
             let open = &mut self.segments[at];
             open.latency.add(&report.latency);
-            process::give_way_unless_dear();
+            process::yield_adaptive();
             if report.ends_segment
                 && let Some(begun) = &begun
             {
-                open.lane_ends(begun, end, self.zero_ns);
+                open.worker_ends(begun, end, self.zero_ns);
                 if open.ended == self.publications.len() {
                     let whole = self.segments.remove(at).end();
                     self.tell(News::Segment(whole));
                 }
             }
         }
-        self.windows[lane].segment = if report.ends_segment {
+        self.windows[worker].segment = if report.ends_segment {
             Some(end.clone())
         } else {
             begun
@@ -798,7 +798,7 @@ impl<'p> Collector<'p> {
         let _ = self.tell.send(news);
     }
 
-    /// Lanes that end apart leave reports without a partner; nothing of them is lost.
+    /// Workers that end apart leave reports without a partner; nothing of them is lost.
     fn end_last_slice(&mut self) {
         if self.slice_reports > 0 {
             self.end_slice();
@@ -812,37 +812,37 @@ impl<'p> Collector<'p> {
         } = std::mem::take(&mut self.slice);
         interval.in_flight = in_flight;
         interval.p50_ns = self.slice_latency.quantile_ns(0.5);
-        process::give_way_unless_dear();
+        process::yield_adaptive();
         interval.p99_ns = self.slice_latency.quantile_ns(0.99);
         interval.max_ns = self.slice_latency.max_ns();
-        process::give_way_unless_dear();
+        process::yield_adaptive();
         self.slice_latency.clear();
-        process::give_way_unless_dear();
+        process::yield_adaptive();
         self.slice_reports = 0;
         self.tell(News::Interval(interval.clone()));
         self.intervals.push(interval);
     }
 }
 
-/// The error of a lane that panicked.
-fn panicked<S>((lane, result): (usize, LaneResult<S>)) -> Option<EngineError> {
+/// The error of a worker that panicked.
+fn panicked<S>((worker, result): (usize, WorkerResult<S>)) -> Option<EngineError> {
     let panic = result.err()?;
-    Some(lane_panicked(lane as u32, &*panic))
+    Some(worker_panicked(worker as u32, &*panic))
 }
 
-fn lane_panicked(lane: u32, panic: &(dyn Any + Send)) -> EngineError {
+fn worker_panicked(worker: u32, panic: &(dyn Any + Send)) -> EngineError {
     let message = panic
         .downcast_ref::<String>()
         .cloned()
         .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
         .unwrap_or_else(|| "no message".to_owned());
-    EngineError::LanePanicked { lane, message }
+    EngineError::WorkerPanicked { worker, message }
 }
 
 fn conclude<W, I>(
     spec: &StepSpec,
     collector: Collector<'_>,
-    results: Vec<LaneResult<W::Shared>>,
+    results: Vec<WorkerResult<W::Shared>>,
 ) -> Result<Measured, EngineError>
 where
     W: Wire,
@@ -852,10 +852,10 @@ where
     let mut ends = Vec::new();
     let mut anomalies = BTreeMap::new();
     let mut handshakes = None;
-    for (lane, result) in results.into_iter().enumerate() {
-        let lane = lane as u32;
+    for (worker, result) in results.into_iter().enumerate() {
+        let worker = worker as u32;
         match result {
-            Err(panic) => return Err(lane_panicked(lane, &*panic)),
+            Err(panic) => return Err(worker_panicked(worker, &*panic)),
             Ok(Err(errno)) => {
                 return Err(EngineError::Refused {
                     what: I::NAME,
@@ -904,7 +904,7 @@ where
 
 fn measured<I: Io>(
     collector: Collector<'_>,
-    ends: &[LaneEnd],
+    ends: &[WorkerEnd],
     anomalies: BTreeMap<String, u64>,
     handshakes: Option<record::Handshakes>,
 ) -> Measured {
@@ -916,7 +916,7 @@ fn measured<I: Io>(
     let (mut throughput, mut in_flight_mean) = (0.0, 0.0);
     let mut drained = Drained::default();
     let mut open_connections = OpenConnections::default();
-    let mut lanes = Vec::new();
+    let mut workers = Vec::new();
     for (plan, window) in collector.plans.iter().zip(&collector.windows) {
         let (Some(open), Some(close)) = (&window.open, &window.close) else {
             continue;
@@ -938,9 +938,9 @@ fn measured<I: Io>(
         from_sum += u128::from(open.at_ns.saturating_sub(zero_ns));
         to_sum += u128::from(close.at_ns.saturating_sub(zero_ns));
         counted += 1;
-        lanes.push(LaneSummary {
-            lane: plan.lane,
-            cpu: ends.get(plan.lane as usize).and_then(|end| end.cpu),
+        workers.push(WorkerSummary {
+            worker: plan.worker,
+            cpu: ends.get(plan.worker as usize).and_then(|end| end.cpu),
             connections: plan.connections,
             answered: stretch.change.answered,
             cpu_ns: stretch.worked_ns,
@@ -948,8 +948,8 @@ fn measured<I: Io>(
             busy_share: stretch.worked_ns as f64 / stretch.span_ns as f64,
             waits: stretch.change.waits,
             events: stretch.change.events,
-            gathering_waits: stretch.change.gathering_waits,
-            gathering_ns: stretch.change.gathering_ns,
+            batching_waits: stretch.change.batching_waits,
+            batching_ns: stretch.change.batching_ns,
         });
         change.add(&stretch.change);
     }
@@ -1007,7 +1007,7 @@ fn measured<I: Io>(
         first_byte: collector.first_byte.to_record(),
         lateness: collector.lateness.to_record(),
         intervals: collector.intervals,
-        lanes,
+        workers,
         sockets: sockets_summary(ends),
         io: I::NAME,
         drained,
@@ -1016,18 +1016,18 @@ fn measured<I: Io>(
     }
 }
 
-/// When no lane had a connection, within the window, whose edges count from the schedule's zero.
-fn outages(ends: &[LaneEnd], (from_ns, to_ns): (u64, u64), zero_ns: u64) -> Vec<Outage> {
-    let lanes: Vec<&[(u64, u64)]> = ends.iter().map(|end| &end.outages[..]).collect();
-    reach::common(&lanes, (zero_ns + from_ns, zero_ns + to_ns), zero_ns)
+/// When no worker had a connection, within the window, whose edges count from the schedule's zero.
+fn outages(ends: &[WorkerEnd], (from_ns, to_ns): (u64, u64), zero_ns: u64) -> Vec<Outage> {
+    let workers: Vec<&[(u64, u64)]> = ends.iter().map(|end| &end.outages[..]).collect();
+    reach::common(&workers, (zero_ns + from_ns, zero_ns + to_ns), zero_ns)
 }
 
-fn fairness(ends: &[LaneEnd]) -> Option<f64> {
+fn fairness(ends: &[WorkerEnd]) -> Option<f64> {
     let shares: Option<Vec<Shares>> = ends.iter().map(|end| end.shares).collect();
     Shares::fairness(&shares?)
 }
 
-fn sockets_summary(ends: &[LaneEnd]) -> Option<SocketsSummary> {
+fn sockets_summary(ends: &[WorkerEnd]) -> Option<SocketsSummary> {
     let sockets: Vec<TcpInfo> = ends.iter().flat_map(|end| end.sockets.clone()).collect();
     if sockets.is_empty() {
         return None;
@@ -1145,13 +1145,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_panics_takes_the_others_with_it_at_once() {
+    fn a_worker_that_panics_takes_the_others_with_it_at_once() {
         let request = Request::get("null", "/");
         let load = Load {
             connections: 4,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes: 2,
+            max_in_flight: None,
+            workers: 2,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -1165,7 +1165,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         };
         let spec = StepSpec {
             load,
@@ -1187,7 +1187,7 @@ mod tests {
             address: server.address(),
             ..spec.clone()
         };
-        // The first is asked what it needs, the second is lane 0's, the third lane 1's.
+        // The first is asked what it needs, the second is worker 0's, the third worker 1's.
         let made = Cell::new(0);
         let shareds = || {
             made.set(made.get() + 1);
@@ -1199,9 +1199,9 @@ mod tests {
         let began = Instant::now();
         let signals = Arc::new(Signals::default());
         let ended = run_with::<Bomb, Epoll>(&spec, &signals, &mut Unwatched, &shareds);
-        let error = ended.expect_err("a lane panicked");
+        let error = ended.expect_err("a worker panicked");
         assert!(
-            matches!(&error, EngineError::LanePanicked { lane: 1, message } if message.contains("fuse")),
+            matches!(&error, EngineError::WorkerPanicked { worker: 1, message } if message.contains("fuse")),
             "{error}"
         );
         assert!(

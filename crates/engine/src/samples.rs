@@ -1,12 +1,12 @@
 //! Every request as it ended, for whoever wants more than histograms.
 //!
 //! ```text
-//!   lane ─push─► block ─full─► Exchange ─take─► Inlet ─► a file
+//!   worker ─push─► block ─full─► Exchange ─take─► Inlet ─► a file
 //!                  ▲                               │
 //!                  └───────────── empty ◄─give_back┘
 //! ```
 //!
-//! A lane fills blocks that were set aside for it, and never waits: where its reader has
+//! A worker fills blocks that were set aside for it, and never waits: where its reader has
 //! not given one back in time, samples are dropped and counted. It tries to hand a block on
 //! before it is full, so that a reader who holds the lock for a moment costs nothing.
 
@@ -67,12 +67,12 @@ impl Sample {
 
 /// Samples in a block.
 const BLOCK: usize = 16 * 1024;
-/// From so many on a lane tries to hand it on.
+/// From so many on a worker tries to hand it on.
 const HAND_ON: usize = BLOCK * 3 / 4;
-/// Blocks of a lane, the one that it fills among them: 10 MiB.
+/// Blocks of a worker, the one that it fills among them: 10 MiB.
 const BLOCKS: usize = 16;
 
-/// Samples of one lane, in the order in which requests ended.
+/// Samples of one worker, in the order in which requests ended.
 pub type Block = Vec<Sample>;
 
 #[derive(Debug)]
@@ -89,21 +89,21 @@ fn locked(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where lanes begin: part of a step's spec.
+/// Where workers begin: part of a step's spec.
 #[derive(Debug, Clone, Default)]
 pub struct Outlet {
-    lanes: Arc<Mutex<Vec<Shared>>>,
+    workers: Arc<Mutex<Vec<Shared>>>,
 }
 
 impl Outlet {
     /// For whoever reads what comes.
     pub fn inlet(&self) -> Inlet {
         Inlet {
-            lanes: Arc::clone(&self.lanes),
+            workers: Arc::clone(&self.workers),
         }
     }
 
-    /// One more lane, with its blocks set aside.
+    /// One more worker, with its blocks set aside.
     pub(crate) fn sink(&self) -> Sink {
         let mut empty: Vec<Block> = Vec::with_capacity(BLOCKS);
         empty.extend((1..BLOCKS).map(|_| Vec::with_capacity(BLOCK)));
@@ -112,8 +112,8 @@ impl Outlet {
             empty,
             dropped: 0,
         }));
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.push(Arc::clone(&exchange));
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::clone(&exchange));
         Sink {
             exchange,
             block: Vec::with_capacity(BLOCK),
@@ -127,39 +127,39 @@ impl Outlet {
 /// Where samples are read.
 #[derive(Debug, Clone)]
 pub struct Inlet {
-    lanes: Arc<Mutex<Vec<Shared>>>,
+    workers: Arc<Mutex<Vec<Shared>>>,
 }
 
 impl Inlet {
-    /// Gives everything that is full to `read`, and the blocks back to their lanes. The first
+    /// Gives everything that is full to `read`, and the blocks back to their workers. The first
     /// error ends it.
     pub fn drain<E>(&self, mut read: impl FnMut(&[Sample]) -> Result<(), E>) -> Result<(), E> {
-        let lanes = self
-            .lanes
+        let workers = self
+            .workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        for lane in lanes {
+        for worker in workers {
             loop {
-                let Some(mut block) = locked(&lane).full.pop_front() else {
+                let Some(mut block) = locked(&worker).full.pop_front() else {
                     break;
                 };
                 read(&block)?;
                 block.clear();
-                locked(&lane).empty.push(block);
+                locked(&worker).empty.push(block);
             }
         }
         Ok(())
     }
 
-    /// Samples for which there was no room; known when the lanes have ended.
+    /// Samples for which there was no room; known when the workers have ended.
     pub fn dropped(&self) -> u64 {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().map(|lane| locked(lane).dropped).sum()
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().map(|worker| locked(worker).dropped).sum()
     }
 }
 
-/// A lane's end.
+/// A worker's end.
 #[derive(Debug)]
 pub(crate) struct Sink {
     exchange: Shared,
@@ -210,7 +210,7 @@ impl Sink {
         }
     }
 
-    /// The lane has ended: hands on what there is.
+    /// The worker has ended: hands on what there is.
     pub(crate) fn finish(self) {
         let mut exchange = locked(&self.exchange);
         exchange.full.push_back(self.block);

@@ -1,20 +1,20 @@
 //! When requests are due: a pure function of how many were issued.
 //!
-//! What it is: the arrivals of one lane, as offsets from the schedule's zero. What it is
+//! What it is: the arrivals of one worker, as offsets from the schedule's zero. What it is
 //! not: it reads no clock and remembers no answers; a closed loop has no schedule, since
 //! its requests are due when answers make room.
 //!
-//! The arrivals of all lanes interleave: arrival `k` of lane `i` among `n` is arrival
-//! `k·n + i` of the load, so that the load is the same whatever the number of lanes.
+//! The arrivals of all workers interleave: arrival `k` of worker `i` among `n` is arrival
+//! `k·n + i` of the load, so that the load is the same whatever the number of workers.
 
 use wallfinder_model::Arrival;
 
-/// The arrivals of one lane, in order.
+/// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pattern: Pattern,
-    lane: u64,
-    lanes: u64,
+    worker: u64,
+    workers: u64,
     /// Arrivals taken so far.
     taken: u64,
     /// The next arrival, from the schedule's zero; `None` after the last.
@@ -67,12 +67,12 @@ enum Pattern {
 }
 
 impl Schedule {
-    /// The arrivals of lane `lane` of `lanes`; at most `limit` of them. `None` for a
+    /// The arrivals of worker `worker` of `workers`; at most `limit` of them. `None` for a
     /// closed loop. The seed matters to Poisson arrivals alone.
     pub fn new(
         arrival: &Arrival,
-        lane: u32,
-        lanes: u32,
+        worker: u32,
+        workers: u32,
         seed: u64,
         limit: Option<u64>,
     ) -> Option<Schedule> {
@@ -82,8 +82,8 @@ impl Schedule {
                 gap_ns: 1e9 / rate.0,
             },
             Arrival::Poisson { rate } => Pattern::Poisson {
-                mean_gap_ns: 1e9 / rate.0 * f64::from(lanes),
-                seed: mix(seed ^ mix(u64::from(lane) + 1)),
+                mean_gap_ns: 1e9 / rate.0 * f64::from(workers),
+                seed: mix(seed ^ mix(u64::from(worker) + 1)),
             },
             Arrival::Ramp { from, to, over } => Pattern::Ramp {
                 from: from.0,
@@ -93,8 +93,8 @@ impl Schedule {
         };
         let mut schedule = Schedule {
             pattern,
-            lane: u64::from(lane),
-            lanes: u64::from(lanes),
+            worker: u64::from(worker),
+            workers: u64::from(workers),
             taken: 0,
             next_ns: None,
             limit: limit.unwrap_or(u64::MAX),
@@ -148,7 +148,8 @@ impl Schedule {
             let due = if elapsed_ns == 0 {
                 0.0
             } else {
-                ((elapsed_ns as f64 / gap_ns - self.lane as f64) / self.lanes as f64).floor() - 1.0
+                ((elapsed_ns as f64 / gap_ns - self.worker as f64) / self.workers as f64).floor()
+                    - 1.0
             };
             self.taken = self.taken.max((due.max(0.0) as u64).min(self.limit));
             self.next_ns = self.find_next(0.0);
@@ -163,7 +164,7 @@ impl Schedule {
         if self.taken >= self.limit {
             return None;
         }
-        let number = (self.taken * self.lanes + self.lane) as f64;
+        let number = (self.taken * self.workers + self.worker) as f64;
         let at = match self.pattern {
             Pattern::Constant { gap_ns } => number * gap_ns,
             Pattern::Poisson { mean_gap_ns, seed } => {
@@ -214,8 +215,8 @@ mod tests {
             .collect()
     }
 
-    fn of(arrival: Arrival, lane: u32, lanes: u32) -> Schedule {
-        Schedule::new(&arrival, lane, lanes, 7, None).unwrap()
+    fn of(arrival: Arrival, worker: u32, workers: u32) -> Schedule {
+        Schedule::new(&arrival, worker, workers, 7, None).unwrap()
     }
 
     #[test]
@@ -245,11 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn lanes_share_one_load() {
+    fn workers_share_one_load() {
         let arrival = Arrival::Constant { rate: Rate(1000.0) };
         let alone = arrivals(&mut of(arrival, 0, 1), 300);
         let mut together: Vec<u64> = (0..3)
-            .flat_map(|lane| arrivals(&mut of(arrival, lane, 3), 100))
+            .flat_map(|worker| arrivals(&mut of(arrival, worker, 3), 100))
             .collect();
         together.sort_unstable();
         assert_eq!(alone, together);
@@ -295,14 +296,14 @@ mod tests {
         #[test]
         fn counting_agrees_with_taking_one_by_one(
             rate in 1.0_f64..100_000.0,
-            lanes in 1_u32..5,
-            lane in 0_u32..5,
+            workers in 1_u32..5,
+            worker in 0_u32..5,
             elapsed in 0_u64..2_000_000_000,
             limit in proptest::option::of(0_u64..1000),
         ) {
-            let lane = lane % lanes;
+            let worker = worker % workers;
             for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
-                let mut by_one = Schedule::new(&arrival, lane, lanes, 3, limit).unwrap();
+                let mut by_one = Schedule::new(&arrival, worker, workers, 3, limit).unwrap();
                 let mut at_once = by_one.clone();
                 while by_one.next_due_ns().is_some_and(|at| at <= elapsed) {
                     by_one.take();

@@ -1,4 +1,4 @@
-//! A lane allocates nothing once its schedule has begun. Its own test binary, since it
+//! A worker allocates nothing once its schedule has begun. Its own test binary, since it
 //! replaces the allocator.
 
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use wallfinder_wire::{Exchange, framed};
 static ALLOCATOR: Watchful = Watchful;
 
 #[test]
-fn a_lane_allocates_nothing_after_the_start() {
+fn a_worker_allocates_nothing_after_the_start() {
     {
         let _promise = forbid();
         std::hint::black_box(Box::new(1));
@@ -148,13 +148,13 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                 over: Nanos::from_millis(180),
             },
         ] {
-            for (depth, permits) in [(1, None), (20, None), (20, Some(30))] {
+            for (depth, bound) in [(1, None), (20, None), (20, Some(30))] {
                 let spec = StepSpec {
                     load: Load {
                         connections: 50,
                         in_flight_per_connection: depth,
-                        permits,
-                        lanes: 2,
+                        max_in_flight: bound,
+                        workers: 2,
                         arrival,
                         warmup: Nanos::from_millis(30),
                         stop: Stop {
@@ -168,7 +168,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                         header_names: Vec::new(),
                         body_bytes: 0,
                         decode: Decode::None,
-                        one_by_one: false,
+                        no_batching: false,
                     },
                     address,
                     request: request.clone(),
@@ -186,7 +186,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                 assert_eq!(
                     broken_promises(),
                     noticed,
-                    "{} {io:?} {arrival:?} depth {depth} permits {permits:?}",
+                    "{} {io:?} {arrival:?} depth {depth} bound {bound:?}",
                     request.method()
                 );
             }

@@ -207,7 +207,7 @@ fn what_a_null_server_cannot_play_is_refused() {
 
 /// No ceiling is better than that of an easier load.
 #[test]
-fn what_costs_the_lanes_more_than_a_null_server_makes_it_is_refused() {
+fn what_costs_the_workers_more_than_a_null_server_makes_it_is_refused() {
     let get = Exchange::Http1(Request::get("null", "/"));
     let plain = drive::spec(NOWHERE, get, 2, 1);
     let refused = |decode: Decode, one_each: bool, tls: Option<Client>| {

@@ -117,14 +117,18 @@ fn a_closed_loop_answers_everything_it_asks() {
 }
 
 #[test]
-fn lanes_share_the_connections_and_the_work() {
+fn workers_share_the_connections_and_the_work() {
     let server = null_server();
     let mut spec = spec(server.address(), 7, 1);
-    spec.load.lanes = 3;
+    spec.load.workers = 3;
     with_both(spec, |measured| {
-        let connections: Vec<u32> = measured.lanes.iter().map(|lane| lane.connections).collect();
+        let connections: Vec<u32> = measured
+            .workers
+            .iter()
+            .map(|worker| worker.connections)
+            .collect();
         assert_eq!(connections, [3, 2, 2]);
-        let answered: u64 = measured.lanes.iter().map(|lane| lane.answered).sum();
+        let answered: u64 = measured.workers.iter().map(|worker| worker.answered).sum();
         assert_eq!(answered, measured.counts.answered);
     });
 }
@@ -142,7 +146,7 @@ fn a_counted_load_makes_exactly_as_many_requests() {
         },
     ] {
         let mut spec = spec(server.address(), 4, 3);
-        spec.load.lanes = 2;
+        spec.load.workers = 2;
         spec.load.arrival = arrival;
         spec.load.warmup = Nanos(0);
         spec.load.stop = Stop {
@@ -167,7 +171,7 @@ fn after_a_warm_up_a_counted_load_is_counted_from_its_end() {
         },
     ] {
         let mut spec = spec(server.address(), 4, 3);
-        spec.load.lanes = 2;
+        spec.load.workers = 2;
         spec.load.arrival = arrival;
         spec.load.warmup = Nanos::from_millis(100);
         spec.load.stop = Stop {
@@ -291,19 +295,19 @@ fn answers_that_queue_gather_and_one_by_one_none_do() {
         }
     });
     let mut spec = spec(address, 40, 1);
-    let gathering_ns = |measured: &Measured| -> u64 {
-        let lanes = measured.lanes.iter();
-        lanes.map(|lane| lane.gathering_ns).sum()
+    let batching_ns = |measured: &Measured| -> u64 {
+        let workers = measured.workers.iter();
+        workers.map(|worker| worker.batching_ns).sum()
     };
     for io in drive::ways() {
-        for one_by_one in [false, true] {
+        for no_batching in [false, true] {
             spec.io = io;
-            spec.load.one_by_one = one_by_one;
+            spec.load.no_batching = no_batching;
             let signals = Arc::new(Signals::default());
             let measured = run(&spec, &signals, &mut Unwatched).unwrap();
-            let gathers = io == IoChoice::Uring && !one_by_one;
-            let ns = gathering_ns(&measured);
-            assert_eq!(ns > 0, gathers, "{io:?}, one by one {one_by_one}: {ns}");
+            let gathers = io == IoChoice::Uring && !no_batching;
+            let ns = batching_ns(&measured);
+            assert_eq!(ns > 0, gathers, "{io:?}, one by one {no_batching}: {ns}");
         }
     }
 }
@@ -483,12 +487,12 @@ fn holding() -> (SocketAddr, Arc<AtomicU64>) {
 }
 
 #[test]
-fn a_semaphore_lets_so_many_through_and_those_who_wait_are_counted() {
+fn max_in_flight_lets_so_many_through_and_those_that_wait_are_counted() {
     let (address, most) = holding();
     let mut spec = spec(address, 20, 1);
-    // Two lanes with three permits each.
-    spec.load.lanes = 2;
-    spec.load.permits = Some(6);
+    // Two workers with three in flight each.
+    spec.load.workers = 2;
+    spec.load.max_in_flight = Some(6);
     with_both(spec, |measured| {
         let counts = &measured.counts;
         assert_eq!(counts.failed_total(), 0, "{counts:?}");
@@ -509,11 +513,11 @@ fn a_semaphore_lets_so_many_through_and_those_who_wait_are_counted() {
 }
 
 #[test]
-fn a_request_that_waits_for_a_permit_is_due_since_it_was_granted() {
+fn a_request_that_waits_for_room_is_due_since_it_was_granted() {
     let (address, _) = holding();
     // Forty want to on two connections, and two are let.
     let mut spec = spec(address, 2, 20);
-    spec.load.permits = Some(2);
+    spec.load.max_in_flight = Some(2);
     with_both(spec, |measured| {
         let [latency, service] = [&measured.latency, &measured.service].map(Option::as_ref);
         let ratio = latency.unwrap().mean_ns / service.unwrap().mean_ns;
@@ -522,11 +526,11 @@ fn a_request_that_waits_for_a_permit_is_due_since_it_was_granted() {
 }
 
 #[test]
-fn an_open_loop_waits_for_permits_and_says_how_long() {
+fn an_open_loop_waits_for_room_in_flight_and_says_how_long() {
     let (address, most) = holding();
     let mut spec = spec(address, 20, 1);
-    spec.load.permits = Some(4);
-    // At most 2,000/s by the permits, and 3,000/s are due.
+    spec.load.max_in_flight = Some(4);
+    // At most 2,000/s by the bound, and 3,000/s are due.
     spec.load.arrival = Arrival::Constant {
         rate: Rate(3_000.0),
     };
@@ -545,10 +549,10 @@ fn an_open_loop_waits_for_permits_and_says_how_long() {
 }
 
 #[test]
-fn a_deadline_passes_while_a_permit_is_waited_for() {
+fn a_deadline_passes_while_room_is_waited_for() {
     let (address, _) = holding();
     let mut spec = spec(address, 40, 1);
-    spec.load.permits = Some(1);
+    spec.load.max_in_flight = Some(1);
     // Forty take 80 ms and more in turn.
     spec.load.timeout = Nanos::from_millis(30);
     with_both(spec, |measured| {
@@ -563,7 +567,7 @@ fn a_deadline_passes_while_a_permit_is_waited_for() {
 }
 
 #[test]
-fn permits_of_connections_that_break_are_given_back() {
+fn room_of_connections_that_break_is_given_back() {
     // Every connection hangs up on its third request.
     let address = scripted(|_, mut stream| {
         for _ in 0..2 {
@@ -574,7 +578,7 @@ fn permits_of_connections_that_break_are_given_back() {
         read_request(&mut stream);
     });
     let mut spec = spec(address, 12, 1);
-    spec.load.permits = Some(2);
+    spec.load.max_in_flight = Some(2);
     with_both(spec, |measured| {
         assert!(measured.counts.answered > 100, "{:?}", measured.counts);
         assert!(measured.counts.failed_total() > 2, "{:?}", measured.counts);

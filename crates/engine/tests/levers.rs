@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::levers::{Levers, spare_connections};
-use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, lanes_of, run};
+use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run, workers_of};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
 
-/// A change of a lever allocates nothing in a lane either.
+/// A change of a lever allocates nothing in a worker either.
 #[global_allocator]
 static ALLOCATOR: Watchful = Watchful;
 
@@ -40,12 +40,12 @@ fn sleeping_server(pause: Duration) -> SocketAddr {
     address
 }
 
-fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
+fn load(arrival: Arrival, connections: u32, workers: u32) -> Load {
     Load {
         connections,
         in_flight_per_connection: 1,
-        permits: None,
-        lanes,
+        max_in_flight: None,
+        workers,
         arrival,
         warmup: Nanos::from_millis(50),
         stop: Stop {
@@ -59,7 +59,7 @@ fn load(arrival: Arrival, connections: u32, lanes: u32) -> Load {
         header_names: Vec::new(),
         body_bytes: 0,
         decode: Decode::None,
-        one_by_one: false,
+        no_batching: false,
     }
 }
 
@@ -91,12 +91,12 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         paddings: vec![14, 400],
         under_quota: false,
     };
-    let lanes = lanes_of(&spec.load);
+    let workers = workers_of(&spec.load);
     let set = |levers: &Levers, setting: Setting| {
         levers.set(setting);
         let until = Instant::now() + Duration::from_secs(10);
-        while !levers.are_followed_by(lanes) {
-            assert!(Instant::now() < until, "the lanes do not follow");
+        while !levers.are_followed_by(workers) {
+            assert!(Instant::now() < until, "the workers do not follow");
             thread::sleep(Duration::from_millis(1));
         }
     };
@@ -133,7 +133,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         for (number, segment) in segments.iter().enumerate() {
             assert_eq!(segment.number, number as u32 + 1);
             let seconds = (segment.to_ns - segment.from_ns) as f64 / 1e9;
-            // As long as it was held; shorter where the machine let the lane wait at its beginning, longer
+            // As long as it was held; shorter where the machine let the worker wait at its beginning, longer
             // where it let us wait.
             assert!((0.1..4.0).contains(&seconds), "{segment:?}");
             let rate = segment.answered as f64 / seconds;
@@ -219,12 +219,12 @@ fn a_request_that_a_lever_holds_back_is_not_late() {
     panic!("half in flight: {spoiled:#?}");
 }
 
-/// A server of so many workers, each of which accepts a connection, reads from it, pauses, answers and closes it.
+/// A server of so many server_workers, each of which accepts a connection, reads from it, pauses, answers and closes it.
 /// Whoever connects and sends nothing has a worker for himself.
-fn closing_server(workers: u32, pause: Duration, answer: &'static [u8]) -> SocketAddr {
+fn closing_server(server_workers: u32, pause: Duration, answer: &'static [u8]) -> SocketAddr {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap();
-    for _ in 0..workers {
+    for _ in 0..server_workers {
         let listener = Arc::clone(&listener);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -239,7 +239,7 @@ fn closing_server(workers: u32, pause: Duration, answer: &'static [u8]) -> Socke
     address
 }
 
-/// With connections open on which nothing is sent, squeezes would take workers of the server and not requests.
+/// With connections open on which nothing is sent, squeezes would take server_workers of the server and not requests.
 #[test]
 fn at_a_server_that_ends_each_connection_no_connection_waits_without_a_request() {
     const WITH_LENGTH: &[u8] =
@@ -258,20 +258,23 @@ fn at_a_server_that_ends_each_connection_no_connection_waits_without_a_request()
         in_flight: 1.25,
         ..SHAM
     };
-    for (workers, lanes, answer) in [
+    for (server_workers, workers, answer) in [
         (4, 1, WITH_LENGTH),
         (4, 2, TO_ITS_END),
         (1, 1, TO_ITS_END),
         (2, 1, WITH_LENGTH),
     ] {
-        let address = closing_server(workers, Duration::from_millis(4), answer);
-        let closed = load(Arrival::Closed { think: Nanos(0) }, 16, lanes);
+        let address = closing_server(server_workers, Duration::from_millis(4), answer);
+        let closed = load(Arrival::Closed { think: Nanos(0) }, 16, workers);
         let settings = [SHAM, fewer(0), thinking, fewer(7), more, SHAM];
         let seen = segments(closed, address, &settings);
         // Each worker is always at work, whatever of the load is taken: it is a pool.
-        let most = f64::from(workers) * 250.0;
+        let most = f64::from(server_workers) * 250.0;
         for segment in &seen {
-            assert!(segment.throughput > 0.5 * most, "{workers}: {seen:#?}");
+            assert!(
+                segment.throughput > 0.5 * most,
+                "{server_workers}: {seen:#?}"
+            );
             let times = segment.throughput * segment.latency_mean_ns / 1e9;
             let little = segment.in_flight_mean / times;
             assert!((little - 1.0).abs() < 0.2, "{little}: {seen:#?}");

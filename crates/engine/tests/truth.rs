@@ -228,7 +228,7 @@ fn a_server_that_goes_away_is_an_outage_from_then_on() {
             serving.store(true, Ordering::Relaxed);
         });
         let mut spec = spec(address, 4, 1);
-        spec.load.lanes = 2;
+        spec.load.workers = 2;
         spec.load.stop.after = Nanos::from_millis(1500);
         spec.load.arrival = arrival;
         spec.load.timeout = Nanos::from_millis(200);

@@ -16,7 +16,7 @@ use crate::{bounds, identity, little, steady, unanswered};
 pub const STEAL_MAX: f64 = 0.02;
 /// Share of failures that is worth a word.
 pub const ERRORS_MAX: f64 = 0.001;
-/// Lateness of a lane (99.9th percentile) that is worth a word, as a floor; above it, a
+/// Lateness of a worker (99.9th percentile) that is worth a word, as a floor; above it, a
 /// tenth of the median latency is allowed.
 pub const LATE_NS_MAX: u64 = 1_000_000;
 /// Fewer answers than this make a poor 99th percentile.
@@ -132,11 +132,11 @@ pub fn is_too_short(telemetry: &Telemetry) -> bool {
 }
 
 /// Telemetry alone stands still where full processors leave it no room: of the gaps that it found,
-/// calls those by that name in which our lanes went on. Of a foreign driver the two cannot be told apart.
+/// calls those by that name in which our workers went on. Of a foreign driver the two cannot be told apart.
 pub fn tell_gaps_apart(step: &mut Step) {
     let intervals = &step.intervals;
-    // The slice in which lanes stood still is as long as that took.
-    let lanes_worked = |from_ns: u64, to_ns: u64| {
+    // The slice in which workers stood still is as long as that took.
+    let workers_worked = |from_ns: u64, to_ns: u64| {
         let half_ns = (to_ns - from_ns) / 2;
         let within = intervals.iter().filter(|slice| {
             let begin_ns = slice.at_ns.saturating_sub(slice.span_ns);
@@ -149,13 +149,13 @@ pub fn tell_gaps_apart(step: &mut Step) {
         let Caveat::Gap { gap_ns, at_ns } = *caveat else {
             continue;
         };
-        if lanes_worked(at_ns, at_ns.saturating_add(gap_ns)) {
+        if workers_worked(at_ns, at_ns.saturating_add(gap_ns)) {
             *caveat = Caveat::TelemetryGap { gap_ns, at_ns };
         }
     }
 }
 
-/// Share of the window in which everything stood still, the lanes too, 0..1. Gaps are placed from the
+/// Share of the window in which everything stood still, the workers too, 0..1. Gaps are placed from the
 /// start of the step, its warm-up included.
 pub(crate) fn still_share(step: &Step) -> f64 {
     // Windows of an experiment that held a gap were measured again; a driver may have worked.
@@ -195,7 +195,7 @@ fn schedule(step: &Step) -> Vec<Caveat> {
     let median = step.latency.as_ref().and_then(|h| h.quantile_ns("p50"));
     let allowed = LATE_NS_MAX.max(median.unwrap_or(0) / 10);
     if let Some(p999_ns) = late.filter(|late| *late > allowed) {
-        caveats.push(Caveat::LanesLate { p999_ns });
+        caveats.push(Caveat::WorkersLate { p999_ns });
     }
     if let Some(asked) = asked_rate(step) {
         let counts = &step.counts;
@@ -229,7 +229,7 @@ fn samples(step: &Step) -> Vec<Caveat> {
     if (1..ANSWERS_MIN).contains(&answers) {
         caveats.push(Caveat::FewAnswers { answers });
     }
-    let in_flight = step.load.in_flight_max();
+    let in_flight = step.load.in_flight_bound();
     if !step.load.arrival.is_open() && (1..TURNS_MIN * in_flight).contains(&answers) {
         caveats.push(Caveat::FewTurns { answers, in_flight });
     }
@@ -291,10 +291,10 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
     if !shared.is_empty() {
         caveats.push(Caveat::SharedProcessors { cpus: shared });
     }
-    let (lanes, cpus) = (step.lanes.len(), environment.cpus_allowed.len());
-    if cpus > 0 && lanes > cpus {
+    let (workers, cpus) = (step.workers.len(), environment.cpus_allowed.len());
+    if cpus > 0 && workers > cpus {
         caveats.push(Caveat::Note {
-            text: format!("{lanes} lanes took turns on {cpus} processors"),
+            text: format!("{workers} workers took turns on {cpus} processors"),
         });
     }
     caveats
@@ -409,7 +409,7 @@ mod tests {
         has(|c| matches!(c, Caveat::Errors { class, .. } if class == "net.refused"));
         has(|c| matches!(c, Caveat::Anomaly { count: 3, .. }));
         has(|c| matches!(c, Caveat::StealAbove { share } if (share - 0.05).abs() < 1e-6));
-        has(|c| matches!(c, Caveat::LanesLate { p999_ns: 9_000_000 }));
+        has(|c| matches!(c, Caveat::WorkersLate { p999_ns: 9_000_000 }));
         has(|c| matches!(c, Caveat::DriverReportUnread { .. }));
         has(|c| matches!(c, Caveat::WindowCut { .. }));
         has(|c| matches!(c, Caveat::FewAnswers { answers: 500 }));

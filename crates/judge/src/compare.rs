@@ -132,13 +132,13 @@ fn alike(one: &Step, other: &Step) -> bool {
         && one.driver.name == other.driver.name
         && a.connections == b.connections
         && a.in_flight_per_connection == b.in_flight_per_connection
-        && a.permits == b.permits
+        && a.max_in_flight == b.max_in_flight
         && a.arrival == b.arrival
         && a.connection_per_request == b.connection_per_request
         && a.method == b.method
         && a.body_bytes == b.body_bytes
         && a.decode == b.decode
-        && a.one_by_one == b.one_by_one
+        && a.no_batching == b.no_batching
 }
 
 fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn a_client_that_takes_answers_one_by_one_is_another() {
         let step = a_step().slices(&slices(1, 1e4)).build();
-        let mut one_by_one = step.clone();
-        one_by_one.load.one_by_one = true;
-        let comparison = compare(&a_record(vec![step]), &a_record(vec![one_by_one]));
+        let mut no_batching = step.clone();
+        no_batching.load.no_batching = true;
+        let comparison = compare(&a_record(vec![step]), &a_record(vec![no_batching]));
         assert!(comparison.steps.is_empty());
         assert_eq!(comparison.only_before.len(), 1);
         assert_eq!(comparison.only_after.len(), 1);

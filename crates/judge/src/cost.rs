@@ -11,11 +11,11 @@ use crate::finite::{positive, ratio};
 /// Cost of one good answer. `None` where it was not seen; never 0 for not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Processor time of the driver's processes, nanoseconds; without what lanes spent
+    /// Processor time of the driver's processes, nanoseconds; without what workers spent
     /// polling for nothing.
     pub client_cpu_ns: Option<f64>,
-    /// Of it, that of the engine's lanes.
-    pub lanes_cpu_ns: Option<f64>,
+    /// Of it, that of the engine's workers.
+    pub workers_cpu_ns: Option<f64>,
     /// Processor time of the server's processes, nanoseconds.
     pub server_cpu_ns: Option<f64>,
     /// Of it, in user code, as far as clock ticks tell.
@@ -68,14 +68,14 @@ pub fn per_answer(step: &Step) -> Cost {
             .and_then(seen)
     };
     let link = telemetry.link.as_ref().map(|link| link.totals);
-    let lanes_cpu: u64 = step
-        .lanes
+    let workers_cpu: u64 = step
+        .workers
         .iter()
-        .fold(0, |sum, lane| sum.saturating_add(lane.cpu_ns));
+        .fold(0, |sum, worker| sum.saturating_add(worker.cpu_ns));
     let polled = each(
-        step.lanes
+        step.workers
             .iter()
-            .fold(0, |sum, lane| sum.saturating_add(lane.polled_ns)),
+            .fold(0, |sum, worker| sum.saturating_add(worker.polled_ns)),
     );
     let downlink_segments = telemetry
         .client_tcp
@@ -88,7 +88,7 @@ pub fn per_answer(step: &Step) -> Cost {
     Cost {
         client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns)
             .and_then(|total| positive(total - polled.unwrap_or(0.0))),
-        lanes_cpu_ns: Some(lanes_cpu).filter(|total| *total > 0).and_then(each),
+        workers_cpu_ns: Some(workers_cpu).filter(|total| *total > 0).and_then(each),
         server_cpu_ns: family(&telemetry.server, |f| f.cpu_ns),
         server_cpu_user_ns: family(&telemetry.server, |f| f.cpu_user_ns),
         downlink_bytes: link.and_then(|totals| passed(totals.tx_bytes)),

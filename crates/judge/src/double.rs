@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::plan::{Arrival, Load, Stop, Target};
-use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, LaneSummary, Step};
+use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
@@ -66,8 +66,8 @@ pub(crate) fn a_step() -> DoubleStep {
         load: Load {
             connections: 64,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -81,7 +81,7 @@ pub(crate) fn a_step() -> DoubleStep {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         },
         driver: Driver {
             name: "wallfinder".to_owned(),
@@ -107,13 +107,13 @@ pub(crate) fn a_step() -> DoubleStep {
         profiles: None,
         client_profiles: None,
         caveats: Vec::new(),
-        lanes: vec![LaneSummary {
-            lane: 0,
+        workers: vec![WorkerSummary {
+            worker: 0,
             cpu: Some(1),
             connections: 64,
             waits: 1_000,
             events: 1_000,
-            ..LaneSummary::default()
+            ..WorkerSummary::default()
         }],
         verdict: None,
         experiment: None,
@@ -180,10 +180,10 @@ impl DoubleStep {
     pub(crate) fn client(mut self, cores: f64, share: f64) -> Self {
         let family = self.step.telemetry.client.get_or_insert_default();
         occupy(family, 1, cores, share);
-        for lane in &mut self.step.lanes {
-            lane.busy_share = share;
-            lane.cpu_ns = (share * WINDOW_NS as f64) as u64;
-            lane.answered = self.step.counts.answered;
+        for worker in &mut self.step.workers {
+            worker.busy_share = share;
+            worker.cpu_ns = (share * WINDOW_NS as f64) as u64;
+            worker.answered = self.step.counts.answered;
         }
         self.step.telemetry.mirror_cores();
         self
@@ -194,13 +194,13 @@ impl DoubleStep {
         self
     }
 
-    /// A foreign driver: no lanes, no ceiling.
+    /// A foreign driver: no workers, no ceiling.
     pub(crate) fn driver(mut self, name: &str) -> Self {
         self.step.driver.name = name.to_owned();
         self.step.driver.command = Some(format!("{name} http://127.0.0.1:8083/"));
         self.step.driver.io = None;
         self.step.driver.throughput_from = "report".to_owned();
-        self.step.lanes.clear();
+        self.step.workers.clear();
         self.step.ceiling = None;
         if let Some(family) = &mut self.step.telemetry.client {
             family.name = name.to_owned();
@@ -229,7 +229,7 @@ impl DoubleStep {
     pub(crate) fn ceiling(mut self, throughput: f64) -> Self {
         self.step.ceiling = Some(Ceiling {
             throughput,
-            lanes_saturated: true,
+            workers_saturated: true,
             cpu_per_request_ns: 1e9 / throughput,
             driven: throughput,
         });

@@ -231,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn merged_lanes_equal_one_histogram_of_all_values() {
+    fn merged_workers_equal_one_histogram_of_all_values() {
         let whole = of(1..=20_000);
         let merged = merge([&of(1..=5_000), &of(5_001..=20_000)]).unwrap();
         assert_eq!(

@@ -22,7 +22,7 @@ use crate::{histogram, identity};
 
 /// The tolerated distance of [`Little::ratio`] from 1, beside what is explained.
 pub const TOLERANCE: f64 = 0.03;
-/// A lane looks for requests past their deadline this often.
+/// A worker looks for requests past their deadline this often.
 const DEADLINE_LATE_S: f64 = 0.1;
 /// Deviations of a mean that is of other answers than those counted.
 const DEVIATIONS: f64 = 3.0;

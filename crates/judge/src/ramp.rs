@@ -131,7 +131,7 @@ fn same_ramp(one: &Step, other: &Step) -> bool {
 fn load(step: &Step) -> Option<f64> {
     caveats::asked_rate(step)
         .or_else(|| positive(step.in_flight_mean))
-        .or_else(|| positive(step.load.in_flight_max() as f64))
+        .or_else(|| positive(step.load.in_flight_bound() as f64))
 }
 
 fn points(steps: &[Step]) -> Vec<Point> {
@@ -418,7 +418,7 @@ fn unmask(verdict: &mut Verdict, neighbour: Neighbour, next: &Step) {
     verdict.sentence = format!(
         "Too little in flight: {} looked full, and yet {} in flight got {:.1} × the answers.",
         was.words(),
-        next.load.in_flight_max(),
+        next.load.in_flight_bound(),
         neighbour.throughput_ratio
     );
 }

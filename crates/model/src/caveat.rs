@@ -77,8 +77,8 @@ pub enum Caveat {
         /// The last lines of what it said on standard error.
         said: String,
     },
-    /// The lanes ran late against their own schedule.
-    LanesLate {
+    /// The workers ran late against their own schedule.
+    WorkersLate {
         /// 99.9th percentile of lateness.
         p999_ns: u64,
     },

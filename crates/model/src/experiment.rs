@@ -155,7 +155,7 @@ pub struct Condition {
     /// What is left of the resource, as asked for: 0.8 after taking a fifth; 1 for the sham;
     /// above 1 where it was widened.
     pub retained: f64,
-    /// How it is done, in words: `SCHED_FIFO thief on cpu 0`.
+    /// How it is done, in words: `SCHED_FIFO CPU stealer on cpu 0`.
     pub how: String,
 }
 
@@ -202,10 +202,10 @@ pub struct Window {
     /// CPU time that a fixed piece of work took on the server's processors: how slow they were.
     /// `None` where that was not watched.
     #[serde(default)]
-    pub server_yard_ns: Option<f64>,
+    pub server_reference_ns: Option<f64>,
     /// The same on the client's.
     #[serde(default)]
-    pub client_yard_ns: Option<f64>,
+    pub client_reference_ns: Option<f64>,
 }
 
 impl Window {

@@ -19,7 +19,7 @@ pub struct Plan {
     pub steps: Vec<StepPlan>,
     /// Seed of everything drawn at random.
     pub seed: u64,
-    /// Processors the lanes are pinned to, in turn; empty: not pinned.
+    /// Processors the workers are pinned to, in turn; empty: not pinned.
     pub client_cpus: Vec<u32>,
     /// Processors a subject of ours is pinned to; empty: not pinned.
     pub server_cpus: Vec<u32>,
@@ -88,16 +88,16 @@ pub struct Tls {
 /// How much is asked of the target, and in which pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
-    /// Connections over all lanes.
+    /// Connections over all workers.
     pub connections: u32,
     /// Requests in flight on one connection at the most (pipelining depth or streams).
     pub in_flight_per_connection: u32,
-    /// Requests in flight over all connections at the most: a semaphore, for whose permits the
-    /// others wait in turn. None: there is none.
+    /// Requests in flight over all connections at the most: the others wait
+    /// in turn. `None`: no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub permits: Option<u32>,
+    pub max_in_flight: Option<u32>,
     /// Engine threads.
-    pub lanes: u32,
+    pub workers: u32,
     /// When requests are due.
     pub arrival: Arrival,
     /// Not measured at the start.
@@ -125,7 +125,7 @@ pub struct Load {
     /// Whether each answer is handled as it comes. Else answers that queue at the server anyway may
     /// wait for one another at the client.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub one_by_one: bool,
+    pub no_batching: bool,
 }
 
 /// How long answers are waited for after the window where nothing else is asked for.
@@ -178,15 +178,15 @@ fn decode_of<'de, D: Deserializer<'de>>(source: D) -> Result<Decode, D::Error> {
 }
 
 impl Load {
-    /// Requests that are wanted at a time: each is in flight, or waits for a permit.
+    /// Requests that are wanted at a time: each is in flight, or waits for room.
     pub fn wanted_max(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.in_flight_per_connection)
     }
 
     /// Requests in flight at the most.
-    pub fn in_flight_max(&self) -> u64 {
-        let permits = self.permits.map_or(u64::MAX, u64::from);
-        self.wanted_max().min(permits)
+    pub fn in_flight_bound(&self) -> u64 {
+        let bound = self.max_in_flight.map_or(u64::MAX, u64::from);
+        self.wanted_max().min(bound)
     }
 }
 
@@ -201,12 +201,12 @@ pub enum Arrival {
     },
     /// Open loop, evenly spaced.
     Constant {
-        /// Requests per second over all lanes.
+        /// Requests per second over all workers.
         rate: Rate,
     },
     /// Open loop, exponential gaps.
     Poisson {
-        /// Mean requests per second over all lanes.
+        /// Mean requests per second over all workers.
         rate: Rate,
     },
     /// Open loop, the rate growing linearly from the start of the warm-up to the end.
@@ -232,7 +232,7 @@ impl Arrival {
 pub struct Stop {
     /// Length of the measured window; with a count, the longest it may take.
     pub after: Nanos,
-    /// Requests to be made in all lanes: after the warm-up, if there is one.
+    /// Requests to be made in all workers: after the warm-up, if there is one.
     pub requests: Option<u64>,
 }
 
@@ -245,8 +245,8 @@ mod tests {
         let load = Load {
             connections: 1,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -260,7 +260,7 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::Check,
-            one_by_one: false,
+            no_batching: false,
         };
         let text = serde_json::to_string(&load).unwrap();
         let said = r#""decode":"check""#;

@@ -97,7 +97,7 @@ pub struct Step {
     /// From the first byte handed to the socket to the first byte received.
     pub first_byte: Option<Histogram>,
     /// From the intended instant to the first byte handed to the socket, while a
-    /// connection was free: how late the lane itself was.
+    /// connection was free: how late the worker itself was.
     pub lateness: Option<Histogram>,
     /// The window in slices of about 100 ms, warm-up included (`at_ns` below the warm-up).
     pub intervals: Vec<Interval>,
@@ -108,8 +108,8 @@ pub struct Step {
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
     pub ceiling: Option<Ceiling>,
-    /// How each lane did.
-    pub lanes: Vec<LaneSummary>,
+    /// How each worker did.
+    pub workers: Vec<WorkerSummary>,
     /// Where its requests are kept one by one, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
@@ -356,7 +356,7 @@ impl Histogram {
     }
 }
 
-/// A slice of the run, over all lanes.
+/// A slice of the run, over all workers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// End, from the start of the schedule.
@@ -390,11 +390,11 @@ pub struct Outage {
     pub for_ns: u64,
 }
 
-/// How one lane did.
+/// How one worker did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct LaneSummary {
-    /// Lane number.
-    pub lane: u32,
+pub struct WorkerSummary {
+    /// Worker number.
+    pub worker: u32,
     /// The processor it was pinned to.
     pub cpu: Option<u32>,
     /// Connections it held.
@@ -415,21 +415,21 @@ pub struct LaneSummary {
     pub events: u64,
     /// Of the waits, those in which answers were let wait for one another at the client.
     #[serde(default)]
-    pub gathering_waits: u64,
+    pub batching_waits: u64,
     /// How long they were let at the most, summed over these waits.
     #[serde(default)]
-    pub gathering_ns: u64,
+    pub batching_ns: u64,
 }
 
-/// What the engine's lanes could drive at most for such a load, against a null server.
+/// What the engine's workers could drive at most for such a load, against a null server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     /// Requests per second.
     pub throughput: f64,
-    /// Whether the lanes were busy when it was reached; otherwise it is extrapolated from
+    /// Whether the workers were busy when it was reached; otherwise it is extrapolated from
     /// their CPU time per request.
-    pub lanes_saturated: bool,
-    /// Lane CPU per request there, in nanoseconds.
+    pub workers_saturated: bool,
+    /// Worker CPU per request there, in nanoseconds.
     pub cpu_per_request_ns: f64,
     /// Requests per second actually driven against the null server.
     pub driven: f64,

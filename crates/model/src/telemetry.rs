@@ -154,10 +154,10 @@ pub struct Telemetry {
     /// CPU time that a fixed piece of work took on the server's processors: how slow they were.
     /// `None` where that was not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_yard_ns: Option<f64>,
+    pub server_reference_ns: Option<f64>,
     /// The same on the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_yard_ns: Option<f64>,
+    pub client_reference_ns: Option<f64>,
 }
 
 /// A family of processes over a window.

@@ -16,7 +16,7 @@
 //! stacks       sampled stacks of any process, with names           → Profile
 //! waits        where threads of any process wait, with names       → Profile
 //! calls        system calls of any process, by name                → SystemCall
-//! yardstick    how fast the processors are at this moment              → CPU time of a piece of work
+//! reference loop    how fast the processors are at this moment              → CPU time of a piece of work
 //! counters     events that processors and the kernel count         → EventCount
 //! parse        bytes to numbers; pure
 //! ```
@@ -34,11 +34,11 @@ pub mod online;
 pub mod overhear;
 pub mod parse;
 pub mod profiles;
+pub mod reference_loop;
 pub mod sample;
 pub mod sockets;
 pub mod stacks;
 pub mod waits;
-pub mod yardstick;
 
 mod groups;
 mod link;

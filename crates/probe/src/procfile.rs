@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use wallfinder_sys::process::give_way_unless_dear;
+use wallfinder_sys::process::yield_adaptive;
 
 /// Files are not read beyond this; a `/proc/stat` of a machine with 1,000 cores and 10,000
 /// interrupts fits.
@@ -23,8 +23,8 @@ impl Buffer {
     /// The whole file from its beginning, in one read where it fits: the kernel then takes one
     /// consistent look.
     pub(crate) fn read(&mut self, file: &File) -> io::Result<&[u8]> {
-        // Perhaps a lane's processor: no turn of this thread is longer than one file's.
-        give_way_unless_dear();
+        // Perhaps a worker's processor: no turn of this thread is longer than one file's.
+        yield_adaptive();
         loop {
             let length = file.read_at(&mut self.0, 0)?;
             if length < self.0.len() || self.0.len() >= FILE_BYTES_MAX {

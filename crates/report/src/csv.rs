@@ -146,7 +146,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("throughput_from", "`engine`, `report` or `wire`", |s, _| {
         Cell::Text(s.driver.throughput_from.clone())
     }),
-    column!("connections", "connections over all lanes", |s, _| {
+    column!("connections", "connections over all workers", |s, _| {
         Cell::Whole(s.load.connections.into())
     }),
     column!(
@@ -155,16 +155,16 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
         |s, _| { Cell::Whole(s.load.in_flight_per_connection.into()) }
     ),
     column!(
-        "permits",
-        "requests in flight over all connections at the most; empty: no semaphore",
+        "max_in_flight",
+        "requests in flight over all connections at the most; empty: no bound",
         |s, _| {
             s.load
-                .permits
-                .map_or(Cell::Unknown, |permits| Cell::Whole(permits.into()))
+                .max_in_flight
+                .map_or(Cell::Unknown, |bound| Cell::Whole(bound.into()))
         }
     ),
-    column!("lanes", "engine threads", |s, _| Cell::Whole(
-        s.load.lanes.into()
+    column!("workers", "engine threads", |s, _| Cell::Whole(
+        s.load.workers.into()
     )),
     column!(
         "arrival",
@@ -313,7 +313,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     ),
     column!(
         "lateness_p999_ns",
-        "how late the lane was: 99.9th percentile",
+        "how late the worker was: 99.9th percentile",
         |s, _| { Cell::maybe(quantile(s.lateness.as_ref(), "p99.9")) }
     ),
     column!("n_over_x_ns", "mean in flight over throughput", |_, f| {
@@ -378,7 +378,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     }),
     column!(
         "ceiling",
-        "what the lanes can drive, requests per second",
+        "what the workers can drive, requests per second",
         |s, _| { Cell::maybe(s.ceiling.as_ref().map(|ceiling| ceiling.throughput)) }
     ),
     column!("wall", "label of the wall", |s, _| {

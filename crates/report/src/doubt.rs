@@ -170,9 +170,9 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 "",
             )
         }
-        Caveat::LanesLate { p999_ns } => (
+        Caveat::WorkersLate { p999_ns } => (
             format!(
-                "The lanes ran late against their own schedule: p99.9 of lateness is {}.",
+                "The workers ran late against their own schedule: p99.9 of lateness is {}.",
                 number::span(*p999_ns as f64)
             ),
             "Give them more processors (-t, --client-cpus) or ask for a lower rate.",
@@ -466,7 +466,7 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::Errors { share, .. }
         | Caveat::SoftirqElsewhere { share, .. }
         | Caveat::Throttled { share, .. } => *share,
-        Caveat::LanesLate { p999_ns } => *p999_ns as f64,
+        Caveat::WorkersLate { p999_ns } => *p999_ns as f64,
         Caveat::RateMissed { asked, sent } => asked - sent,
         Caveat::LittleMismatch { ratio } | Caveat::NotSteady { ratio, .. } => ratio.ln().abs(),
         Caveat::SharedProcessors { cpus } => cpus.len() as f64,

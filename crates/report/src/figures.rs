@@ -59,7 +59,7 @@ pub struct Figures {
     pub segments_up: Option<f64>,
     /// The bytes of their headers.
     pub header_bytes_up: Option<f64>,
-    /// Throughput over the calibrated ceiling of the lanes.
+    /// Throughput over the calibrated ceiling of the workers.
     pub ceiling_share: Option<f64>,
     /// Failed among answered and failed.
     pub failed_share: Option<f64>,
@@ -108,7 +108,7 @@ impl Figures {
                 .map(|mean| (mean.low, mean.high))
                 .filter(|(low, high)| low.is_finite() && high.is_finite()),
             server_cpu_ns: cost.server_cpu_ns,
-            client_cpu_ns: cost.client_cpu_ns.or(cost.lanes_cpu_ns),
+            client_cpu_ns: cost.client_cpu_ns.or(cost.workers_cpu_ns),
             bytes_in: cost.bytes_in,
             bytes_out: cost.bytes_out,
             body_bytes: known(counts.body_bytes).and_then(|bytes| per(bytes, answered)),

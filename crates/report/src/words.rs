@@ -7,7 +7,7 @@ use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, Ramp};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
-use wallfinder_model::record::{Driver, Handshakes, LaneSummary, Outcome, Ratio};
+use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio, WorkerSummary};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -402,12 +402,16 @@ pub fn mean(figures: &Figures) -> &'static str {
 
 /// What answers did at the client before they were handled, where some had to wait: it is in their latency.
 pub fn gathering(step: &Step) -> Option<String> {
-    let sum =
-        |of: fn(&LaneSummary) -> u64| step.lanes.iter().map(|lane| of(lane) as f64).sum::<f64>();
-    let waits = sum(|lane| lane.gathering_waits);
+    let sum = |of: fn(&WorkerSummary) -> u64| {
+        step.workers
+            .iter()
+            .map(|worker| of(worker) as f64)
+            .sum::<f64>()
+    };
+    let waits = sum(|worker| worker.batching_waits);
     (waits > 0.0).then(|| {
-        let longest = number::span(sum(|lane| lane.gathering_ns) / waits);
-        format!("answers that queue wait for one another, for up to {longest} (--one-by-one: not at all)")
+        let longest = number::span(sum(|worker| worker.batching_ns) / waits);
+        format!("answers that queue wait for one another, for up to {longest} (--no-batching: not at all)")
     })
 }
 
@@ -479,7 +483,7 @@ pub(crate) fn capital_sentence(text: &str) -> String {
     sentence(&capital(text))
 }
 
-/// A noun with its count: `1 lane`, `4 lanes`.
+/// A noun with its count: `1 worker`, `4 workers`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", number::whole(count))
@@ -543,7 +547,7 @@ pub fn rate_asked(arrival: &Arrival) -> Option<f64> {
     }
 }
 
-/// `100 connections`, `100 connections × 8 in flight`, `500 connections, 50 permits`.
+/// `100 connections`, `100 connections × 8 in flight`, `500 connections, 50 in flight at most`.
 pub fn connections(load: &Load) -> String {
     let mut text = counted(u64::from(load.connections), "connection");
     if load.in_flight_per_connection > 1 {
@@ -552,8 +556,8 @@ pub fn connections(load: &Load) -> String {
             number::whole(u64::from(load.in_flight_per_connection))
         ));
     }
-    if let Some(permits) = load.permits {
-        text.push_str(&format!(", {}", counted(u64::from(permits), "permit")));
+    if let Some(bound) = load.max_in_flight {
+        text.push_str(&format!(", {bound} in flight at most"));
     }
     text
 }
@@ -675,7 +679,7 @@ pub fn load(load: &Load) -> String {
         parts.push("a new connection for each request".to_owned());
     }
     parts.extend(decode(load.decode).map(str::to_owned));
-    if load.one_by_one {
+    if load.no_batching {
         parts.push("answers one by one".to_owned());
     }
     parts.push(arrival(&load.arrival));
@@ -702,8 +706,8 @@ pub fn decode(decode: Decode) -> Option<&'static str> {
     }
 }
 
-/// Who drove the load: `3 lanes on io_uring`, `autocannon`.
-pub fn driver(driver: &Driver, lanes: u32) -> String {
+/// Who drove the load: `3 workers on io_uring`, `autocannon`.
+pub fn driver(driver: &Driver, workers: u32) -> String {
     if driver.command.is_some() {
         return driver.name.clone();
     }
@@ -712,7 +716,7 @@ pub fn driver(driver: &Driver, lanes: u32) -> String {
         .as_deref()
         .map(|io| format!(" on {io}"))
         .unwrap_or_default();
-    format!("{}{io}", counted(u64::from(lanes), "lane"))
+    format!("{}{io}", counted(u64::from(workers), "worker"))
 }
 
 /// Where the throughput of a foreign driver's step comes from.

@@ -155,7 +155,7 @@ fn the_answer_comes_first() {
     assert!(at("errors") < at("CAREFUL"));
     assert!(at("CAREFUL") < at("Requests/sec:"));
     assert!(at("Requests/sec:") < at("report.html"));
-    assert!(text.contains("39 % of what these lanes can drive"));
+    assert!(text.contains("39 % of what these workers can drive"));
 }
 
 #[test]

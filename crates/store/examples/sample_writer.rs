@@ -5,7 +5,7 @@
 //!  sample_writer ROWS FOLDER
 //! ```
 //!
-//! Rows are made beforehand, and appended in blocks of the size that lanes hand on.
+//! Rows are made beforehand, and appended in blocks of the size that workers hand on.
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@
 //! `done_ns` counts from the schedule's zero; the three times end there: from the intended
 //! instant to the last byte, from sending to the last byte, from sending to the first byte.
 //! -1 stands for what never came to pass. `failed` is the class of a failure, null for a
-//! good answer. Rows of one lane are in the order in which its requests ended.
+//! good answer. Rows of one worker are in the order in which its requests ended.
 //!
 //! Numbers are packed as differences, some 8 bytes for a row: that takes less of a processor than the
 //! kernel takes to be given all 40, so that it is done while there is load.

@@ -54,8 +54,8 @@ mod any {
 
     use proptest::prelude::*;
     use wallfinder_model::record::{
-        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, LaneSummary, Outage,
-        Outcome, Record, Step,
+        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, Outage, Outcome, Record,
+        Step, WorkerSummary,
     };
     use wallfinder_model::telemetry::{
         CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
@@ -206,10 +206,10 @@ mod any {
             caveats in prop::collection::vec(caveat(), 0..3),
         ) -> Step {
             let mut step = records::step_begun(index);
-            step.lanes.push(LaneSummary { cpu, busy_share, ..LaneSummary::default() });
+            step.workers.push(WorkerSummary { cpu, busy_share, ..WorkerSummary::default() });
             step.telemetry.server = Some(FamilySummary { cpus_busy, ..FamilySummary::default() });
             step.ceiling = Some(Ceiling {
-                throughput, lanes_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy,
+                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy,
             });
             Step {
                 name, counts, throughput, in_flight_mean, latency, service, intervals, outages, series,

@@ -109,7 +109,7 @@ impl Place<'_> {
             if driver.name.get_ref() == Driver::ENGINE && told {
                 let message =
                     "the engine is no program: it takes no arguments and no environment, \
-                               has a lane for each of the client's processors, and its load is the \
+                               has a worker for each of the client's processors, and its load is the \
                                group's"
                         .to_owned();
                 return Err(self.error(driver.name.span(), message));
@@ -462,7 +462,7 @@ impl Place<'_> {
             kernel: self.kernel(raw)?,
             squeeze: self.squeeze(raw)?,
             client_quota: self.client_quota(raw)?,
-            permits: self.permits(raw, &chosen_names)?,
+            max_in_flight: self.max_in_flight(raw, &chosen_names)?,
             rates,
             warmup: self.duration(&raw.warmup, Nanos(0))?,
             window: self.duration(&raw.window, WINDOW_MIN)?,
@@ -474,17 +474,17 @@ impl Place<'_> {
         })
     }
 
-    /// A semaphore of the engine's own: foreign drivers have theirs, or none.
-    fn permits(&self, raw: &RunFile, drivers: &[&str]) -> Result<Option<u32>, StudyError> {
-        let Some(permits) = &raw.permits else {
+    /// A bound of the engine's own: foreign drivers have theirs, or none.
+    fn max_in_flight(&self, raw: &RunFile, drivers: &[&str]) -> Result<Option<u32>, StudyError> {
+        let Some(bound) = &raw.max_in_flight else {
             return Ok(None);
         };
         if drivers.iter().any(|driver| *driver != Driver::ENGINE) {
             let message =
-                "permits are the engine's; a driver has its own by its arguments".to_owned();
-            return Err(self.error(permits.span(), message));
+                "max_in_flight is the engine's; a driver has its own by its arguments".to_owned();
+            return Err(self.error(bound.span(), message));
         }
-        self.bounded(permits, 1, CONNECTIONS_MAX, "permits")
+        self.bounded(bound, 1, CONNECTIONS_MAX, "max_in_flight")
             .map(Some)
     }
 

@@ -185,7 +185,7 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, Stud
 
 /// A step with every field, and numbers that could be.
 fn pretend(step: &StudyStep, wall: &str) -> Entry {
-    let in_flight = step.load.in_flight_max() as f64;
+    let in_flight = step.load.in_flight_bound() as f64;
     let client_bound = wall == "client-cpu";
     let value = |path: &str, kind: Kind| match (path, kind) {
         ("label", _) => Field::Text(step.label.clone()),

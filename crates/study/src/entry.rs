@@ -327,7 +327,7 @@ fn load(fields: &mut Fields, step: &Step) {
     let load = &step.load;
     fields.number("connections", Some(f64::from(load.connections)));
     fields.number("depth", Some(f64::from(load.in_flight_per_connection)));
-    fields.number("in_flight_max", Some(load.in_flight_max() as f64));
+    fields.number("in_flight_max", Some(load.in_flight_bound() as f64));
     fields.number("in_flight", Some(step.in_flight_mean).filter(|n| *n > 0.0));
     fields.number("throughput", Some(step.throughput));
     fields.number("fairness", step.fairness);
@@ -387,7 +387,7 @@ fn costs(fields: &mut Fields, step: &Step) {
     fields.number("bytes_per_answer", cost.bytes_in);
     fields.number(
         "client.cpu_per_request_us",
-        us(cost.client_cpu_ns.or(cost.lanes_cpu_ns)),
+        us(cost.client_cpu_ns.or(cost.workers_cpu_ns)),
     );
     fields.number("server.cpu_per_request_us", us(cost.server_cpu_ns));
     for (name, family) in [

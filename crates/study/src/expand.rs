@@ -156,8 +156,8 @@ impl Study {
         Load {
             connections,
             in_flight_per_connection: concurrency.in_flight_per_connection,
-            permits: run.permits,
-            lanes: self.client_cpus.min(connections),
+            max_in_flight: run.max_in_flight,
+            workers: self.client_cpus.min(connections),
             arrival: match rate {
                 None => Arrival::Closed { think: Nanos(0) },
                 Some(rate) => Arrival::Constant { rate },
@@ -176,7 +176,7 @@ impl Study {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         }
     }
 }

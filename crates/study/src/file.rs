@@ -62,7 +62,7 @@ pub(crate) struct MachineFile {
     #[serde(default = "one")]
     #[schemars(with = "u32")]
     pub(crate) server_cpus: Spanned<u32>,
-    /// Processors of the client, and lanes of the engine.
+    /// Processors of the client, and workers of the engine.
     #[serde(default = "one")]
     #[schemars(with = "u32")]
     pub(crate) client_cpus: Spanned<u32>,
@@ -247,11 +247,11 @@ pub(crate) struct RunFile {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(crate) squeeze: Option<Spanned<String>>,
-    /// Requests of the engine's in flight over all connections at the most: a semaphore, for whose
-    /// permits the others wait in turn.
+    /// Requests of the engine's in flight over all connections at the most: the others wait
+    /// in turn.
     #[serde(default)]
     #[schemars(with = "Option<u32>")]
-    pub(crate) permits: Option<Spanned<u32>>,
+    pub(crate) max_in_flight: Option<Spanned<u32>>,
     /// Quota in cores of what drives the load: a weak client. Takes root.
     #[serde(default)]
     #[schemars(with = "Option<f64>")]

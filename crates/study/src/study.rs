@@ -30,7 +30,7 @@ pub struct Study {
     pub method: String,
     /// Processors of the server.
     pub server_cpus: u32,
-    /// Processors of the client, and lanes of the engine.
+    /// Processors of the client, and workers of the engine.
     pub client_cpus: u32,
     /// Servers that are started.
     pub subjects: Vec<SubjectSpec>,
@@ -198,8 +198,8 @@ pub(crate) struct Ramp {
     pub(crate) kernel: KernelLooks,
     pub(crate) squeeze: Option<Effort>,
     pub(crate) client_quota: Option<f64>,
-    /// Of the engine's semaphore.
-    pub(crate) permits: Option<u32>,
+    /// Bound of the engine's requests in flight.
+    pub(crate) max_in_flight: Option<u32>,
     pub(crate) rates: Vec<Rate>,
     pub(crate) warmup: Nanos,
     pub(crate) window: Nanos,

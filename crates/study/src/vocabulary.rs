@@ -637,7 +637,7 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     (
         "ceiling.throughput",
         Kind::Number,
-        "what the engine's lanes can drive for such a load",
+        "what the engine's workers can drive for such a load",
     ),
     (
         "ceiling.share",
@@ -647,7 +647,7 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     (
         "ceiling.cpu_per_request_us",
         Kind::Number,
-        "lane CPU per request at that ceiling",
+        "worker CPU per request at that ceiling",
     ),
 ];
 

@@ -1,6 +1,6 @@
 //! An allocator that counts what a thread allocates while it has promised not to.
 //!
-//! A test makes it the global allocator; the engine's lanes enter [`forbid`] for the
+//! A test makes it the global allocator; the engine's workers enter [`forbid`] for the
 //! time of the run. In a build that does not make it the global allocator, entering costs
 //! one thread-local write.
 

@@ -45,7 +45,7 @@ pub fn exact_timers() {
 /// Asks the scheduler for short turns for the calling thread: when it wakes, it takes its
 /// processor from a thread with longer ones at once, instead of waiting for the end of that
 /// turn. Needs no privilege; kernels before 6.12 take no notice.
-pub fn short_turns() {
+pub fn set_short_slice() {
     /// `struct sched_attr` of <linux/sched/types.h>, in its first version.
     #[repr(C)]
     struct SchedAttr {
@@ -75,10 +75,10 @@ pub fn short_turns() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }
 
-/// Lets every other thread go first: for work beside a lane, on its processor, that must
+/// Lets every other thread go first: for work beside a worker, on its processor, that must
 /// not hold it up. Threads that the calling one starts inherit it.
-pub fn go_last() {
-    // Not vital: without it the lane waits a little now and then.
+pub fn lower_priority() {
+    // Not vital: without it the worker waits a little now and then.
     let _ = rustix::process::setpriority_process(None, 15);
 }
 
@@ -87,20 +87,20 @@ pub fn go_last() {
 pub fn go_first() {
     // Not vital: without it ticks come late, and say so.
     let _ = rustix::process::setpriority_process(None, -10);
-    short_turns();
+    set_short_slice();
 }
 
-/// Lets whoever waits for this processor go first, once. Lanes that poll and the work beside
+/// Lets whoever waits for this processor go first, once. Workers that poll and the work beside
 /// them pass it to and fro in turns of some microseconds; the kernel's own turns are as long
 /// as its tick, 4 ms on many machines.
 pub fn give_way() {
     rustix::thread::sched_yield();
 }
 
-/// As [`give_way`], for the work of a thread that goes last ([`go_last`]) and must not fall behind: where
+/// As [`give_way`], for the work of a thread that goes last ([`lower_priority`]) and must not fall behind: where
 /// giving way once took long, the thread keeps its processor for a while. Where others fill every
 /// processor, the kernel lets such a thread wait tenths of a second each time.
-pub fn give_way_unless_dear() {
+pub fn yield_adaptive() {
     const DEAR_NS: u64 = 5_000_000;
     const KEPT_NS: u64 = 100_000_000;
     thread_local! {

@@ -1,4 +1,4 @@
-//! What a lane asks, in whichever protocol it asks.
+//! What a worker asks, in whichever protocol it asks.
 
 use crate::{Request, framed, grpc, http1, http2};
 

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!            issue()            poll_transmit() / handle_sent(n), write(buffer)
-//!   lane ───────────────►  Wire  ───────────────────────────────────►  socket
+//!   worker ───────────────►  Wire  ───────────────────────────────────►  socket
 //!        ◄───────────────        ◄───────────────────────────────────
 //!         poll_outcome()              handle_bytes(&[u8]) / handle_eof()
 //! ```
@@ -17,7 +17,7 @@
 //! * Each issued request ends in exactly one outcome, unless the connection is
 //!   abandoned first; outcomes never outnumber requests.
 //! * After [`Outcome::Broken`], [`Outcome::Over`] or an answer that is not `reusable`, the
-//!   connection is never used again: the lane closes it and calls [`Wire::reset`] for the next one.
+//!   connection is never used again: the worker closes it and calls [`Wire::reset`] for the next one.
 //! * Any split of the same bytes over calls gives the same outcomes.
 //! * Nothing allocates after [`Wire::open`] while answers stay within the reserved
 //!   sizes.
@@ -361,7 +361,7 @@ impl WireError {
 pub enum Transmit {
     /// Nothing to write.
     Idle,
-    /// `len` bytes of the lane's immutable payload block, from `start`. The block holds
+    /// `len` bytes of the worker's immutable payload block, from `start`. The block holds
     /// the encoded request repeated, so a burst of pipelined requests is one slice.
     Block {
         /// Offset into the block, in bytes.
@@ -430,7 +430,7 @@ impl Answer {
 
 /// One connection's protocol state.
 pub trait Wire: Sized {
-    /// What the connections of one lane share: encoded request, limits, memoised heads.
+    /// What the connections of one worker share: encoded request, limits, memoised heads.
     type Shared;
 
     /// A connection's state, with everything it will need reserved.
@@ -447,14 +447,14 @@ pub trait Wire: Sized {
         assert!(form == 0, "there is no form {form}");
     }
 
-    /// The lane's immutable payload block, which [`Transmit::Block`] names parts of.
+    /// The worker's immutable payload block, which [`Transmit::Block`] names parts of.
     fn block(shared: &Self::Shared) -> &[u8] {
         let _ = shared;
         &[]
     }
 
     /// Whether what comes before the first request is done. Until then there is no room, and
-    /// the lane sends and gives bytes as at any time.
+    /// the worker sends and gives bytes as at any time.
     fn is_ready(&self) -> bool {
         true
     }
@@ -463,7 +463,7 @@ pub trait Wire: Sized {
     fn room(&self, shared: &Self::Shared) -> u32;
 
     /// Takes one more request, and gives the slot (`0..in_flight_max`) that names it
-    /// until its outcome. Panics when there is no room: that is the lane's own bug.
+    /// until its outcome. Panics when there is no room: that is the worker's own bug.
     fn issue(&mut self, shared: &Self::Shared) -> u32;
 
     /// What to write next. The same answer until [`Wire::handle_sent`] moves it on.
@@ -472,7 +472,7 @@ pub trait Wire: Sized {
     /// `count` bytes of the last [`Transmit::Block`] were taken by the socket.
     fn handle_sent(&mut self, shared: &Self::Shared, count: usize);
 
-    /// Where [`Transmit::Own`] says so: writes as much as there is room for into the lane's
+    /// Where [`Transmit::Own`] says so: writes as much as there is room for into the worker's
     /// buffer, and gives the length, which may be 0 after all. What was written is sent
     /// whole and in order, or the connection is given up.
     fn write(&mut self, shared: &Self::Shared, into: &mut [u8]) -> usize;
@@ -490,7 +490,7 @@ pub trait Wire: Sized {
     fn poll_outcome(&mut self) -> Option<Outcome>;
 
     /// A slot whose answer has begun to arrive since the last call, and has no outcome.
-    /// Asked after each read, until it gives none: the lane then knows the instant.
+    /// Asked after each read, until it gives none: the worker then knows the instant.
     fn poll_begun(&mut self) -> Option<u32>;
 
     /// A slot whose answer has begun to arrive and not ended.

@@ -1,7 +1,7 @@
-//! The request of a lane: what the user asked for, checked once. How it is encoded is
+//! The request of a worker: what the user asked for, checked once. How it is encoded is
 //! each protocol's matter.
 //!
-//! What it is not: a template. Every request of a lane is the same bytes. Nothing the
+//! What it is not: a template. Every request of a worker is the same bytes. Nothing the
 //! user gives can end a line early: a request that would smuggle a second one, or that
 //! this client could not frame the answer to, is refused with the name of its place.
 

@@ -95,7 +95,7 @@ fn answers_gather_in_a_and_are_taken_one_by_one_in_b() {
     let args = [
         "ab",
         &url,
-        "--one-by-one-b",
+        "--no-batching-b",
         "-c",
         "40",
         "-t",
@@ -111,9 +111,9 @@ fn answers_gather_in_a_and_are_taken_one_by_one_in_b() {
     assert_eq!(record["ab"]["a"], "answers may gather");
     assert_eq!(record["ab"]["b"], "one by one");
     for (step, is_b) in turns(&record) {
-        assert_eq!(step["load"]["one_by_one"].as_bool().unwrap_or(false), is_b);
+        assert_eq!(step["load"]["no_batching"].as_bool().unwrap_or(false), is_b);
         let gathers = !is_b && step["driver"]["io"] == "io_uring";
-        let ns = json_at(step, "/lanes/0/gathering_ns").as_u64().unwrap();
+        let ns = json_at(step, "/workers/0/batching_ns").as_u64().unwrap();
         assert_eq!(ns > 0, gathers, "{ns} ns, B: {is_b}, {}", step["driver"]);
     }
 }

@@ -34,7 +34,7 @@ fn step(place: &Place, more: &[&str]) -> (Value, String) {
 }
 
 /// What is said where there is no ceiling.
-const NONE: &str = "no ceiling of the lanes";
+const NONE: &str = "no ceiling of the workers";
 
 #[track_caller]
 fn assert_none(step: &Value, printed: &str, why: &str) {
@@ -43,11 +43,11 @@ fn assert_none(step: &Value, printed: &str, why: &str) {
     assert!(caveats.contains(NONE), "{caveats}");
     assert!(caveats.contains(why), "{caveats}");
     assert!(printed.contains(why), "{printed}");
-    assert!(!printed.contains("of what these lanes can drive"));
+    assert!(!printed.contains("of what these workers can drive"));
 }
 
 #[test]
-fn calibrate_tells_what_the_lanes_can_drive() {
+fn calibrate_tells_what_the_workers_can_drive() {
     let _turn = busily();
     let place = Place::new();
     for more in [&[][..], &["--http2", "--streams", "4"], &["--tls"]] {
@@ -69,7 +69,7 @@ fn a_result_stands_beside_the_ceiling_of_its_own_load() {
     let (kept, printed) = step(&place, &[]);
     assert_is_one(&kept["ceiling"]);
     assert!(
-        printed.contains("of what these lanes can drive"),
+        printed.contains("of what these workers can drive"),
         "{printed}"
     );
     let (each, printed) = step(&place, &["--no-keepalive"]);

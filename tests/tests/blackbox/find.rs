@@ -97,7 +97,7 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
     // How fast the machine was meanwhile is known of both sides, but where it was slow indeed.
     let windows = experiment["windows"].as_array().unwrap();
     let is_paced = |window: &&Value| {
-        let yards = ["server_yard_ns", "client_yard_ns"];
+        let yards = ["server_reference_ns", "client_reference_ns"];
         yards.iter().all(|yard| window[yard].is_f64())
     };
     let paced = windows.iter().filter(is_paced).count();
@@ -530,7 +530,7 @@ fn two_settings_are_held_in_turn_and_their_ratio_has_an_interval() {
     // processor. Of some steps telemetry may be starved by the load itself.
     let steps = record["steps"].as_array().unwrap();
     let is_paced = |step: &&Value| {
-        let yards = ["server_yard_ns", "client_yard_ns"];
+        let yards = ["server_reference_ns", "client_reference_ns"];
         yards.iter().all(|yard| step["telemetry"][yard].is_f64())
     };
     assert!(steps.iter().any(|step| is_paced(&step)), "{steps:#?}");

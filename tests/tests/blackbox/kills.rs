@@ -20,7 +20,7 @@ use wallfinder_tests::{
     stopped, subjects, things_of_ours,
 };
 
-/// Marks every process that a run starts, thieves, subjects and drivers included.
+/// Marks every process that a run starts, CPU stealers, subjects and drivers included.
 const MARK: &str = "WALLFINDER_KILLS_MARK";
 /// How long what a killed run left may take to go away.
 const CLEAN_WITHIN: Duration = Duration::from_secs(5);

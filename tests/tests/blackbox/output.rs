@@ -134,7 +134,7 @@ fn csv_has_the_documented_header_and_a_row_for_each_step() {
         "connections",
         "in_flight_per_connection",
         "permits",
-        "lanes",
+        "workers",
         "arrival",
         "rate_asked",
     ];

@@ -130,7 +130,7 @@ fn a_grpc_servers_processor_is_squeezed_as_any_other() {
         return skip("the subjects are not built");
     }
     if !rustix::process::geteuid().is_root() {
-        return skip("a thief takes root");
+        return skip("a CPU stealer takes root");
     }
     let (place, speech) = (Place::new(), &SPEECHES[2]);
     let url = speech.url();

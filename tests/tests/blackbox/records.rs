@@ -271,7 +271,7 @@ fn absurd_numbers_in_a_record_are_no_panic() {
         change("/steps/0/intervals", json!([])),
         change("/steps/0/intervals/0/span_ns", json!(0)),
         change("/steps/0/intervals/0/at_ns", json!(u64::MAX)),
-        change("/steps/0/lanes", json!([])),
+        change("/steps/0/workers", json!([])),
         change("/steps/0/telemetry/window_ns", json!(0)),
         change("/steps", json!([])),
         change(

@@ -30,7 +30,7 @@ name = "engine"
 [[driver]]
 name = "two-permits"
 program = "echo-client"
-arguments = ["--semaphore", "2"]
+arguments = ["--max-in-flight", "2"]
 
 [[claim]]
 id = "all-answered"

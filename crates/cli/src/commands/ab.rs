@@ -7,9 +7,9 @@ use wallfinder_judge::proof::ab::{order_of_rounds, weigh};
 use wallfinder_model::record::{Ab, CostBound, Sign};
 use wallfinder_model::{Caveat, Environment, Nanos};
 use wallfinder_probe::stacks;
-use wallfinder_stage::child::Shim;
-use wallfinder_stage::tune::{Interface, Tuned, Tuning, Watch};
 use wallfinder_sys::process;
+use wallfinder_testbed::child::Shim;
+use wallfinder_testbed::tune::{Interface, Tuned, Tuning, Watch};
 
 use crate::commands::load::{self, Shape};
 use crate::commands::profile::{observing, offer_profiles};
@@ -422,25 +422,25 @@ fn settings(flags: &AbFlags) -> Result<(Setting, Setting), Failed> {
         &format!("depth {}", a.pipeline),
         &format!("depth {}", b.pipeline),
     );
-    if let Some(permits) = flags.semaphore_b {
-        b.semaphore = Some(permits);
-        let shown = |permits: Option<u32>| match permits {
-            Some(permits) => format!("{permits} permits"),
-            None => "no semaphore".to_owned(),
+    if let Some(bound) = flags.max_in_flight_b {
+        b.max_in_flight = Some(bound);
+        let shown = |bound: Option<u32>| match bound {
+            Some(bound) => format!("{bound} in flight at most"),
+            None => "no bound".to_owned(),
         };
-        lever(&shown(a.semaphore), &shown(b.semaphore));
+        lever(&shown(a.max_in_flight), &shown(b.max_in_flight));
     }
-    if flags.one_by_one_b {
-        b.one_by_one = true;
+    if flags.no_batching_b {
+        b.no_batching = true;
         lever(&"answers may gather", &"one by one");
     }
     if let Some(threads) = flags.threads_b {
-        b.lanes = Some(threads);
+        b.workers = Some(threads);
         let shown = |threads: Option<u32>| match threads {
             Some(threads) => format!("-t {threads}"),
             None => "a thread for each processor".to_owned(),
         };
-        lever(&shown(a.lanes), &shown(b.lanes));
+        lever(&shown(a.workers), &shown(b.workers));
     }
     if let Some(cpus) = &flags.server_cpus_b {
         b.server_cpus = Some(cpus.clone());

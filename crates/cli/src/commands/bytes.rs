@@ -4,7 +4,7 @@ use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::sizes::{IDENTITY, order_of_rounds};
 use wallfinder_model::sizes::{Answer, Sizes, Turn};
-use wallfinder_stage::lab::{Direction, LinkSpec, Shaper};
+use wallfinder_testbed::lab::{Direction, LinkSpec, Shaper};
 
 use crate::commands::ab::{WINDOW_MIN, with_path};
 use crate::commands::load::{self, Shape};

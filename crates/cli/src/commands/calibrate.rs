@@ -1,4 +1,4 @@
-//! `calibrate`: the most that this machine's lanes can drive, against a null server.
+//! `calibrate`: the most that this machine's workers can drive, against a null server.
 
 use std::net::SocketAddr;
 
@@ -24,8 +24,8 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     let load = Load {
         connections: flags.connections,
         in_flight_per_connection: flags.pipeline,
-        permits: None,
-        lanes: placement.lanes(flags.lanes, flags.connections),
+        max_in_flight: None,
+        workers: placement.workers(flags.workers, flags.connections),
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos(0),
         stop: Stop {
@@ -39,7 +39,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         header_names: Vec::new(),
         body_bytes: 0,
         decode: Decode::None,
-        one_by_one: false,
+        no_batching: false,
     };
     let request = Request::get("null", "/");
     let spec = StepSpec {
@@ -79,23 +79,23 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         });
         return output::put(&format!("{document:#}\n"), None);
     }
-    let lanes = spec.load.lanes;
+    let workers = spec.load.workers;
     let text = format!(
         " load      {connections} connections x {depth} in flight, answers of {body_bytes} B{under}\n \
-         lanes     {lanes} on {place}\n \
+         workers     {workers} on {place}\n \
          driven    {driven} requests/s against a null server\n \
          ceiling   {throughput} requests/s ({how})\n \
-         cost      {cost} of lane CPU per request\n",
+         cost      {cost} of worker CPU per request\n",
         connections = flags.connections,
         depth = flags.pipeline,
         under = if flags.tls { ", under TLS" } else { "" },
         place = cpus(&placement.client),
         driven = number::amount(ceiling.driven),
         throughput = number::amount(ceiling.throughput),
-        how = if ceiling.lanes_saturated {
-            "measured: the lanes were busy"
+        how = if ceiling.workers_saturated {
+            "measured: the workers were busy"
         } else {
-            "extrapolated: the null server was busy before the lanes were"
+            "extrapolated: the null server was busy before the workers were"
         },
         cost = number::span(ceiling.cpu_per_request_ns),
     );

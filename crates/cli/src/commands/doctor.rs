@@ -6,12 +6,12 @@ use std::process::{Child, Command};
 use serde_json::{Value, json};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_probe::stacks;
-use wallfinder_stage::child::Shim;
-use wallfinder_stage::command::CommandError;
-use wallfinder_stage::lab::Lab;
-use wallfinder_stage::squeeze::{self, Scene, Side};
-use wallfinder_stage::{child, programs as found, undo};
 use wallfinder_sys::{io, limits, process, programs};
+use wallfinder_testbed::child::Shim;
+use wallfinder_testbed::command::CommandError;
+use wallfinder_testbed::lab::Lab;
+use wallfinder_testbed::squeeze::{self, Scene, Side};
+use wallfinder_testbed::{child, programs as found, undo};
 
 use crate::exit::Failed;
 use crate::flags::{DoctorFlags, PlainFormat};
@@ -240,7 +240,7 @@ fn uring() -> Finding {
             false,
             "io_uring",
             why,
-            "lanes use epoll instead: nothing to do",
+            "workers use epoll instead: nothing to do",
         ),
     }
 }

@@ -12,9 +12,9 @@ use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
 use wallfinder_model::telemetry::{FamilySummary, Telemetry};
 use wallfinder_model::{Nanos, Step, Wall};
 use wallfinder_probe::{Family, NotSeen, server_of, stacks};
-use wallfinder_stage::child::Shim;
-use wallfinder_stage::lab::{self, BadLink, LinkSpec, Shaper};
-use wallfinder_stage::squeeze::{self, Scene, Side};
+use wallfinder_testbed::child::Shim;
+use wallfinder_testbed::lab::{self, BadLink, LinkSpec, Shaper};
+use wallfinder_testbed::squeeze::{self, Scene, Side};
 
 use crate::commands::lift::lift;
 use crate::commands::load::{self, CALIBRATE_FOR, Shape};
@@ -40,9 +40,9 @@ const AT_CEILING: f64 = 0.97;
 /// Length of a step of the ramp.
 const RAMP_STEP: Nanos = Nanos::from_millis(800);
 const RAMP_WARMUP: Nanos = Nanos::from_millis(300);
-/// Connections, or permits, of a lane at the least: each lane rests a whole number of its own, and of these
+/// Connections, or requests in flight, of a worker at the least: each worker rests a whole number of its own, and of these
 /// a fifth and a tenth are more than none.
-const LANE_CONNECTIONS_MIN: u32 = 8;
+const WORKER_CONNECTIONS_MIN: u32 = 8;
 /// How long requests are asked one at a time.
 const ALONE_LEAST: Nanos = Nanos::from_secs(1);
 const ALONE_MOST: Nanos = Nanos::from_secs(5);
@@ -69,9 +69,9 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         target.duration = duration;
         let shape = Shape::held(connections, flags.rate, target.think);
         let mut order = load::order(&target, &shape, &url, &question, &stand, 1)?;
-        if target.lanes.is_none() && !order.load.arrival.is_open() {
-            let most = lanes_max(connections, order.load.permits);
-            order.load.lanes = order.load.lanes.min(most);
+        if target.workers.is_none() && !order.load.arrival.is_open() {
+            let most = workers_max(connections, order.load.max_in_flight);
+            order.load.workers = order.load.workers.min(most);
         }
         Ok(order)
     };
@@ -196,17 +196,17 @@ fn alone(
         warmup: Some(RAMP_WARMUP),
         no_calibrate: true,
         pipeline: 1,
-        semaphore: None,
+        max_in_flight: None,
         ..flags.target.clone()
     };
     let shape = Shape::held(1, None, pause);
     load::order(&target, &shape, url, question, stand, 1).map(Some)
 }
 
-/// Lanes of a closed loop, so that each has enough in flight for a part of it to be taken.
-fn lanes_max(connections: u32, permits: Option<u32>) -> u32 {
-    let each_has = connections.min(permits.unwrap_or(u32::MAX));
-    (each_has / LANE_CONNECTIONS_MIN).max(1)
+/// Workers of a closed loop, so that each has enough in flight for a part of it to be taken.
+fn workers_max(connections: u32, bound: Option<u32>) -> u32 {
+    let each_has = connections.min(bound.unwrap_or(u32::MAX));
+    (each_has / WORKER_CONNECTIONS_MIN).max(1)
 }
 
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that
@@ -404,7 +404,7 @@ impl Ground<'_> {
             client_cpus: cpus(client, &self.placement.client),
             client_quota_cores: client.and_then(|f| f.quota_cores),
             open_loop: order.load.arrival.is_open(),
-            in_flight_max: order.load.in_flight_max(),
+            in_flight_max: order.load.in_flight_bound(),
             own_engine: self.own_engine,
             connections: None,
             downlink_bits: bits(&downlink),
@@ -578,14 +578,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_have_enough_in_flight_for_a_part_of_it_to_be_taken() {
-        assert_eq!([4, 8, 16, 64].map(|n| lanes_max(n, None)), [1, 1, 2, 8]);
-        assert_eq!(lanes_max(64, Some(16)), 2);
-        let load = |lanes| Load {
+    fn workers_have_enough_in_flight_for_a_part_of_it_to_be_taken() {
+        assert_eq!([4, 8, 16, 64].map(|n| workers_max(n, None)), [1, 1, 2, 8]);
+        assert_eq!(workers_max(64, Some(16)), 2);
+        let load = |workers| Load {
             connections: 32,
             in_flight_per_connection: 1,
-            permits: None,
-            lanes,
+            max_in_flight: None,
+            workers,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos(0),
             stop: Stop {
@@ -599,13 +599,13 @@ mod tests {
             header_names: Vec::new(),
             body_bytes: 0,
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         };
         for left in [0.8, 0.9] {
-            let taken = |lanes| in_flight_left(&load(lanes), left);
-            let few = taken(lanes_max(32, None)).expect("some can be taken");
+            let taken = |workers| in_flight_left(&load(workers), left);
+            let few = taken(workers_max(32, None)).expect("some can be taken");
             assert!((few - left).abs() < 0.06, "{left}: {few}");
-            assert_eq!(taken(16), None, "{left}: each lane has two");
+            assert_eq!(taken(16), None, "{left}: each worker has two");
         }
     }
 

@@ -8,8 +8,8 @@ use wallfinder_model::record::Ratio;
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Nanos, Step, Wall};
 use wallfinder_report::words::{self, Lifted};
-use wallfinder_stage::lab::LinkSpec;
 use wallfinder_sys::process;
+use wallfinder_testbed::lab::LinkSpec;
 
 use crate::commands::ab;
 use crate::commands::find::{Answered, Question};
@@ -101,7 +101,7 @@ fn with_change(
                 other_server(&mut made, flags, step, *squeeze, *factor)?;
             }
             (Squeeze::ClientSpeed | Squeeze::ClientCapacity, _) => {
-                other_lanes(&mut made, flags, step, *factor)?;
+                other_workers(&mut made, flags, step, *factor)?;
             }
             (Squeeze::InFlight, _) => other_in_flight(&mut made, flags, step, *factor)?,
             (Squeeze::MoreInFlight | Squeeze::ThinkTime, _) => {
@@ -131,7 +131,7 @@ fn with_change(
 fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
     let mut target = flags.target.clone();
     target.duration = Nanos(u64::from(ROUNDS) * flags.window.unwrap_or(MEASURED).0);
-    target.lanes = Some(step.load.lanes);
+    target.workers = Some(step.load.workers);
     target.require = None;
     target.threshold.clear();
     target.output.output = None;
@@ -149,8 +149,8 @@ fn as_it_is(flags: &FindFlags, step: &Step) -> AbFlags {
         driver_b: None,
         connections_b: None,
         pipeline_b: None,
-        semaphore_b: None,
-        one_by_one_b: false,
+        max_in_flight_b: None,
+        no_batching_b: false,
         threads_b: None,
         server_cpus_b: None,
         tune_b: Vec::new(),
@@ -265,8 +265,13 @@ fn shown_cpus(cpus: &[u32]) -> String {
     format!("{word} {}", list.join(","))
 }
 
-/// More lanes, where the client has processors without one; or fewer.
-fn other_lanes(made: &mut Made, flags: &FindFlags, step: &Step, factor: f64) -> Result<(), String> {
+/// More workers, where the client has processors without one; or fewer.
+fn other_workers(
+    made: &mut Made,
+    flags: &FindFlags,
+    step: &Step,
+    factor: f64,
+) -> Result<(), String> {
     let target = &flags.target;
     if target.driver.is_some() {
         return Err(
@@ -282,12 +287,12 @@ fn other_lanes(made: &mut Made, flags: &FindFlags, step: &Step, factor: f64) -> 
                 .to_owned(),
         );
     }
-    let now = step.load.lanes;
+    let now = step.load.workers;
     let connections = step
         .load
         .connections
-        .min(step.load.permits.unwrap_or(u32::MAX));
-    let wanted = lanes(
+        .min(step.load.max_in_flight.unwrap_or(u32::MAX));
+    let wanted = workers(
         now,
         factor,
         cpus_of(&step.telemetry.client).len(),
@@ -297,13 +302,13 @@ fn other_lanes(made: &mut Made, flags: &FindFlags, step: &Step, factor: f64) -> 
         "{wanted} engine thread{} in place of {now}",
         if wanted == 1 { "" } else { "s" }
     ));
-    made.ab.target.lanes = Some(now);
+    made.ab.target.workers = Some(now);
     made.ab.threads_b = Some(wanted);
     Ok(())
 }
 
-/// So many times these lanes: each takes a processor and a connection.
-fn lanes(now: u32, factor: f64, cpus: usize, connections: u32) -> Result<u32, String> {
+/// So many times these workers: each takes a processor and a connection.
+fn workers(now: u32, factor: f64, cpus: usize, connections: u32) -> Result<u32, String> {
     let wanted = whole(now as usize, factor)?;
     if wanted > cpus {
         return Err(format!(
@@ -320,7 +325,7 @@ fn lanes(now: u32, factor: f64, cpus: usize, connections: u32) -> Result<u32, St
     }
 }
 
-/// More connections or permits, or fewer.
+/// More connections or a higher bound in flight, or less.
 fn other_in_flight(
     made: &mut Made,
     flags: &FindFlags,
@@ -335,9 +340,9 @@ fn other_in_flight(
                 .to_owned(),
         );
     }
-    if step.load.permits.is_some() {
-        let permits = step.load.in_flight_max() as f64 * factor;
-        made.ab.semaphore_b = Some((permits.round() as u32).max(1));
+    if step.load.max_in_flight.is_some() {
+        let bound = step.load.in_flight_bound() as f64 * factor;
+        made.ab.max_in_flight_b = Some((bound.round() as u32).max(1));
     } else {
         let connections = f64::from(step.load.connections) * factor;
         made.ab.connections_b = Some((connections.round() as u32).max(1));
@@ -376,12 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn lanes_take_a_processor_and_a_connection_each() {
-        assert_eq!(lanes(1, 2.0, 2, 16), Ok(2));
-        assert_eq!(lanes(2, 0.5, 2, 16), Ok(1));
-        let why = lanes(1, 2.0, 1, 16).expect_err("it has a lane already");
+    fn workers_take_a_processor_and_a_connection_each() {
+        assert_eq!(workers(1, 2.0, 2, 16), Ok(2));
+        assert_eq!(workers(2, 0.5, 2, 16), Ok(1));
+        let why = workers(1, 2.0, 1, 16).expect_err("it has a worker already");
         assert!(why.contains("--client-cpus"), "{why}");
-        let why = lanes(1, 2.0, 4, 1).expect_err("one connection");
+        let why = workers(1, 2.0, 4, 1).expect_err("one connection");
         assert!(why.contains("-c"), "{why}");
     }
 

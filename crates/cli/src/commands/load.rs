@@ -8,9 +8,9 @@ use wallfinder_conduct::{Producer, ProfileOrder, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Plan, Rate, Stop, Target};
-use wallfinder_stage::child::RunAs;
-use wallfinder_stage::driver::DriverSpec;
-use wallfinder_stage::lab::Lab;
+use wallfinder_testbed::child::RunAs;
+use wallfinder_testbed::driver::DriverSpec;
+use wallfinder_testbed::lab::Lab;
 use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -255,14 +255,14 @@ pub(crate) fn order(
     let Question { request, secured } = question;
     let (server, placement) = (&stand.server, &stand.placement);
     let load = step_load(flags, shape, request, placement);
-    if flags.driver.is_some() && flags.semaphore.is_some() {
+    if flags.driver.is_some() && flags.max_in_flight.is_some() {
         return Err(Failed::usage(
-            "--semaphore is of our own engine; a --driver has its own, by its flags, or none",
+            "--max-in-flight is of our own engine; a --driver has its own, by its flags, or none",
         ));
     }
-    if flags.driver.is_some() && flags.one_by_one {
+    if flags.driver.is_some() && flags.no_batching {
         return Err(Failed::usage(
-            "--one-by-one is of our own engine; a --driver takes answers as it does",
+            "--no-batching is of our own engine; a --driver takes answers as it does",
         ));
     }
     let producer = match &flags.driver {
@@ -335,13 +335,15 @@ pub(crate) fn step_load(
     request: &Exchange,
     placement: &Placement,
 ) -> Load {
-    // Each lane needs a connection, and a permit where those are counted.
-    let lanes_max = shape.connections.min(flags.semaphore.unwrap_or(u32::MAX));
+    // Each worker needs a connection, and room for one in flight where that is bounded.
+    let workers_max = shape
+        .connections
+        .min(flags.max_in_flight.unwrap_or(u32::MAX));
     Load {
         connections: shape.connections,
         in_flight_per_connection: shape.depth.unwrap_or(flags.pipeline),
-        permits: flags.semaphore,
-        lanes: placement.lanes(flags.lanes, lanes_max),
+        max_in_flight: flags.max_in_flight,
+        workers: placement.workers(flags.workers, workers_max),
         arrival: shape.arrival,
         warmup: warmup(flags, shape.requests),
         stop: Stop {
@@ -357,7 +359,7 @@ pub(crate) fn step_load(
         header_names: request.header_names(),
         body_bytes: request.body_bytes(),
         decode: decode(flags),
-        one_by_one: flags.one_by_one,
+        no_batching: flags.no_batching,
     }
 }
 
@@ -381,9 +383,11 @@ pub(crate) fn step_name(path: &str, load: &Load) -> String {
         Arrival::Constant { rate } | Arrival::Poisson { rate } => format!(" rate={}", rate.0),
         Arrival::Ramp { from, to, .. } => format!(" rate={}..{}", from.0, to.0),
     };
-    let permits = load.permits.map(|permits| format!(" permits={permits}"));
-    let permits = permits.unwrap_or_default();
-    format!("{path} c={}{depth}{permits}{rate}", load.connections)
+    let bound = load
+        .max_in_flight
+        .map(|bound| format!(" max-in-flight={bound}"));
+    let bound = bound.unwrap_or_default();
+    format!("{path} c={}{depth}{bound}{rate}", load.connections)
 }
 
 pub(crate) fn plan(

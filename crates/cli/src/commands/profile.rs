@@ -15,8 +15,8 @@ use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::fetch;
 use wallfinder_probe::stacks;
 use wallfinder_report::text;
-use wallfinder_stage::Subject;
 use wallfinder_sys::file::{self, Source};
+use wallfinder_testbed::Subject;
 
 use crate::commands::load::{self, Extras, Shape};
 use crate::exit::Failed;

@@ -13,18 +13,18 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::record::{Ceiling, Step};
 use wallfinder_model::{Caveat, Effort, Environment, Load, Plan, ProfileKind, Record, Target};
 use wallfinder_report::number;
-use wallfinder_stage::child::{Place, RunAs, Shim};
-use wallfinder_stage::driver::{DriverKind, DriverSpec};
-use wallfinder_stage::group::Group;
-use wallfinder_stage::lab::Lab;
-use wallfinder_stage::scratch::Scratch;
-use wallfinder_stage::{Subject, command, programs};
 use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
 use wallfinder_study::{
     Driver, Size, Speaks, Study, StudyStep, SubjectSpec, builtin, claims, payload,
 };
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::{namespace, process};
+use wallfinder_testbed::child::{Place, RunAs, Shim};
+use wallfinder_testbed::driver::{DriverKind, DriverSpec};
+use wallfinder_testbed::group::Group;
+use wallfinder_testbed::lab::Lab;
+use wallfinder_testbed::scratch::Scratch;
+use wallfinder_testbed::{Subject, command, programs};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::commands::find::Ground;
@@ -519,7 +519,7 @@ impl Bench {
         let (server, server_not_seen) = sight::server(address, sight::Named::Nobody, subject);
         let request = exchange(address, step)?;
         let load = Load {
-            lanes: self.placement.lanes(None, step.load.connections),
+            workers: self.placement.workers(None, step.load.connections),
             ..load_of(step, &request)
         };
         let running = self.subject.as_ref();
@@ -731,7 +731,7 @@ impl Apparatus for Bench {
             .map(|cores| stand::client_quota(cores, &shim))
             .transpose();
         let _quota = quota.map_err(|failed| self.interrupted_or(failed.message))?;
-        // Lanes under a quota give way to what observes them.
+        // Workers under a quota give way to what observes them.
         let own = self.session.record.environment.cgroup_quota_cores;
         if step.client_quota.is_some() {
             self.session.record.environment.cgroup_quota_cores = step.client_quota;

@@ -15,10 +15,10 @@ use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Step};
 use wallfinder_probe::sample::Sampler;
-use wallfinder_stage::driver::{Driver, DriverSpec};
 use wallfinder_sys::clock;
+use wallfinder_testbed::driver::{Driver, DriverSpec};
 
-use super::hands::Hands;
+use super::lever_set::LeverSet;
 use super::{INTERRUPTED, Seen, Source};
 use crate::foreign_step::{self, Exchange};
 use crate::{ConductError, StepOrder};
@@ -73,7 +73,7 @@ impl Foreign {
             environment: environment.clone(),
             signals: Arc::clone(signals),
             exchange: foreign_step::weigh(order)?.as_measured(base, order),
-            in_flight: base.load.in_flight_max() as f64,
+            in_flight: base.load.in_flight_bound() as f64,
             long: match spec.load().stop.after.0 {
                 // A command that is not understood was given this much, if it takes a time.
                 0 => Duration::from_nanos(order.load.stop.after.0),
@@ -138,7 +138,7 @@ impl Foreign {
 }
 
 impl Source for Foreign {
-    fn wash_out(&mut self, _: &Hands) -> Result<(), ConductError> {
+    fn wash_out(&mut self, _: &LeverSet) -> Result<(), ConductError> {
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl Source for Foreign {
         Ok(())
     }
 
-    fn begin(&mut self, _: &Hands) -> Result<(), ConductError> {
+    fn begin(&mut self, _: &LeverSet) -> Result<(), ConductError> {
         self.from_ns = self.run()?.sampler.mark("window");
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::levers::spare_connections;
 use wallfinder_engine::{
-    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, lanes_of,
-    run as drive,
+    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
+    workers_of,
 };
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
@@ -18,16 +18,16 @@ use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::sample::Sampler;
 use wallfinder_sys::clock;
 
-use super::hands::Hands;
+use super::lever_set::LeverSet;
 use super::padding::Padding;
 use super::{STOOD_STILL, Seen, Source};
-use crate::{ConductError, StepOrder, is_crowded, quota_of_lanes, start_sampler};
+use crate::{ConductError, StepOrder, is_crowded, quota_of_workers, start_sampler};
 
 /// The longest an experiment's load lasts, whatever comes.
 const LOAD_MAX: Nanos = Nanos::from_secs(3_600);
 /// Longest time until the connections are there.
 const START_WAIT_MAX: Duration = Duration::from_secs(40);
-/// Longest time until the lanes have followed a lever and told of it: on a machine that others use, seconds
+/// Longest time until the workers have followed a lever and told of it: on a machine that others use, seconds
 /// may pass in which nothing runs.
 const FOLLOW_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The same under the tightest of quotas, which stretches all that is done.
@@ -85,15 +85,15 @@ pub(super) struct Engine {
     /// From the experiment's zero to the schedule's.
     offset_ns: u64,
     told: Receiver<News>,
-    /// For how long everything did while the lanes were waited for, since that was asked.
+    /// For how long everything did while the workers were waited for, since that was asked.
     stood_still: Duration,
     sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
-    lanes: Option<JoinHandle<Result<Measured, EngineError>>>,
+    workers: Option<JoinHandle<Result<Measured, EngineError>>>,
     intervals: Vec<Interval>,
     segments: u32,
     setting: Setting,
-    lanes_count: u32,
-    /// How long the lanes may take to follow a lever and tell of it.
+    workers_count: u32,
+    /// How long the workers may take to follow a lever and tell of it.
     patience: Duration,
 }
 
@@ -109,8 +109,8 @@ impl Engine {
         load.stop.after = LOAD_MAX;
         load.stop.requests = None;
         let warmup = load.warmup;
-        let lanes_count = lanes_of(&load);
-        let quota = quota_of_lanes(order, environment);
+        let workers_count = workers_of(&load);
+        let quota = quota_of_workers(order, environment);
         let spare = match load.arrival.is_open() {
             true => 0,
             false => spare_connections(&load),
@@ -138,7 +138,7 @@ impl Engine {
         };
         let signals = Arc::new(Signals::default());
         let of_thread = Arc::clone(&signals);
-        let lanes = std::thread::Builder::new()
+        let workers = std::thread::Builder::new()
             .name("experiment".to_owned())
             .spawn(move || drive(&spec, &of_thread, &mut watch))
             .map_err(|error| ConductError::Probe(error.to_string()))?;
@@ -150,11 +150,11 @@ impl Engine {
             told,
             stood_still: Duration::ZERO,
             sampler,
-            lanes: Some(lanes),
+            workers: Some(workers),
             intervals: Vec::new(),
             segments: 0,
             setting: Setting::FREE,
-            lanes_count,
+            workers_count,
             patience: patience(quota),
         };
         engine.wait_for_start()?;
@@ -197,7 +197,7 @@ impl Engine {
         let told = self.told.recv_timeout(LOOK_EVERY);
         let took = began.elapsed();
         if took > STOOD_STILL {
-            // The lanes stood still as well, and have as much time as before.
+            // The workers stood still as well, and have as much time as before.
             *until += took;
             self.stood_still += took;
         }
@@ -229,18 +229,18 @@ impl Engine {
         interval
     }
 
-    /// Why the lanes tell nothing any more.
+    /// Why the workers tell nothing any more.
     fn why_silent(&mut self) -> ConductError {
-        let over = self.lanes.as_ref().is_none_or(JoinHandle::is_finished);
-        if over && let Some(lanes) = self.lanes.take() {
-            return match lanes.join() {
+        let over = self.workers.as_ref().is_none_or(JoinHandle::is_finished);
+        if over && let Some(workers) = self.workers.take() {
+            return match workers.join() {
                 Ok(Err(error)) => error.into(),
                 Ok(Ok(_)) => ConductError::Probe(super::INTERRUPTED.to_owned()),
                 Err(panic) => std::panic::resume_unwind(panic),
             };
         }
         ConductError::Lever(format!(
-            "the lanes did not follow a change within {:?}: other work fills the machine; stop it, or \
+            "the workers did not follow a change within {:?}: other work fills the machine; stop it, or \
              wait until it has ended",
             self.patience
         ))
@@ -251,11 +251,11 @@ impl Engine {
         self.signals.levers.set(setting);
     }
 
-    /// Returns when every lane does as it is told: what begins before that has no beginning.
+    /// Returns when every worker does as it is told: what begins before that has no beginning.
     fn set_and_wait(&mut self, setting: Setting) -> Result<(), ConductError> {
         self.set(setting);
         let mut until = Instant::now() + self.patience;
-        while !self.signals.levers.are_followed_by(self.lanes_count) {
+        while !self.signals.levers.are_followed_by(self.workers_count) {
             // No segment is open that could end.
             self.hear_once(&mut until)?;
         }
@@ -263,7 +263,7 @@ impl Engine {
     }
 }
 
-/// Lanes that nobody listens to any more end at once.
+/// Workers that nobody listens to any more end at once.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.signals.stop.store(true, Ordering::Relaxed);
@@ -271,7 +271,7 @@ impl Drop for Engine {
     }
 }
 
-/// For lanes that may have this part of the time that they want; `None`: all of it.
+/// For workers that may have this part of the time that they want; `None`: all of it.
 fn patience(quota: Option<f64>) -> Duration {
     let longest = FOLLOW_WAIT_UNDER_QUOTA_MAX;
     let stretched = FOLLOW_WAIT_MAX.as_secs_f64() / quota.unwrap_or(1.0);
@@ -279,22 +279,22 @@ fn patience(quota: Option<f64>) -> Duration {
 }
 
 impl Source for Engine {
-    fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError> {
-        self.set_and_wait(hands.engine_setting())
+    fn wash_out(&mut self, lever_set: &LeverSet) -> Result<(), ConductError> {
+        self.set_and_wait(lever_set.engine_setting())
     }
 
     fn last_for(&mut self, _: Duration) -> Result<(), ConductError> {
-        if self.lanes.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.workers.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(self.why_silent());
         }
         Ok(())
     }
 
-    fn begin(&mut self, hands: &Hands) -> Result<(), ConductError> {
+    fn begin(&mut self, lever_set: &LeverSet) -> Result<(), ConductError> {
         self.segments += 1;
         self.set_and_wait(Setting {
             segment: self.segments,
-            ..hands.engine_setting()
+            ..lever_set.engine_setting()
         })
     }
 
@@ -320,8 +320,8 @@ impl Source for Engine {
             latency_mean_ns: (segment.latency_mean_ns > 0.0).then_some(segment.latency_mean_ns),
             p50_ns: quantile("p50"),
             p99_ns: quantile("p99"),
-            speed: (segment.lanes_cpu_ns > 0)
-                .then(|| 1.0 - segment.lanes_spun_ns as f64 / segment.lanes_cpu_ns as f64),
+            speed: (segment.workers_cpu_ns > 0)
+                .then(|| 1.0 - segment.workers_spun_ns as f64 / segment.workers_cpu_ns as f64),
         }))
     }
 
@@ -350,14 +350,14 @@ impl Source for Engine {
     fn close(mut self: Box<Self>, windows: &[(u64, u64)]) -> Result<Vec<Telemetry>, ConductError> {
         self.signals.stop.store(true, Ordering::Relaxed);
         while self
-            .lanes
+            .workers
             .as_ref()
-            .is_some_and(|lanes| !lanes.is_finished())
+            .is_some_and(|workers| !workers.is_finished())
         {
             self.pass_on();
             std::thread::sleep(LOOK_EVERY);
         }
-        let ended = self.lanes.take().map(JoinHandle::join);
+        let ended = self.workers.take().map(JoinHandle::join);
         let sampler = self
             .sampler
             .lock()

@@ -16,7 +16,7 @@
 
 mod by_driver;
 mod by_engine;
-mod hands;
+mod lever_set;
 mod padding;
 
 use std::sync::Arc;
@@ -35,12 +35,12 @@ use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::Family;
-use wallfinder_probe::yardstick::Yardstick;
-use wallfinder_stage::squeeze::Lever;
+use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_sys::clock;
+use wallfinder_testbed::squeeze::Lever;
 
 use crate::{ConductError, Producer, StepOrder, relayed};
-use hands::Hands;
+use lever_set::LeverSet;
 
 /// What is squeezed, and with what.
 pub struct ExperimentOrder<'o> {
@@ -117,18 +117,18 @@ pub(crate) struct Seen {
     latency_mean_ns: Option<f64>,
     p50_ns: Option<u64>,
     p99_ns: Option<u64>,
-    /// What the engine's lanes had left of their speed: work over work and spinning.
+    /// What the engine's workers had left of their speed: work over work and spinning.
     speed: Option<f64>,
 }
 
 /// What holds the load.
 pub(crate) trait Source {
     /// Applies what the load generator itself squeezes, outside of any measured window.
-    fn wash_out(&mut self, hands: &Hands) -> Result<(), ConductError>;
+    fn wash_out(&mut self, lever_set: &LeverSet) -> Result<(), ConductError>;
     /// Makes sure that the load will last so long.
     fn last_for(&mut self, time: Duration) -> Result<(), ConductError>;
     /// Begins to measure.
-    fn begin(&mut self, hands: &Hands) -> Result<(), ConductError>;
+    fn begin(&mut self, lever_set: &LeverSet) -> Result<(), ConductError>;
     /// Ends the window; the load goes on. `None` where the load did not last for all of it.
     fn end(&mut self) -> Result<Option<Seen>, ConductError>;
     /// For how long everything stood still while the load was waited for, since the last call.
@@ -162,7 +162,7 @@ pub fn experiment(
         zero_ns: None,
     };
     let mut out_of_reach = order.out_of_reach;
-    let hands = Hands::new(
+    let lever_set = LeverSet::new(
         order.step,
         order.base,
         order.levers,
@@ -184,17 +184,17 @@ pub fn experiment(
         cut_short: None,
         alone: None,
     };
-    // Under a quota of its own it would take from the lanes, of which there is little.
+    // Under a quota of its own it would take from the workers, of which there is little.
     let setting = &experiment.setting;
-    let yardstick = setting
+    let reference_loop = setting
         .client_quota_cores
         .is_none()
-        .then(|| Yardstick::start([setting.server_cpus.clone(), setting.client_cpus.clone()]));
+        .then(|| ReferenceLoop::start([setting.server_cpus.clone(), setting.client_cpus.clone()]));
     let mut conducting = Conducting {
         loads,
         source: None,
         of_source: 0,
-        hands,
+        lever_set,
         times: Times::of(order.base, order.effort, order.window),
         signals,
         audience,
@@ -205,12 +205,12 @@ pub fn experiment(
         slices: Vec::new(),
         gaps: Vec::new(),
         open: Vec::new(),
-        yardstick,
+        reference_loop,
     };
     relayed(order.step);
     let ended = conducting.all(&mut experiment);
     let relayed = relayed(order.step);
-    conducting.hands.release();
+    conducting.lever_set.release();
     let closed = conducting.end_load(&mut experiment);
     match ended.and(closed) {
         Err(error) if experiment.windows.is_empty() => return Err(error),
@@ -327,7 +327,7 @@ struct Conducting<'c> {
     source: Option<Box<dyn Source>>,
     /// The first of its windows.
     of_source: usize,
-    hands: Hands,
+    lever_set: LeverSet,
     times: Times,
     signals: &'c Arc<Signals>,
     audience: &'c mut dyn ExperimentAudience,
@@ -341,7 +341,7 @@ struct Conducting<'c> {
     gaps: Vec<Caveat>,
     /// Connections open to the server, by window.
     open: Vec<u32>,
-    yardstick: Option<Yardstick>,
+    reference_loop: Option<ReferenceLoop>,
 }
 
 impl Conducting<'_> {
@@ -398,7 +398,7 @@ impl Conducting<'_> {
         if self.restart.is_none() {
             return Ok(());
         }
-        self.hands.squeeze(None, 1.0)?;
+        self.lever_set.squeeze(None, 1.0)?;
         self.end_load(experiment)?;
         self.audience.server_restarts();
         let Some(restart) = &mut self.restart else {
@@ -407,7 +407,7 @@ impl Conducting<'_> {
         let family = restart.restart().map_err(ConductError::Subject)?;
         self.restarts += 1;
         let pids = family.as_ref().map(|family| family.pids.clone());
-        self.hands.server_is(&pids.unwrap_or_default())?;
+        self.lever_set.server_is(&pids.unwrap_or_default())?;
         self.loads.step.server = family;
         self.source = Some(self.loads.begin()?);
         Ok(())
@@ -455,7 +455,7 @@ impl Conducting<'_> {
             experiment.conditions.push(Condition {
                 squeeze: Some(squeeze),
                 retained,
-                how: self.hands.how(squeeze),
+                how: self.lever_set.how(squeeze),
             });
             experiment.conditions.len() - 1
         })
@@ -483,18 +483,19 @@ impl Conducting<'_> {
             let source = self.source.as_mut().expect("a load is held");
             source.last_for(self.times.each())?;
             let began = Instant::now();
-            self.hands.client_is(source.client_pids())?;
-            self.hands.squeeze(condition.squeeze, condition.retained)?;
-            source.wash_out(&self.hands)?;
+            self.lever_set.client_is(source.client_pids())?;
+            self.lever_set
+                .squeeze(condition.squeeze, condition.retained)?;
+            source.wash_out(&self.lever_set)?;
             self.pass(self.times.wash_out)?;
             self.note_gap(began.elapsed().saturating_sub(self.times.wash_out));
             let source = self.source.as_mut().expect("a load is held");
-            source.begin(&self.hands)?;
+            source.begin(&self.lever_set)?;
             let began = Instant::now();
-            self.hands.begin_window();
+            self.lever_set.begin_window();
             let from_ns = clock::monotonic_ns();
             self.pass(self.times.window)?;
-            let check = self.hands.end_window();
+            let check = self.lever_set.end_window();
             let span = (from_ns, clock::monotonic_ns());
             // Wherever it happened: what was not asked for to pass stood still.
             self.note_gap(began.elapsed().saturating_sub(self.times.window));
@@ -514,11 +515,13 @@ impl Conducting<'_> {
                 return Err(ConductError::Driver(why.to_owned()));
             }
         };
-        let check = self.hands.borne_out(check, &seen);
+        let check = self.lever_set.borne_out(check, &seen);
         self.windows += 1;
-        let yardstick = self.yardstick.as_ref();
-        let [server_yard_ns, client_yard_ns] =
-            yardstick.map_or([None, None], |yardstick| yardstick.times_ns(from_ns, to_ns));
+        let reference_loop = self.reference_loop.as_ref();
+        let [server_reference_ns, client_reference_ns] = reference_loop
+            .map_or([None, None], |reference_loop| {
+                reference_loop.times_ns(from_ns, to_ns)
+            });
         Ok(Window {
             round: self.round,
             condition: index as u32,
@@ -538,8 +541,8 @@ impl Conducting<'_> {
             server_cores: None,
             client_cores: None,
             steal_share: 0.0,
-            server_yard_ns,
-            client_yard_ns,
+            server_reference_ns,
+            client_reference_ns,
         })
     }
 

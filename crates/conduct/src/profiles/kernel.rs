@@ -15,8 +15,8 @@ use wallfinder_probe::counters::Counters;
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::stacks::{NoStacks, Setup, Stacks};
 use wallfinder_probe::waits::{Waited, Waits};
-use wallfinder_stage::squeeze;
 use wallfinder_sys::clock;
+use wallfinder_testbed::squeeze;
 
 use super::keep::Keep;
 use crate::ConductError;

@@ -7,7 +7,7 @@
 //!  secured   records of TLS around any of these
 //! ```
 //!
-//! What they are for: against them the lanes are as fast as they can be, so what they reach is
+//! What they are for: against them the workers are as fast as they can be, so what they reach is
 //! their own ceiling and not a server's. What they are not: they understand no request, and serve only
 //! our own client.
 

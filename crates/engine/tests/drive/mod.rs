@@ -10,7 +10,7 @@ use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
 
-/// A closed loop of one lane: 100 ms of warm-up, 400 ms that count.
+/// A closed loop of one worker: 100 ms of warm-up, 400 ms that count.
 pub(crate) fn spec(
     address: SocketAddr,
     request: Exchange,
@@ -21,8 +21,8 @@ pub(crate) fn spec(
         load: Load {
             connections,
             in_flight_per_connection: depth,
-            permits: None,
-            lanes: 1,
+            max_in_flight: None,
+            workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(100),
             stop: Stop {
@@ -36,7 +36,7 @@ pub(crate) fn spec(
             header_names: request.header_names(),
             body_bytes: request.body_bytes(),
             decode: Decode::None,
-            one_by_one: false,
+            no_batching: false,
         },
         address,
         request,

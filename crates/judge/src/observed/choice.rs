@@ -110,14 +110,14 @@ fn dominant(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
     Some(conclusion)
 }
 
-/// Lanes full beside another full resource: where a null server gets much more out of the
-/// same lanes, they are busy because there is little to wait for, and the other is the wall.
+/// Workers full beside another full resource: where a null server gets much more out of the
+/// same workers, they are busy because there is little to wait for, and the other is the wall.
 fn yield_to_room(sight: &Sight, findings: &mut [Finding]) {
     let calibrated = sight
         .step
         .ceiling
         .as_ref()
-        .is_some_and(|c| c.lanes_saturated);
+        .is_some_and(|c| c.workers_saturated);
     let room = calibrated && sight.ceiling_share.is_some_and(|share| share < 0.75);
     let other_full = findings
         .iter()

@@ -1,4 +1,4 @@
-//! Signs that the load generator was full: its lanes, its threads, its processors, its own
+//! Signs that the load generator was full: its workers, its threads, its processors, its own
 //! calibrated ceiling.
 
 use wallfinder_model::Wall;
@@ -12,14 +12,17 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
         .client
         .as_ref()
         .map(|side| processors(side, "client", "the load generator"));
-    let mut best = match &sight.lanes {
-        Some(lanes) if lanes.spinning && !lanes.counted_polls => by_ceiling(sight),
-        Some(_) => by_lanes(sight),
+    let mut best = match &sight.workers {
+        Some(workers) if workers.spinning && !workers.counted_polls => by_ceiling(sight),
+        Some(_) => by_workers(sight),
         None => by_thread(sight),
     };
-    // The family's processors, its quota and its neighbours; lanes that spin fill them
+    // The family's processors, its quota and its neighbours; workers that spin fill them
     // without meaning it.
-    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let spinning = sight
+        .workers
+        .as_ref()
+        .is_some_and(|workers| workers.spinning);
     if let (Some(crowd), false, Some(side)) = (crowd, spinning, &sight.client) {
         let better = best
             .as_ref()
@@ -52,29 +55,29 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
     best.map(|finding| beside_ceiling(finding, sight))
 }
 
-/// Lanes share nothing: one that is full holds back its own connections only.
-fn by_lanes(sight: &Sight) -> Option<Finding> {
-    let lanes = sight.lanes.as_ref()?;
-    let one = lanes.count == 1;
-    let full = lanes.full_share;
+/// Workers share nothing: one that is full holds back its own connections only.
+fn by_workers(sight: &Sight) -> Option<Finding> {
+    let workers = sight.workers.as_ref()?;
+    let one = workers.count == 1;
+    let full = workers.full_share;
     let level = if full >= 0.9 {
-        lanes.busy.max(FULL)
+        workers.busy.max(FULL)
     } else {
-        lanes.busy
+        workers.busy
     };
     let mut strength = certainty(level);
     let mut detail = None;
-    if lanes.busiest >= FULL && full < 0.9 {
+    if workers.busiest >= FULL && full < 0.9 {
         strength = strength.min(0.3).max(0.3 * full);
-        detail = Some("some lanes are full and others not".to_owned());
+        detail = Some("some workers are full and others not".to_owned());
     }
     let clause = if one {
-        format!("its one lane was {} busy", percent(lanes.busy))
+        format!("its one worker was {} busy", percent(workers.busy))
     } else {
         format!(
-            "its {} lanes were {} busy",
-            lanes.count,
-            percent(lanes.busy)
+            "its {} workers were {} busy",
+            workers.count,
+            percent(workers.busy)
         )
     };
     Some(Finding {
@@ -85,14 +88,14 @@ fn by_lanes(sight: &Sight) -> Option<Finding> {
         by_others: false,
         evidence: vec![evidence(
             "client.busy",
-            lanes.busy,
+            workers.busy,
             format!("the load generator: {clause}"),
         )],
         clause,
     })
 }
 
-/// Lanes that poll without sleeping are always busy; only their ceiling tells.
+/// Workers that poll without sleeping are always busy; only their ceiling tells.
 fn by_ceiling(sight: &Sight) -> Option<Finding> {
     let share_of = sight.ceiling_share?;
     let ceiling = sight.step.ceiling.as_ref()?;
@@ -100,10 +103,10 @@ fn by_ceiling(sight: &Sight) -> Option<Finding> {
         wall: Wall::ClientCpu,
         level: share_of.min(1.0),
         strength: 0.85 * certainty(share_of.min(1.0) + 0.03),
-        detail: Some("lanes that poll: busy by design".to_owned()),
+        detail: Some("workers that poll: busy by design".to_owned()),
         by_others: false,
         clause: format!(
-            "it drove {} of the {}/s that its lanes can",
+            "it drove {} of the {}/s that its workers can",
             percent(share_of),
             rate(ceiling.throughput)
         ),
@@ -155,16 +158,19 @@ fn by_thread(sight: &Sight) -> Option<Finding> {
     })
 }
 
-/// Sets the calibrated ceiling beside busy lanes: agreement strengthens, room weakens.
+/// Sets the calibrated ceiling beside busy workers: agreement strengthens, room weakens.
 fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
-    let polls = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let polls = sight
+        .workers
+        .as_ref()
+        .is_some_and(|workers| workers.spinning);
     let (Some(share_of), false) = (sight.ceiling_share, polls) else {
         return finding;
     };
     let Some(ceiling) = sight.step.ceiling.as_ref() else {
         return finding;
     };
-    if ceiling.lanes_saturated && share_of >= 0.85 && finding.level >= 0.85 {
+    if ceiling.workers_saturated && share_of >= 0.85 && finding.level >= 0.85 {
         finding.strength = (finding.strength + 0.1).min(0.97);
     } else if share_of < 0.7 {
         finding.strength *= 0.85;
@@ -173,7 +179,7 @@ fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
         "client.ceiling_share",
         share_of,
         format!(
-            "throughput was {} of the {}/s that its lanes drive against a null server",
+            "throughput was {} of the {}/s that its workers drive against a null server",
             percent(share_of),
             rate(ceiling.throughput)
         ),

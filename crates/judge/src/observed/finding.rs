@@ -3,7 +3,7 @@
 //! A rule looks at one resource alone and says how full it was and how surely. It does
 //! not choose between resources: that is [`super::verdict`]'s work. Rules know the ways in
 //! which people are fooled: a mean over cores that hides a full one, a quota that leaves
-//! the host idle, a neighbour on one's processors, lanes that spin, one hot thread on two
+//! the host idle, a neighbour on one's processors, workers that spin, one hot thread on two
 //! processors.
 
 use wallfinder_model::Wall;

@@ -161,7 +161,7 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
             )],
         ));
     }
-    if sight.client.is_none() && sight.lanes.is_none() && sight.server.is_none() {
+    if sight.client.is_none() && sight.workers.is_none() && sight.server.is_none() {
         return Some(Conclusion::inconclusive(
             "Not decided: neither the server's processes nor the load generator's were seen."
                 .to_owned(),

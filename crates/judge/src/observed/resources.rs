@@ -31,8 +31,8 @@ pub(super) fn views(sight: &Sight) -> Vec<ResourceView> {
         }
     }
     if let Some(busy) = sight.client_busy() {
-        let cores = match (&sight.lanes, &sight.client) {
-            (Some(lanes), _) => lanes.count as f64,
+        let cores = match (&sight.workers, &sight.client) {
+            (Some(workers), _) => workers.count as f64,
             (None, Some(side)) => side.plateau().map_or(side.available, f64::from),
             (None, None) => 1.0,
         };

@@ -62,10 +62,13 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         ),
     ];
     facts.extend(slack::elsewhere(sight, &[Wall::ClientCpu, Wall::ServerCpu]));
-    let spinning = sight.lanes.as_ref().is_some_and(|lanes| lanes.spinning);
+    let spinning = sight
+        .workers
+        .as_ref()
+        .is_some_and(|workers| workers.spinning);
     let restless = |side: &Side| side.hottest.as_ref().is_some_and(|(_, s)| *s >= FULL);
-    let lanes_full = sight.lanes.as_ref().is_some_and(|l| l.full_share >= 0.9);
-    let client_restless = !spinning && (lanes_full || restless(client));
+    let workers_full = sight.workers.as_ref().is_some_and(|l| l.full_share >= 0.9);
+    let client_restless = !spinning && (workers_full || restless(client));
     let link = links.iter().find(|finding| finding.strength >= 0.8);
     let one = match (client_restless, restless(server)) {
         _ if link.is_some() => None,

@@ -16,7 +16,7 @@ const RESTS: (f64, f64, f64) = (0.10, 0.25, 0.25);
 /// Processors this busy leave no room.
 const CROWDED_OUT: f64 = 0.90;
 
-/// A lane this busy was full.
+/// A worker this busy was full.
 pub(super) const FULL: f64 = 0.95;
 
 /// A step as the judge sees it.
@@ -26,7 +26,7 @@ pub(super) struct Sight<'s> {
     pub(super) throughput: f64,
     pub(super) client: Option<Side>,
     pub(super) server: Option<Side>,
-    pub(super) lanes: Option<Lanes>,
+    pub(super) workers: Option<Workers>,
     pub(super) downlink: Option<f64>,
     pub(super) uplink: Option<f64>,
     /// Processors that both sides may run on.
@@ -69,14 +69,14 @@ pub(super) struct Side {
     pub(super) full_cpus: Option<f64>,
 }
 
-/// The engine's lanes together.
-pub(super) struct Lanes {
+/// The engine's workers together.
+pub(super) struct Workers {
     pub(super) count: usize,
     /// Mean busy share, weighted by answers.
     pub(super) busy: f64,
     /// The busiest.
     pub(super) busiest: f64,
-    /// Share of the answers that came through lanes that were full.
+    /// Share of the answers that came through workers that were full.
     pub(super) full_share: f64,
     /// They poll without sleeping, so that a busy processor says nothing.
     pub(super) spinning: bool,
@@ -107,7 +107,7 @@ impl<'s> Sight<'s> {
                 .server
                 .as_ref()
                 .and_then(|family| Side::of(family, step, environment)),
-            lanes: Lanes::of(step),
+            workers: Workers::of(step),
             downlink: link.and_then(|l| link_share(l.downlink_share, l.totals.tx_bytes)),
             uplink: link.and_then(|l| link_share(l.uplink_share, l.totals.rx_bytes)),
             shared_cpus: caveats::shared_cpus(step),
@@ -127,13 +127,21 @@ impl<'s> Sight<'s> {
     /// How busy the load generator was, by the best measure there is; `None` where being
     /// busy says nothing.
     pub(super) fn client_busy(&self) -> Option<f64> {
-        if let Some(lanes) = self.lanes.as_ref().filter(|lanes| lanes.counted_polls) {
-            return Some(lanes.busy);
+        if let Some(workers) = self
+            .workers
+            .as_ref()
+            .filter(|workers| workers.counted_polls)
+        {
+            return Some(workers.busy);
         }
-        if self.lanes.as_ref().is_some_and(|lanes| lanes.spinning) {
+        if self
+            .workers
+            .as_ref()
+            .is_some_and(|workers| workers.spinning)
+        {
             return self.ceiling_share.map(|share| share.min(1.0));
         }
-        let lanes = self.lanes.as_ref().map(|lanes| lanes.busy);
+        let workers = self.workers.as_ref().map(|workers| workers.busy);
         let family = self.client.as_ref().map(|side| {
             let hottest = side.hottest.as_ref().map_or(0.0, |(_, share)| *share);
             let thread = if side.plateau().is_some() {
@@ -143,8 +151,8 @@ impl<'s> Sight<'s> {
             };
             side.utilisation.max(thread)
         });
-        match (lanes, family) {
-            (Some(lanes), Some(family)) => Some(lanes.max(family)),
+        match (workers, family) {
+            (Some(workers), Some(family)) => Some(workers.max(family)),
             (one, other) => one.or(other),
         }
     }
@@ -268,31 +276,31 @@ impl Side {
     }
 }
 
-impl Lanes {
-    fn of(step: &Step) -> Option<Lanes> {
-        if step.lanes.is_empty() {
+impl Workers {
+    fn of(step: &Step) -> Option<Workers> {
+        if step.workers.is_empty() {
             return None;
         }
-        let lanes = &step.lanes;
-        let answers: f64 = lanes.iter().map(|lane| lane.answered as f64).sum();
+        let workers = &step.workers;
+        let answers: f64 = workers.iter().map(|worker| worker.answered as f64).sum();
         let weight =
-            |answered: u64| ratio(answered as f64, answers).unwrap_or(1.0 / lanes.len() as f64);
-        let busy = |lane: &wallfinder_model::record::LaneSummary| share(lane.busy_share);
-        let waits: f64 = lanes.iter().map(|lane| lane.waits as f64).sum();
-        let events: f64 = lanes.iter().map(|lane| lane.events as f64).sum();
-        let counted_polls = lanes.iter().any(|lane| lane.polled_ns > 0);
-        let busiest = lanes.iter().map(busy).fold(0.0, f64::max);
-        Some(Lanes {
-            count: lanes.len(),
-            busy: lanes.iter().map(|l| busy(l) * weight(l.answered)).sum(),
+            |answered: u64| ratio(answered as f64, answers).unwrap_or(1.0 / workers.len() as f64);
+        let busy = |worker: &wallfinder_model::record::WorkerSummary| share(worker.busy_share);
+        let waits: f64 = workers.iter().map(|worker| worker.waits as f64).sum();
+        let events: f64 = workers.iter().map(|worker| worker.events as f64).sum();
+        let counted_polls = workers.iter().any(|worker| worker.polled_ns > 0);
+        let busiest = workers.iter().map(busy).fold(0.0, f64::max);
+        Some(Workers {
+            count: workers.len(),
+            busy: workers.iter().map(|l| busy(l) * weight(l.answered)).sum(),
             busiest,
-            full_share: lanes
+            full_share: workers
                 .iter()
-                .filter(|lane| busy(lane) >= FULL)
-                .map(|lane| weight(lane.answered))
+                .filter(|worker| busy(worker) >= FULL)
+                .map(|worker| weight(worker.answered))
                 .sum(),
             counted_polls,
-            // A lane with work finds events at every wait; one that polls finds none at most.
+            // A worker with work finds events at every wait; one that polls finds none at most.
             spinning: counted_polls || busiest >= 0.9 && waits > 2.0 * events && waits > 0.0,
         })
     }

@@ -72,7 +72,7 @@ fn greater_part(sight: &Sight) -> Option<(Wall, f64)> {
     let server = sight.server.as_ref().filter(|side| side.available <= 1.0);
     let client = sight
         .client_busy()
-        .filter(|_| sight.lanes.as_ref().is_none_or(|l| l.count == 1));
+        .filter(|_| sight.workers.as_ref().is_none_or(|l| l.count == 1));
     [
         (Wall::ServerCpu, server.map(|side| side.utilisation)),
         (Wall::ClientCpu, client),
@@ -155,7 +155,7 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
 /// How much was in flight and how long it took.
 pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
     let step = sight.step;
-    if step.load.in_flight_max() == 0 {
+    if step.load.in_flight_bound() == 0 {
         return Vec::new();
     }
     let mut facts = vec![evidence(
@@ -171,7 +171,7 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
                 },
                 2
             ),
-            step.load.in_flight_max()
+            step.load.in_flight_bound()
         ),
     )];
     if let Some(seconds) = sight.response_s {
@@ -190,7 +190,7 @@ fn accept_queue(sight: &Sight) -> Option<Conclusion> {
     let own = sight.step.counts.connects;
     let opened = tcp.opens_passive.max(own) as f64;
     // The kernel counts for all listeners of the namespace: who keeps its connections knocks at no door.
-    let knocks = own > 0 || sight.lanes.is_none();
+    let knocks = own > 0 || sight.workers.is_none();
     if overflows < 10.0 || overflows < 0.01 * opened || !knocks {
         return None;
     }
@@ -243,7 +243,7 @@ fn think_time(sight: &Sight) -> Option<Conclusion> {
 /// Far less in flight than the load allows: the client's side holds it back.
 fn held_back(sight: &Sight) -> Option<Conclusion> {
     let step = sight.step;
-    let most = step.load.in_flight_max() as f64;
+    let most = step.load.in_flight_bound() as f64;
     let pausing = matches!(step.load.arrival, Arrival::Closed { think } if think.0 > 0);
     if step.load.arrival.is_open() || pausing || step.load.connection_per_request {
         return None;
@@ -272,7 +272,7 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
 
 fn one_at_a_time(sight: &Sight) -> Option<Conclusion> {
     // 0: what a driver keeps in flight is not known.
-    (sight.step.load.in_flight_max() == 1 && !sight.step.load.arrival.is_open()).then(|| {
+    (sight.step.load.in_flight_bound() == 1 && !sight.step.load.arrival.is_open()).then(|| {
         Conclusion::new(
             Wall::Concurrency,
             0.75,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::record::{Interval, LaneSummary, Step};
+use wallfinder_model::record::{Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample, ThreadShare,
 };
@@ -201,7 +201,7 @@ mod client {
     use super::*;
 
     #[test]
-    fn full_lanes_beside_an_idle_server_are_the_clients_cpu() {
+    fn full_workers_beside_an_idle_server_are_the_clients_cpu() {
         let verdict = judge(
             a_step()
                 .client(1.0, 0.99)
@@ -222,7 +222,7 @@ mod client {
     #[test]
     fn a_clients_quota_is_its_cpu() {
         let verdict = judge(a_step().client(0.3, 0.99).server(1.0, 0.2).with(|step| {
-            step.lanes[0].busy_share = 0.3;
+            step.workers[0].busy_share = 0.3;
             step.telemetry.client.as_mut().unwrap().throttled_share = 0.9;
         }));
         expect(&verdict, Wall::ClientCpu);
@@ -230,15 +230,15 @@ mod client {
     }
 
     #[test]
-    fn lanes_that_poll_are_judged_by_their_ceiling() {
+    fn workers_that_poll_are_judged_by_their_ceiling() {
         let polling = |ceiling: f64, server: f64| {
             a_step()
                 .client(1.0, 1.0)
                 .server(1.0, server)
                 .ceiling(ceiling)
                 .with(|step| {
-                    step.lanes[0].waits = 90_000_000;
-                    step.lanes[0].events = 100_000;
+                    step.workers[0].waits = 90_000_000;
+                    step.workers[0].events = 100_000;
                 })
         };
         expect(&judge(polling(50_000.0, 0.98)), Wall::ServerCpu);
@@ -281,16 +281,16 @@ mod client {
     }
 
     #[test]
-    fn one_full_lane_among_idle_ones_does_not_decide() {
+    fn one_full_worker_among_idle_ones_does_not_decide() {
         let verdict = judge(a_step().client(1.0, 0.5).with(|step| {
-            step.lanes = (0..4)
-                .map(|lane| LaneSummary {
-                    lane,
+            step.workers = (0..4)
+                .map(|worker| WorkerSummary {
+                    worker,
                     answered: 25_000,
-                    busy_share: if lane == 0 { 1.0 } else { 0.3 },
+                    busy_share: if worker == 0 { 1.0 } else { 0.3 },
                     waits: 10,
                     events: 100,
-                    ..LaneSummary::default()
+                    ..WorkerSummary::default()
                 })
                 .collect();
         }));
@@ -298,7 +298,7 @@ mod client {
     }
 
     #[test]
-    fn full_lanes_with_much_room_beside_a_full_server_leave_the_wall_to_the_server() {
+    fn full_workers_with_much_room_beside_a_full_server_leave_the_wall_to_the_server() {
         let verdict = judge(
             a_step()
                 .client(1.0, 0.97)
@@ -335,7 +335,7 @@ mod client {
 
     #[test]
     fn a_window_that_was_half_asleep_names_no_wall() {
-        let with_gap = |share: f64, at: f64, driver: bool, lanes_worked: bool| {
+        let with_gap = |share: f64, at: f64, driver: bool, workers_worked: bool| {
             let mut step = a_step().server(1.0, 0.99).client(1.0, 0.3);
             if driver {
                 step = step.driver("wrk").client(1.0, 0.3);
@@ -352,7 +352,7 @@ mod client {
                     ..Interval::default()
                 });
                 let inside = at_ns..at_ns + gap_ns;
-                let was_there = |slice: &Interval| lanes_worked || !inside.contains(&slice.at_ns);
+                let was_there = |slice: &Interval| workers_worked || !inside.contains(&slice.at_ns);
                 step.intervals = slices.filter(was_there).collect();
                 if !driver {
                     caveats::tell_gaps_apart(step);
@@ -367,7 +367,7 @@ mod client {
         let behind = asleep(0.5, 0.95);
         expect(&behind, Wall::ServerCpu);
         assert!(behind.confidence > short.confidence);
-        // Telemetry was starved, and the lanes were not; of a driver nobody knows.
+        // Telemetry was starved, and the workers were not; of a driver nobody knows.
         expect(&with_gap(0.8, 0.1, false, true), Wall::ServerCpu);
         assert_ne!(with_gap(0.8, 0.1, true, false).wall, Wall::Inconclusive);
     }
@@ -706,7 +706,7 @@ mod nulls {
         expect(&judge(a_step().throughput(0.0)), Wall::Inconclusive);
         let blind = a_step().with(|step| {
             step.telemetry = Default::default();
-            step.lanes.clear();
+            step.workers.clear();
         });
         expect(&judge(blind), Wall::Inconclusive);
     }
@@ -826,7 +826,7 @@ mod nulls {
                 family.run_wait_cores = 0.2;
                 family.hottest_thread.as_mut().unwrap().share = used;
             }
-            step.lanes[0].busy_share = client;
+            step.workers[0].busy_share = client;
         })
     }
 
@@ -1035,13 +1035,13 @@ fn spoil(values: &[f64], counts: &[u64], flags: u32) -> Step {
             family.cpus_allowed = vec![0, 1];
         }
     }
-    for lane in &mut step.lanes {
-        lane.busy_share = f(21);
-        lane.waits = n(10);
-        lane.events = n(11);
+    for worker in &mut step.workers {
+        worker.busy_share = f(21);
+        worker.waits = n(10);
+        worker.events = n(11);
     }
     if flag(4) {
-        step.lanes.clear();
+        step.workers.clear();
     }
     if flag(5) {
         step.telemetry.server = None;

@@ -234,7 +234,7 @@ fn sign(measure: &Measure) -> f64 {
 
 fn yards(step: &Step) -> pace::Yards {
     let telemetry = &step.telemetry;
-    pace::ln_yards([telemetry.server_yard_ns, telemetry.client_yard_ns])
+    pace::ln_yards([telemetry.server_reference_ns, telemetry.client_reference_ns])
 }
 
 /// What the machine's pace does to a measure; a setting is a condition.
@@ -362,7 +362,7 @@ mod tests {
                     let pace = 0.1 * noise.gauss();
                     step.throughput *= pace.exp();
                     let yard = 7_000.0 * (0.01 * noise.gauss() - pace).exp();
-                    step.telemetry.server_yard_ns = told.then_some(yard);
+                    step.telemetry.server_reference_ns = told.then_some(yard);
                 }
                 let ratios = ratios(&steps, &order);
                 let throughput = ratios.iter().find(|r| r.measure == "throughput").unwrap();

@@ -243,7 +243,7 @@ impl<'c> Case<'c> {
             );
             return Some(claim(Wall::ServerCpu, capacity, Some(detail)));
         }
-        // Something in the group burns what the quota leaves and the thief does not touch.
+        // Something in the group burns what the quota leaves and the CPU stealer does not touch.
         None
     }
 
@@ -262,7 +262,7 @@ impl<'c> Case<'c> {
             .get(Squeeze::ClientSpeed)
             .filter(|reading| reading.names());
         if let Some(speed) = speed {
-            // A lane that spins uses up its quota, and so answers both where that holds it.
+            // A worker that spins uses up its quota, and so answers both where that holds it.
             let throttled = family.is_some_and(|family| family.throttled_share > THROTTLED);
             let by_quota = throttled || capacity.is_some_and(|capacity| capacity.clearly());
             return Some(claim(Wall::ClientCpu, speed, detail.filter(|_| by_quota)));

@@ -436,14 +436,14 @@ fn shared(experiment: &Experiment) -> Option<Failed> {
     })
 }
 
-/// In an open loop: lanes that ran late did not ask for what they should have.
+/// In an open loop: workers that ran late did not ask for what they should have.
 fn schedule(doubts: &[Caveat], experiment: &Experiment) -> Option<Failed> {
     if !experiment.setting.open_loop {
         return None;
     }
     let late = doubts
         .iter()
-        .find(|doubt| matches!(doubt, Caveat::LanesLate { .. }))?;
+        .find(|doubt| matches!(doubt, Caveat::WorkersLate { .. }))?;
     Some(Failed {
         words: "the load generator ran late against its own schedule".to_owned(),
         caveat: late.clone(),

@@ -1,8 +1,8 @@
 //! Windows as they would have been at one pace of the machine.
 //!
 //! A processor of a shared machine is slowed by strangers, by a quarter or a half, for seconds at a
-//! time. Windows that are compared then differ by more than what was squeezed. A yardstick on each
-//! side's processors tells how slow they were ([`Window::server_yard_ns`]), and what throughput answers
+//! time. Windows that are compared then differ by more than what was squeezed. A reference loop on each
+//! side's processors tells how slow they were ([`Window::server_reference_ns`]), and what throughput answers
 //! to that is learnt from the experiment itself and taken out of every window (analysis of
 //! covariance; Cochran 1957):
 //!
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Slopes come from differences within conditions alone, so that no squeeze is taken for a pace; and
-//! where a squeeze itself moves a yardstick (a thief that shares its core with the other side), that
-//! much of it is none. Where the yardstick explains little, as on a quiet machine, nothing is changed.
+//! where a squeeze itself moves a reference loop (a CPU stealer that shares its core with the other side), that
+//! much of it is none. Where the reference loop explains little, as on a quiet machine, nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ const SECOND_LEAVES_MAX: f64 = 0.85;
 const MISREAD: f64 = -std::f64::consts::LN_2;
 /// Deviations from which a window is no guide to the slope.
 const FAR: f64 = 5.0;
-/// Standard errors from which a condition is taken to move a yardstick by itself.
+/// Standard errors from which a condition is taken to move a reference loop by itself.
 const MOVES_MIN: f64 = 3.0;
 /// The steepest slope that is believed. An interpreter that shares its core loses more than half of its
 /// throughput where system calls take a third longer: -2.9 was seen.
@@ -60,7 +60,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// That of an experiment's windows; `None` where no yardstick stood, or where it explains too little.
+    /// That of an experiment's windows; `None` where no reference loop stood, or where it explains too little.
     pub(super) fn of(experiment: &Experiment) -> Option<Pace> {
         let points = experiment.windows.iter().filter_map(|window| {
             let y = positive(window.throughput)?.ln();
@@ -117,7 +117,7 @@ impl Pace {
         let (low, high) = self.span;
         Evidence {
             text: format!(
-                "the machine itself moved throughput by -{} to {}, as a yardstick on its processors tells: windows are compared as at one pace, which takes {} of their variance away",
+                "the machine itself moved throughput by -{} to {}, as a reference loop on its processors tells: windows are compared as at one pace, which takes {} of their variance away",
                 percent(1.0 - low),
                 percent(high - 1.0),
                 percent(self.explained)
@@ -154,7 +154,7 @@ pub(super) fn at_one_pace(experiment: &Experiment) -> Experiment {
 pub(super) type Yards = [Option<f64>; SIDES];
 
 fn yards(window: &Window) -> Yards {
-    ln_yards([window.server_yard_ns, window.client_yard_ns])
+    ln_yards([window.server_reference_ns, window.client_reference_ns])
 }
 
 /// Logarithms of what makes sense.
@@ -351,7 +351,7 @@ mod tests {
     use crate::proof::pairs::{pairs, relatives};
     use crate::proof::synthetic::experiment_of;
 
-    /// A machine of this many rounds whose server slows and speeds up by this, and whose yardstick is
+    /// A machine of this many rounds whose server slows and speeds up by this, and whose reference loop is
     /// `yard(pace, noise)`.
     fn run(deviation: f64, yard: impl Fn(u32, f64, f64) -> f64) -> Experiment {
         let mut noise = Noise::new(7);
@@ -367,8 +367,8 @@ mod tests {
         }
         let mut experiment = experiment_of(&[(Squeeze::ServerSpeed, 0.8)], &windows);
         for (window, (condition, pace, blur)) in experiment.windows.iter_mut().zip(paces) {
-            window.server_yard_ns = Some(7_000.0 * yard(condition, pace, blur).exp());
-            window.client_yard_ns = Some(7_000.0 * (0.05 * blur).exp());
+            window.server_reference_ns = Some(7_000.0 * yard(condition, pace, blur).exp());
+            window.client_reference_ns = Some(7_000.0 * (0.05 * blur).exp());
         }
         experiment
     }
@@ -409,20 +409,20 @@ mod tests {
     }
 
     #[test]
-    fn a_yardstick_that_tells_nothing_changes_nothing() {
+    fn a_reference_loop_that_tells_nothing_changes_nothing() {
         let seen = run(0.15, |_, _, blur| 0.1 * blur);
         assert_eq!(Pace::of(&seen), None);
         assert_eq!(at_one_pace(&seen).windows, seen.windows);
         let mut unwatched = run(0.15, |_, pace, _| -pace);
         for window in &mut unwatched.windows {
-            (window.server_yard_ns, window.client_yard_ns) = (None, None);
+            (window.server_reference_ns, window.client_reference_ns) = (None, None);
         }
         assert_eq!(at_one_pace(&unwatched).windows, unwatched.windows);
     }
 
     #[test]
-    fn a_squeeze_that_moves_the_yardstick_is_not_taken_back() {
-        // In its windows the yardstick is a third slower, and the server is not.
+    fn a_squeeze_that_moves_the_reference_loop_is_not_taken_back() {
+        // In its windows the reference loop is a third slower, and the server is not.
         let seen = run(0.05, |condition, pace, _| {
             -pace + 0.3 * f64::from(condition)
         });
@@ -433,7 +433,7 @@ mod tests {
 
     /// As seen at `/compute`: of six windows of a squeeze four fell into slow spells, one of them by a third.
     #[test]
-    fn a_squeeze_whose_windows_fell_into_slow_spells_did_not_move_the_yardstick() {
+    fn a_squeeze_whose_windows_fell_into_slow_spells_did_not_move_the_reference_loop() {
         const SPELLS: [f64; 6] = [0.0, 0.0, 0.073, 0.039, 0.156, 0.334];
         let mut noise = Noise::new(7);
         let mut windows = Vec::new();
@@ -459,7 +459,7 @@ mod tests {
         let mut seen = experiment_of(&squeezes, &windows);
         for (window, (start, yard)) in seen.windows.iter_mut().zip(yards) {
             window.restart = start;
-            window.server_yard_ns = Some(7_900.0 * yard.exp());
+            window.server_reference_ns = Some(7_900.0 * yard.exp());
         }
         let (value, apart) = elasticities(&at_one_pace(&seen));
         assert!(
@@ -469,17 +469,17 @@ mod tests {
     }
 
     #[test]
-    fn a_window_in_which_a_yardstick_was_starved_is_no_guide() {
+    fn a_window_in_which_a_reference_loop_was_starved_is_no_guide() {
         let mut seen = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
         let whole = Pace::of(&seen).unwrap();
-        seen.windows[3].server_yard_ns = None;
-        seen.windows[8].client_yard_ns = None;
+        seen.windows[3].server_reference_ns = None;
+        seen.windows[8].client_reference_ns = None;
         let pace = Pace::of(&seen).unwrap();
         assert!((pace.slopes[0] - whole.slopes[0]).abs() < 0.05, "{pace:?}");
         // Of the client's alone where nobody sees the server.
         let mut far = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
         for window in &mut far.windows {
-            window.client_yard_ns = window.server_yard_ns.take();
+            window.client_reference_ns = window.server_reference_ns.take();
         }
         let pace = Pace::of(&far).unwrap();
         assert!((pace.slopes[1] + 1.3).abs() < 0.1, "{pace:?}");
@@ -489,8 +489,8 @@ mod tests {
     fn a_yard_that_was_misread_changes_nothing_but_its_own_window() {
         let mut seen = run(0.15, |_, pace, blur| -pace + 0.01 * blur);
         let whole = Pace::of(&seen).unwrap();
-        seen.windows[3].server_yard_ns = Some(190.0);
-        seen.windows[8].client_yard_ns = Some(193.0);
+        seen.windows[3].server_reference_ns = Some(190.0);
+        seen.windows[8].client_reference_ns = Some(193.0);
         let pace = Pace::of(&seen).unwrap();
         assert!((pace.slopes[0] - whole.slopes[0]).abs() < 0.05, "{pace:?}");
         assert_eq!(pace.of_window(&seen.windows[3]), 0.0);
@@ -500,7 +500,7 @@ mod tests {
     fn absurd_yards_are_none() {
         for absurd in [f64::NAN, 0.0, -1.0, f64::INFINITY] {
             let mut seen = run(0.15, |_, pace, _| -pace);
-            seen.windows[3].server_yard_ns = Some(absurd);
+            seen.windows[3].server_reference_ns = Some(absurd);
             for window in at_one_pace(&seen).windows {
                 assert!(window.throughput.is_finite(), "{absurd}");
             }

@@ -567,7 +567,7 @@ mod tests {
         assert!(server.gap.value.abs() < 0.01);
     }
 
-    /// A thief holds up whoever sleeps under a lock on a processor that is at work for a sixteenth of its time.
+    /// A CPU stealer holds up whoever sleeps under a lock on a processor that is at work for a sixteenth of its time.
     #[test]
     fn an_idle_processor_is_no_wall_whatever_its_squeeze_costs() {
         let at_work = |cores: f64| a_step().server(1.0, cores).build();

@@ -82,7 +82,7 @@ impl System {
             Squeeze::ServerSpeed => {
                 changed.serial /= r.powf(self.answers);
                 changed.server /= r.powf(self.answers);
-                // A quota below what the thief leaves still binds alone; above it, it binds
+                // A quota below what the CPU stealer leaves still binds alone; above it, it binds
                 // no more.
                 let left = (self.cores - self.neighbour) * r;
                 match self.quota {
@@ -268,7 +268,7 @@ pub(super) struct Conditions {
     /// Only what needs no privilege.
     pub(super) unprivileged: bool,
     /// Deviation of ln speed of the server's processors from window to window, and whether a
-    /// yardstick tells it.
+    /// reference loop tells it.
     pub(super) pace: (f64, bool),
 }
 
@@ -350,7 +350,7 @@ pub(super) fn run(system: &System, conditions: Conditions) -> Step {
     step
 }
 
-/// Strangers on the cores of the server's processors, and a yardstick there that blurs by 2 %.
+/// Strangers on the cores of the server's processors, and a reference loop there that blurs by 2 %.
 fn pace(window: &mut Window, answers: f64, pace: (f64, bool), noise: &mut Noise) {
     let (deviation, is_told) = pace;
     if deviation == 0.0 {
@@ -360,7 +360,7 @@ fn pace(window: &mut Window, answers: f64, pace: (f64, bool), noise: &mut Noise)
     window.throughput *= (answers * speed).exp();
     window.latency_mean_ns = window.in_flight_mean.map(|n| n / window.throughput * 1e9);
     let yard_ns = 7_000.0 * (0.02 * noise.gauss() - speed).exp();
-    window.server_yard_ns = is_told.then_some(yard_ns);
+    window.server_reference_ns = is_told.then_some(yard_ns);
 }
 
 /// Others on the machine.
@@ -510,8 +510,8 @@ fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
         server_cores: None,
         client_cores: None,
         steal_share: 0.0,
-        server_yard_ns: None,
-        client_yard_ns: None,
+        server_reference_ns: None,
+        client_reference_ns: None,
     }
 }
 

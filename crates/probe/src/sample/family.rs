@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::discover::{Family, server_of};
 use crate::groups::{Groups, Hierarchies};
 use crate::procfile::Buffer;
+use crate::reference_loop::THREAD;
 use crate::sample::member::{Member, Since, Units};
 use crate::sample::outline::Outline;
 use crate::sample::reading::{FamilyDetail, FamilyReading, ThreadDetail};
-use crate::yardstick::THREAD;
 
 /// Threads of a family that are read one by one, at the most: each takes a descriptor and some 2 µs
 /// a tick.
@@ -266,10 +266,10 @@ impl FamilyReader {
     pub(crate) fn detail(&self) -> FamilyDetail {
         let totals = self.totals();
         // Threads of our own that stand on the other side's processors do not work there.
-        let is_yardstick = |pid: u32, name: &str| pid == std::process::id() && name == THREAD;
+        let is_reference_loop = |pid: u32, name: &str| pid == std::process::id() && name == THREAD;
         let threads = self.members.iter().flat_map(|member| {
             let threads = member.threads.iter();
-            threads.filter(|thread| !is_yardstick(member.pid, &thread.name))
+            threads.filter(|thread| !is_reference_loop(member.pid, &thread.name))
         });
         FamilyDetail {
             pids: self.members.iter().map(|member| member.pid).collect(),

@@ -112,11 +112,11 @@ impl Sampler {
         let tick = setup.tick.clamp(TICK_MIN, TICK_MAX);
         let pin = setup.pin;
         let own = [std::process::id()];
-        let beside_lanes = setup
+        let beside_workers = setup
             .client
             .as_ref()
             .is_none_or(|client| client.pids == own);
-        let goes_last = beside_lanes && !setup.under_quota;
+        let goes_last = beside_workers && !setup.under_quota;
         let eye = Eye::open(&setup).map_err(StartError::NoProc)?;
         let store = Store::new(&setup, tick, eye.interface());
         let shared = Arc::new(Shared {
@@ -156,7 +156,7 @@ impl Sampler {
 
     /// Takes an exact and complete reading at once, on the calling thread, and returns its time
     /// from the schedule's zero: a window between two marks is summarised exactly. Takes a few
-    /// milliseconds at the most; call it between windows, not from a lane. `name` says what for in
+    /// milliseconds at the most; call it between windows, not from a worker. `name` says what for in
     /// traces of the series.
     pub fn mark(&self, name: &str) -> i64 {
         self.shared.look(Occasion::Mark(name))
@@ -164,7 +164,7 @@ impl Sampler {
 
     /// Looks who listens now where the server was found, and takes in whoever is new: a server that was
     /// started anew is otherwise found when the one before has ended, within a second. Walks over all
-    /// processes; call it before the window, not from a lane.
+    /// processes; call it before the window, not from a worker.
     pub fn find_server_again(&self) {
         lock(&self.shared.eye).find_server_again();
     }
@@ -220,11 +220,11 @@ impl Shared {
             let _ = process::pin_to(&[cpu]);
         }
         if goes_last {
-            // On a lane's processor a tick of half a millisecond would hold the lane up.
-            process::go_last();
+            // On a worker's processor a tick of half a millisecond would hold the worker up.
+            process::lower_priority();
         } else {
             // The threads of a foreign driver may be many, and would starve it for seconds; so
-            // would a lane that uses all of a quota.
+            // would a worker that uses all of a quota.
             process::go_first();
         }
         let started = Instant::now();

@@ -11,11 +11,11 @@ use wallfinder_model::caveat::Caveat;
 use wallfinder_model::telemetry::{Sample, Telemetry};
 
 use crate::Family;
+use crate::reference_loop::ReferenceLoop;
 use crate::sample::Setup;
 use crate::sample::difference::{Switches, sample};
 use crate::sample::reading::{Detail, Reading, Side};
 use crate::sample::window::Window;
-use crate::yardstick::Yardstick;
 
 /// Memory for readings; beyond it every second tick is let go.
 const READINGS_BYTES_MAX: usize = 96 << 20;
@@ -75,7 +75,7 @@ pub(crate) struct Store {
     /// The schedule's zero, in monotonic time.
     zero_ns: u64,
     /// What watches the pace of both sides' processors.
-    yardstick: Option<Yardstick>,
+    reference_loop: Option<ReferenceLoop>,
 }
 
 impl Store {
@@ -93,7 +93,7 @@ impl Store {
             server_gomaxprocs: setup.server.as_ref().and_then(|server| server.gomaxprocs),
             interface,
             zero_ns: setup.zero_ns,
-            yardstick: setup.paced_cpus.clone().map(Yardstick::start),
+            reference_loop: setup.paced_cpus.clone().map(ReferenceLoop::start),
             ..Store::default()
         }
     }
@@ -138,8 +138,8 @@ impl Store {
 
     /// Ends what watches beside the sampler.
     pub(crate) fn stop(&self) {
-        if let Some(yardstick) = &self.yardstick {
-            yardstick.stop();
+        if let Some(reference_loop) = &self.reference_loop {
+            reference_loop.stop();
         }
     }
 
@@ -212,15 +212,15 @@ impl Store {
             return Telemetry::default();
         }
         let telemetry = Window::new(self, first, last).summary();
-        let Some(yardstick) = &self.yardstick else {
+        let Some(reference_loop) = &self.reference_loop else {
             return telemetry;
         };
         let [from_ns, to_ns] =
             [first, last].map(|at| self.zero_ns.saturating_add_signed(self.readings[at].at_ns));
-        let [server_yard_ns, client_yard_ns] = yardstick.times_ns(from_ns, to_ns);
+        let [server_reference_ns, client_reference_ns] = reference_loop.times_ns(from_ns, to_ns);
         Telemetry {
-            server_yard_ns,
-            client_yard_ns,
+            server_reference_ns,
+            client_reference_ns,
             ..telemetry
         }
     }

@@ -71,8 +71,8 @@ impl<'a> Window<'a> {
             client_tcp: tcp_difference(self.before.client_tcp, self.after.client_tcp),
             server_sockets: self.sockets(Side::Server),
             client_sockets: self.sockets(Side::Client),
-            server_yard_ns: None,
-            client_yard_ns: None,
+            server_reference_ns: None,
+            client_reference_ns: None,
             observer_cpu_ns: self
                 .after
                 .observer_cpu_ns

@@ -284,7 +284,7 @@ fn position(step: &Step, by_rate: bool) -> Option<f64> {
     }
     finite(step.in_flight_mean)
         .filter(|in_flight| *in_flight > 0.0)
-        .or(Some(step.load.in_flight_max() as f64).filter(|max| *max > 0.0))
+        .or(Some(step.load.in_flight_bound() as f64).filter(|max| *max > 0.0))
         .map(short)
 }
 
@@ -302,7 +302,7 @@ fn step_data(
         ("latency", &step.latency),
         ("service", &step.service),
         ("first byte", &step.first_byte),
-        ("lane late", &step.lateness),
+        ("worker late", &step.lateness),
     ]
     .into_iter()
     .filter_map(|(kind, histogram)| {

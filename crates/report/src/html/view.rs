@@ -175,7 +175,7 @@ fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> 
             let mut load = format!(
                 "{} · {} · {} each",
                 words::counted(record.steps.len() as u64, "step"),
-                words::driver(&step.driver, step.load.lanes),
+                words::driver(&step.driver, step.load.workers),
                 number::length(step.load.stop.after.0)
             );
             if step.load.warmup.0 > 0 {
@@ -189,7 +189,7 @@ fn about(record: &Record, judged: Option<&wallfinder_model::Step>) -> Vec<Fact> 
             format!(
                 "{} · {}",
                 words::load(&step.load),
-                words::driver(&step.driver, step.load.lanes)
+                words::driver(&step.driver, step.load.workers)
             )
         };
         about.push(fact("Load", load));

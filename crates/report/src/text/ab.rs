@@ -49,7 +49,7 @@ fn load(step: &Step) -> String {
         "{} · {} · {}",
         words::connections(&step.load),
         words::arrival(&step.load.arrival),
-        words::driver(&step.driver, step.load.lanes)
+        words::driver(&step.driver, step.load.workers)
     )
 }
 

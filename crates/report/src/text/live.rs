@@ -1,6 +1,6 @@
 //! What a run looks like while it runs: one line for logs, one frame for terminals.
 //!
-//! Both are functions of a [`Moment`] that the caller fills from snapshots which the lanes
+//! Both are functions of a [`Moment`] that the caller fills from snapshots which the workers
 //! publish anyway. Where the frame is put, and how it is replaced, is the caller's.
 
 use wallfinder_model::verdict::How;

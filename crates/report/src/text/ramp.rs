@@ -27,7 +27,7 @@ pub(crate) fn target(page: &mut Page, record: &Record, first: &Step) {
         page.entry("subject", Role::Plain, subject);
     }
     let mut load = vec![
-        words::driver(&first.driver, first.load.lanes),
+        words::driver(&first.driver, first.load.workers),
         format!("{} for each step", number::length(first.load.stop.after.0)),
     ];
     if first.load.warmup.0 > 0 {

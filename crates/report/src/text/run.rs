@@ -17,7 +17,7 @@ pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
     page.entry("target", Role::Plain, &words::target(step));
     let mut load = vec![
         words::load(&step.load),
-        words::driver(&step.driver, step.load.lanes),
+        words::driver(&step.driver, step.load.workers),
     ];
     if step.load.body_bytes > 0 {
         load.push(format!(
@@ -75,7 +75,7 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     }
     page.entry("throughput", Role::Strong, &parts.join(" · "));
     if let (Some(ceiling), Some(share)) = (&step.ceiling, figures.ceiling_share) {
-        let how = if ceiling.lanes_saturated {
+        let how = if ceiling.workers_saturated {
             "calibrated".to_owned()
         } else {
             format!(
@@ -86,7 +86,7 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
         page.beside(
             Role::Plain,
             &format!(
-                "{} of what these lanes can drive ({}/s, {how})",
+                "{} of what these workers can drive ({}/s, {how})",
                 number::share(share),
                 number::amount(ceiling.throughput)
             ),
@@ -95,7 +95,7 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
 }
 
 /// The row that no request without an answer could move.
-const LATE: &str = "lane late";
+const LATE: &str = "worker late";
 
 /// The table of percentiles.
 fn latency(page: &mut Page, step: &Step) {

@@ -22,7 +22,7 @@ pub(crate) fn setting(page: &mut Page, record: &Record, sizes: &Sizes) {
     let load = [
         words::connections(&step.load),
         words::arrival(&step.load.arrival),
-        words::driver(&step.driver, step.load.lanes),
+        words::driver(&step.driver, step.load.workers),
         sized::rounds(record, sizes),
     ];
     page.entry("load", Role::Plain, &load.join(" · "));

@@ -16,8 +16,8 @@ use wallfinder_model::experiment::{
 };
 use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
 use wallfinder_model::record::{
-    Ab, Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, LaneSummary, Outcome, Record,
-    SCHEMA, Step,
+    Ab, Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, Outcome, Record, SCHEMA, Step,
+    WorkerSummary,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, FamilySummary, LinkSample, LinkSummary, Sample, SocketsSummary,
@@ -66,7 +66,7 @@ pub struct System {
     pub up_bytes: f64,
     pub link_bits: Option<f64>,
     pub delay_s: f64,
-    /// Lanes' own CPU per request at the calibrated ceiling.
+    /// Workers' own CPU per request at the calibrated ceiling.
     pub ceiling_s: f64,
 }
 
@@ -146,8 +146,8 @@ pub fn load(connections: u32, depth: u32) -> Load {
     Load {
         connections,
         in_flight_per_connection: depth,
-        permits: None,
-        lanes: 1,
+        max_in_flight: None,
+        workers: 1,
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_secs(2),
         stop: Stop {
@@ -161,7 +161,7 @@ pub fn load(connections: u32, depth: u32) -> Load {
         header_names: vec![],
         body_bytes: 0,
         decode: Decode::None,
-        one_by_one: false,
+        no_batching: false,
     }
 }
 
@@ -260,13 +260,13 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
 /// One step of a closed loop on `system`.
 pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> Step {
     let mut noise = Noise::new(seed ^ (u64::from(index) << 32));
-    let point = system.closed(load.in_flight_max());
+    let point = system.closed(load.in_flight_bound());
     let window_ns = load.stop.after.0;
     let seconds = window_ns as f64 / 1e9;
     let throughput = point.throughput * noise.about(0.006);
     let answered = (throughput * seconds) as u64;
     let throughput = answered as f64 / seconds;
-    let in_flight = load.in_flight_max();
+    let in_flight = load.in_flight_bound();
     let [server_busy, client_busy, link_busy] = point.busy;
     let shape = if point.busy.iter().any(|busy| *busy > 0.9) {
         9
@@ -469,8 +469,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         intervals,
         telemetry: Telemetry {
             window_ns,
-            server_yard_ns: None,
-            client_yard_ns: None,
+            server_reference_ns: None,
+            client_reference_ns: None,
             samples: 100,
             cores: vec![
                 core(0, server_busy + 0.01, softirq[0], 0.55),
@@ -521,7 +521,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         },
         ceiling: Some(Ceiling {
             throughput: 1.0 / system.ceiling_s,
-            lanes_saturated: true,
+            workers_saturated: true,
             cpu_per_request_ns: system.ceiling_s * 1e9,
             driven: 1.0 / system.ceiling_s,
         }),
@@ -529,8 +529,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         profiles: None,
         client_profiles: None,
         caveats: Vec::new(),
-        lanes: vec![LaneSummary {
-            lane: 0,
+        workers: vec![WorkerSummary {
+            worker: 0,
             cpu: Some(1),
             connections: load.connections,
             answered,
@@ -539,8 +539,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             busy_share: client_busy,
             waits: 180_000,
             events: answered,
-            gathering_waits: 170_000,
-            gathering_ns: 170_000 * 83_000,
+            batching_waits: 170_000,
+            batching_ns: 170_000 * 83_000,
         }],
         verdict: Some(verdict),
         experiment: None,
@@ -808,7 +808,7 @@ pub fn experiment(
             let condition = &conditions[at];
             let retained = condition.retained * if at == 0 { 1.0 } else { noise.about(0.01) };
             let mut squeezed = *system;
-            let mut in_flight = load.in_flight_max();
+            let mut in_flight = load.in_flight_bound();
             match condition.squeeze {
                 Some(Squeeze::ServerSpeed | Squeeze::ServerCapacity) => {
                     squeezed.server_s /= retained
@@ -856,8 +856,8 @@ pub fn experiment(
                 server_cores: Some(point.busy[0]),
                 client_cores: Some(point.busy[1]),
                 steal_share: 0.001,
-                server_yard_ns: None,
-                client_yard_ns: None,
+                server_reference_ns: None,
+                client_reference_ns: None,
             });
             at_ns += 1_300_000_000;
         }
@@ -880,7 +880,7 @@ pub fn experiment(
         setting: Setting {
             server_cpus: vec![0],
             client_cpus: vec![1],
-            in_flight_max: load.in_flight_max(),
+            in_flight_max: load.in_flight_bound(),
             own_engine: true,
             downlink_bits: system.link_bits,
             uplink_bits: system.link_bits,
@@ -903,7 +903,7 @@ pub fn observed() -> Record {
     let doses = [(Squeeze::ClientSpeed, 0.8), (Squeeze::InFlight, 0.75)];
     let mut experiment = experiment(&SIMPLE, &step.load, &doses, 3, 0.2);
     experiment.effort = Effort::Quick;
-    let why = "a SCHED_FIFO thief needs CAP_SYS_NICE, and SIGSTOP a server of the same user";
+    let why = "a SCHED_FIFO CPU stealer needs CAP_SYS_NICE, and SIGSTOP a server of the same user";
     experiment
         .out_of_reach
         .extend(
@@ -1152,7 +1152,7 @@ pub fn foreign() -> Record {
         step.first_byte = None;
         step.lateness = None;
         step.ceiling = None;
-        step.lanes.clear();
+        step.workers.clear();
         if let Some(latency) = &mut step.latency {
             latency.hdr_v2.clear();
             latency.quantiles_ns.remove("p95");

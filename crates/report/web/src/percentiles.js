@@ -42,7 +42,7 @@ export function drawPercentiles(data, theme, chosen) {
       latency: { colour: theme.ink, width: 2 },
       service: { colour: theme.server, width: 1.5, dash: [7, 4] },
       "first byte": { colour: theme.link, width: 1.5, dash: [2, 3] },
-      "lane late": { colour: theme.client, width: 1.5, dash: [9, 3, 2, 3] },
+      "worker late": { colour: theme.client, width: 1.5, dash: [9, 3, 2, 3] },
     };
     lines = data.steps[0].curves.map((curve) => ({ name: curve.kind, curve, ...styles[curve.kind] }));
     what.textContent = lines.length > 1 ? "on each clock" : "";

@@ -481,8 +481,8 @@ fn window(nth: u32) -> Window {
         server_cores: None,
         client_cores: None,
         steal_share: 0.0,
-        server_yard_ns: None,
-        client_yard_ns: None,
+        server_reference_ns: None,
+        client_reference_ns: None,
     }
 }
 

@@ -47,8 +47,8 @@ pub(crate) fn load() -> Load {
     Load {
         connections: 100,
         in_flight_per_connection: 1,
-        permits: None,
-        lanes: 1,
+        max_in_flight: None,
+        workers: 1,
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_millis(200),
         stop: Stop {
@@ -62,7 +62,7 @@ pub(crate) fn load() -> Load {
         header_names: vec![],
         body_bytes: 0,
         decode: Decode::None,
-        one_by_one: false,
+        no_batching: false,
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         profiles: None,
         client_profiles: None,
         caveats: vec![],
-        lanes: vec![],
+        workers: vec![],
         verdict: None,
         experiment: None,
         cell: None,

@@ -11,7 +11,7 @@ use wallfinder_model::profile::{
     Measure, Node, ProfileKind, Profiles, Reading, Reconciliation, Site,
 };
 use wallfinder_model::record::{
-    Ceiling, Counts, Driver as StepDriver, Histogram, LaneSummary, Samples, Step,
+    Ceiling, Counts, Driver as StepDriver, Histogram, Samples, Step, WorkerSummary,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, TcpSample, Telemetry, ThreadShare,
@@ -153,7 +153,7 @@ impl Apparatus for DoubleApparatus {
         let us = (self.model)(step).client_us;
         Ok(Some(Ceiling {
             throughput: 1e6 / us,
-            lanes_saturated: true,
+            workers_saturated: true,
             cpu_per_request_ns: us * 1e3,
             driven: 1e6 / us,
         }))
@@ -169,7 +169,7 @@ impl Apparatus for DoubleApparatus {
 /// A step as the model has it.
 pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
     let window_ns = step.load.stop.after.0;
-    let n = step.load.in_flight_max() as f64;
+    let n = step.load.in_flight_bound() as f64;
     let (client_s, server_s) = (costs.client_us / 1e6, costs.server_us / 1e6);
     let ceiling = (1.0 / client_s).min(1.0 / server_s);
     let throughput = ceiling.min(n / (WAIT_S + client_s + server_s));
@@ -248,8 +248,8 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             ..Telemetry::default()
         },
         ceiling: None,
-        lanes: if engine {
-            vec![lane(busy(client_s), answered)]
+        workers: if engine {
+            vec![worker(busy(client_s), answered)]
         } else {
             Vec::new()
         },
@@ -381,14 +381,14 @@ fn core(cpu: u32, busy: f64) -> CoreSample {
     }
 }
 
-fn lane(busy: f64, answered: u64) -> LaneSummary {
-    LaneSummary {
+fn worker(busy: f64, answered: u64) -> WorkerSummary {
+    WorkerSummary {
         cpu: Some(1),
         answered,
         busy_share: busy,
         waits: answered / 20,
         events: answered / 10,
-        ..LaneSummary::default()
+        ..WorkerSummary::default()
     }
 }
 

@@ -35,8 +35,8 @@ fn a_step_carries_the_load_that_was_asked_for() {
     assert_eq!(step.path, "/simple");
     assert_eq!(step.subject, "catalogue");
     assert_eq!(step.load.connections, 10);
-    assert_eq!(step.load.in_flight_max(), 100);
-    assert_eq!(step.load.lanes, 1);
+    assert_eq!(step.load.in_flight_bound(), 100);
+    assert_eq!(step.load.workers, 1);
     assert_eq!(step.load.warmup, Nanos::from_millis(100));
     assert_eq!(step.load.stop.after, Nanos::from_secs(1));
 }

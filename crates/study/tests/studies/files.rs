@@ -207,7 +207,7 @@ pipeline = 10"#,
     broken(
         r#"name = "engine""#,
         "name = \"engine\"\neverywhere = true",
-        "has a lane for each",
+        "has a worker for each",
     );
 }
 
@@ -235,11 +235,11 @@ fn the_engine_decodes_what_a_group_says_and_foreign_drivers_as_they_do() {
 }
 
 #[test]
-fn permits_are_the_engines() {
+fn max_in_flight_is_the_engines() {
     let with = |drivers: &str| {
         let text = SMALL.replace(
             r#"drivers = ["engine", "wrk"]"#,
-            &format!("drivers = [{drivers}]\npermits = 5"),
+            &format!("drivers = [{drivers}]\nmax_in_flight = 5"),
         );
         Study::parse("my.toml", &text)
     };
@@ -247,12 +247,12 @@ fn permits_are_the_engines() {
     for step in study.expand(wallfinder_study::Size::Smoke) {
         // Ten requests on each connection are wanted, and five let.
         assert_eq!(
-            (step.load.wanted_max() % 10, step.load.in_flight_max()),
+            (step.load.wanted_max() % 10, step.load.in_flight_bound()),
             (0, 5)
         );
     }
     let refused = with(r#""engine", "wrk""#).expect_err("wrk has none");
-    assert!(refused.message().contains("permits are the engine's"));
+    assert!(refused.message().contains("max_in_flight is the engine's"));
 }
 
 #[test]

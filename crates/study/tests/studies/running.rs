@@ -113,7 +113,7 @@ fn only_steps_that_ask_for_it_are_calibrated() {
     assert_eq!(
         with,
         [true, true, false, false],
-        "a foreign driver has no lanes"
+        "a foreign driver has no workers"
     );
 }
 

@@ -1,8 +1,8 @@
 //! Waiting for many sockets: one trait, two ways.
 //!
-//! The trait is shaped like completions: a lane asks for connections and sends, waits,
+//! The trait is shaped like completions: a worker asks for connections and sends, waits,
 //! and takes events one by one. [`Epoll`] does the reads itself when a socket is ready;
-//! [`Uring`] lets the kernel do them into buffers that it was given. What a lane does
+//! [`Uring`] lets the kernel do them into buffers that it was given. What a worker does
 //! with the events is the same code either way.
 //!
 //! ```text

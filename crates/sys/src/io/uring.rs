@@ -1,10 +1,10 @@
-//! Completions: one io_uring for each lane.
+//! Completions: one io_uring for each worker.
 //!
 //! * Receives are multishot into a ring of buffers that the kernel picks from, so a
 //!   connection is armed once and each answer costs one completion and no call.
 //! * Sends, connects and re-armed receives are queued and handed over together by the
 //!   call that waits.
-//! * Task work is deferred to that call (`DEFER_TASKRUN`), so nothing interrupts the lane.
+//! * Task work is deferred to that call (`DEFER_TASKRUN`), so nothing interrupts the worker.
 //! * Sockets are registered, so the kernel takes no reference for each operation.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -604,7 +604,7 @@ mod tests {
         }
     }
 
-    /// A lane that has something to do soon lets nothing gather for longer.
+    /// A worker that has something to do soon lets nothing gather for longer.
     #[test]
     fn a_wait_ends_in_time_however_long_events_may_gather() {
         let Some(mut io) = one_connection(([127, 0, 0, 1], 9).into()) else {
@@ -627,7 +627,7 @@ mod tests {
         }
     }
 
-    /// On any kernel a lane may ask for several events, and gets what there is after a while; this one
+    /// On any kernel a worker may ask for several events, and gets what there is after a while; this one
     /// does as kernels before 6.12 must.
     #[test]
     fn what_gathers_is_handed_over_by_kernels_that_cannot_let_it() {

@@ -1,7 +1,7 @@
-//! The decoders of one lane: made when they are first wanted, kept, and used again.
+//! The decoders of one worker: made when they are first wanted, kept, and used again.
 //!
 //! What a decoder may come to is told by its coding's largest window: 32 KiB of gzip and
-//! deflate, 16 MiB of br, 8 MiB of zstd. A lane has no more decoders than would fill
+//! deflate, 16 MiB of br, 8 MiB of zstd. A worker has no more decoders than would fill
 //! [`WINDOW_BYTES_MAX`] with such windows, which is 256 of the greediest kind; a window is as
 //! large only where a server sends as much. A body for which none is left is not decoded,
 //! and the caller counts it.
@@ -13,13 +13,13 @@ use super::zstd::Zstd;
 use super::{Decode, Sink};
 use crate::WireError;
 
-/// The windows of all decoders of a lane, in bytes, if each were as large as its kind allows.
+/// The windows of all decoders of a worker, in bytes, if each were as large as its kind allows.
 const WINDOW_BYTES_MAX: u64 = 4 << 30;
 
 /// Room for decoded bytes, shared by all of them.
 const ROOM_BYTES: usize = 16 * 1024;
 
-/// What decodes the bodies of one lane.
+/// What decodes the bodies of one worker.
 #[derive(Debug)]
 pub(crate) struct Decoders {
     decode: Decode,

@@ -20,7 +20,7 @@
 //! * Any split of the same bytes gives the same outcome.
 //! * Decoders are kept and used again, so that nothing is allocated once there are as many
 //!   as bodies are under way, and each has seen the largest of them.
-//! * The memory of a lane's decoders is bounded: [`decoders`] says how.
+//! * The memory of a worker's decoders is bounded: [`decoders`] says how.
 
 mod brotli;
 mod coding;

@@ -21,7 +21,7 @@ pub struct ById {
     free: Vec<u32>,
     /// Slots whose requests are not written yet.
     waiting: VecDeque<u32>,
-    /// The frame of the request that is being written: the lane's, with its own id.
+    /// The frame of the request that is being written: the worker's, with its own id.
     frame: Box<[u8]>,
     /// Bytes of it that are written; all of them between requests.
     written: usize,
@@ -98,7 +98,7 @@ impl Wire for ById {
     }
 
     fn handle_sent(&mut self, _shared: &Shared, _count: usize) {
-        unreachable!("what was written is the lane's to send");
+        unreachable!("what was written is the worker's to send");
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   Format ◄── "u32be,id=u64be@0"
-//!   Request ──► Shared { block: frame frame frame … }        one for each lane
+//!   Request ──► Shared { block: frame frame frame … }        one for each worker
 //!                 │
 //!        ┌────────┴────────┐
 //!     InTurn             ById                                one for each connection

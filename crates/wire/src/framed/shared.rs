@@ -1,4 +1,4 @@
-//! What the connections of one lane have in common.
+//! What the connections of one worker have in common.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Request {
     pub message: Vec<u8>,
 }
 
-/// Habits of a lane's connections.
+/// Habits of a worker's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Requests in flight on one connection; at least 1.
@@ -75,7 +75,7 @@ impl fmt::Display for BadRequest {
 
 impl std::error::Error for BadRequest {}
 
-/// One lane's encoded message and habits.
+/// One worker's encoded message and habits.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) format: Format,

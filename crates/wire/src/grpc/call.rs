@@ -59,7 +59,7 @@ pub struct Call {
     pub error: Option<WireError>,
 }
 
-/// What the answers of a lane must be.
+/// What the answers of a worker must be.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) message_bytes_max: u32,

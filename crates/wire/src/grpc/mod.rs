@@ -7,7 +7,7 @@
 //! messages: what stands in them is for the caller to encode and for nobody to decode.
 //!
 //! ```text
-//!   Request ─► shared() ─► http2::Shared { header blocks, body, Calls }   one for each lane
+//!   Request ─► shared() ─► http2::Shared { header blocks, body, Calls }   one for each worker
 //!                                                          │
 //!   http2::Http2:  HEADERS ─► is it gRPC? ─────────────────┤
 //!                  DATA    ─► Messages (one for each stream) ─► counted, or grpc.frame

@@ -129,7 +129,7 @@ impl Request {
     }
 }
 
-/// Checks and encodes a call, for the connections of one lane.
+/// Checks and encodes a call, for the connections of one worker.
 pub fn shared(request: &Request, options: http2::Options) -> Result<http2::Shared, BadRequest> {
     let fields = request.fields(options.is_https)?;
     let calls = Calls {

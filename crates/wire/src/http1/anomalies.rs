@@ -3,7 +3,7 @@
 //! An anomaly is not a failure: the answer counts. It is for the report, since a server
 //! that needs lenience here will meet clients that have none.
 
-/// How often each was seen, over all connections of a lane. Counted once for each head
+/// How often each was seen, over all connections of a worker. Counted once for each head
 /// that shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Anomalies {
@@ -43,7 +43,7 @@ impl Anomalies {
         ]
     }
 
-    /// Adds those of another lane.
+    /// Adds those of another worker.
     pub fn add(&mut self, other: &Anomalies) {
         self.length_beside_coding += other.length_beside_coding;
         self.length_repeated += other.length_repeated;

@@ -50,7 +50,7 @@ struct Unfinished {
     is_last: bool,
     interims: u32,
     is_decoded: bool,
-    /// The lane knows that it has begun.
+    /// The worker knows that it has begun.
     is_told: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The last few distinct heads, and what they said.
 //!
 //! A server under load sends the same head again and again, until the second of its
-//! `Date` turns. Parsing is a pure function of a head's bytes (and of the lane's one
+//! `Date` turns. Parsing is a pure function of a head's bytes (and of the worker's one
 //! request), so a head that is equal byte for byte, blank line included, needs no second
 //! parse. That is exact: no length is assumed, no field skipped.
 

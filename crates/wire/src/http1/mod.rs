@@ -2,12 +2,12 @@
 //!
 //! What it is: a request that is encoded once, and a reader that frames and checks
 //! every answer to it (RFC 9112, in full: no answer's length is guessed from another's).
-//! What it is not: an HTTP library. One lane sends one request over and over; nobody
+//! What it is not: an HTTP library. One worker sends one request over and over; nobody
 //! wants to see a field or a body, only whether the answer was whole.
 //!
 //! ```text
 //!   Request ──encode──► Shared { block: GET … GET … GET … , memo, anomalies }
-//!                          │                        one for each lane
+//!                          │                        one for each worker
 //!        ┌─────────────────┴───────────────┐
 //!   Http1: Sending (what is unsent)   Head ─► Body ─► Answered      one for each
 //!                                      │ ▲      │                   connection
@@ -46,7 +46,7 @@
 //! | `chunked` with parameters or twice, `identity`, unknown codings | `h1.framing` |
 //! | `gzip`, `deflate` or `compress` as the last transfer coding | read to close, counted |
 //! | content coded in a way that is not known or twice, where decoding is asked | `body.decode` |
-//! | more coded bodies under way than a lane has decoders for | not decoded, counted |
+//! | more coded bodies under way than a worker has decoders for | not decoded, counted |
 
 mod anomalies;
 mod chunked;

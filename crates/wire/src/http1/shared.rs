@@ -1,4 +1,4 @@
-//! What the connections of one lane have in common.
+//! What the connections of one worker have in common.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::content::{Decode, Decoders};
 use crate::request::{BadRequest, Request};
 use crate::sending::Form;
 
-/// Bounds and habits of a lane's connections.
+/// Bounds and habits of a worker's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Requests in flight on one connection (the pipeline's depth); at least 1.
@@ -55,7 +55,7 @@ impl Default for Options {
     }
 }
 
-/// One lane's encoded request, limits, memo of heads and counters.
+/// One worker's encoded request, limits, memo of heads and counters.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) options: Options,
@@ -132,7 +132,7 @@ impl Shared {
         self.form = form;
     }
 
-    /// What the connections of this lane have seen so far.
+    /// What the connections of this worker have seen so far.
     pub fn anomalies(&self) -> &Anomalies {
         &self.anomalies
     }

@@ -1,6 +1,6 @@
 //! What a peer did against the standard, or beside it, without failing an answer.
 
-/// How often each was seen, over all connections of a lane.
+/// How often each was seen, over all connections of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Anomalies {
     /// Values with white space at an end (RFC 9113, 8.2.1). Counted once for each head.
@@ -33,7 +33,7 @@ impl Anomalies {
         ]
     }
 
-    /// Adds those of another lane.
+    /// Adds those of another worker.
     pub fn add(&mut self, other: &Anomalies) {
         self.value_padded += other.value_padded;
         self.length_repeated += other.length_repeated;

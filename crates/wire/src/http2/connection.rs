@@ -1,4 +1,4 @@
-//! One connection: what it holds, and what a lane asks of it.
+//! One connection: what it holds, and what a worker asks of it.
 //!
 //! How frames are taken apart stands in `frames.rs`, what they do in `receive.rs` and
 //! `answers.rs`, and what is written in `transmit.rs`.
@@ -182,7 +182,7 @@ impl Wire for Http2 {
     }
 
     fn handle_sent(&mut self, _shared: &Shared, _count: usize) {
-        unreachable!("what was written is the lane's to send");
+        unreachable!("what was written is the worker's to send");
     }
 
     fn write(&mut self, shared: &Shared, into: &mut [u8]) -> usize {

@@ -2,26 +2,26 @@
 //! ([`hpack`], RFC 7541).
 //!
 //! What it is: many requests at once over one connection, each answer framed, checked and
-//! matched to its request. What it is not: an HTTP library. One lane sends one request
+//! matched to its request. What it is not: an HTTP library. One worker sends one request
 //! over and over; nobody wants to see a field or a body, only whether the answer was
 //! whole. There is no server push, no priority, no CONNECT, no upgrade from HTTP/1.1: the
 //! connection begins with the preface, by prior knowledge or because ALPN chose `h2`.
 //!
 //! ```text
 //!   Request ─► Shared { header blocks, body, known fields, anomalies, fault }   one for
-//!                 │                                                             each lane
+//!                 │                                                             each worker
 //!   Http2:        │                                                       one for each
 //!     bytes ─► frames ─► receive ─┬─► streams (slab by slot, found by id) ─► outcomes
 //!                 │               ├─► hpack decoder ─► memo ─► fields
 //!                 │               └─► settings, windows, pings, resets
-//!     lane's buffer ◄─ transmit ◄─┴── lines of slots, counts of what is owed   connection
+//!     worker's buffer ◄─ transmit ◄─┴── lines of slots, counts of what is owed   connection
 //! ```
 //!
-//! # How a lane uses it
+//! # How a worker uses it
 //!
 //! As it uses HTTP/1, with two differences. Bytes out are this connection's own, since
 //! stream ids rise: where [`Wire::poll_transmit`](crate::Wire::poll_transmit) says
-//! [`Transmit::Own`](crate::Transmit::Own), the lane gives [`Wire::write`](crate::Wire::write)
+//! [`Transmit::Own`](crate::Transmit::Own), the worker gives [`Wire::write`](crate::Wire::write)
 //! a buffer of at least [`Shared::write_bytes_min`] bytes and sends what was written, all of
 //! it and in order. And one request may fail while the connection goes on
 //! ([`Outcome::Failed`](crate::Outcome::Failed)).
@@ -42,9 +42,9 @@
 //!   counts it as answered; what it did take up is still answered. Then comes
 //!   [`Outcome::Over`](crate::Outcome::Over), or a last answer that is not `reusable`.
 //! * After [`Outcome::Broken`](crate::Outcome::Broken) one GOAWAY is to be written, with
-//!   the code of the standard, if the lane cares to tell the peer.
+//!   the code of the standard, if the worker cares to tell the peer.
 //! * The memo of header blocks changes no outcome.
-//! * Where the lane's requests are calls of [`grpc`](crate::grpc), which is a value of
+//! * Where the worker's requests are calls of [`grpc`](crate::grpc), which is a value of
 //!   [`Shared`], bodies are read as messages and trailers as a status; nothing else changes.
 //!
 //! # Where the standard leaves a choice
@@ -66,7 +66,7 @@
 //! | MAX_HEADER_LIST_SIZE of the peer | not heeded: the request is what was asked for |
 //! | a padded or prioritised frame | accepted; padding counts against windows only |
 //! | content coded in a way that is not known or twice, where decoding is asked | `body.decode`, the stream is reset |
-//! | more coded bodies under way than a lane has decoders for | not decoded, counted |
+//! | more coded bodies under way than a worker has decoders for | not decoded, counted |
 
 mod anomalies;
 mod answers;

@@ -1,4 +1,4 @@
-//! What the connections of one lane have in common.
+//! What the connections of one worker have in common.
 
 use super::anomalies::Anomalies;
 use super::fault::Fault;
@@ -13,7 +13,7 @@ use crate::content::{Decode, Decoders};
 use crate::grpc::Calls;
 use crate::request::{BadRequest, Request};
 
-/// Bounds and habits of a lane's connections.
+/// Bounds and habits of a worker's connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Streams open at once on one connection; at least 1. The peer may allow fewer.
@@ -68,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// One lane's encoded request, limits, interpreted static table and counters.
+/// One worker's encoded request, limits, interpreted static table and counters.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) options: Options,
@@ -177,12 +177,12 @@ impl Shared {
         kept.unwrap_or_default()
     }
 
-    /// What the connections of this lane have seen so far.
+    /// What the connections of this worker have seen so far.
     pub fn anomalies(&self) -> &Anomalies {
         &self.anomalies
     }
 
-    /// The rule that was broken last on any connection of this lane, and by which frame.
+    /// The rule that was broken last on any connection of this worker, and by which frame.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }

@@ -1,6 +1,6 @@
 //! The streams of one connection: a slab of slots, and lines of slots that wait.
 //!
-//! A slot is a lane's name for a request, `0..in_flight_max`; an id is the wire's. Ids
+//! A slot is a worker's name for a request, `0..in_flight_max`; an id is the wire's. Ids
 //! only rise, so a table indexed by an id's low bits finds nearly every slot at once; a
 //! stream that stays behind while many others pass is found by looking through the slab.
 

@@ -1,7 +1,7 @@
 //! What is written: the greeting, acknowledgements, credit, resets, requests, bodies.
 //!
 //! Nothing is queued in bytes. What is owed is kept as counts and lines of slots, and
-//! becomes whole frames when the lane has room for them, in this order.
+//! becomes whole frames when the worker has room for them, in this order.
 
 use super::connection::{Http2, Phase};
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
@@ -79,7 +79,7 @@ impl HeadTable {
     }
 }
 
-/// The lane's buffer and how much of it is used.
+/// The worker's buffer and how much of it is used.
 struct Out<'a> {
     into: &'a mut [u8],
     len: usize,

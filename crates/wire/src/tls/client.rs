@@ -13,7 +13,7 @@ use rustls::{
 
 use super::Greeting;
 
-/// Sessions that a lane keeps to resume.
+/// Sessions that a worker keeps to resume.
 const SESSIONS_KEPT: usize = 256;
 
 /// Whom a client believes.

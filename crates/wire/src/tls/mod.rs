@@ -1,7 +1,7 @@
 //! TLS under any other wire, by `rustls`: records in, records out.
 //!
 //! ```text
-//!   lane ──issue──► W ──plain bytes──► [ Tls<W> ] ──records──► socket
+//!   worker ──issue──► W ──plain bytes──► [ Tls<W> ] ──records──► socket
 //!        ◄─outcome──   ◄──────────────             ◄──────────
 //! ```
 //!
@@ -36,7 +36,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 /// Most bytes that a record adds to what it carries: head, explicit nonce, type and tag.
 const RECORD_EXTRA: usize = 64;
 
-/// What the connections of one lane share.
+/// What the connections of one worker share.
 #[derive(Debug)]
 pub struct Shared<S> {
     inner: S,

@@ -3,7 +3,7 @@
 use wallfinder_wire::framed::{Options, Request, Shared};
 use wallfinder_wire::{Outcome, Transmit, Wire};
 
-/// A lane's block, for a message in this format.
+/// A worker's block, for a message in this format.
 pub(crate) fn shared(format: &str, message: &[u8], in_flight_max: u32) -> Shared {
     let request = Request {
         format: format.parse().unwrap(),

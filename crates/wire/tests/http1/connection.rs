@@ -1,4 +1,4 @@
-//! How a lane uses a connection: issuing, sending in parts, answers that come early,
+//! How a worker uses a connection: issuing, sending in parts, answers that come early,
 //! connections that end.
 
 use wallfinder_wire::http1::{Http1, Options, Request, Shared};
@@ -413,7 +413,7 @@ fn a_broken_connection_swallows_what_follows() {
 
 #[test]
 #[should_panic(expected = "issued without room")]
-fn issuing_without_room_is_the_lanes_own_bug() {
+fn issuing_without_room_is_the_workers_own_bug() {
     let shared = shared_of(1);
     let mut http1 = Http1::open(&shared);
     http1.issue(&shared);
@@ -422,7 +422,7 @@ fn issuing_without_room_is_the_lanes_own_bug() {
 
 #[test]
 #[should_panic(expected = "bytes of")]
-fn sending_more_than_was_offered_is_the_lanes_own_bug() {
+fn sending_more_than_was_offered_is_the_workers_own_bug() {
     let shared = shared_of(1);
     let mut http1 = Http1::open(&shared);
     http1.issue(&shared);

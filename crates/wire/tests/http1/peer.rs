@@ -27,7 +27,7 @@ impl Default for Case {
 }
 
 impl Case {
-    /// The lane's block for this case.
+    /// The worker's block for this case.
     pub(crate) fn shared(&self) -> Shared {
         let request = Request::new(self.method, "127.0.0.1:8080", "/");
         Shared::new(&request, self.options.clone()).expect("the case is sound")

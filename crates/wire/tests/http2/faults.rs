@@ -38,7 +38,7 @@ fn continuations_without_end_break_the_connection() {
     let long = frame(FrameKind::CONTINUATION, 0, 1, &[0x82; 400]);
     let script = [start, long.repeat(3)].concat();
     let seen = assert_breaks(&case, &script, WireError::H2HeadFlood, calm, at);
-    assert_eq!(seen.in_flight, 2, "the others are the lane's to count");
+    assert_eq!(seen.in_flight, 2, "the others are the worker's to count");
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Case {
         case
     }
 
-    /// One lane's part of it.
+    /// One worker's part of it.
     pub(crate) fn shared(&self) -> Shared {
         if let Some(call) = &self.call {
             return grpc::shared(call, self.options.clone()).expect("the case is sound");

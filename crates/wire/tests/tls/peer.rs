@@ -111,7 +111,7 @@ impl Pair {
         !bytes.is_empty()
     }
 
-    /// Gives the client bytes as a lane does.
+    /// Gives the client bytes as a worker does.
     pub(crate) fn takes(&mut self, shared: &mut HttpShared, bytes: &[u8]) {
         for mut part in bytes.chunks(self.split) {
             while !part.is_empty() {

@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! * CPU work is a number of loop iterations, calibrated once against the CPU time of the
-//!   thread: a slower processor makes it longer, and a thief does not shorten it.
+//!   thread: a slower processor makes it longer, and a CPU stealer does not shorten it.
 //! * Timers run on intended instants: being woken late delays an answer and no other one.
 //! * Answers on one connection leave in the order of their requests: all that can delay
 //!   them is first come, first served.

@@ -150,7 +150,7 @@ impl<'s> Rounds<'s> {
     /// Requests in flight at the most.
     pub(super) fn in_flight(&self, answer: u32) -> Option<u32> {
         let step = *self.steps(answer, false).first()?;
-        Some(u32::try_from(step.load.in_flight_max()).unwrap_or(u32::MAX))
+        Some(u32::try_from(step.load.in_flight_bound()).unwrap_or(u32::MAX))
     }
 
     /// Of the windows without the link's rate, which have the most answers; and what is predicted

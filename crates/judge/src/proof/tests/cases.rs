@@ -247,7 +247,7 @@ fn is_held_to_use(verdict: &Verdict) -> bool {
     verdict.caveats.iter().any(said)
 }
 
-/// A thief holds up what wakes under a lock, so that a processor which hardly works answers.
+/// A CPU stealer holds up what wakes under a lock, so that a processor which hardly works answers.
 #[test]
 fn what_wakes_late_on_an_idle_processor_is_no_wall_of_it() {
     let system = System {
@@ -792,7 +792,7 @@ fn of_a_driver_its_own_report_is_the_gate() {
     assert!(is_noted(&caveats, "may be others"), "{caveats:#?}");
 }
 
-/// Something beside the requests burns the group's time: it answers a quota and no thief.
+/// Something beside the requests burns the group's time: it answers a quota and no CPU stealer.
 #[test]
 fn a_burner_in_the_servers_group_is_no_cpu_wall() {
     let (wall, ..) = broken(|experiment| {

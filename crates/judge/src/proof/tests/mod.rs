@@ -474,7 +474,7 @@ fn on_a_machine_that_wanders_what_outweighs_nothing_is_proved() {
 
 /// Processors that are slowed by strangers, by a tenth in the mean.
 #[test]
-fn a_yardstick_tells_strangers_from_walls() {
+fn a_reference_loop_tells_strangers_from_walls() {
     let with = |effort, is_told| Conditions {
         effort,
         pace: (0.1, is_told),

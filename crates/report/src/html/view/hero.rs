@@ -181,7 +181,7 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         .or_else(|| {
             figures
                 .ceiling_share
-                .map(|share| format!("{} of what these lanes can drive", number::share(share)))
+                .map(|share| format!("{} of what these workers can drive", number::share(share)))
         });
     let interval = words::interval(figures).map(|half| format!("± {half}"));
     let notes: Vec<String> = interval.into_iter().chain(asked).collect();
@@ -301,7 +301,7 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
         rows.push((
             ceiling,
             CeilingRow {
-                name: "lanes, calibrated".to_owned(),
+                name: "workers, calibrated".to_owned(),
                 kind: "neutral",
                 utilisation: number::share(throughput / ceiling),
                 saturation: "against a server that does nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! One step in full: percentiles on each clock, counts, resources, lanes, sockets.
+//! One step in full: percentiles on each clock, counts, resources, workers, sockets.
 
 use serde::Serialize;
 use wallfinder_judge::bounds::Bounds;
@@ -36,8 +36,8 @@ pub(super) struct StepView {
     failures: Vec<Fact>,
     costs: Vec<Fact>,
     resources: Vec<Resource>,
-    lanes: Vec<Lane>,
-    lanes_more: usize,
+    workers: Vec<Worker>,
+    workers_more: usize,
 }
 
 /// Percentiles on one clock.
@@ -60,8 +60,8 @@ struct Resource {
 }
 
 #[derive(Serialize)]
-struct Lane {
-    lane: u32,
+struct Worker {
+    worker: u32,
     cpu: String,
     connections: String,
     answered: String,
@@ -70,8 +70,8 @@ struct Lane {
     per_wait: String,
 }
 
-/// Lanes listed at the most.
-const LANES_MAX: usize = 64;
+/// Workers listed at the most.
+const WORKERS_MAX: usize = 64;
 
 fn bar(share: f64) -> f64 {
     if share.is_finite() {
@@ -116,14 +116,14 @@ impl StepView {
             failures: failures(step),
             costs: costs(step, &figures),
             resources: resources(step),
-            lanes: lanes(step),
-            lanes_more: step.lanes.len().saturating_sub(LANES_MAX),
+            workers: workers(step),
+            workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
         }
     }
 }
 
 /// The row that no request without an answer could move.
-const LATE: &str = "Lane late";
+const LATE: &str = "Worker late";
 
 fn clocks(step: &Step) -> Vec<Clock> {
     let bounds = Bounds::of(step);
@@ -350,21 +350,21 @@ fn resources(step: &Step) -> Vec<Resource> {
         .collect()
 }
 
-fn lanes(step: &Step) -> Vec<Lane> {
-    step.lanes
+fn workers(step: &Step) -> Vec<Worker> {
+    step.workers
         .iter()
-        .take(LANES_MAX)
-        .map(|lane| Lane {
-            lane: lane.lane,
-            cpu: lane
+        .take(WORKERS_MAX)
+        .map(|worker| Worker {
+            worker: worker.worker,
+            cpu: worker
                 .cpu
                 .map_or("not pinned".to_owned(), |cpu| format!("cpu {cpu}")),
-            connections: number::whole(u64::from(lane.connections)),
-            answered: number::whole(lane.answered),
-            busy: number::share(lane.busy_share),
-            bar: bar(lane.busy_share),
-            per_wait: if lane.waits > 0 {
-                number::amount(lane.events as f64 / lane.waits as f64)
+            connections: number::whole(u64::from(worker.connections)),
+            answered: number::whole(worker.answered),
+            busy: number::share(worker.busy_share),
+            bar: bar(worker.busy_share),
+            per_wait: if worker.waits > 0 {
+                number::amount(worker.events as f64 / worker.waits as f64)
             } else {
                 number::UNKNOWN.to_owned()
             },

@@ -1,7 +1,7 @@
 //! HPACK: header compression for HTTP/2 (RFC 7541).
 //!
 //! What it is: a decoder that keeps what a field *means* instead of what it says, and an
-//! encoder for the one request of a lane. What it is not: a map of headers. A client
+//! encoder for the one request of a worker. What it is not: a map of headers. A client
 //! that measures wants the status and the length; every other field only has to be
 //! sound. So the decoder's dynamic table holds values of an [`Interpret`]er's making,
 //! made once when an entry is inserted, and an indexed field costs no look at its bytes.

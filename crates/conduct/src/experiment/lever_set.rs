@@ -1,0 +1,337 @@
+//! The levers of an experiment: one resource squeezed at a time, all others at no dose.
+//!
+//! Levers of the apparatus are set by calls; those of the engine are read from here when
+//! the source applies them. A sham sets every one of them to no dose.
+
+use std::time::Duration;
+
+use wallfinder_engine::Setting;
+use wallfinder_engine::levers::{in_flight_left, in_flight_more};
+use wallfinder_model::experiment::{OutOfReach, Squeeze};
+use wallfinder_model::{Arrival, Load, Nanos, Step};
+use wallfinder_testbed::squeeze::{Check, Lever};
+
+use super::Seen;
+use super::padding::Padding;
+use crate::{ConductError, Producer, StepOrder};
+
+/// A pause that is shorter than this is mostly the clock's own delay.
+const THINK_MIN: Duration = Duration::from_micros(100);
+
+/// A worker's speed may be off by this part of the whole: its turns of spinning are counted when
+/// they end.
+const SPEED_OFF_MAX: f64 = 0.05;
+/// Requests in flight may be above their room by this part, by those of the wash-out.
+const ROOM_OFF_MAX: f64 = 0.05;
+
+/// Every lever of an experiment.
+pub(crate) struct LeverSet {
+    levers: Vec<Box<dyn Lever>>,
+    load: Load,
+    /// Whether the engine makes the load, so that it can be squeezed from inside.
+    engine: bool,
+    /// Response time at no dose: what think time is measured in.
+    response: Duration,
+    /// Longer requests, where there is a link whose rate is not ours to set.
+    padding: Option<Padding>,
+    null: bool,
+    /// What is squeezed now, and what is left of it as asked for.
+    now: Option<(Squeeze, f64)>,
+    /// Which levers of the apparatus stand at another place than no dose.
+    pulled: Option<usize>,
+    turn: u32,
+    /// The foreign driver's processes, as the levers know them.
+    client_pids: Vec<u32>,
+}
+
+impl LeverSet {
+    /// Takes the levers, and says what is out of reach beside what was known to be.
+    pub(crate) fn new(
+        step: &StepOrder,
+        base: &Step,
+        levers: Vec<Box<dyn Lever>>,
+        null: bool,
+        out_of_reach: &mut Vec<OutOfReach>,
+    ) -> LeverSet {
+        let mean_s = base.in_flight_mean / base.throughput.max(1e-9);
+        let has_uplink = levers
+            .iter()
+            .any(|lever| lever.squeeze() == Squeeze::Uplink);
+        let padding = Padding::of(step).filter(|_| !has_uplink);
+        if padding.is_some() {
+            out_of_reach.retain(|out| out.squeeze != Squeeze::Uplink);
+        }
+        let lever_set = LeverSet {
+            padding,
+            levers,
+            load: step.load.clone(),
+            engine: matches!(step.producer, Producer::Engine(_)),
+            response: Duration::try_from_secs_f64(mean_s).unwrap_or_default(),
+            null,
+            now: None,
+            pulled: None,
+            turn: 0,
+            client_pids: Vec::new(),
+        };
+        for squeeze in Squeeze::ALL {
+            let known = out_of_reach.iter().any(|out| out.squeeze == squeeze);
+            if let (false, Some(why)) = (known, lever_set.cannot(squeeze)) {
+                out_of_reach.push(OutOfReach { squeeze, why });
+            }
+        }
+        lever_set
+    }
+
+    /// Why there is no lever for a squeeze; `None` where there is one.
+    fn cannot(&self, squeeze: Squeeze) -> Option<String> {
+        if self.lever(squeeze).is_some() {
+            return None;
+        }
+        let own = |what: &str| {
+            Some(format!(
+                "{what} can be squeezed from inside our own engine only"
+            ))
+        };
+        match squeeze {
+            Squeeze::ClientSpeed if self.engine => None,
+            Squeeze::Uplink if self.padding.is_some() => None,
+            Squeeze::InFlight | Squeeze::MoreInFlight if !self.engine => own("requests in flight"),
+            Squeeze::ThinkTime if !self.engine => own("think time"),
+            Squeeze::OfferedLoad if !self.engine => own("the offered rate"),
+            Squeeze::InFlight | Squeeze::MoreInFlight if self.load.arrival.is_open() => {
+                Some("an open loop has as many in flight as it takes".to_owned())
+            }
+            Squeeze::InFlight => match in_flight_left(&self.load, 0.8) {
+                Some(_) => None,
+                None if self.load.workers > 1 => Some(
+                    "each worker has too few in flight for some of it to rest: hold more with -c, \
+                     or begin with fewer threads (-t)"
+                        .to_owned(),
+                ),
+                None => Some("one request in flight cannot be made fewer".to_owned()),
+            },
+            Squeeze::MoreInFlight if self.load.connection_per_request => {
+                Some("spare connections cannot wait where each carries one request".to_owned())
+            }
+            Squeeze::MoreInFlight => None,
+            Squeeze::ThinkTime if self.load.arrival.is_open() => {
+                Some("an open loop does not wait for answers".to_owned())
+            }
+            Squeeze::ThinkTime => (self.think(0.8) < THINK_MIN).then(|| {
+                format!(
+                    "a quarter of a response time of {:.0} µs is shorter than a timer can be trusted",
+                    self.response.as_secs_f64() * 1e6
+                )
+            }),
+            Squeeze::OfferedLoad => (!self.load.arrival.is_open())
+                .then(|| "a closed loop offers what the server takes".to_owned()),
+            Squeeze::BackendSpeed => {
+                Some("no process behind the server is named: --backend-pid names one".to_owned())
+            }
+            _ => Some("nothing here reaches it".to_owned()),
+        }
+    }
+
+    fn lever(&self, squeeze: Squeeze) -> Option<usize> {
+        self.levers
+            .iter()
+            .position(|lever| lever.squeeze() == squeeze)
+    }
+
+    /// The form of the request that leaves this part of the uplink, and what it leaves.
+    fn padded(&self, retained: f64) -> Option<(usize, f64)> {
+        Some(self.padding.as_ref()?.form(retained))
+    }
+
+    /// The pause that leaves this part of the requests in flight for the server.
+    fn think(&self, retained: f64) -> Duration {
+        self.response.mul_f64(1.0 / retained - 1.0)
+    }
+
+    /// How a resource is squeezed, in words.
+    pub(crate) fn how(&self, squeeze: Squeeze) -> String {
+        if let Some(at) = self.lever(squeeze) {
+            return self.levers[at].how();
+        }
+        match squeeze {
+            Squeeze::ClientSpeed => "workers spin for a part of their working time".to_owned(),
+            Squeeze::Uplink => "requests are padded".to_owned(),
+            Squeeze::InFlight => "some connections, or a part of their depth, rest".to_owned(),
+            Squeeze::MoreInFlight => "spare connections are used too".to_owned(),
+            Squeeze::ThinkTime => "a pause before each request".to_owned(),
+            Squeeze::OfferedLoad => "the schedule at a slower pace".to_owned(),
+            _ => "nothing".to_owned(),
+        }
+    }
+
+    /// Squeezes one resource, or none, and nothing else.
+    pub(crate) fn squeeze(
+        &mut self,
+        squeeze: Option<Squeeze>,
+        retained: f64,
+    ) -> Result<(), ConductError> {
+        self.now = squeeze.map(|squeeze| (squeeze, retained));
+        self.turn = self.turn.wrapping_add(1);
+        let wanted = squeeze.and_then(|squeeze| self.lever(squeeze));
+        if let Some(before) = self.pulled.take_if(|before| wanted != Some(*before)) {
+            set(&mut *self.levers[before], 1.0)?;
+        }
+        if let Some(at) = wanted {
+            self.pulled = Some(at);
+            let lever = &mut *self.levers[at];
+            // Where a lever cannot go so far, its check says how far it went.
+            let within = retained.max(lever.retained_min());
+            set(lever, if self.null { 1.0 } else { within })?;
+        }
+        Ok(())
+    }
+
+    /// The server was started anew: its levers take hold of its new processes.
+    pub(crate) fn server_is(&mut self, pids: &[u32]) -> Result<(), ConductError> {
+        self.follow(&[Squeeze::ServerSpeed, Squeeze::ServerCapacity], pids)
+    }
+
+    /// A foreign driver runs as these processes now; none: the load is our own.
+    pub(crate) fn client_is(&mut self, pids: Vec<u32>) -> Result<(), ConductError> {
+        if pids == self.client_pids {
+            return Ok(());
+        }
+        self.follow(&[Squeeze::ClientSpeed, Squeeze::ClientCapacity], &pids)?;
+        self.client_pids = pids;
+        Ok(())
+    }
+
+    fn follow(&mut self, squeezes: &[Squeeze], pids: &[u32]) -> Result<(), ConductError> {
+        for lever in &mut self.levers {
+            let squeeze = lever.squeeze();
+            if squeezes.contains(&squeeze) {
+                lever.follow(pids).map_err(|error| {
+                    let what = squeeze.label();
+                    ConductError::Lever(format!("{what} lost hold of its processes: {error}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the engine is to do of it.
+    pub(crate) fn engine_setting(&self) -> Setting {
+        let mut setting = Setting {
+            speed: Some(1.0),
+            turn: self.turn,
+            ..Setting::FREE
+        };
+        let (Some((squeeze, retained)), false) = (self.now, self.null) else {
+            return setting;
+        };
+        if self.lever(squeeze).is_some() {
+            return setting;
+        }
+        match squeeze {
+            Squeeze::ClientSpeed => setting.speed = Some(retained),
+            Squeeze::InFlight | Squeeze::MoreInFlight => setting.in_flight = retained,
+            Squeeze::ThinkTime => setting.think = Nanos(self.think(retained).as_nanos() as u64),
+            Squeeze::OfferedLoad => setting.pace = retained,
+            Squeeze::Uplink => setting.form = self.padded(retained).map_or(0, |(form, _)| form),
+            _ => {}
+        }
+        setting
+    }
+
+    /// The measured part of a window begins.
+    pub(crate) fn begin_window(&mut self) {
+        for lever in &mut self.levers {
+            lever.begin_window();
+        }
+    }
+
+    /// It has ended: what the check of the manipulation says of what was squeezed.
+    pub(crate) fn end_window(&mut self) -> Check {
+        let mut checks: Vec<Check> = self.levers.iter_mut().map(|l| l.end_window()).collect();
+        let Some((squeeze, retained)) = self.now else {
+            return Check {
+                retained: None,
+                in_force: None,
+                text: String::new(),
+            };
+        };
+        if let Some(at) = self.lever(squeeze) {
+            let check = checks.swap_remove(at);
+            // The null experiment asked for nothing, and got it.
+            return if self.null {
+                Check {
+                    retained: None,
+                    in_force: None,
+                    text: check.text,
+                }
+            } else {
+                check
+            };
+        }
+        let really = match squeeze {
+            Squeeze::InFlight => in_flight_left(&self.load, retained),
+            Squeeze::MoreInFlight => Some(in_flight_more(&self.load)),
+            Squeeze::Uplink => self.padded(retained).map(|(_, left)| left),
+            _ => Some(retained),
+        };
+        Check {
+            retained: really,
+            in_force: Some(really.is_some()),
+            text: String::new(),
+        }
+    }
+
+    /// What the engine itself saw of a squeeze of its own: its workers' speed, its requests in
+    /// flight. `check` is what was asked for.
+    pub(crate) fn borne_out(&self, check: Check, seen: &Seen) -> Check {
+        let Some((squeeze, retained)) = self.now else {
+            return check;
+        };
+        if self.null || self.lever(squeeze).is_some() {
+            return check;
+        }
+        let asked = check.retained.unwrap_or(retained);
+        match (squeeze, seen.speed, seen.in_flight_mean) {
+            (Squeeze::ClientSpeed, Some(speed), _) => Check {
+                retained: Some(speed),
+                in_force: Some((speed - asked).abs() <= SPEED_OFF_MAX),
+                text: format!("workers worked {:.1} % of their time", 100.0 * speed),
+            },
+            (Squeeze::InFlight | Squeeze::MoreInFlight, _, Some(mean)) => {
+                let full = self.load.in_flight_bound() as f64;
+                let room = full * asked;
+                let text = format!("{mean:.1} in flight, with room for {room:.0}");
+                // Who thinks between requests has fewer in flight than there is room for.
+                let thinks = self.load.arrival != Arrival::Closed { think: Nanos(0) };
+                let in_force = match squeeze {
+                    Squeeze::InFlight => Some(mean <= room * (1.0 + ROOM_OFF_MAX)),
+                    _ if thinks => None,
+                    _ => Some(mean >= (full + room) / 2.0),
+                };
+                Check {
+                    in_force,
+                    text,
+                    ..check
+                }
+            }
+            _ => check,
+        }
+    }
+
+    /// Every lever back to no dose. What cannot be set back is undone when it is dropped.
+    pub(crate) fn release(&mut self) {
+        self.now = None;
+        for lever in &mut self.levers {
+            let _ = lever.set(1.0);
+        }
+    }
+}
+
+fn set(lever: &mut dyn Lever, retained: f64) -> Result<(), ConductError> {
+    lever.set(retained).map_err(|error| {
+        ConductError::Lever(format!(
+            "{} could not be squeezed: {error}",
+            lever.squeeze().label()
+        ))
+    })
+}

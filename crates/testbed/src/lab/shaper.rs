@@ -1,0 +1,495 @@
+//! The rate of one direction: what holds it on an interface, read, lowered and put back.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::link_spec::{LinkSpec, shown_bits};
+use super::rate::{Handle, HtbClass, Rate, Tbf};
+use crate::error::TestbedError;
+use crate::iproute::{self, InterfaceName};
+use crate::undo::{Change, Journal, Netns, Undo};
+
+/// What a queueing discipline counted since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShaperStats {
+    /// Bytes that left.
+    pub bytes: u64,
+    /// Packets that left; one may be as large as 64 KB with segmentation offload.
+    pub packets: u64,
+    /// Packets that found it full.
+    pub drops: u64,
+    /// How often a packet had to wait for the rate.
+    pub overlimits: u64,
+    /// Bytes that wait now.
+    pub backlog_bytes: u64,
+}
+
+/// One direction of a link, whose rate can be set.
+#[derive(Debug)]
+pub struct Shaper {
+    netns: Option<PathBuf>,
+    interface: InterfaceName,
+    rate: Rate,
+    full_bits: u64,
+    journal: &'static Journal,
+    /// Of an interface that was there before us.
+    changes: Vec<Change>,
+}
+
+impl Shaper {
+    /// Puts a token bucket on a link of our own, which goes with its namespace.
+    pub(crate) fn on_own(
+        netns: &Path,
+        interface: &InterfaceName,
+        tbf: Tbf,
+        journal: &'static Journal,
+    ) -> Result<Shaper, TestbedError> {
+        add(Some(netns), interface, tbf, &journal.held()?)?;
+        Ok(Shaper {
+            netns: Some(netns.to_owned()),
+            interface: interface.clone(),
+            rate: Rate::own(tbf),
+            full_bits: tbf.rate_bits,
+            journal,
+            changes: Vec::new(),
+        })
+    }
+
+    /// Takes an interface that stands. A `tbf`, or an `htb` with one class, is lowered and put
+    /// back; where there is only what the kernel puts on every interface, a `tbf` is added
+    /// for the time, at `rate_bits` or the speed of the card. Anything else is refused.
+    pub(crate) fn on_standing(
+        netns: Option<&Path>,
+        interface: &InterfaceName,
+        rate_bits: Option<u64>,
+        journal: &'static Journal,
+    ) -> Result<Shaper, TestbedError> {
+        let refused =
+            |why: &str| TestbedError::refused(format!("squeezing the rate of {interface}"), why);
+        let place = Netns::of(netns)?;
+        let words = ["tc", "-j", "-s", "-d", "qdisc", "show", "dev", interface];
+        let shown = iproute::look(netns, &words)?;
+        let root = root_of(&shown).map_err(|why| refused(&why))?;
+        let shaper = |rate: Rate, full_bits| Shaper {
+            netns: netns.map(Path::to_owned),
+            interface: interface.clone(),
+            rate,
+            full_bits,
+            journal,
+            changes: Vec::new(),
+        };
+        match root {
+            Root::Plain => {
+                let facts = interface_facts(netns, interface)?;
+                let rate = rate_bits.or(facts.speed_bits).ok_or_else(|| {
+                    refused(
+                        "it has no rate of its own to take a share of: no tbf, no htb, and no \
+                         card that tells its speed. Give its rate",
+                    )
+                })?;
+                let tbf = Tbf::of(rate, facts.mtu);
+                let undo = Undo::DeleteQdisc {
+                    netns: place,
+                    interface: interface.clone(),
+                };
+                let make = |lock: &std::fs::File| add(netns, interface, tbf, lock);
+                let (change, ()) = journal.change(undo, make)?;
+                let mut shaper = shaper(Rate::own(tbf), rate);
+                shaper.changes.push(change);
+                Ok(shaper)
+            }
+            Root::Tbf { handle, tbf } => {
+                let handle = handle.parse().map_err(|why: String| refused(&why))?;
+                let shaper = shaper(Rate::Tbf { handle, tbf }, tbf.rate_bits);
+                shaper.promising_to_restore(place)
+            }
+            Root::Htb => {
+                let shown = iproute::look(netns, &["tc", "class", "show", "dev", interface])?;
+                let class = htb_class(&shown).map_err(|why| refused(&why))?;
+                let full_bits = class.rate_bits.max(class.ceil_bits);
+                shaper(Rate::Htb(class), full_bits).promising_to_restore(place)
+            }
+        }
+    }
+
+    fn promising_to_restore(mut self, place: Netns) -> Result<Shaper, TestbedError> {
+        let undo = Undo::RestoreRate {
+            netns: place,
+            interface: self.interface.clone(),
+            rate: self.rate.clone(),
+        };
+        let (change, ()) = self.journal.change(undo, |_| Ok(()))?;
+        self.changes.push(change);
+        Ok(self)
+    }
+
+    /// The rate when nothing is taken away, bits per second.
+    pub fn full_bits(&self) -> u64 {
+        self.full_bits
+    }
+
+    /// Leaves this share of the full rate, above 0 and up to 1.
+    pub fn set_share(&mut self, share: f64) -> Result<(), TestbedError> {
+        assert!(share > 0.0 && share <= 1.0, "a share of the rate: {share}");
+        let words = self.rate.words(&self.interface, share);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        iproute::change(self.netns.as_deref(), &words, &self.journal.held()?)
+    }
+
+    /// Gives a link of our own another full rate, with the bucket that belongs to it: a bucket of a much
+    /// faster link would let a whole window through.
+    pub fn set_full(&mut self, link: LinkSpec, rate_bits: u64) -> Result<(), TestbedError> {
+        match &mut self.rate {
+            Rate::Tbf { tbf, .. } if self.changes.is_empty() => {
+                *tbf = link.tbf(rate_bits);
+                self.full_bits = rate_bits;
+            }
+            _ => {
+                let what = format!("setting the rate of {}", self.interface);
+                return Err(TestbedError::refused(what, "it is not a link of ours"));
+            }
+        }
+        self.set_share(1.0)
+    }
+
+    /// The rate in force now, bits per second, as the kernel has it.
+    pub fn bits(&self) -> Result<u64, TestbedError> {
+        let gone = || TestbedError::failed(format!("read the rate of {}", self.interface), "none");
+        match &self.rate {
+            Rate::Tbf { .. } => match root_of(&self.qdisc()?) {
+                Ok(Root::Tbf { tbf, .. }) => Ok(tbf.rate_bits),
+                _ => Err(gone()),
+            },
+            Rate::Htb(class) => {
+                let words = ["tc", "class", "show", "dev", &self.interface];
+                let shown = iproute::look(self.netns.as_deref(), &words)?;
+                let now = htb_class(&shown).ok();
+                let now = now.filter(|now| now.id == class.id);
+                now.map(|now| now.rate_bits.max(now.ceil_bits))
+                    .ok_or_else(gone)
+            }
+        }
+    }
+
+    /// What it counted so far.
+    pub fn stats(&self) -> Result<ShaperStats, TestbedError> {
+        let qdiscs: Vec<Qdisc> = serde_json::from_str(&self.qdisc()?).unwrap_or_default();
+        let root = qdiscs.into_iter().find(|qdisc| qdisc.root);
+        let root = root.ok_or_else(|| {
+            TestbedError::failed(
+                format!("read the counters of {}", self.interface),
+                "its queueing discipline is gone",
+            )
+        })?;
+        Ok(ShaperStats {
+            bytes: root.bytes,
+            packets: root.packets,
+            drops: root.drops,
+            overlimits: root.overlimits,
+            backlog_bytes: root.backlog,
+        })
+    }
+
+    /// How it is done, in words: `tbf on link0 of wf-4711-1a-0s`.
+    pub fn how(&self) -> String {
+        let kind = match self.rate {
+            Rate::Tbf { .. } => "tbf",
+            Rate::Htb(_) => "htb",
+        };
+        // One that only a descriptor leads to has no name.
+        let named = |path: &&Path| !path.starts_with("/proc");
+        let place = self.netns.as_deref().filter(named);
+        let place = place.and_then(Path::file_name);
+        let place = place.map_or_else(String::new, |name| format!(" of {}", name.display()));
+        let rate = shown_bits(self.full_bits);
+        format!("{kind} of {rate} on {}{place}", self.interface)
+    }
+
+    /// Puts back what stood there, and says if that could not be done.
+    pub fn restore(mut self) -> Result<(), TestbedError> {
+        while let Some(change) = self.changes.pop() {
+            change.undo()?;
+        }
+        Ok(())
+    }
+
+    fn qdisc(&self) -> Result<String, TestbedError> {
+        let words = [
+            "tc",
+            "-j",
+            "-s",
+            "-d",
+            "qdisc",
+            "show",
+            "dev",
+            &self.interface,
+        ];
+        iproute::look(self.netns.as_deref(), &words)
+    }
+}
+
+impl Drop for Shaper {
+    fn drop(&mut self) {
+        while self.changes.pop().is_some() {}
+    }
+}
+
+fn add(
+    netns: Option<&Path>,
+    interface: &InterfaceName,
+    tbf: Tbf,
+    lock: &std::fs::File,
+) -> Result<(), TestbedError> {
+    let (tbf, handle) = (tbf.words(), Handle::OWN.to_string());
+    let mut words = vec![
+        "tc", "qdisc", "add", "dev", interface, "root", "handle", &handle,
+    ];
+    words.extend(tbf.iter().map(String::as_str));
+    iproute::change(netns, &words, lock)
+}
+
+struct Facts {
+    mtu: u32,
+    speed_bits: Option<u64>,
+}
+
+fn interface_facts(netns: Option<&Path>, interface: &InterfaceName) -> Result<Facts, TestbedError> {
+    #[derive(Deserialize)]
+    struct Link {
+        mtu: u32,
+    }
+    let shown = iproute::look(netns, &["ip", "-j", "link", "show", "dev", interface])?;
+    let links: Vec<Link> = serde_json::from_str(&shown).unwrap_or_default();
+    let mtu = links.first().map_or(1_500, |link| link.mtu);
+    // Below /sys there are the interfaces of the namespace that it was mounted in; and veths
+    // tell a speed that nothing keeps to.
+    let sys = Path::new("/sys/class/net").join(&**interface);
+    let has_card = netns.is_none() && sys.join("device").exists();
+    let speed = std::fs::read_to_string(sys.join("speed")).ok();
+    let mbits = speed.and_then(|text| text.trim().parse::<u64>().ok());
+    Ok(Facts {
+        mtu,
+        speed_bits: mbits.filter(|_| has_card).map(|mbits| mbits * 1_000_000),
+    })
+}
+
+/// What stands at the root of an interface.
+#[derive(Debug, PartialEq, Eq)]
+enum Root {
+    /// What the kernel puts there by itself.
+    Plain,
+    Tbf {
+        handle: String,
+        tbf: Tbf,
+    },
+    Htb,
+}
+
+/// One entry of `tc -j -s -d qdisc show`.
+#[derive(Debug, Deserialize)]
+struct Qdisc {
+    kind: String,
+    handle: String,
+    #[serde(default)]
+    root: bool,
+    #[serde(default)]
+    options: Options,
+    #[serde(default)]
+    bytes: u64,
+    #[serde(default)]
+    packets: u64,
+    #[serde(default)]
+    drops: u64,
+    #[serde(default)]
+    overlimits: u64,
+    #[serde(default)]
+    backlog: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Options {
+    /// Bytes per second.
+    #[serde(default)]
+    rate: u64,
+    /// Such as `10000b/1` or `15Kb/1`.
+    #[serde(default)]
+    burst: String,
+    /// Microseconds that a full queue takes beyond the burst.
+    #[serde(default)]
+    lat: u64,
+    #[serde(default)]
+    peakrate: Option<u64>,
+}
+
+fn root_of(shown: &str) -> Result<Root, String> {
+    let qdiscs: Vec<Qdisc> =
+        serde_json::from_str(shown).map_err(|e| format!("tc wrote what is not understood: {e}"))?;
+    let Some(root) = qdiscs.iter().find(|qdisc| qdisc.root) else {
+        // Nothing at all: an interface that is down, or a `noqueue` that is not shown.
+        return Ok(Root::Plain);
+    };
+    match root.kind.as_str() {
+        // A handle of 0 is one that the kernel put there; somebody else's has a number.
+        "noqueue" | "pfifo_fast" | "fq_codel" | "fq" | "mq" if root.handle == "0:" => {
+            Ok(Root::Plain)
+        }
+        "tbf" if root.options.peakrate.is_some() => {
+            Err("its tbf has a peak rate, which is not understood here".into())
+        }
+        "tbf" => {
+            let options = &root.options;
+            let burst_bytes = size(&options.burst)
+                .ok_or_else(|| format!("its tbf has a burst of `{}`", options.burst))?;
+            let waiting = u128::from(options.rate) * u128::from(options.lat) / 1_000_000;
+            Ok(Root::Tbf {
+                handle: root.handle.clone(),
+                tbf: Tbf {
+                    rate_bits: options.rate.saturating_mul(8),
+                    burst_bytes,
+                    limit_bytes: burst_bytes.saturating_add(waiting as u64).max(1),
+                },
+            })
+        }
+        "htb" => Ok(Root::Htb),
+        other => Err(format!(
+            "a `{other}` stands on it that somebody put there: take it away, or put a tbf there"
+        )),
+    }
+}
+
+/// `10000b/1`, `15Kb/1`, `1Mb/8`: as tc writes sizes, in steps of 1024.
+fn size(text: &str) -> Option<u64> {
+    let text = text.split('/').next()?;
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, unit) = text.split_at(end);
+    let scale = match unit {
+        "b" => 1.0,
+        "Kb" => 1024.0,
+        "Mb" => 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * scale) as u64)
+}
+
+/// Reads `tc -d class show`: `class htb 1:10 root prio 0 quantum 125000 rate 10Mbit ceil
+/// 20Mbit linklayer ethernet burst 15Kb/1 mpu 0b cburst 1600b/1 mpu 0b level 0`.
+fn htb_class(shown: &str) -> Result<HtbClass, String> {
+    let mut classes = shown.lines().filter(|line| line.starts_with("class htb "));
+    let line = classes.next().ok_or("its htb has no class")?;
+    if classes.next().is_some() {
+        return Err(
+            "its htb has several classes, and which of them carries the load is not \
+                    known: shape it with one class, or with a tbf"
+                .into(),
+        );
+    }
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let value = |key: &str| {
+        let at = words.iter().position(|word| *word == key)?;
+        words.get(at + 1).copied()
+    };
+    let rate = |key: &str| value(key).and_then(rate_bits);
+    let not_understood = || format!("its htb has a class that is not understood: `{line}`");
+    let id = words.get(2).ok_or_else(not_understood)?;
+    let rate_bits = rate("rate").ok_or_else(not_understood)?;
+    let ceil_bits = rate("ceil").ok_or_else(not_understood)?;
+    // What it has and is not understood could not be put back.
+    let known = |key: &str, is_known: bool| match value(key) {
+        Some(_) if !is_known => Err(not_understood()),
+        _ => Ok(()),
+    };
+    let bytes = |key: &str| value(key).and_then(size);
+    let number = |key: &str| value(key).and_then(|value| value.parse().ok());
+    let (burst_bytes, cburst_bytes) = (bytes("burst"), bytes("cburst"));
+    let (prio, quantum_bytes) = (number("prio"), number("quantum"));
+    known("burst", burst_bytes.is_some())?;
+    known("cburst", cburst_bytes.is_some())?;
+    known("prio", prio.is_some())?;
+    known("quantum", quantum_bytes.is_some())?;
+    let id: Handle = id.parse()?;
+    let parent = match value("parent") {
+        Some(parent) => parent.parse()?,
+        None => Handle { minor: 0, ..id },
+    };
+    Ok(HtbClass {
+        id,
+        parent,
+        rate_bits,
+        ceil_bits,
+        burst_bytes,
+        cburst_bytes,
+        prio,
+        quantum_bytes,
+    })
+}
+
+/// `10Mbit`, `512Kbit`, `1Gbit`, `8bit`: as tc writes rates.
+fn rate_bits(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, unit) = text.split_at(end);
+    let scale = match unit {
+        "bit" => 1.0,
+        "Kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        "Tbit" => 1e12,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * scale).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // As iproute2 6.1 wrote them on Linux 6.18.
+    const TBF: &str = r#"[{"kind":"tbf","handle":"5746:","root":true,"refcnt":3,"options":{"rate":2500000,"burst":"10000b/1","mpu":0,"lat":396000,"linklayer":"ethernet"},"bytes":70,"packets":1,"drops":0,"overlimits":3,"requeues":0,"backlog":0,"qlen":0}]"#;
+    const PFIFO: &str = r#"[{"kind":"pfifo_fast","handle":"0:","root":true,"refcnt":2,"options":{"bands":3,"priomap":[1,2,2,2,1,2,0,0,1,1,1,1,1,1,1,1],"multiqueue":false}}]"#;
+    const HTB: &str = r#"[{"kind":"htb","handle":"1:","root":true,"refcnt":3,"options":{"r2q":10,"default":"0x10","direct_packets_stat":0,"ver":"3.17","direct_qlen":1000},"bytes":0,"packets":0,"drops":0,"overlimits":0,"requeues":0,"backlog":0,"qlen":0}]"#;
+    const CLASS: &str = "class htb 1:10 root prio 0 quantum 125000 rate 10Mbit ceil 20Mbit linklayer ethernet burst 15Kb/1 mpu 0b cburst 1600b/1 mpu 0b level 0 \n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) \n";
+
+    #[test]
+    fn what_stands_on_an_interface_is_understood() {
+        let tbf = Tbf {
+            rate_bits: 20_000_000,
+            burst_bytes: 10_000,
+            limit_bytes: 1_000_000,
+        };
+        let handle = "5746:".to_owned();
+        assert_eq!(root_of(TBF), Ok(Root::Tbf { handle, tbf }));
+        assert_eq!(root_of(PFIFO), Ok(Root::Plain));
+        assert_eq!(root_of("[]"), Ok(Root::Plain));
+        assert_eq!(root_of(HTB), Ok(Root::Htb));
+        let netem = PFIFO.replace("pfifo_fast", "netem");
+        assert!(root_of(&netem).expect_err("not ours").contains("netem"));
+        let chosen = PFIFO.replace("0:\"", "8001:\"");
+        assert!(root_of(&chosen).is_err(), "somebody chose it");
+        assert!(root_of("x").is_err());
+        assert!(root_of(&TBF.replace("\"mpu\":0", "\"peakrate\":1")).is_err());
+        assert!(root_of(&TBF.replace("10000b/1", "?")).is_err());
+    }
+
+    #[test]
+    fn the_one_class_of_an_htb_is_understood() {
+        let class = htb_class(CLASS).expect("one class");
+        let names = (class.id.to_string(), class.parent.to_string());
+        assert_eq!((names.0.as_str(), names.1.as_str()), ("1:10", "1:"));
+        assert_eq!((class.rate_bits, class.ceil_bits), (10_000_000, 20_000_000));
+        let sizes = (class.burst_bytes, class.cburst_bytes);
+        assert_eq!(sizes, (Some(15 * 1024), Some(1_600)));
+        assert_eq!((class.prio, class.quantum_bytes), (Some(0), Some(125_000)));
+        let odd = CLASS.replace("burst 15Kb", "burst much");
+        assert!(htb_class(&odd).is_err(), "it could not be put back");
+        assert!(htb_class(&format!("{CLASS}{CLASS}")).is_err(), "two");
+        assert!(htb_class("").is_err(), "none");
+        assert!(htb_class("class htb 1:10 root rate fast").is_err());
+    }
+
+    #[test]
+    fn sizes_and_rates_are_read_as_tc_writes_them() {
+        assert_eq!(size("15Kb/1"), Some(15_360));
+        assert_eq!(size("x"), None);
+        assert_eq!(rate_bits("1.5Gbit"), Some(1_500_000_000));
+    }
+}
