@@ -79,6 +79,8 @@ impl Place {
     pub fn start_command(&self, mut command: Command) -> Running {
         let nth = self.commands.replace(self.commands.get() + 1);
         command.current_dir(&self.path);
+        // What one test measures is not another's.
+        command.env("XDG_CACHE_HOME", self.path.join("cache"));
         if let Some(folder) = subjects_quietly() {
             command.env("WALLFINDER_SUBJECTS", folder);
         }

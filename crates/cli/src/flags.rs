@@ -101,7 +101,7 @@ pub(crate) struct TargetFlags {
     #[arg(short = 'd', long, default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// Not measured at the start of each step [default: a tenth of the duration, 0.3 s to 5 s].
+    /// Not measured at the start of each step [default: a twentieth of the duration, 0.3 s to 5 s].
     #[arg(long)]
     pub(crate) warmup: Option<Nanos>,
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{
-    Edge, IoChoice, Measured, Signals, StepSpec, Watcher,
-    calibrate::{Typical, calibrate},
-    run as drive,
+    Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::Typical, run as drive,
 };
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
@@ -259,7 +257,7 @@ fn ceiling(
     audience: &mut dyn Audience,
     caveats: &mut Vec<Caveat>,
 ) -> Option<Ceiling> {
-    let long = order.calibrate?;
+    let calibration = order.calibrate.as_ref()?;
     if is_stopped(signals) || measured.counts.answered == 0 {
         return None;
     }
@@ -270,7 +268,7 @@ fn ceiling(
         messages: counts.messages / counts.answered,
         closes: counts.connects > counts.answered / 2,
     };
-    match calibrate(spec, typical, order.null_server_cpu, long) {
+    match calibration.ceiling(spec, typical, order.null_server_cpu) {
         Ok(ceiling) => Some(ceiling),
         // The result stands without.
         Err(why) => {

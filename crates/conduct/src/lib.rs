@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ceilings;
 mod driver_command;
 mod engine_step;
 pub mod experiment;
@@ -21,6 +22,7 @@ mod profiles;
 mod samples;
 pub mod sight;
 
+pub use ceilings::Calibration;
 pub use driver_command::driver_command;
 pub use profiles::{Looks, ProfileOrder};
 
@@ -31,7 +33,7 @@ use std::time::{Duration, SystemTime};
 use wallfinder_engine::{EngineError, IoChoice, Signals};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{RelaySummary, Sample};
-use wallfinder_model::{Environment, Load, Nanos, Step, Target};
+use wallfinder_model::{Environment, Load, Step, Target};
 use wallfinder_probe::discover::Family;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_store::Folder;
@@ -72,8 +74,8 @@ pub struct StepOrder {
     pub server: Option<Family>,
     /// Why they are not, where they are not.
     pub server_not_seen: Option<String>,
-    /// How long to measure the engine's own ceiling afterwards, if at all.
-    pub calibrate: Option<Nanos>,
+    /// How the engine's own ceiling is told afterwards, if it is.
+    pub calibrate: Option<Calibration>,
     /// The record's folder, if every request is to be kept there. The engine's only.
     pub samples: Option<Folder>,
     /// What is to be profiled within the window, if anything.

@@ -89,6 +89,7 @@ pub fn calibrate(
         workers_saturated,
         cpu_per_request_ns,
         driven: measured.throughput,
+        age_s: None,
     })
 }
 

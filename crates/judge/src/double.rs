@@ -232,6 +232,7 @@ impl DoubleStep {
             workers_saturated: true,
             cpu_per_request_ns: 1e9 / throughput,
             driven: throughput,
+            age_s: None,
         });
         self
     }

@@ -433,6 +433,9 @@ pub struct Ceiling {
     pub cpu_per_request_ns: f64,
     /// Requests per second actually driven against the null server.
     pub driven: f64,
+    /// Seconds since an earlier run of this machine measured it; `null`: this one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<u64>,
 }
 
 /// Two settings of a lever, measured in turn: each round holds both, in an order that

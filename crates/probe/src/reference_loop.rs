@@ -153,6 +153,29 @@ fn watch(cpu: u32, over: &AtomicBool, into: &Pieces) {
     }
 }
 
+/// The CPU time of a piece of work on a processor at this moment, in nanoseconds; `None`: it may not be used. It takes a
+/// millisecond.
+pub fn pace_ns(cpu: Option<u32>) -> Option<f64> {
+    const PIECES: usize = 60;
+    let timed = thread::Builder::new()
+        .name(THREAD.to_owned())
+        .spawn(move || {
+            if let Some(cpu) = cpu {
+                process::pin_to(&[cpu]).ok()?;
+            }
+            let mut took_ns: Vec<u64> = (0..PIECES)
+                .map(|_| {
+                    let before = clock::thread_cpu_ns();
+                    work(CALLS);
+                    clock::thread_cpu_ns().saturating_sub(before)
+                })
+                .collect();
+            let (_, median, _) = took_ns.select_nth_unstable(PIECES / 2);
+            (*median > 0).then_some(*median as f64)
+        });
+    timed.ok()?.join().ok()?
+}
+
 fn work(calls: u32) {
     for _ in 0..calls {
         // The kernel is asked each time.

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod error;
 mod folder;
 mod groups;
@@ -35,6 +36,7 @@ mod samples;
 mod series;
 mod utc;
 
+pub use cache::Cache;
 pub use error::StoreError;
 pub use folder::{Folder, read_file};
 pub use journal::Journal;

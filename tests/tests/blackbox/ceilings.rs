@@ -88,6 +88,37 @@ fn a_result_stands_beside_the_ceiling_of_its_own_load() {
     assert!(!none["caveats"].to_string().contains(NONE));
 }
 
+/// A ceiling is measured once for a load on a machine: the next run takes it where the processors are as fast as then, and says so.
+#[test]
+fn a_ceiling_is_kept_for_the_next_run_of_the_load() {
+    let _turn = busily();
+    let place = Place::new();
+    let (first, _) = step(&place, &[]);
+    assert!(first["ceiling"]["age_s"].is_null(), "{}", first["ceiling"]);
+    let kept = place.path().join("cache/wallfinder/ceilings.json");
+    let text = fs::read_to_string(&kept).expect("it is kept");
+    assert!(!text.contains("127.0.0.1"), "an address: {text}");
+    // A machine whose pace changes between two runs measures anew, as it must.
+    let again = (0..5)
+        .map(|_| step(&place, &[]))
+        .find(|(again, _)| !again["ceiling"]["age_s"].is_null());
+    let (again, printed) = again.expect("one of five runs is at the pace of the one before");
+    assert_is_one(&again["ceiling"]);
+    assert!(
+        printed.contains("calibrated") && printed.contains(" ago"),
+        "{printed}"
+    );
+    let (other, _) = step(&place, &["--pipeline", "4"]);
+    assert!(
+        other["ceiling"]["age_s"].is_null(),
+        "of another load: {}",
+        other["ceiling"]
+    );
+    fs::write(&kept, "{ no cache").expect("it is ours");
+    let (anew, _) = step(&place, &[]);
+    assert!(anew["ceiling"]["age_s"].is_null(), "{}", anew["ceiling"]);
+}
+
 #[test]
 fn what_is_decoded_has_no_ceiling_of_what_is_not() {
     let _turn = together();

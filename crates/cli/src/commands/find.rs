@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsRawFd;
 
-use wallfinder_conduct::{Looks, ProfileOrder, StepOrder, sight};
+use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder, sight};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting, Squeeze};
@@ -101,7 +101,7 @@ pub(crate) fn find(flags: &FindFlags) -> Result<(), Failed> {
         let mut at_ceiling = order(connections, base_window)?;
         at_ceiling.index = session.record.steps.len() as u32;
         at_ceiling.load.warmup = Nanos::from_millis(500);
-        at_ceiling.calibrate = (!target.no_calibrate).then_some(CALIBRATE_FOR);
+        at_ceiling.calibrate = (!target.no_calibrate).then(|| Calibration::anew(CALIBRATE_FOR));
         let backend_s = sight::cpu_seconds(&target.backend_pid);
         session.step(&at_ceiling)?;
         let backend_s = sight::cpu_seconds(&target.backend_pid) - backend_s;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use wallfinder_conduct::{Producer, ProfileOrder, StepOrder};
+use wallfinder_conduct::{Calibration, Producer, ProfileOrder, StepOrder};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Plan, Rate, Stop, Target};
@@ -113,7 +113,7 @@ impl Shape {
 }
 
 fn warmup(flags: &TargetFlags, requests: Option<u64>) -> Nanos {
-    let by_duration = Nanos((flags.duration.0 / 10).clamp(300_000_000, 5_000_000_000));
+    let by_duration = Nanos((flags.duration.0 / 20).clamp(300_000_000, 5_000_000_000));
     // A counted load is counted from its first request.
     let default = if requests.is_some() {
         Nanos(0)
@@ -294,7 +294,7 @@ pub(crate) fn order(
         seed: flags.seed,
         server: server.family.clone(),
         server_not_seen: server.not_seen.clone(),
-        calibrate: (!flags.no_calibrate).then_some(CALIBRATE_FOR),
+        calibrate: (!flags.no_calibrate).then(|| Calibration::usual(shape.connections)),
         samples: None,
         profiles: None,
         watched: true,

@@ -6,7 +6,9 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use wallfinder_conduct::{Looks, Producer, ProfileOrder, StepOrder, driver_command, sight};
+use wallfinder_conduct::{
+    Calibration, Looks, Producer, ProfileOrder, StepOrder, driver_command, sight,
+};
 use wallfinder_engine::{IoChoice, precheck};
 use wallfinder_judge::profile::Rules;
 use wallfinder_model::plan::StepPlan;
@@ -549,7 +551,7 @@ impl Bench {
             seed: SEED,
             server,
             server_not_seen,
-            calibrate: step.calibrate.then_some(CALIBRATE_FOR),
+            calibrate: step.calibrate.then(|| Calibration::anew(CALIBRATE_FOR)),
             samples: step.samples.then(|| self.session.folder().clone()),
             profiles: self.profiles(step, address)?,
             watched: true,

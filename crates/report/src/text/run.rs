@@ -76,7 +76,10 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     page.entry("throughput", Role::Strong, &parts.join(" · "));
     if let (Some(ceiling), Some(share)) = (&step.ceiling, figures.ceiling_share) {
         let how = if ceiling.workers_saturated {
-            "calibrated".to_owned()
+            match ceiling.age_s {
+                Some(age_s) => format!("calibrated {} ago", number::rough(age_s * 1_000_000_000)),
+                None => "calibrated".to_owned(),
+            }
         } else {
             format!(
                 "from their CPU per request; {}/s driven",

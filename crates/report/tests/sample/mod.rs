@@ -524,6 +524,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             workers_saturated: true,
             cpu_per_request_ns: system.ceiling_s * 1e9,
             driven: 1.0 / system.ceiling_s,
+            age_s: None,
         }),
         samples: None,
         profiles: None,

@@ -156,6 +156,7 @@ impl Apparatus for DoubleApparatus {
             workers_saturated: true,
             cpu_per_request_ns: us * 1e3,
             driven: 1e6 / us,
+            age_s: None,
         }))
     }
 
