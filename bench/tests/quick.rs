@@ -52,7 +52,7 @@ fn ways() -> Vec<Way> {
     match uring_available() {
         Ok(()) => vec![Way::Epoll, Way::Uring],
         Err(why) => {
-            println!("io_uring is left out: {why}");
+            wallfinder_skip::skip(format_args!("io_uring: {why}"));
             vec![Way::Epoll]
         }
     }

@@ -28,17 +28,13 @@ pub use record::{assert_balanced, ratio_of, squeezed, stolen};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
 pub use turns::{Turn, alone, busily, together};
+pub use wallfinder_skip::skip;
 
 /// What the subject `echo` speaks over gRPC.
 pub const ECHO_PROTO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../subjects/go/echo/payload/echo.proto"
 );
-
-/// Says why a test does nothing on this machine.
-pub fn skip(why: &str) {
-    println!("skipped: {why}");
-}
 
 /// Where control groups with quotas are made here, of version 1 or of version 2 where the controller is
 /// handed on.

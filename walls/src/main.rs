@@ -97,7 +97,11 @@ fn run(flags: &Flags) -> Result<bool, String> {
     if flags.judge_again {
         return judge_again(&apparatus, &mut results, &wanted);
     }
+    let asked = wanted.len();
     let wanted = startable(wanted, &apparatus.bin.join(".."))?;
+    if flags.smoke && wanted.len() < asked {
+        return Err("the smoke form leaves no scenario out".to_owned());
+    }
     println!("{}", table::header());
     let mut taken = 0;
     for seed in 1..=flags.repeat {

@@ -250,7 +250,7 @@ mod tests {
         };
         let calls = match Calls::start(setup, Duration::from_secs(10)) {
             Ok(calls) => calls,
-            Err(why) => return eprintln!("skipped: {why}"),
+            Err(why) => return wallfinder_skip::skip(why),
         };
         const CALLS: u64 = 5_000;
         thread::spawn(|| {

@@ -154,7 +154,7 @@ mod tests {
         let detached = match detached_tracing() {
             Ok(detached) => detached,
             Err(error) => {
-                println!("skipped: tracefs cannot be opened here: {error}");
+                wallfinder_skip::skip(format_args!("tracefs cannot be opened here: {error}"));
                 return;
             }
         };

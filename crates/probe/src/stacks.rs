@@ -148,7 +148,7 @@ mod tests {
         };
         let stacks = match Stacks::start(setup) {
             Ok(stacks) => stacks,
-            Err(why) => return eprintln!("skipped: {why}"),
+            Err(why) => return wallfinder_skip::skip(why),
         };
         // Of a processor's time, however many other tests want it too.
         std::hint::black_box(spin_in_a_function_of_its_own(Duration::from_millis(600)));

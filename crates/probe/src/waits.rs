@@ -430,7 +430,7 @@ mod tests {
         };
         let waits = match Waits::start(setup, Duration::from_secs(10)) {
             Ok(waits) => waits,
-            Err(why) => return eprintln!("skipped: {why}"),
+            Err(why) => return wallfinder_skip::skip(why),
         };
         let over = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -270,13 +270,19 @@ fn throttled_in(group: &str, set_quota: &str) {
     );
 }
 
+/// Whether a test may set quotas of version 1; says so when it may not.
+fn has_version_1(test: &str) -> bool {
+    let is_root = is_root(test);
+    let has = try_to("test -w /sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    if !has {
+        wallfinder_skip::skip("no version 1 cpu controller here");
+    }
+    has && is_root
+}
+
 #[test]
 fn throttling_shows_in_version_1() {
-    if !is_root("throttling_shows_in_version_1") {
-        return;
-    }
-    if !try_to("test -w /sys/fs/cgroup/cpu/cpu.cfs_quota_us") {
-        println!("skipped: no version 1 cpu controller here");
+    if !has_version_1("throttling_shows_in_version_1") {
         return;
     }
     let group = format!("/sys/fs/cgroup/cpu/wf-test-probe-{}", std::process::id());
@@ -292,7 +298,7 @@ fn throttling_shows_in_version_2() {
         return;
     }
     if !try_to("grep -qw cpu /sys/fs/cgroup/cgroup.subtree_control") {
-        println!("skipped: no version 2 cpu controller here");
+        wallfinder_skip::skip("no version 2 cpu controller here");
         return;
     }
     let group = format!("/sys/fs/cgroup/wf-test-probe-{}", std::process::id());
@@ -301,10 +307,7 @@ fn throttling_shows_in_version_2() {
 
 #[test]
 fn a_quota_set_while_sampling_is_seen_at_the_next_mark() {
-    if !is_root("a_quota_set_while_sampling_is_seen_at_the_next_mark")
-        || !try_to("test -w /sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    {
-        println!("skipped: no version 1 cpu controller here");
+    if !has_version_1("a_quota_set_while_sampling_is_seen_at_the_next_mark") {
         return;
     }
     let group = format!("/sys/fs/cgroup/cpu/wf-test-later-{}", std::process::id());

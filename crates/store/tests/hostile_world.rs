@@ -87,7 +87,7 @@ fn on_tmpfs(options: &str, what: &str) -> Option<(String, Option<i32>)> {
         .ok()?;
     let code = output.status.code();
     if code == Some(99) || String::from_utf8_lossy(&output.stderr).contains("unshare") {
-        println!("skipped: no privilege to mount a tmpfs");
+        wallfinder_skip::skip("no privilege to mount a tmpfs");
         return None;
     }
     Some((String::from_utf8_lossy(&output.stdout).into_owned(), code))

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn its_complaint_is_the_error() {
         if program("ip").is_err() {
-            println!("skipped: no ip here");
+            wallfinder_skip::skip("no ip here");
             return;
         }
         let error = look(None, &["ip", "link", "show", "dev", "wf-no-such"]);

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_file_of_another_users_is_not_read_for_a_program() {
         if !geteuid().is_root() {
-            println!("skipped: only root can give files away");
+            wallfinder_skip::skip("only root can give files away");
             return;
         }
         let parent = folder("owners");

@@ -49,7 +49,7 @@ fn a_dose_takes_its_share_of_a_victims_speed_and_the_sham_takes_nothing() {
     let cpu = *allowed_cpus().last().expect("a processor");
     let mut stealer = match CpuStealer::start(&[cpu], 7, &shim()) {
         Ok(stealer) => Some(stealer),
-        Err(why) if why.why.contains("SCHED_FIFO") => return println!("skipped: {why}"),
+        Err(why) if why.why.contains("SCHED_FIFO") => return wallfinder_skip::skip(why),
         Err(why) => panic!("{why}"),
     };
     let doses = [0.0, 0.2, 0.5];
@@ -119,7 +119,7 @@ fn a_cpu_stealer_is_gone_when_it_is_dropped_and_refuses_processors_that_are_not_
     assert!(CpuStealer::start(&[], 1, &shim()).is_err());
     let stealer = match CpuStealer::start(&[cpu], 1234, &shim()) {
         Ok(stealer) => stealer,
-        Err(why) if why.why.contains("SCHED_FIFO") => return println!("skipped: {why}"),
+        Err(why) if why.why.contains("SCHED_FIFO") => return wallfinder_skip::skip(why),
         Err(why) => panic!("{why}"),
     };
     let ours = || stealers_of(std::process::id(), "--seed\x001234\0");

@@ -130,14 +130,14 @@ fn has_version_2() -> bool {
 
 fn no_version_1() -> bool {
     if !has_version_1() {
-        println!("skipped: cpu and freezer are not mounted as version 1");
+        wallfinder_skip::skip("cpu and freezer are not mounted as version 1");
     }
     !has_version_1() || no_privilege()
 }
 
 fn no_version_2() -> bool {
     if !has_version_2() {
-        println!("skipped: no version 2 of control groups that hands cpu on");
+        wallfinder_skip::skip("no version 2 of control groups that hands cpu on");
     }
     !has_version_2() || no_privilege()
 }
@@ -145,7 +145,7 @@ fn no_version_2() -> bool {
 /// Neither version has what it takes.
 fn no_groups() -> bool {
     if !has_version_1() && !has_version_2() {
-        println!("skipped: no control groups with quotas and pauses");
+        wallfinder_skip::skip("no control groups with quotas and pauses");
     }
     !(has_version_1() || has_version_2()) || no_privilege()
 }
@@ -376,7 +376,7 @@ fn on_two(cpus: &str, second: u32) -> Spinner {
 fn one_processor_less_is_taken_of_every_thread_and_given_back() {
     let cpus = allowed_cpus();
     let [first, second, ..] = cpus[..] else {
-        println!("skipped: there is one processor");
+        wallfinder_skip::skip("there is one processor");
         return;
     };
     let _turn = turn();

@@ -177,7 +177,7 @@ fn no_packet_is_sent_to_a_target_without_consent() {
         command.args(["-rn", "sh", "-c", &script]);
         let ran = place.start_command(command).wait(Duration::from_secs(30));
         if ran.code != Some(0) {
-            skip(&format!("no network namespace here: {}", ran.said()));
+            skip(format!("no network namespace here: {}", ran.said()));
             return None;
         }
         let line = ran.out.lines().find(|line| line.contains("lo:"))?;

@@ -404,7 +404,7 @@ fn both_ways_of_waiting_see_the_same_server() {
         ];
         let ran = place.run(&args);
         if io == "uring" && ran.code == Some(1) && ran.err.contains("io_uring") {
-            skip(&format!("no io_uring here: {}", ran.err));
+            skip(format!("no io_uring here: {}", ran.err));
             continue;
         }
         ran.ends_with(0);

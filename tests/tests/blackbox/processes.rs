@@ -37,7 +37,7 @@ fn a_subject_listens_on_the_port_of_the_url_and_is_gone_afterwards() {
         ];
         let ran = place.run(&args);
         if ran.code == Some(1) && command != "catalogue" && ran.err.contains("ended before") {
-            skip(&format!("{command}: {}", ran.err));
+            skip(format!("{command}: {}", ran.err));
             continue;
         }
         ran.ends_with(0);
@@ -195,7 +195,7 @@ fn an_unknown_driver_is_measured_on_the_wire() {
     command.args(["-rn", "sh", "-c", &script]);
     let ran = place.start_command(command).wait(Duration::from_secs(30));
     if ran.code == Some(77) || ran.err.contains("unshare") {
-        skip(&format!("no network namespace here: {}", ran.err));
+        skip(format!("no network namespace here: {}", ran.err));
         return;
     }
     ran.ends_with(0);

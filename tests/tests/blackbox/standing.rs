@@ -257,7 +257,7 @@ impl OwnGroup {
             Ok(()) if counts().contains("nr_throttled") => Some(group),
             made => {
                 let folder = group.folder.display();
-                skip(&format!("no group with quotas at {folder}: {made:?}"));
+                skip(format!("no group with quotas at {folder}: {made:?}"));
                 None
             }
         }

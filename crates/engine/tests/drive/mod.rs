@@ -56,7 +56,7 @@ pub(crate) fn ways() -> Vec<IoChoice> {
     match uring_available() {
         Ok(()) => vec![IoChoice::Epoll, IoChoice::Uring],
         Err(why) => {
-            println!("skipped with io_uring: {why}");
+            wallfinder_skip::skip(format_args!("io_uring: {why}"));
             vec![IoChoice::Epoll]
         }
     }

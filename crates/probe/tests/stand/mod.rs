@@ -108,7 +108,7 @@ pub(crate) fn listen_shared(address: SocketAddr) -> TcpListener {
 pub(crate) fn is_root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("{test}: skipped, for it takes root");
+        wallfinder_skip::skip(format_args!("{test} takes root"));
     }
     root
 }
@@ -117,7 +117,7 @@ pub(crate) fn is_root(test: &str) -> bool {
 pub(crate) fn lays_links(test: &str) -> bool {
     let has_ip = try_to("ip -V >/dev/null 2>&1");
     if !has_ip {
-        println!("{test}: skipped, for there is no `ip` (Debian: iproute2)");
+        wallfinder_skip::skip("there is no `ip` (Debian: iproute2)");
     }
     has_ip && is_root(test)
 }

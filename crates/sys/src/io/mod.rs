@@ -367,7 +367,7 @@ mod tests {
                 $(#[test] fn $name() {
                     match super::uring_available() {
                         Ok(()) => super::$name::<super::Uring>(),
-                        Err(why) => println!("skipped: {why}"),
+                        Err(why) => wallfinder_skip::skip(format_args!("io_uring: {why}")),
                     }
                 })*
             }

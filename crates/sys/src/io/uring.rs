@@ -598,7 +598,7 @@ mod tests {
         match Uring::open(&config) {
             Ok(io) => Some(io),
             Err(errno) => {
-                println!("skipped: io_uring cannot be set up: {errno}");
+                wallfinder_skip::skip(format_args!("io_uring cannot be set up: {errno}"));
                 None
             }
         }

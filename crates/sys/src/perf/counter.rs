@@ -112,7 +112,7 @@ mod tests {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let counter = match Counter::open(Counted::Switches, tid) {
             Ok(counter) => counter,
-            Err(why) => return eprintln!("skipped: no perf events here: {why}"),
+            Err(why) => return wallfinder_skip::skip(format_args!("no perf events here: {why}")),
         };
         let before = counter.read().unwrap();
         let sleep = || {

@@ -207,7 +207,7 @@ mod tests {
         let cpu = crate::process::allowed_cpus()[0];
         let mut sampler = match EventRing::open_stacks(cpu, 999) {
             Ok(sampler) => sampler,
-            Err(why) => return eprintln!("skipped: no perf events here: {why}"),
+            Err(why) => return wallfinder_skip::skip(format_args!("no perf events here: {why}")),
         };
         std::thread::spawn(move || {
             crate::process::pin_to(&[cpu]).unwrap();

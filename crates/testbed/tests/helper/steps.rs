@@ -117,7 +117,7 @@ pub(crate) fn no_privilege() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let has_tools = Command::new("tc").arg("-V").output().is_ok();
     if !is_root || !has_tools {
-        println!("skipped: it needs root, and ip and tc of iproute2");
+        wallfinder_skip::skip("it needs root, and ip and tc of iproute2");
     }
     !is_root || !has_tools
 }

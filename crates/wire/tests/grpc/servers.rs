@@ -24,7 +24,7 @@ impl Server {
         let folder = std::env::var_os("WALLFINDER_SUBJECTS").map_or(built, PathBuf::from);
         let program = folder.join(name);
         if !program.is_file() {
-            println!("skipped: {name} is not built (make subjects)");
+            wallfinder_skip::skip(format_args!("{name} is not built (make subjects)"));
             return None;
         }
         let mut process = Command::new(program)

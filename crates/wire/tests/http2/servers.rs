@@ -69,7 +69,7 @@ fn go_server(name: &str) -> Option<Server> {
         ))
         .status();
     let Ok(status) = built else {
-        println!("skipped: go is not installed");
+        wallfinder_skip::skip("go is not installed");
         return None;
     };
     assert!(status.success(), "the Go server does not build");
@@ -165,7 +165,7 @@ fn nghttp2s_server_is_loaded_and_every_answer_is_whole() {
         .stdout(Stdio::null())
         .spawn();
     let Ok(process) = started else {
-        println!("skipped: nghttpd is not installed");
+        wallfinder_skip::skip("nghttpd is not installed");
         return;
     };
     let server = Server {

@@ -51,17 +51,18 @@ impl Drop for Echo {
     }
 }
 
-/// The Go echo and ours, with the same flags; `None` where there is no Go echo.
-fn twins(flags: &[&str]) -> Option<[Echo; 2]> {
+/// The Go echo and ours, with the same flags.
+fn twins(flags: &[&str]) -> [Echo; 2] {
     let folder = std::env::var_os("WALLFINDER_SUBJECTS").map(PathBuf::from);
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../bin");
     let go = folder.unwrap_or(ours).join("echo");
-    if !go.is_file() {
-        println!("skipped: no Go echo at {} (make subjects)", go.display());
-        return None;
-    }
+    assert!(
+        go.is_file(),
+        "no Go echo at {} (make subjects)",
+        go.display()
+    );
     let ours = Path::new(env!("CARGO_BIN_EXE_echo-rs"));
-    Some([Echo::start(&go, flags), Echo::start(ours, flags)])
+    [Echo::start(&go, flags), Echo::start(ours, flags)]
 }
 
 fn payload(id: &str, data: usize, timestamp: i64) -> Vec<u8> {
@@ -134,9 +135,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
 #[test]
 fn over_a_plain_stream_the_answers_are_the_same() {
     for answer in ["echo", "ack", "5000"] {
-        let Some(twins) = twins(&["--answer", answer]) else {
-            return;
-        };
+        let twins = twins(&["--answer", answer]);
         let mut streams = twins.each_ref().map(Echo::connect);
         for request in requests() {
             let answers = streams.each_mut().map(|stream| {
@@ -154,7 +153,7 @@ fn over_a_plain_stream_the_answers_are_the_same() {
 
 #[test]
 fn over_a_plain_stream_the_same_is_refused() {
-    let Some(twins) = twins(&[]) else { return };
+    let twins = twins(&[]);
     let too_long = [0xff, 0xff, 0xff, 0xff, 0];
     let broken = BROKEN.iter().map(|message| frame(message));
     for sent in broken.chain([too_long.to_vec()]) {
@@ -206,7 +205,7 @@ fn credit_is_granted_the_same() {
             ],
         ),
     ] {
-        let Some(twins) = twins(&flags) else { return };
+        let twins = twins(&flags);
         let [go, rust] = twins.each_ref().map(|echo| {
             let mut stream = echo.connect();
             let mut said = Vec::new();
@@ -257,9 +256,7 @@ fn exchange(echo: &Echo, method: &str, path: &str, body: &[u8]) -> (String, Vec<
 
 #[test]
 fn over_rest_heads_and_bodies_are_the_same() {
-    let Some(twins) = twins(&["--protocol", "rest"]) else {
-        return;
-    };
+    let twins = twins(&["--protocol", "rest"]);
     for request in requests() {
         let [go, rust] = twins.each_ref().map(|echo| {
             let (head, body) = exchange(echo, "POST", "/echo", &request);
@@ -316,9 +313,7 @@ async fn call(echo: &Echo, path: &str, message: &[u8]) -> Called {
 
 #[test]
 fn over_grpc_messages_heads_and_trailers_are_the_same() {
-    let Some(twins) = twins(&["--protocol", "grpc"]) else {
-        return;
-    };
+    let twins = twins(&["--protocol", "grpc"]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
