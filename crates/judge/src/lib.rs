@@ -21,6 +21,15 @@
 //! counts as not known; a doubt is stated, as a caveat or as less confidence.
 
 #![forbid(unsafe_code)]
+// Nothing that `crates/clippy.toml` lists, but in tests.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
 
 pub mod bounds;
 pub mod caveats;

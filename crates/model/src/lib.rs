@@ -13,6 +13,15 @@
 //! fraction of one, `_cores` processor-seconds per second.
 
 #![forbid(unsafe_code)]
+// Nothing that `crates/clippy.toml` lists, but in tests.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
 
 pub mod caveat;
 pub mod chart;

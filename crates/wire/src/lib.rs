@@ -23,6 +23,15 @@
 //!   sizes.
 
 #![forbid(unsafe_code)]
+// Nothing that `crates/clippy.toml` lists, but in tests.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
 
 mod content;
 mod exchange;

@@ -22,6 +22,16 @@
 //! pprof      profiles, as the Go runtime writes them
 //! ```
 
+// Nothing that `crates/clippy.toml` lists, but in tests.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
+
 pub mod cgroup;
 pub mod forwarder;
 pub mod host;
