@@ -125,8 +125,6 @@ pub enum Caveat {
         /// Why, and the way out.
         why: String,
     },
-    /// Hardware counters are not available here.
-    CountersUnavailable,
     /// Too few answers for the quantiles shown.
     FewAnswers {
         /// Answers in the window.

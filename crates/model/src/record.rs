@@ -16,12 +16,12 @@ use crate::telemetry::{Sample, Telemetry};
 use crate::verdict::Verdict;
 
 /// Version of the shape below. A reader refuses what is newer than itself.
-pub const SCHEMA: &str = "wallfinder.record/1";
+pub const SCHEMA: &str = "wallfinder.record/2";
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// [`SCHEMA`].
+    /// [`SCHEMA`]; of a record that was read, that of its files.
     pub schema: String,
     /// Name of the folder, such as `20261120T140211Z-ramp-simple`.
     pub id: String,

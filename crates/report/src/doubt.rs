@@ -229,10 +229,6 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             format!("The server's processes could not be seen: {why}"),
             "Name them with --server-pid.",
         ),
-        Caveat::CountersUnavailable => (
-            "Hardware counters (cycles, cache misses) are not available here.".to_owned(),
-            "",
-        ),
         Caveat::FewAnswers { answers } => (
             format!(
                 "Only {} answers: the outer percentiles rest on a handful of values.",
@@ -485,7 +481,6 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::Anomaly { count, .. } => *count as f64,
         Caveat::Backlog { requests } => *requests as f64,
         Caveat::ServerNotSeen { .. }
-        | Caveat::CountersUnavailable
         | Caveat::SubjectEnded { .. }
         | Caveat::NotVerified
         | Caveat::MeasuredAgain { .. }

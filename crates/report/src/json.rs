@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wallfinder_model::Record;
 
 /// The schema's `$id`.
-pub const SCHEMA_ID: &str = "urn:wallfinder:record:1";
+pub const SCHEMA_ID: &str = "urn:wallfinder:record:2";
 
 /// The document, indented, with a line end.
 pub fn document(record: &Record) -> String {

@@ -252,8 +252,6 @@ fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> 
 
 fn is_said(caveat: &Caveat, said: &[String], steps: &[&Step]) -> bool {
     let text = match caveat {
-        // No wall leans on them.
-        Caveat::CountersUnavailable => return true,
         Caveat::Note { text } => text,
         Caveat::Incomplete { what } => what,
         _ => return false,

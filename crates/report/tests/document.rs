@@ -7,7 +7,7 @@ use wallfinder_model::Record;
 use wallfinder_report::json;
 
 fn committed() -> String {
-    format!("{}/schema/record-1.json", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/schema/record-2.json", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod groups;
 mod journal;
 mod open;
 mod packed;
+mod record_1;
 mod run_folder;
 mod samples;
 mod series;

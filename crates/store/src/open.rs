@@ -12,10 +12,12 @@ use wallfinder_model::{Caveat, Record};
 use crate::folder::{Folder, read_whole};
 use crate::journal::recover;
 use crate::run_folder::{JOURNAL, RECORD, SERIES};
-use crate::{StoreError, series};
+use crate::{StoreError, record_1, series};
 
 /// The largest `record.json` that is read.
 const RECORD_BYTES_MAX: u64 = 512 << 20;
+/// The largest of the first version, which is held as a tree of values while it is brought into today's shape.
+const RECORD_1_BYTES_MAX: usize = 64 << 20;
 /// The largest journal: what is written beyond 2 GiB are steps and ends.
 const JOURNAL_BYTES_MAX: u64 = 4 << 30;
 /// The largest file of telemetry.
@@ -24,6 +26,9 @@ const SERIES_BYTES_MAX: u64 = 2 << 30;
 /// Reads a run: its folder, or the `record.json` inside. A run that was never sealed is
 /// recovered from its journal, marked incomplete, with a caveat that says what is missing;
 /// telemetry rows that cannot be read cost a caveat, not the record.
+///
+/// A record of an older version has today's shape, but for its verdicts, which are left out: its `schema`
+/// stays that of its files, and says that its steps are to be judged anew.
 pub fn open(path: &Path) -> Result<Record, StoreError> {
     open_with_folder(path).map(|(record, _)| record)
 }
@@ -95,6 +100,16 @@ fn read_record(path: &Path, bytes: &[u8]) -> Result<Record, StoreError> {
     // The schema first: a newer record need not fit the shape below.
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(bad)?;
     check_schema(path, &versioned.schema)?;
+    if versioned.schema == record_1::SCHEMA {
+        if bytes.len() > RECORD_1_BYTES_MAX {
+            return Err(StoreError::TooLarge {
+                path: path.to_owned(),
+                bytes: bytes.len() as u64,
+                bytes_max: RECORD_1_BYTES_MAX as u64,
+            });
+        }
+        return record_1::read(bytes).map_err(bad);
+    }
     serde_json::from_slice(bytes).map_err(bad)
 }
 

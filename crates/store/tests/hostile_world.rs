@@ -191,7 +191,7 @@ fn hostile_records_are_errors() {
     let (path, text) = sealed(&scratch);
     let folder = path.parent().expect("a folder").to_owned();
     let deep = format!(
-        "{{\"schema\":\"wallfinder.record/1\",\"x\":{}",
+        "{{\"schema\":\"wallfinder.record/2\",\"x\":{}",
         "[".repeat(1_000_000)
     );
     for (what, hostile) in [
@@ -222,11 +222,11 @@ fn hostile_records_are_errors() {
         ),
         (
             "another schema",
-            text.replace("wallfinder.record/1", "somebody.else/1"),
+            text.replace("wallfinder.record/2", "somebody.else/1"),
         ),
         (
             "no version",
-            text.replace("wallfinder.record/1", "wallfinder.record"),
+            text.replace("wallfinder.record/2", "wallfinder.record"),
         ),
     ] {
         std::fs::write(&path, hostile).expect("written");
@@ -238,7 +238,7 @@ fn hostile_records_are_errors() {
     }
     std::fs::write(
         &path,
-        text.replace("record/1", "record/2")
+        text.replace("record/2", "record/3")
             .replace("steps", "stages"),
     )
     .expect("written");

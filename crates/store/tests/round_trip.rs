@@ -175,7 +175,7 @@ mod any {
             ".*".prop_map(|text| Caveat::Note { text }),
             float().prop_map(|share| Caveat::StealAbove { share }),
             any::<i64>().prop_map(|by_ns| Caveat::ClockStepped { by_ns }),
-            Just(Caveat::CountersUnavailable),
+            Just(Caveat::NotVerified),
             any::<Vec<u32>>().prop_map(|cpus| Caveat::SharedProcessors { cpus }),
         ]
     }

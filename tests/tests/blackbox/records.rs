@@ -210,7 +210,7 @@ fn a_hostile_record_is_an_error_and_no_panic() {
     let run = sealed(&place, &["--no-calibrate"]);
     let file = run.join("record.json");
     let good = fs::read_to_string(&file).unwrap();
-    let schema = "{\"schema\":\"wallfinder.record/1\"";
+    let schema = "{\"schema\":\"wallfinder.record/2\"";
     let hostile: Vec<Vec<u8>> = vec![
         b"".to_vec(),
         b"{".to_vec(),
@@ -224,9 +224,9 @@ fn a_hostile_record_is_an_error_and_no_panic() {
             .into_bytes(),
         good.replacen("\"throughput\": ", "\"throughput\": 1e999, \"x\": ", 1)
             .into_bytes(),
-        good.replacen("wallfinder.record/1", "wallfinder.record/x", 1)
+        good.replacen("wallfinder.record/2", "wallfinder.record/x", 1)
             .into_bytes(),
-        good.replacen("wallfinder.record/1", "somebody.else/1", 1)
+        good.replacen("wallfinder.record/2", "somebody.else/1", 1)
             .into_bytes(),
     ];
     for bytes in hostile {

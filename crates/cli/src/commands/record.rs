@@ -6,8 +6,10 @@ use std::path::Path;
 use wallfinder_judge::require::{Requirement, require};
 use wallfinder_judge::thresholds::Threshold;
 use wallfinder_judge::{proof, ramp, unanswered};
+use wallfinder_model::record::SCHEMA;
 use wallfinder_model::{Record, Step, Verdict};
 use wallfinder_report::text::Paths;
+use wallfinder_store::Folder;
 
 use crate::commands::study::judge_claims;
 use crate::exit::{self, Failed};
@@ -21,8 +23,7 @@ pub(crate) fn judge(flags: &JudgeFlags) -> Result<(), Failed> {
     let flags = &flags.record;
     conditions(&flags.require, &flags.threshold)?;
     let mut record = open(&flags.run)?;
-    judge_steps(&mut record);
-    set_beside(&mut record);
+    judge_anew(&mut record);
     judge_claims(&mut record, study)?;
     print(&record, flags, &Paths::default())?;
     hold(&record, &flags.require, &flags.threshold)
@@ -33,8 +34,7 @@ pub(crate) fn judge(flags: &JudgeFlags) -> Result<(), Failed> {
 pub(crate) fn report(flags: &ReportFlags) -> Result<(), Failed> {
     let (file, flags) = (flags.page.as_deref(), &flags.record);
     conditions(&flags.require, &flags.threshold)?;
-    let opened = wallfinder_store::open_with_folder(&flags.run);
-    let (mut record, folder) = opened.map_err(Failed::run)?;
+    let (mut record, folder) = open_with_folder(&flags.run)?;
     judge_recovered(&mut record);
     let page = wallfinder_report::html::render(&record);
     let written = match file {
@@ -59,9 +59,18 @@ pub(crate) fn report(flags: &ReportFlags) -> Result<(), Failed> {
     hold(&record, &flags.require, &flags.threshold)
 }
 
-/// Reads a run's folder.
+/// Reads a run's folder. What an older version wrote is judged by this one.
 pub(crate) fn open(run: &Path) -> Result<Record, Failed> {
-    wallfinder_store::open(run).map_err(Failed::run)
+    open_with_folder(run).map(|(record, _)| record)
+}
+
+fn open_with_folder(run: &Path) -> Result<(Record, Folder), Failed> {
+    let (mut record, folder) = wallfinder_store::open_with_folder(run).map_err(Failed::run)?;
+    if record.schema != SCHEMA {
+        SCHEMA.clone_into(&mut record.schema);
+        judge_anew(&mut record);
+    }
+    Ok((record, folder))
 }
 
 /// Judges every step anew, with its neighbours where they make a ramp.
@@ -84,6 +93,12 @@ pub(crate) fn set_beside(record: &mut Record) {
     if let Some(sizes) = &mut record.sizes {
         proof::sizes::weigh(&record.steps, sizes);
     }
+}
+
+/// Judges by this version what was measured, whichever version measured it.
+fn judge_anew(record: &mut Record) {
+    judge_steps(record);
+    set_beside(record);
 }
 
 /// What was cut off before it was judged is judged now.
@@ -225,5 +240,39 @@ pub(crate) fn hold(
         Ok(())
     } else {
         Err(Failed::with_code(exit::REQUIREMENT, answer.sentence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_model::Wall;
+    use wallfinder_model::verdict::How;
+
+    use super::*;
+
+    #[test]
+    fn a_record_of_the_first_version_opens_is_judged_and_printed() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../store/testdata/record-1.json"
+        );
+        let record = open(path.as_ref()).unwrap_or_else(|failed| panic!("{}", failed.message));
+        assert_eq!(record.schema, SCHEMA);
+        let walls: Vec<_> = record
+            .steps
+            .iter()
+            .map(|step| {
+                let verdict = step.verdict.as_ref().expect("every step is judged");
+                (verdict.wall, verdict.how)
+            })
+            .collect();
+        let downlink = |how| (Wall::Downlink, how);
+        assert_eq!(walls, [downlink(How::Observed), downlink(How::Proved)]);
+        let page = wallfinder_report::html::render(&record);
+        assert!(page.contains("downlink"));
+        let again: Record =
+            serde_json::from_str(&wallfinder_report::json::document(&record)).unwrap();
+        assert_eq!(again.schema, SCHEMA);
+        assert_eq!(again.steps[1].verdict, record.steps[1].verdict);
     }
 }

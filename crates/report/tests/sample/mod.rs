@@ -653,7 +653,6 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
         environment: environment(),
         steps,
         caveats: vec![
-            Caveat::CountersUnavailable,
             Caveat::Note {
                 text: "Synthetic: made from a queueing model to show what a report looks like; nothing was measured.".into(),
             },

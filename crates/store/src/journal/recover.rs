@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::record::Interval;
@@ -16,6 +17,8 @@ use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Caveat, Record, Step};
 
 use super::entry::{Damage, Entries, Entry, Kind};
+use crate::record_1::{self, Piece};
+
 use super::{LeftOut, StepExperiment, StepInterval, StepSamples, StepWindow};
 
 /// Reads a journal as far as it can be read. An error means not even its header could be.
@@ -23,7 +26,7 @@ pub(crate) fn recover(source: impl Read) -> Result<Record, Damage> {
     let mut entries = Entries::start(source)?;
     let mut recovered = match entries.next_entry()? {
         Some(entry) if entry.kind == Kind::Header => {
-            let header: Record = serde_json::from_slice(entry.payload).map_err(|e| Damage {
+            let header = read_header(entry.payload).map_err(|e| Damage {
                 offset_bytes: entry.offset_bytes,
                 why: format!("the header is not understood: {e}"),
             })?;
@@ -47,6 +50,18 @@ pub(crate) fn recover(source: impl Read) -> Result<Record, Damage> {
         }
     }
     Ok(recovered.into_record())
+}
+
+fn read_header(payload: &[u8]) -> serde_json::Result<Record> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: String,
+    }
+    let versioned: Versioned = serde_json::from_slice(payload)?;
+    match versioned.schema == record_1::SCHEMA {
+        true => record_1::read(payload),
+        false => serde_json::from_slice(payload),
+    }
 }
 
 struct Recovered {
@@ -91,11 +106,19 @@ impl Recovered {
         }
     }
 
+    /// Reads what changed its shape since the first version.
+    fn parse<T: Piece>(&self, entry: &Entry<'_>) -> Result<T, String> {
+        match self.header.schema == record_1::SCHEMA {
+            true => record_1::read(entry.payload).map_err(|e| e.to_string()),
+            false => parse(entry),
+        }
+    }
+
     fn try_take(&mut self, entry: &Entry<'_>) -> Result<(), String> {
         match entry.kind {
             Kind::Header => return Err("a second header".into()),
             Kind::StepBegins => {
-                let step: Step = parse(entry)?;
+                let step: Step = self.parse(entry)?;
                 let so_far = self.steps.entry(step.index).or_default();
                 so_far.begun = Some(step);
             }
@@ -112,22 +135,25 @@ impl Recovered {
                 so_far.extend(rows.samples);
             }
             Kind::StepEnds => {
-                let step: Step = parse(entry)?;
+                let step: Step = self.parse(entry)?;
                 let so_far = self.steps.entry(step.index).or_default();
                 so_far.intervals = Vec::new();
                 so_far.ended = Some(step);
             }
             Kind::Experiment => {
-                let StepExperiment { step, experiment } = parse(entry)?;
+                let StepExperiment { step, experiment } = self.parse(entry)?;
                 self.steps.entry(step).or_default().experiment = Some(experiment);
             }
             Kind::Window => {
-                let StepWindow { step, window } = parse(entry)?;
+                let StepWindow { step, window } = self.parse(entry)?;
                 self.steps.entry(step).or_default().windows.push(window);
             }
-            Kind::Caveat => self.caveats.push(parse(entry)?),
+            Kind::Caveat => {
+                let caveat = self.parse(entry)?;
+                self.caveats.push(caveat);
+            }
             Kind::LeftOut => self.left_out = parse(entry)?,
-            Kind::End => self.end = Some(parse(entry)?),
+            Kind::End => self.end = Some(self.parse(entry)?),
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ fn cut_off(journal: &Journal) -> Result<(), StoreError> {
         journal.interval(0, &interval(nth))?;
     }
     journal.step_ends(&step_ended(0))?;
-    journal.caveat(&Caveat::CountersUnavailable)?;
+    journal.caveat(&Caveat::NotVerified)?;
     journal.step_begins(&step_begun(1))?;
     for nth in 0..7 {
         journal.interval(1, &interval(nth))?;
@@ -119,7 +119,7 @@ fn missing(record: &Record) -> String {
 fn a_step_in_progress_is_rebuilt_from_its_intervals() {
     let record = recover(&cut_off_bytes()[..]).expect("recovered");
     assert!(!record.complete && record.interrupted.is_some());
-    assert!(record.caveats.contains(&Caveat::CountersUnavailable));
+    assert!(record.caveats.contains(&Caveat::NotVerified));
     assert_eq!(record.steps[0], step_ended(0));
     let step = &record.steps[1];
     // Intervals 2 to 6 of 100 ms lie behind the warm-up of 200 ms.
