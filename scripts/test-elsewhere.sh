@@ -14,8 +14,6 @@ program() { # crate, test
 squeeze=$(program wallfinder-testbed squeeze)
 blackbox=$(program wallfinder-tests blackbox)
 
-RUST_MIN_STACK=$(sed -n 's/^RUST_MIN_STACK = "\(.*\)"/\1/p' .cargo/config.toml)
-export RUST_MIN_STACK
 within=$(mktemp)
 trap 'rm -f "$within"' EXIT
 cat >"$within" <<'WITHIN'

@@ -14,8 +14,6 @@ said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
 
 # What cargo gives to what it runs.
-RUST_MIN_STACK=$(sed -n 's/^RUST_MIN_STACK = "\(.*\)"/\1/p' .cargo/config.toml)
-export RUST_MIN_STACK
 
 # folder of the crate, a tab, program
 programs() {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cel::Value;
 use wallfinder_model::chart::{Chart, ChartSeries};
 
 use crate::check::Place;
@@ -10,6 +9,7 @@ use crate::claims::{Condition, NoValue, no_value};
 use crate::data::Data;
 use crate::error::StudyError;
 use crate::file::{ChartFile, SeriesFile};
+use crate::language::Value;
 use crate::study::Study;
 
 /// The name of the category in expressions.
@@ -100,13 +100,11 @@ fn all(plans: &[SeriesPlan], categories: &[String], data: &Arc<Data>) -> Vec<Cha
 
 /// A number; `None` where what it needs was not measured.
 fn number(value: &Condition, category: &str, data: &Arc<Data>) -> Result<Option<f64>, String> {
-    let mut context = data.context(false);
-    context.add_variable_from_value(CATEGORY, category);
+    let mut context = data.context();
+    context.set(CATEGORY, category);
     match value.expression.value(&context) {
-        Ok(Value::Float(number)) => Ok(Some(number).filter(|number| number.is_finite())),
-        Ok(Value::Int(number)) => Ok(Some(number as f64)),
-        Ok(Value::UInt(number)) => Ok(Some(number as f64)),
-        Ok(other) => Err(format!("it is {}, and no number", other.type_of())),
+        Ok(Value::Number(number)) => Ok(Some(number).filter(|number| number.is_finite())),
+        Ok(other) => Err(format!("it is {}, and no number", other.kind())),
         Err(error) => match no_value(error) {
             NoValue::Missing(_) => Ok(None),
             NoValue::Wrong(why) => Err(why),

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cel::{Context, ExecutionError, Value};
 use toml::Spanned;
 use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
@@ -28,6 +27,7 @@ use crate::entry::Entry;
 use crate::error::StudyError;
 use crate::expression::{BadExpression, Expression};
 use crate::file::ClaimFile;
+use crate::language::{Context, Fault, Value};
 use crate::run::Skipped;
 use crate::study::Study;
 use crate::template::Template;
@@ -198,12 +198,6 @@ impl Claim {
             .any(|condition| uses(&condition.expression))
     }
 
-    /// Whether any expression, shown ones included, has `steps` in it.
-    fn uses_steps(&self) -> bool {
-        let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
-        self.lists_all_steps() || self.shown().any(uses)
-    }
-
     /// Whether any expression asks which round a step is of: who picks a round by its number would
     /// find none where that one is left out.
     fn names_rounds(&self) -> bool {
@@ -236,7 +230,7 @@ impl Claim {
 /// Variables and functions of one claim for one driver.
 pub(crate) struct Scope<'c> {
     driver: Option<&'c str>,
-    pub(crate) context: Context<'static, 'static>,
+    pub(crate) context: Context,
     /// Names whose expression needs what is not there, and why.
     missing: BTreeMap<String, String>,
     /// A name whose expression is wrong.
@@ -255,19 +249,17 @@ impl<'c> Scope<'c> {
     pub(crate) fn new(claim: &Claim, driver: Option<&'c str>, data: &Arc<Data>) -> Scope<'c> {
         let mut scope = Scope {
             driver,
-            context: data.context(claim.uses_steps()),
+            context: data.context(),
             missing: BTreeMap::new(),
             fault: None,
         };
         if let Some(driver) = driver {
-            scope.context.add_variable_from_value("driver", driver);
+            scope.context.set("driver", driver);
         }
         for named in &claim.lets {
             let value = named.condition.expression.value(&scope.context);
             match value.map_err(|error| scope.no_value(error)) {
-                Ok(value) => scope
-                    .context
-                    .add_variable_from_value(named.name.as_str(), value),
+                Ok(value) => scope.context.set(&named.name, value),
                 Err(NoValue::Missing(why)) => {
                     scope.missing.insert(named.name.clone(), why);
                 }
@@ -309,39 +301,30 @@ impl<'c> Scope<'c> {
         }
     }
 
-    /// Whether an error is a lack of data or of sense.
-    pub(crate) fn no_value(&self, error: ExecutionError) -> NoValue {
-        match &error {
-            ExecutionError::UndeclaredReference(name) => match self.missing.get(name.as_str()) {
-                Some(why) => NoValue::Missing(why.clone()),
-                None => no_value(error),
-            },
-            _ => no_value(error),
-        }
+    /// Whether a fault is a lack of data or of sense.
+    pub(crate) fn no_value(&self, fault: Fault) -> NoValue {
+        let missing = match &fault {
+            Fault::NoName(name) => self.missing.get(name),
+            _ => None,
+        };
+        missing.map_or_else(|| no_value(fault), |why| NoValue::Missing(why.clone()))
     }
 }
 
-/// Whether an error is a lack of data or of sense.
-pub(crate) fn no_value(error: ExecutionError) -> NoValue {
-    match error {
-        ExecutionError::NoSuchKey(name) => NoValue::Missing(format!("`{name}` was not measured")),
-        ExecutionError::FunctionError { message, .. } => NoValue::Missing(message),
-        ExecutionError::ValuesNotComparable(..) => {
-            NoValue::Missing("a number that it needs came out as none".to_owned())
+/// Whether a fault is a lack of data or of sense.
+pub(crate) fn no_value(fault: Fault) -> NoValue {
+    let why = fault.to_string();
+    match fault {
+        Fault::NoField(_) | Fault::NoItem | Fault::NotComparable | Fault::Function(_) => {
+            NoValue::Missing(why)
         }
-        ExecutionError::IndexOutOfBounds(_) => {
-            NoValue::Missing("there are fewer steps than it needs".to_owned())
-        }
-        ExecutionError::UndeclaredReference(name) => {
-            NoValue::Wrong(format!("there is no `{name}`"))
-        }
-        other => NoValue::Wrong(other.to_string()),
+        Fault::NoName(_) | Fault::Wrong(_) => NoValue::Wrong(why),
     }
 }
 
 /// Whether a value is a condition's.
 pub(crate) fn is_truth(value: &Value) -> bool {
-    matches!(value, Value::Bool(_))
+    matches!(value, Value::Truth(_))
 }
 
 /// Compiles a claim: every expression, in an order in which names are known.

@@ -5,12 +5,11 @@
 //! step.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use cel::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Size;
 use crate::entry::Entry;
+use crate::language::Value;
 
 /// A step that did not run.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ pub(crate) struct Data {
     pub(crate) size: Size,
     pub(crate) entries: Vec<Entry>,
     pub(crate) absent: Vec<Absent>,
-    /// Every step, as CEL sees them.
+    /// Every step, as conditions see them.
     pub(crate) all: Value,
     /// Steps that conditions looked at, by their labels.
     looked_at: Mutex<BTreeMap<String, Look>>,
@@ -56,10 +55,9 @@ const PART_MIN: f64 = 0.75;
 impl Data {
     /// Data of a size.
     pub(crate) fn new(size: Size, entries: Vec<Entry>, absent: Vec<Absent>) -> Data {
-        let all = entries.iter().map(Entry::value).collect();
         Data {
             size,
-            all: Value::List(Arc::new(all)),
+            all: Value::list(entries.iter().map(Entry::value)),
             entries,
             absent,
             looked_at: Mutex::default(),

@@ -16,6 +16,7 @@ use crate::entry::{Entry, Field};
 use crate::error::StudyError;
 use crate::expand::StudyStep;
 use crate::expression::Expression;
+use crate::language::Value;
 use crate::study::Study;
 use crate::vocabulary::{FIELDS, Kind};
 
@@ -172,7 +173,7 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, Stud
             }
             truths.push(found);
         }
-        if truths == [cel::Value::Bool(true), cel::Value::Bool(true)] {
+        if truths == [Value::Truth(true), Value::Truth(true)] {
             let message =
                 "on made-up data this is true together with `confirmed`: a claim cannot be \
                            both"

@@ -2,11 +2,9 @@
 //!
 //! The words are in [`crate::vocabulary`]; a test holds the two together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use cel::Value;
-use cel::objects::{Key, Map};
 use wallfinder_judge::profile::{is_go_futex, is_go_lock};
 pub(crate) use wallfinder_judge::rounds::disturbance;
 use wallfinder_judge::{cost, identity, little};
@@ -17,6 +15,7 @@ use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Caveat, Squeeze, Verdict, Wall};
 
 use crate::expand::StudyStep;
+use crate::language::Value;
 
 /// A step that ran, under the names that claims use.
 #[derive(Debug, Clone)]
@@ -34,7 +33,7 @@ pub(crate) struct Entry {
     /// What others did to it, where that was much.
     pub(crate) disturbed: Option<String>,
     pub(crate) fields: BTreeMap<String, Field>,
-    /// What CEL sees, made once.
+    /// What conditions see, made once.
     pub(crate) value: OnceLock<Value>,
 }
 
@@ -110,29 +109,31 @@ impl Entry {
         }
     }
 
-    /// As CEL sees it: `client.utilisation` is the key `utilisation` of the map `client`.
+    /// As conditions see it: `client.utilisation` is the field `utilisation` of the field `client`.
     pub(crate) fn value(&self) -> Value {
-        self.value.get_or_init(|| self.as_map()).clone()
+        self.value.get_or_init(|| self.as_fields()).clone()
     }
 
-    fn as_map(&self) -> Value {
-        let mut top: HashMap<Key, Value> = HashMap::new();
-        let mut nested: BTreeMap<&str, HashMap<Key, Value>> = BTreeMap::new();
+    fn as_fields(&self) -> Value {
+        let mut top: BTreeMap<String, Value> = BTreeMap::new();
+        let mut parts: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
         for (path, field) in &self.fields {
             let value = match field {
-                Field::Number(number) => Value::Float(*number),
-                Field::Text(text) => Value::String(Arc::new(text.clone())),
-                Field::Truth(truth) => Value::Bool(*truth),
+                Field::Number(number) => Value::Number(*number),
+                Field::Text(text) => Value::from(text.as_str()),
+                Field::Truth(truth) => Value::Truth(*truth),
             };
             match path.split_once('.') {
-                None => top.insert(key(path), value),
-                Some((outer, inner)) => nested.entry(outer).or_default().insert(key(inner), value),
+                None => top.insert(path.clone(), value),
+                Some((part, name)) => {
+                    let of_part = parts.entry(part).or_default();
+                    of_part.insert(name.to_owned(), value)
+                }
             };
         }
-        for (name, map) in nested {
-            top.insert(key(name), Value::Map(Map { map: Arc::new(map) }));
-        }
-        Value::Map(Map { map: Arc::new(top) })
+        let part = |(name, fields): (&str, _)| (name.to_owned(), Value::Fields(Arc::new(fields)));
+        top.extend(parts.into_iter().map(part));
+        Value::Fields(Arc::new(top))
     }
 }
 
@@ -298,10 +299,6 @@ fn doubted(step: &Step) -> Option<String> {
             }
             _ => None,
         })
-}
-
-fn key(name: &str) -> Key {
-    Key::String(Arc::new(name.to_owned()))
 }
 
 /// Fields under collection. What is not a finite number is left out.

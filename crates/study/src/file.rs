@@ -303,10 +303,10 @@ pub(crate) struct ClaimFile {
     #[serde(default, rename = "let")]
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) lets: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// A CEL condition that supports the claim.
+    /// A condition that supports the claim.
     #[schemars(with = "String")]
     pub(crate) confirmed: Spanned<String>,
-    /// A CEL condition that speaks against it; never true together with the other.
+    /// A condition that speaks against it; never true together with the other.
     #[schemars(with = "String")]
     pub(crate) contradicted: Spanned<String>,
     /// The numbers that decide, with `{expression}` and `{expression | format}`.
@@ -341,7 +341,7 @@ pub(crate) struct ChartFile {
 pub(crate) struct SeriesFile {
     /// What it is of.
     pub(crate) name: String,
-    /// A CEL expression; `category` is the category. What was not measured is left out.
+    /// An expression; `category` is the category. What was not measured is left out.
     #[schemars(with = "String")]
     pub(crate) value: Spanned<String>,
 }

@@ -6,37 +6,20 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cel::extractors::Arguments;
-use cel::{Context, ExecutionError, Value};
 use wallfinder_judge::compare::RatioInterval;
 use wallfinder_judge::rounds::{self, ByRound};
 
 use crate::data::Data;
 use crate::entry::Entry;
 use crate::expression::{SEEN, UNSEEN_RAMP};
+use crate::language::{Context, Fault, Value};
 
 impl Data {
-    /// A context in which conditions are evaluated; with `steps` where they use it, for CEL
-    /// copies what it is given.
-    pub(crate) fn context(self: &Arc<Data>, with_steps: bool) -> Context<'static, 'static> {
+    /// A context in which conditions are evaluated.
+    pub(crate) fn context(self: &Arc<Data>) -> Context {
         let mut context = Context::default();
-        if with_steps {
-            context.add_variable_from_value("steps", self.all.clone());
-        }
-        context.add_variable_from_value("size", self.size.label());
-        let pick = |name: &'static str, choose: fn(Vec<&Entry>) -> Option<&Entry>| {
-            let data = Arc::clone(self);
-            move |group: Arc<String>, driver: Arc<String>| -> Result<Value, ExecutionError> {
-                let found = data
-                    .ramp(&group, &driver)
-                    .map_err(|why| ExecutionError::function_error(name, why))?;
-                // A ramp that was found has a step.
-                Ok(choose(found).map_or(Value::Null, Entry::value))
-            }
-        };
-        declare(context.add_function("best", pick("best", most)));
-        declare(context.add_function("first", pick("first", |found| found.first().copied())));
-        declare(context.add_function("last", pick("last", |found| found.last().copied())));
+        context.set("steps", self.all.clone());
+        context.set("size", self.size.label());
         let pairs = Pairs::default();
         self.ramps(&mut context);
         self.finders(&mut context, &pairs);
@@ -45,105 +28,114 @@ impl Data {
         context
     }
 
-    fn ramps(self: &Arc<Data>, context: &mut Context<'static, 'static>) {
+    fn ramps(self: &Arc<Data>, context: &mut Context) {
+        let mut pick = |name: &'static str, choose: fn(Vec<&Entry>) -> Option<&Entry>| {
+            let data = Arc::clone(self);
+            context.declare(name, move |asked| {
+                let [group, driver] = texts(asked)?;
+                let found = data.ramp(group, driver).map_err(Fault::Function)?;
+                // A ramp that was found has a step.
+                Ok(choose(found).map_or(Value::Null, Entry::value))
+            });
+        };
+        pick("best", most);
+        pick("first", |found| found.first().copied());
+        pick("last", |found| found.last().copied());
         let data = Arc::clone(self);
-        declare(
-            context.add_function("ramp", move |group: Arc<String>, driver: Arc<String>| {
-                steps("ramp", data.ramp(&group, &driver))
-            }),
-        );
+        context.declare("ramp", move |asked| {
+            let [group, driver] = texts(asked)?;
+            steps(data.ramp(group, driver))
+        });
         let data = Arc::clone(self);
-        declare(context.add_function(
-            UNSEEN_RAMP,
-            move |group: Arc<String>, driver: Arc<String>| {
-                steps("ramp", data.unseen_ramp(&group, &driver))
-            },
-        ));
+        context.declare(UNSEEN_RAMP, move |asked| {
+            let [group, driver] = texts(asked)?;
+            steps(data.unseen_ramp(group, driver))
+        });
         let data = Arc::clone(self);
-        declare(context.add_function(SEEN, move |label: Arc<String>| {
-            data.look_at_label(&label);
-            true
-        }));
+        context.declare(SEEN, move |asked| {
+            let [label] = texts(asked)?;
+            data.look_at_label(label);
+            Ok(Value::Truth(true))
+        });
     }
 
-    fn finders(self: &Arc<Data>, context: &mut Context<'static, 'static>, pairs: &Pairs) {
+    fn finders(self: &Arc<Data>, context: &mut Context, pairs: &Pairs) {
+        let (data, pairs) = (Arc::clone(self), pairs.clone());
+        context.declare("rounds", move |asked| {
+            let [group, driver, payload, clients] = taken(asked)?;
+            let (payload, clients) = (payload.number()?, clients.number()?);
+            let found = data.cell(group.text()?, driver.text()?, payload, clients);
+            let found = found.map_err(Fault::Function)?;
+            pairs.note(&found);
+            Ok(Value::list(found.into_iter().map(Entry::value)))
+        });
         let data = Arc::clone(self);
-        let pairs = pairs.clone();
-        declare(context.add_function(
-            "rounds",
-            move |group: Arc<String>, driver: Arc<String>, payload: Value, clients: Value| {
-                let (payload, clients) = (number(&payload)?, number(&clients)?);
-                let found = data
-                    .cell(&group, &driver, payload, clients)
-                    .map_err(|why| ExecutionError::function_error("rounds", why))?;
-                pairs.note(&found);
-                let all: Vec<Value> = found.into_iter().map(Entry::value).collect();
-                Ok::<Value, ExecutionError>(Value::List(Arc::new(all)))
-            },
-        ));
+        context.declare("ran", move |asked| {
+            let [group, driver] = texts(asked)?;
+            Ok(Value::Truth(data.has(group, driver)))
+        });
         let data = Arc::clone(self);
-        declare(
-            context.add_function("ran", move |group: Arc<String>, driver: Arc<String>| {
-                data.has(&group, &driver)
-            }),
-        );
-        let data = Arc::clone(self);
-        declare(
-            context.add_function("drivers_of", move |group: Arc<String>| -> Value {
-                let mut names: Vec<&str> = Vec::new();
-                for entry in data.entries.iter().filter(|entry| entry.group == *group) {
-                    if !names.contains(&entry.driver.as_str()) {
-                        names.push(&entry.driver);
-                    }
+        context.declare("drivers_of", move |asked| {
+            let [group] = texts(asked)?;
+            let mut names: Vec<&str> = Vec::new();
+            for entry in data.entries.iter().filter(|entry| entry.group == group) {
+                if !names.contains(&entry.driver.as_str()) {
+                    names.push(&entry.driver);
                 }
-                Value::List(Arc::new(names.into_iter().map(Value::from).collect()))
-            }),
-        );
+            }
+            Ok(Value::list(names.into_iter().map(Value::from)))
+        });
         let data = Arc::clone(self);
-        declare(context.add_function(
-            "at",
-            move |group: Arc<String>, driver: Arc<String>, connections: Value| {
-                let wanted = number(&connections)?;
-                let found = data
-                    .unseen_ramp(&group, &driver)
-                    .map_err(|why| ExecutionError::function_error("at", why))?;
-                let found = found
-                    .into_iter()
-                    .find(|entry| f64::from(entry.connections) == wanted)
-                    .ok_or_else(|| {
-                        let why = format!(
-                            "`{group}` with {driver} at {wanted} connections is not part of size {}",
-                            data.size
-                        );
-                        ExecutionError::function_error("at", why)
-                    })?;
-                data.look_at([found]);
-                Ok::<Value, ExecutionError>(found.value())
-            },
-        ));
+        context.declare("at", move |asked| {
+            let [group, driver, connections] = taken(asked)?;
+            let (group, driver, wanted) = (group.text()?, driver.text()?, connections.number()?);
+            let found = data.unseen_ramp(group, driver).map_err(Fault::Function)?;
+            let mut found = found.into_iter();
+            let found = found
+                .find(|entry| f64::from(entry.connections) == wanted)
+                .ok_or_else(|| {
+                    Fault::Function(format!(
+                        "`{group}` with {driver} at {wanted} connections is not part of size {}",
+                        data.size
+                    ))
+                })?;
+            data.look_at([found]);
+            Ok(found.value())
+        });
     }
 
     /// What was run, which is no look at any step.
-    fn places(self: &Arc<Data>, context: &mut Context<'static, 'static>) {
+    fn places(self: &Arc<Data>, context: &mut Context) {
         let data = Arc::clone(self);
-        declare(context.add_function(
-            "sizes_of",
-            move |group: Arc<String>, driver: Arc<String>, clients: Value| {
-                data.sizes_of(&group, &driver, number(&clients)?)
-                    .map(list)
-                    .map_err(|why| ExecutionError::function_error("sizes_of", why))
-            },
-        ));
+        context.declare("sizes_of", move |asked| {
+            let [group, driver, clients] = taken(asked)?;
+            list(data.sizes_of(group.text()?, driver.text()?, clients.number()?))
+        });
         let data = Arc::clone(self);
-        declare(context.add_function(
-            "clients_of",
-            move |group: Arc<String>, driver: Arc<String>, payload: Value| {
-                data.clients_of(&group, &driver, number(&payload)?)
-                    .map(list)
-                    .map_err(|why| ExecutionError::function_error("clients_of", why))
-            },
-        ));
+        context.declare("clients_of", move |asked| {
+            let [group, driver, payload] = taken(asked)?;
+            list(data.clients_of(group.text()?, driver.text()?, payload.number()?))
+        });
     }
+}
+
+/// The arguments, as many as a function takes: an expression that was checked has as many.
+fn taken<const N: usize>(asked: &[Value]) -> Result<&[Value; N], Fault> {
+    asked.try_into().map_err(|_| {
+        Fault::Wrong(format!(
+            "a function of {N} arguments is given {}",
+            asked.len()
+        ))
+    })
+}
+
+/// The same, all of them text.
+fn texts<const N: usize>(asked: &[Value]) -> Result<[&str; N], Fault> {
+    let mut texts = [""; N];
+    for (text, asked) in texts.iter_mut().zip(taken::<N>(asked)?) {
+        *text = asked.text()?;
+    }
+    Ok(texts)
 }
 
 /// Which rounds the cells have that a context looked at. Lists of numbers are paired by their
@@ -173,15 +165,15 @@ impl Pairs {
     }
 }
 
-/// Steps that a function found, as CEL sees them.
-fn steps(function: &str, found: Result<Vec<&Entry>, String>) -> Result<Value, ExecutionError> {
-    let found = found.map_err(|why| ExecutionError::function_error(function, why))?;
-    let all: Vec<Value> = found.into_iter().map(Entry::value).collect();
-    Ok(Value::List(Arc::new(all)))
+/// Steps that a function found.
+fn steps(found: Result<Vec<&Entry>, String>) -> Result<Value, Fault> {
+    let found = found.map_err(Fault::Function)?;
+    Ok(Value::list(found.into_iter().map(Entry::value)))
 }
 
-fn list(values: Vec<f64>) -> Value {
-    Value::List(Arc::new(values.into_iter().map(Value::Float).collect()))
+fn list(found: Result<Vec<f64>, String>) -> Result<Value, Fault> {
+    let found = found.map_err(Fault::Function)?;
+    Ok(Value::list(found.into_iter().map(Value::Number)))
 }
 
 fn most(found: Vec<&Entry>) -> Option<&Entry> {
@@ -190,74 +182,54 @@ fn most(found: Vec<&Entry>) -> Option<&Entry> {
         .max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
 
-/// Our functions have names that CEL does not.
-fn declare(declared: Result<(), cel::DeclarationError>) {
-    assert!(declared.is_ok(), "{declared:?}");
-}
-
-fn number(value: &Value) -> Result<f64, ExecutionError> {
-    match value {
-        Value::Float(number) => Ok(*number),
-        Value::Int(number) => Ok(*number as f64),
-        Value::UInt(number) => Ok(*number as f64),
-        other => Err(ExecutionError::UnexpectedType {
-            got: other.type_of().to_string(),
-            want: "a number".to_owned(),
-        }),
-    }
-}
-
 /// Functions of numbers.
-fn numbers(context: &mut Context<'static, 'static>, pairs: &Pairs) {
-    declare(
-        context.add_function("near", |a: Value, b: Value, tolerance: Value| {
-            let (a, b, tolerance) = (number(&a)?, number(&b)?, number(&tolerance)?);
-            Ok::<bool, ExecutionError>((a - b).abs() <= tolerance * b.abs())
-        }),
-    );
-    let over = |name: &'static str, fold: fn(&[f64]) -> f64| {
-        move |Arguments(arguments): Arguments| -> Result<Value, ExecutionError> {
-            let [Value::List(list)] = arguments.as_slice() else {
-                let why = "takes one list of numbers";
-                return Err(ExecutionError::function_error(name, why));
-            };
+fn numbers(context: &mut Context, pairs: &Pairs) {
+    context.declare("near", |asked| {
+        let [a, b, tolerance] = taken(asked)?;
+        let (a, b, tolerance) = (a.number()?, b.number()?, tolerance.number()?);
+        Ok(Value::Truth((a - b).abs() <= tolerance * b.abs()))
+    });
+    let mut over = |name: &'static str, fold: fn(&[f64]) -> f64| {
+        context.declare(name, move |asked| {
+            let [list] = taken(asked)?;
             let values = numbers_of(list)?;
-            if values.is_empty() {
-                let why = format!("{name} of no steps at all");
-                return Err(ExecutionError::function_error(name, why));
+            match values.is_empty() {
+                true => Err(Fault::Function(format!("{name} of no steps at all"))),
+                false => Ok(Value::Number(fold(&values))),
             }
-            Ok(Value::Float(fold(&values)))
-        }
+        });
     };
-    let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    declare(context.add_function("max", over("max", largest)));
-    declare(context.add_function("min", over("min", smallest)));
-    declare(context.add_function("mean", over("mean", mean)));
-    // `over` refuses an empty list.
-    let median = |values: &[f64]| rounds::median(values).unwrap_or(f64::NAN);
-    declare(context.add_function("median", over("median", median)));
-    let ratio_of = |name: &'static str, part: fn(RatioInterval) -> Option<f64>| {
+    over("max", |values| {
+        values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    });
+    over("min", |values| {
+        values.iter().copied().fold(f64::INFINITY, f64::min)
+    });
+    over("mean", |values| {
+        values.iter().sum::<f64>() / values.len() as f64
+    });
+    // An empty list was refused.
+    over("median", |values| {
+        rounds::median(values).unwrap_or(f64::NAN)
+    });
+    let mut ratio_of = |name: &'static str, part: fn(RatioInterval) -> Option<f64>| {
         let pairs = pairs.clone();
-        move |over: Value, under: Value| -> Result<Value, ExecutionError> {
-            let wrong = |why: &str| ExecutionError::function_error(name, why);
-            let (Value::List(over), Value::List(under)) = (over, under) else {
-                return Err(wrong("takes two lists of numbers"));
-            };
-            let (over, under) = (numbers_of(&over)?, numbers_of(&under)?);
-            let [over, under] = pairs.by_round(&over, &under).map_err(wrong)?;
+        context.declare(name, move |asked| {
+            let missing = |why: &str| Fault::Function(why.to_owned());
+            let [over, under] = taken(asked)?;
+            let (over, under) = (numbers_of(over)?, numbers_of(under)?);
+            let [over, under] = pairs.by_round(&over, &under).map_err(missing)?;
             let ratio = rounds::ratio(&over, &under)
-                .ok_or_else(|| wrong("there is nothing above zero to divide"))?;
-            let found = part(ratio).ok_or_else(|| wrong("one round has no interval"))?;
-            Ok(Value::Float(found))
-        }
+                .ok_or_else(|| missing("there is nothing above zero to divide"))?;
+            let found = part(ratio).ok_or_else(|| missing("one round has no interval"))?;
+            Ok(Value::Number(found))
+        });
     };
-    declare(context.add_function("ratio", ratio_of("ratio", |ratio| Some(ratio.value))));
-    declare(context.add_function("ratio_low", ratio_of("ratio_low", |ratio| ratio.low)));
-    declare(context.add_function("ratio_high", ratio_of("ratio_high", |ratio| ratio.high)));
+    ratio_of("ratio", |ratio| Some(ratio.value));
+    ratio_of("ratio_low", |ratio| ratio.low);
+    ratio_of("ratio_high", |ratio| ratio.high);
 }
 
-fn numbers_of(list: &[Value]) -> Result<Vec<f64>, ExecutionError> {
-    list.iter().map(number).collect()
+fn numbers_of(list: &Value) -> Result<Vec<f64>, Fault> {
+    list.items()?.iter().map(Value::number).collect()
 }

@@ -33,6 +33,7 @@ mod expand;
 mod expression;
 mod file;
 mod functions;
+mod language;
 pub mod payload;
 pub mod run;
 mod study;

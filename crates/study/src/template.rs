@@ -2,10 +2,10 @@
 //!
 //! `{{` and `}}` are braces. A format stands after a single `|`.
 
-use cel::{Context, Value};
 use wallfinder_judge::words;
 
 use crate::expression::{BadExpression, Expression};
+use crate::language::{Context, Value};
 
 /// How a number is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,11 +129,9 @@ fn split_format(inner: &str) -> Result<(&str, Format), String> {
 
 fn show(value: &Value, format: Format) -> String {
     let number = match value {
-        Value::Float(number) => *number,
-        Value::Int(number) => *number as f64,
-        Value::UInt(number) => *number as f64,
-        Value::String(text) => return text.to_string(),
-        Value::Bool(truth) => return if *truth { "yes" } else { "no" }.to_owned(),
+        Value::Number(number) => *number,
+        Value::Text(text) => return text.to_string(),
+        Value::Truth(truth) => return if *truth { "yes" } else { "no" }.to_owned(),
         Value::List(list) => {
             let items: Vec<String> = list.iter().map(|item| show(item, format)).collect();
             return if items.is_empty() {
@@ -173,13 +171,12 @@ fn significant(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cel::Context;
 
     fn fill(text: &str) -> String {
         let mut context = Context::default();
-        context.add_variable_from_value("x", 0.3456f64);
-        context.add_variable_from_value("big", 18_164_736.0f64);
-        context.add_variable_from_value("name", "wrk");
+        context.set("x", 0.3456f64);
+        context.set("big", 18_164_736.0f64);
+        context.set("name", "wrk");
         Template::compile(text, &["x", "big", "name"])
             .unwrap()
             .fill(&context)

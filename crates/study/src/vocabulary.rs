@@ -664,7 +664,7 @@ pub(crate) const PLANNED: [&str; 9] = [
     "in_flight_max",
 ];
 
-/// Functions beside CEL's own: signature, meaning.
+/// Functions beside the language's own: signature, meaning.
 pub const FUNCTIONS: &[(&str, &str)] = &[
     (
         "best(group, driver)",
