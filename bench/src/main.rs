@@ -10,7 +10,6 @@ use clap::{Args, Parser, Subcommand};
 use wallfinder_bench::contestants::{Contestant, Tools};
 use wallfinder_bench::results::{self, Machine, Results};
 use wallfinder_bench::scenario::{SCENARIOS, Scenario, Speaks};
-use wallfinder_bench::statistics::Dice;
 use wallfinder_bench::subject::Subject;
 use wallfinder_bench::{clock, null_client, open_loop, ours, race};
 use wallfinder_sys::process::allowed_cpus;
@@ -129,7 +128,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
         aims: Vec::new(),
         checks: Vec::new(),
     };
-    let mut dice = Dice::new(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let size = race::Size {
         rounds: if bench.quick { 2 } else { bench.rounds },
         patience: if bench.quick { 0 } else { bench.patience },
@@ -156,7 +155,7 @@ fn bench(bench: &Bench) -> Result<(), String> {
             &tools,
             &subject,
             size,
-            &mut dice,
+            &mut random,
             &mut told,
         )?;
         let ours = wanted.ours(&race);

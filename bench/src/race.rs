@@ -8,7 +8,6 @@ use crate::child::{self, Ended};
 use crate::contestants::{Contestant, Tools};
 use crate::noise;
 use crate::scenario::Scenario;
-use crate::statistics::Dice;
 use crate::subject::Subject;
 
 /// How much is run.
@@ -91,7 +90,7 @@ pub fn race(
     tools: &Tools,
     subject: &Subject,
     size: Size,
-    dice: &mut Dice,
+    random: &mut fastrand::Rng,
     told: &mut dyn FnMut(&str),
 ) -> Result<Race, String> {
     let mut race = Race {
@@ -122,7 +121,7 @@ pub fn race(
     let _ = turn(scenario, Contestant::Engine, tools, subject, 1.0)?;
     let mut order: Vec<usize> = (0..race.scores.len()).collect();
     for round in 1..=size.rounds {
-        dice.shuffle(&mut order);
+        random.shuffle(&mut order);
         for &at in &order {
             let contestant = race.scores[at].contestant;
             let done = patient_turn(scenario, contestant, tools, subject, size)?;

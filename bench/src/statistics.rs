@@ -137,33 +137,6 @@ fn signed_rank_ways(rounds: usize) -> Vec<f64> {
     ways
 }
 
-/// A generator of random numbers that a printed seed repeats (SplitMix64).
-#[derive(Debug, Clone)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// From a seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Puts the items in a random order (Fisher and Yates).
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = (self.roll() % (last as u64 + 1)) as usize;
-            items.swap(last, other);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,8 +211,8 @@ mod tests {
     /// Nine in ten and more of the intervals hold the truth, with skewless noise.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
-        let mut dice = Dice::new(7);
-        let mut uniform = || dice.roll() as f64 / u64::MAX as f64 - 0.5;
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut uniform = || random.f64() - 0.5;
         let held = (0..4000)
             .filter(|_| {
                 let values: Vec<f64> = (0..7).map(|_| 3.0 + uniform() + uniform()).collect();
@@ -249,19 +222,5 @@ mod tests {
             .count();
         let share = held as f64 / 4000.0;
         assert!((share - 0.953).abs() < 0.012, "{share}");
-    }
-
-    #[test]
-    fn shuffles_keep_every_item_and_repeat_with_their_seed() {
-        let shuffled = |seed| {
-            let mut items: Vec<u32> = (0..9).collect();
-            Dice::new(seed).shuffle(&mut items);
-            items
-        };
-        assert_eq!(shuffled(5), shuffled(5));
-        assert_ne!(shuffled(5), shuffled(6));
-        let mut sorted = shuffled(5);
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..9).collect::<Vec<_>>());
     }
 }

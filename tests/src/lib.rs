@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod binary;
-mod dice;
 mod double;
 mod place;
 mod processes;
@@ -20,7 +19,6 @@ mod traces;
 mod turns;
 
 pub use binary::{Ran, Running, binary, subjects};
-pub use dice::Dice;
 pub use double::{Conversation, Double, Seen, free_port};
 pub use place::{Place, json_at};
 pub use processes::{alive, descendants, end_soon, listens_on};

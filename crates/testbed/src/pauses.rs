@@ -26,7 +26,6 @@ use wallfinder_sys::clock::monotonic_ns;
 use wallfinder_sys::process::set_short_slice;
 
 use crate::child::Shim;
-use crate::cpu_stealer::Dice;
 use crate::error::{NoPrivilege, TestbedError};
 use crate::group::{self, Control, Group};
 use crate::undo::{Change, Journal, Process, Undo};
@@ -302,7 +301,7 @@ impl Drop for Pauses {
 impl Shared {
     fn pause_until_ended(&self, seed: u64) {
         set_short_slice();
-        let mut dice = Dice(seed | 1);
+        let mut random = fastrand::Rng::with_seed(seed);
         // Of the duty in force: since when, and for how long it paused.
         let (mut of, mut since_ns, mut paused_ns) = (0.0, 0, 0.0);
         while !self.ends.load(Ordering::Relaxed) {
@@ -315,7 +314,7 @@ impl Shared {
             if duty != of {
                 (of, since_ns, paused_ns) = (duty, monotonic_ns(), 0.0);
             }
-            let pause_ns = PAUSE_NS.start + (PAUSE_NS.end - PAUSE_NS.start) * dice.share();
+            let pause_ns = PAUSE_NS.start + (PAUSE_NS.end - PAUSE_NS.start) * random.f64();
             paused_ns += self.pause(Duration::from_nanos(pause_ns as u64)) as f64;
             // They go on until what was taken, by late wake-ups too, is the share asked for.
             // What was missed while this machine stood still is forgiven.

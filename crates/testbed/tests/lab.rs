@@ -190,14 +190,9 @@ fn a_delay_is_added_to_each_way_and_to_nothing_else() {
 
 /// Bytes that are no pattern, so that none can be missing, twice there or elsewhere.
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(bytes / 8).flatten().collect()
+    let mut noise = vec![0; bytes];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
+    noise
 }
 
 #[test]

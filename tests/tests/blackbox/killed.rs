@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Dice, Double, Place, alive, descendants, end_soon, free_port, listens_on, subjects, together,
+    Double, Place, alive, descendants, end_soon, free_port, listens_on, subjects, together,
 };
 
 /// Change it to see other moments.
@@ -58,7 +58,7 @@ fn lost(record: &Value, killed_ms: u64) -> Option<Duration> {
 fn a_killed_run_keeps_its_intervals_and_leaves_nothing_behind() {
     let _turn = together();
     println!("seed {SEED}");
-    let mut dice = Dice::new(SEED);
+    let mut random = fastrand::Rng::with_seed(SEED);
     let catalogue = subjects().is_some();
     let double = Double::plain();
     let mut late = Vec::new();
@@ -91,7 +91,7 @@ fn a_killed_run_keeps_its_intervals_and_leaves_nothing_behind() {
                 "no run is begun"
             );
         }
-        std::thread::sleep(Duration::from_millis(dice.below(700)));
+        std::thread::sleep(Duration::from_millis(random.u64(..700)));
         let below = descendants(running.pid());
         let begun = header();
         running.signal(Signal::KILL);

@@ -14,9 +14,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use fastrand::Rng;
 use rustix::process::Signal;
 use wallfinder_tests::{
-    Dice, Place, Ran, alone, binary, free_port, listens_on, network, processes_with, program, skip,
+    Place, Ran, alone, binary, free_port, listens_on, network, processes_with, program, skip,
     stopped, subjects, things_of_ours,
 };
 
@@ -208,23 +209,30 @@ struct Kill {
 }
 
 impl Kill {
-    fn by_chance(dice: &mut Dice) -> Kill {
-        let most_ms = *dice.one_of(&[SETTING_UP_MS, UNDER_WAY_MS]);
-        let after = Duration::from_millis(dice.below(most_ms));
-        let signal = *dice.one_of(&[Signal::KILL, Signal::TERM, Signal::INT]);
-        let twice = signal != Signal::KILL && dice.below(4) == 0;
+    fn by_chance(random: &mut Rng) -> Kill {
+        let most_ms = random.choice([SETTING_UP_MS, UNDER_WAY_MS]).expect("one");
+        let after = Duration::from_millis(random.u64(..most_ms));
+        let signal = random
+            .choice([Signal::KILL, Signal::TERM, Signal::INT])
+            .expect("one");
+        let twice = signal != Signal::KILL && random.u64(..4) == 0;
         Kill {
             after,
             signal,
-            then_kill_after: twice.then(|| Duration::from_millis(dice.below(400))),
+            then_kill_after: twice.then(|| Duration::from_millis(random.u64(..400))),
         }
     }
 }
 
 /// Runs a victim, kills it, and says what is wrong afterwards.
-fn kill_one(nth: u32, dice: &mut Dice, bin: &Path, standing: &Standings) -> Result<String, String> {
-    let victim = dice.one_of(&VICTIMS);
-    let kill = Kill::by_chance(dice);
+fn kill_one(
+    nth: u32,
+    random: &mut Rng,
+    bin: &Path,
+    standing: &Standings,
+) -> Result<String, String> {
+    let victim = random.choice(&VICTIMS).expect("one");
+    let kill = Kill::by_chance(random);
     let driver = DRIVER.replace("{bin}", &bin.display().to_string());
     let words = victim
         .words
@@ -337,11 +345,11 @@ fn killed_at_random_moments_nothing_is_left() {
     let kills = number("WALLFINDER_KILLS").unwrap_or(20);
     let seed = number("WALLFINDER_KILLS_SEED").unwrap_or(since_1970.as_millis() as u64);
     println!("{kills} kills, seed {seed}");
-    let mut dice = Dice::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut standing = Standings::start(&bin);
     let mut failures = Vec::new();
     for nth in 1..=kills as u32 {
-        match kill_one(nth, &mut dice, &bin, &standing) {
+        match kill_one(nth, &mut random, &bin, &standing) {
             Ok(said) => println!("{said}"),
             Err(said) => {
                 println!("WRONG {said}");

@@ -10,19 +10,19 @@
 //! 95 % interval is taken as it is. A setting of the host that shows no sign of having acted makes
 //! no comparison: what A and B then have in common is everything.
 
+use fastrand::Rng;
 use wallfinder_model::Step;
 use wallfinder_model::record::{Ab, CostOutcome, Ratio, Sign, SignKind};
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
-use super::random::Random;
 use crate::cost;
 use crate::finite::{known, median, positive};
 
 /// The rounds' order: for each step its round, and whether it is of B. In pairs of rounds
 /// each setting comes first once; which one is drawn.
 pub fn order_of_rounds(seed: u64, rounds: u32) -> Vec<(u32, bool)> {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut order = Vec::with_capacity(rounds as usize * 2);
     let mut b_first = false;
     for round in 0..rounds {

@@ -321,7 +321,6 @@ pub(super) fn holm(p: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::double::Noise as DoubleNoise;
-    use crate::proof::random::Random;
 
     /// Rounds of an experiment with several squeezes: noise, and now and then a slow window.
     fn rounds(noise: &mut DoubleNoise, n: usize, outliers: f64) -> Vec<f64> {
@@ -412,12 +411,12 @@ mod tests {
     }
 
     fn percentile_bootstrap(values: &[f64]) -> (f64, f64) {
-        let mut random = Random::new(5);
+        let mut random = fastrand::Rng::with_seed(5);
         let mut centres: Vec<f64> = (0..200)
             .map(|_| {
                 let sample: Vec<f64> = values
                     .iter()
-                    .map(|_| values[random.below(values.len())])
+                    .map(|_| values[random.usize(..values.len())])
                     .collect();
                 hodges_lehmann(&sample).unwrap()
             })

@@ -44,7 +44,6 @@ mod in_flight;
 pub mod looks;
 mod pace;
 mod pairs;
-mod random;
 mod readings;
 mod say;
 mod shares;

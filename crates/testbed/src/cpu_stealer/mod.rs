@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{Helper, Shim};
 use crate::error::{NoPrivilege, TestbedError};
 
-pub(crate) use worker::{Dice, before_all_others, steal};
+pub(crate) use worker::{before_all_others, steal};
 
 /// The largest share that it takes.
 pub const DOSE_MAX: f64 = 0.6;

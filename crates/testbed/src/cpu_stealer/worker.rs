@@ -214,7 +214,7 @@ fn rest_ns_min(dose: f64, turn_ns: u64) -> u64 {
 /// are robbed at once, for what is taken from one alone makes the other faster.
 #[derive(Debug)]
 struct Rhythm {
-    dice: Dice,
+    random: fastrand::Rng,
     next_ns: u64,
 }
 
@@ -223,7 +223,7 @@ impl Rhythm {
         // Numbers that are close give streams that are not.
         let own = (u64::from(core) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Rhythm {
-            dice: Dice((seed ^ own) | 1),
+            random: fastrand::Rng::with_seed(seed ^ own),
             next_ns: zero_ns,
         }
     }
@@ -231,7 +231,7 @@ impl Rhythm {
     /// The first of its instants after this one. Asked for ever later ones.
     fn after(&mut self, now_ns: u64) -> u64 {
         while self.next_ns <= now_ns {
-            let stray = JITTER * (2.0 * self.dice.share() - 1.0);
+            let stray = JITTER * (2.0 * self.random.f64() - 1.0);
             self.next_ns += (EVERY_NS as f64 * (1.0 + stray)) as u64;
         }
         self.next_ns
@@ -265,20 +265,6 @@ impl Account {
 
     fn owes(&self, now_ns: u64) -> bool {
         self.dose > 0.0 && self.stolen_ns < self.due_ns(now_ns)
-    }
-}
-
-/// xorshift64*: enough to keep out of step with everybody else's rhythm.
-#[derive(Debug)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// Even in 0..1.
-    pub(crate) fn share(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
@@ -360,12 +346,24 @@ mod tests {
         assert_eq!(orders.dose_at(DOSE_NS_MAX + 1_000), 0.0);
     }
 
+    /// The same instants for a seed, as long as the generator's order is the same.
     #[test]
-    fn the_rhythm_strays_evenly() {
-        let mut dice = Dice(7);
-        let shares: Vec<f64> = (0..10_000).map(|_| dice.share()).collect();
-        let mean = shares.iter().sum::<f64>() / 1e4;
-        assert!((mean - 0.5).abs() < 0.02, "{mean}");
-        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+    fn the_rhythm_follows_from_the_seed_and_the_core_and_strays_evenly() {
+        let instants = |core, seed| {
+            let mut rhythm = Rhythm::of_core(core, seed, 0);
+            let mut now_ns = 0;
+            std::iter::repeat_with(move || {
+                now_ns = rhythm.after(now_ns);
+                now_ns
+            })
+        };
+        let first = |core, seed| instants(core, seed).take(3).collect::<Vec<_>>();
+        assert_eq!(first(0, 7), [1_927_192, 3_478_187, 5_322_374]);
+        assert_ne!(first(0, 7), first(1, 7));
+        assert_ne!(first(0, 7), first(0, 8));
+        const COUNT: usize = 10_000;
+        let last_ns = instants(0, 7).nth(COUNT - 1).unwrap();
+        let mean = last_ns as f64 / COUNT as f64 / EVERY_NS as f64;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
     }
 }

@@ -52,14 +52,10 @@ pub(crate) fn zstd(plain: &[u8], parameters: &[CParameter]) -> Vec<u8> {
 
 /// Text that repeats itself here and there.
 pub(crate) fn text(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed | 1;
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut text = Vec::with_capacity(len + 16);
     while text.len() < len {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let word = state >> 40;
-        text.extend_from_slice(format!("{:x} ", word % 5000).as_bytes());
+        text.extend_from_slice(format!("{:x} ", random.u32(..5000)).as_bytes());
     }
     text.truncate(len);
     text

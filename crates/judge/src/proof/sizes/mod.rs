@@ -16,11 +16,11 @@ mod network;
 mod pays;
 mod rounds;
 
+use fastrand::Rng;
 use wallfinder_model::sizes::{Cost, Known, Point, Score, Sizes, Turn};
 use wallfinder_model::{Step, Wall};
 
 use super::estimate::{ALPHA, estimate};
-use super::random::Random;
 use line::Line;
 use rounds::Rounds;
 
@@ -37,7 +37,7 @@ const DRAWS: usize = 400;
 
 /// The order of windows: each round holds every answer once on each side of the link, drawn anew.
 pub fn order_of_rounds(seed: u64, rounds: u32, answers: u32, has_link: bool) -> Vec<Turn> {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut order = Vec::new();
     for round in 0..rounds {
         let sides: &[bool] = if has_link { &[false, true] } else { &[false] };
@@ -59,7 +59,7 @@ pub fn order_of_rounds(seed: u64, rounds: u32, answers: u32, has_link: bool) -> 
 /// were. Steps that were not measured leave their round out.
 pub fn weigh(steps: &[Step], sizes: &mut Sizes) {
     let rounds = Rounds::of(steps, sizes);
-    let mut draw = Random::new(sizes.order.len() as u64);
+    let mut draw = Rng::with_seed(sizes.order.len() as u64);
     sizes.points = (0..sizes.answers.len() as u32)
         .filter_map(|answer| point(&rounds, sizes, answer))
         .collect();
@@ -167,7 +167,7 @@ const WHOSE: [(&str, OfAnswer); 3] = [
     }),
 ];
 
-fn costs(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Random) -> Vec<Cost> {
+fn costs(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Cost> {
     let mut costs = Vec::new();
     for coding in codings(sizes) {
         let of_coding: Vec<&Point> = sizes

@@ -1,12 +1,12 @@
 //! From which size on a coding pays: answers with it over answers without, size by size, and where
 //! that passes the bar for good.
 
+use fastrand::Rng;
 use wallfinder_model::sizes::{Known, Pays, Sizes};
 
 use super::network::Behind;
 use super::rounds::Rounds;
 use super::{DRAWS, IDENTITY, codings, of_draws};
-use crate::proof::random::Random;
 
 /// A coding pays where it brings so many times the answers: less is within what runs differ by.
 pub(super) const BAR: f64 = 1.05;
@@ -35,7 +35,7 @@ struct Pair {
     plain: u32,
 }
 
-pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Random) -> Vec<Pays> {
+pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Pays> {
     let mut places = vec![(None, Place::Measured { behind_link: false })];
     if let Some(link) = &sizes.link {
         places.push((Some(link.clone()), Place::Measured { behind_link: true }));
@@ -96,7 +96,7 @@ fn pairs(sizes: &Sizes, coding: &str) -> Vec<Pair> {
 /// The smallest or the largest size of ratios.
 type End = fn(&[(f64, f64)]) -> Option<&(f64, f64)>;
 
-fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place, draw: &mut Random) -> Option<Pays> {
+fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place, draw: &mut Rng) -> Option<Pays> {
     let all: Vec<usize> = (0..rounds.count()).collect();
     let ratios = ratios(rounds, pairs, place, &all)?;
     let drawn: Vec<Vec<(f64, f64)>> = (0..DRAWS)

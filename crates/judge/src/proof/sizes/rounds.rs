@@ -1,12 +1,12 @@
 //! The steps by answer, side of the link and round, and what is read from them.
 
+use fastrand::Rng;
 use wallfinder_model::Step;
 use wallfinder_model::sizes::{Answer, Sizes};
 
 use super::IDENTITY;
 use crate::cost;
 use crate::finite::{mean, positive, ratio};
-use crate::proof::random::Random;
 
 /// A record's steps in their places.
 pub(super) struct Rounds<'s> {
@@ -38,8 +38,10 @@ impl<'s> Rounds<'s> {
     }
 
     /// As many rounds, drawn with replacement.
-    pub(super) fn draw(&self, random: &mut Random) -> Vec<usize> {
-        (0..self.count).map(|_| random.below(self.count)).collect()
+    pub(super) fn draw(&self, random: &mut Rng) -> Vec<usize> {
+        (0..self.count)
+            .map(|_| random.usize(..self.count))
+            .collect()
     }
 
     /// In order of rounds.

@@ -222,13 +222,8 @@ mod tests {
     fn order_holds_round_and_round_and_the_ring_is_the_bound() {
         let mut bench = Bench::new(3 * BATCH_BYTES);
         // Sizes between a bare acknowledgement and 64 KB, by a generator with a printed seed.
-        let mut state = 0x5eed_u64;
-        let mut draw = |most: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) % most
-        };
+        let mut random = fastrand::Rng::with_seed(0x5eed);
+        let mut draw = |most: u64| random.u64(..most);
         let (mut now_ns, mut refused) = (0, 0);
         for _ in 0..20_000 {
             now_ns += draw(200_000);
