@@ -104,7 +104,7 @@ fn a_hung_driver_is_stopped_at_its_limit() {
     let group = group_of(driver.pid());
     let outcome = driver.wait();
     assert!(
-        since.elapsed() < Duration::from_secs(4),
+        since.elapsed() < Duration::from_secs(30),
         "{:?}",
         since.elapsed()
     );

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use helper::steps::{Steps, no_privilege, things_of};
-use helper::{shim, wait_until};
+use helper::{one_of_three, shim, wait_until};
 use wallfinder_sys::namespace::{enter_netns, netns_id};
 use wallfinder_testbed::lab::{Direction, Lab, standing};
 use wallfinder_testbed::tune::{Interface, Tuning};
@@ -97,13 +97,12 @@ fn a_link_keeps_its_rate_and_a_squeezed_one_its_share() {
         down.set_share(share).unwrap();
         assert_eq!(down.bits().unwrap() as f64, 20e6 * share);
         let before = down.stats().unwrap();
-        let rate = transfer(&lab, 0.9) / (20e6 * share);
-        println!("{rate:.3} of the rate at a share of {share}");
-        // Headers of 66 bytes in packets of 1514, and what the bucket held.
-        assert!(
-            (0.90..1.04).contains(&rate),
-            "{rate} of the rate at {share}"
-        );
+        one_of_three(|| {
+            let rate = transfer(&lab, 0.9) / (20e6 * share);
+            println!("{rate:.3} of the rate at a share of {share}");
+            // Headers of 66 bytes in packets of 1514, and what the bucket held.
+            (0.90..1.04).contains(&rate)
+        });
         let after = down.stats().unwrap();
         assert!(after.overlimits > before.overlimits && after.bytes > before.bytes);
     }
@@ -178,11 +177,12 @@ fn a_delay_is_added_to_each_way_and_to_nothing_else() {
         ("1gbit", 0.0, 10.0),
     ] {
         let lab = Lab::lay(spec.parse().unwrap(), None, &shim()).unwrap();
-        let (connected, echoed) = with_echo(&lab, round_trips);
-        println!("{spec}: connected in {connected:.2} ms, echoed in {echoed:.2} ms");
-        for ms in [connected, echoed] {
-            assert!((low..high).contains(&ms), "{spec}: {ms} ms");
-        }
+        one_of_three(|| {
+            let (connected, echoed) = with_echo(&lab, round_trips);
+            println!("{spec}: connected in {connected:.2} ms, echoed in {echoed:.2} ms");
+            assert!(connected >= low && echoed >= low, "sooner than the delay");
+            connected < high && echoed < high
+        });
         assert_eq!(lab.relay_watch().is_some(), low > 0.0);
         lab.remove().unwrap();
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helper::steps::{Steps, no_privilege, things_of};
-use helper::{shim, wait_until};
+use helper::{one_of_three, shim, wait_until};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_sys::process::allowed_cpus;
 use wallfinder_testbed::Lever;
@@ -297,12 +297,6 @@ fn in_version_2_who_shares_a_group_is_squeezed_beside_it() {
     assert_holds(&mut lever, &spinner, 1.0);
     drop(lever);
     assert_eq!(spinner.groups(), home, "it is back where it was");
-}
-
-/// What somebody else on the processor may spoil is measured again, twice at the most: a lever that is
-/// wrong is wrong each time.
-fn one_of_three(mut is_right: impl FnMut() -> bool) {
-    assert!((0..3).any(|_| is_right()), "not once of three times");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_subject_that_never_listens_is_stopped_at_its_limit() {
         matches!(error, SubjectError::NotListening { .. }),
         "{error}"
     );
-    assert!(since.elapsed() < Duration::from_secs(3));
+    assert!(since.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_subject_that_ignores_the_request_to_end_is_killed() {
     let pid = subject.pid();
     let since = Instant::now();
     assert_eq!(subject.stop(), Ended::Signal(9));
-    assert!(since.elapsed() < Duration::from_secs(2));
+    assert!(since.elapsed() < Duration::from_secs(20));
     assert!(!is_running(pid));
 }
 

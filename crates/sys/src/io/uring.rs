@@ -617,11 +617,11 @@ mod tests {
                 let wait = Wait {
                     timeout_ns: Some(timeout_ns),
                     batch: 8,
-                    batch_wait_us: 2_000_000,
+                    batch_wait_us: 20_000_000,
                 };
                 io.wait(wait).unwrap();
                 let took = began.elapsed();
-                assert!(took < Duration::from_secs(1), "{timeout_ns} ns: {took:?}");
+                assert!(took < Duration::from_secs(10), "{timeout_ns} ns: {took:?}");
                 assert!(took >= Duration::from_nanos(timeout_ns));
             }
         }

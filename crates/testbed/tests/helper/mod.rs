@@ -83,12 +83,18 @@ pub(crate) fn bearing(variable: &str) -> Vec<u32> {
         .collect()
 }
 
+/// What somebody else on the processor may spoil is measured again, twice at the most: a lever that is
+/// wrong is wrong each time.
+pub(crate) fn one_of_three(mut is_right: impl FnMut() -> bool) {
+    assert!((0..3).any(|_| is_right()), "not once of three times");
+}
+
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
     while !holds() {
         assert!(
-            since.elapsed() < Duration::from_secs(5),
-            "{what}: not within 5 s"
+            since.elapsed() < Duration::from_secs(30),
+            "{what}: not within 30 s"
         );
         std::thread::sleep(Duration::from_millis(5));
     }
