@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wallfinder_model::{Arrival, Failure, Load};
 use wallfinder_sys::io::{Event, Io, SendState, Span, Wait};
 use wallfinder_sys::net::TcpInfo;
-use wallfinder_sys::{Errno, allocator, clock, process};
+use wallfinder_sys::{Errno, allocator, process};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 use crate::batching::Batching;
@@ -502,7 +502,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     /// Runs the worker to its end. An error is the kernel's refusal to wait.
     pub fn run(mut self) -> Result<(WorkerEnd, W::Shared), Errno> {
-        self.report.from_ns = clock::monotonic_ns();
+        self.report.from_ns = self.io.now_ns();
         let Some(zero_ns) = self.connect_all()? else {
             return Ok((self.end, self.shared));
         };
@@ -522,7 +522,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     fn connect_all(&mut self) -> Result<Option<u64>, Errno> {
         let mut said = false;
         loop {
-            let now = clock::monotonic_ns();
+            let now = self.io.now_ns();
             self.start_connecting(now);
             let all_tried = self.tried as usize == self.connections.len();
             if all_tried && !said {
@@ -542,7 +542,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             };
             self.wait(Some(timeout_ns))?;
             self.handle_events();
-            self.retry(clock::monotonic_ns());
+            self.retry(self.io.now_ns());
         }
     }
 
@@ -562,7 +562,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 self.offer(conn);
             }
         }
-        let mut now = clock::monotonic_ns();
+        let mut now = self.io.now_ns();
         loop {
             if !opened && now >= open_ns {
                 opened = true;
@@ -607,19 +607,19 @@ impl<W: Wire, I: Io> Worker<W, I> {
             self.start_connecting(now);
             let edge = if opened { close_ns } else { open_ns };
             if let Some(slowdown) = &mut self.slowdown {
-                self.counters.spun_ns += slowdown.spin();
+                self.counters.spun_ns += slowdown.spin(|| self.io.cpu_ns());
             }
             let timeout_ns = self.time_to_next(now, zero_ns, edge);
             let done_before = self.counters.issued + self.counters.events;
             self.wait(Some(timeout_ns))?;
             self.handle_events();
             let began_ns = now;
-            now = clock::monotonic_ns();
+            now = self.io.now_ns();
             self.turn.ends(now);
             if timeout_ns == 0 && self.counters.issued + self.counters.events == done_before {
                 self.counters.polled_ns += now - began_ns;
                 process::give_way();
-                now = clock::monotonic_ns();
+                now = self.io.now_ns();
             }
             self.end_pauses(now);
             self.retry(now);
@@ -644,9 +644,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// Lets what is in flight end, so that its latency is known, and the next load finds an idle server.
     /// Nothing is sent any more, and deadlines hold.
     fn drain(&mut self, zero_ns: u64) -> Result<(), Errno> {
-        let began_ns = clock::monotonic_ns();
+        let began_ns = self.io.now_ns();
         self.look_at_sockets();
-        let mut now = clock::monotonic_ns();
+        let mut now = self.io.now_ns();
         while self.counters.in_flight > 0 && !self.signals.abort.load(Ordering::Relaxed) {
             let interrupted = self.signals.stop.load(Ordering::Relaxed);
             let longest_ns = match interrupted {
@@ -660,7 +660,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             let next_ns = until.min(self.deadlines.next_ns());
             self.wait(Some(next_ns.saturating_sub(now).min(20_000_000)))?;
             self.handle_events();
-            now = clock::monotonic_ns();
+            now = self.io.now_ns();
             self.turn.ends(now);
             if now >= self.deadlines.next_ns() {
                 self.check_deadlines(now);
@@ -750,7 +750,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
         self.counters.batching_waits += u64::from(batch_wait_us > 0);
         self.counters.batching_ns += u64::from(batch_wait_us) * 1000;
-        let asked_ns = clock::monotonic_ns();
+        let asked_ns = self.io.now_ns();
         self.turn.asks(asked_ns, u64::from(batch_wait_us) * 1000);
         self.io.wait(Wait {
             timeout_ns,
@@ -806,7 +806,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     #[inline]
     fn received(&mut self, conn: u32, span: Span) {
-        let now = clock::monotonic_ns();
+        let now = self.io.now_ns();
         self.turn.reads(now);
         self.advance(now);
         let held = self.held();
@@ -950,7 +950,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             self.transmit(conn);
             return;
         }
-        let now = clock::monotonic_ns();
+        let now = self.io.now_ns();
         self.counters.connects += 1;
         self.connecting -= 1;
         let since_ns = self.connections[conn as usize].connecting_since_ns;
@@ -978,7 +978,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Closed;
         connection.failures_in_a_row += 1;
-        self.retry_later(conn, clock::monotonic_ns());
+        self.retry_later(conn, self.io.now_ns());
     }
 
     fn note_tried(&mut self, conn: u32) {
@@ -991,7 +991,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     /// The peer has finished writing.
     fn ended(&mut self, conn: u32) {
-        let now = clock::monotonic_ns();
+        let now = self.io.now_ns();
         self.turn.reads(now);
         let connection = &mut self.connections[conn as usize];
         connection.wire.handle_eof(&mut self.shared);
@@ -1032,7 +1032,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     fn broken(&mut self, conn: u32, errno: Errno, sending: bool) {
-        let now = clock::monotonic_ns();
+        let now = self.io.now_ns();
         if errno == Errno::NOBUFS || errno == Errno::NOMEM {
             let class = Class::Other(Failure::LocalMemory);
             self.lose(conn, now, Left::Failed(class));
@@ -1190,7 +1190,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// Closes a connection on which nothing was sent yet, for a lever holds it back.
     #[cold]
     fn put_to_rest(&mut self, conn: u32) {
-        self.reach.closed(clock::monotonic_ns());
+        self.reach.closed(self.io.now_ns());
         let connection = &mut self.connections[conn as usize];
         connection.phase = Phase::Closed;
         connection.resting = true;
@@ -1293,7 +1293,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
             };
         W::take_form(&mut self.shared, setting.form);
         if setting.speed != self.setting.speed {
-            self.slowdown = setting.speed.map(Slowdown::to);
+            let cpu_ns = self.io.cpu_ns();
+            self.slowdown = setting.speed.map(|speed| Slowdown::to(speed, cpu_ns));
         }
         self.room = self.plan.room(setting.in_flight);
         self.setting = setting;
@@ -1384,7 +1385,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             if !can_send {
                 continue;
             }
-            let now = clock::monotonic_ns();
+            let now = self.io.now_ns();
             if self.deadlines.is_late(due_ns, now) {
                 // Its deadline passed before there was room.
                 self.fail_granted(conn, 0, now);
@@ -1428,7 +1429,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 return;
             };
             self.take_due();
-            let sent_ns = clock::monotonic_ns();
+            let sent_ns = self.io.now_ns();
             let mut sent_late_ns = 0;
             if !self.backlogged {
                 self.report.lateness.record(sent_ns - due_ns);
@@ -1475,7 +1476,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             };
             self.again.pop_front();
             self.counters.waiting_again -= 1;
-            self.issue(conn, grant, clock::monotonic_ns(), 0);
+            self.issue(conn, grant, self.io.now_ns(), 0);
             self.offer(conn);
         }
     }
@@ -1575,7 +1576,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// are held back.
     #[inline]
     fn issue_granted(&mut self, conn: u32, held: u32, count: u32) {
-        let now = clock::monotonic_ns();
+        let now = self.io.now_ns();
         self.advance(now);
         for _ in 0..count {
             let granted = &mut self.connections[conn as usize].granted;
@@ -1798,7 +1799,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         );
         let span_ns = now.saturating_sub(self.published_ns).max(1);
         self.published_ns = now;
-        let cpu_ns = clock::thread_cpu_ns();
+        let cpu_ns = self.io.cpu_ns();
         let polled_ns = self.counters.polled_ns - self.polled_at_publish_ns;
         let busy_ns = cpu_ns.saturating_sub(self.cpu_at_publish_ns + polled_ns);
         let busy = busy_ns as f64 / span_ns as f64;

@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::clock;
+
 pub use epoll::Epoll;
 pub use uring::Uring;
 
@@ -50,6 +52,16 @@ pub struct Span {
 }
 
 impl Span {
+    /// So many bytes from a place on.
+    pub fn new(start: usize, len: usize) -> Span {
+        Span { start, len }
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -126,7 +138,7 @@ pub struct Wait {
     pub batch_wait_us: u32,
 }
 
-/// One thread's sockets.
+/// One thread's sockets, and its time: a worker has no other clock than these.
 pub trait Io: Sized {
     /// Its name in records.
     const NAME: &'static str;
@@ -136,6 +148,17 @@ pub trait Io: Sized {
 
     /// Reserves everything for these connections.
     fn open(config: &IoConfig) -> Result<Self, Errno>;
+
+    /// The time, by the monotonic clock: above 0, and never going back.
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    /// CPU time of the calling thread.
+    fn cpu_ns(&self) -> u64 {
+        clock::thread_cpu_ns()
+    }
 
     /// Starts to open a connection. An error here is local: no descriptor, port, memory.
     fn connect(&mut self, conn: u32) -> Result<(), Errno>;
