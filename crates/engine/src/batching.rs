@@ -91,7 +91,7 @@ impl Brought {
 
 impl Batching {
     /// Nothing gathers.
-    pub(crate) const ONE_BY_ONE: Batching = Batching {
+    pub(crate) const NONE: Batching = Batching {
         batch: 1,
         wait_us: 0,
         brought: Brought::NOTHING,
@@ -215,7 +215,7 @@ mod tests {
         own: bool,
         busy: f64,
     ) -> Batching {
-        let mut batching = Batching::ONE_BY_ONE;
+        let mut batching = Batching::NONE;
         if own {
             batching.connections_make_what_they_send();
         }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn answers_that_came_at_once_are_no_queue() {
         let brought = [vec![(10, 90_000)], vec![(10, 110_000); 99]].concat();
-        let mut batching = Batching::ONE_BY_ONE;
+        let mut batching = Batching::NONE;
         let mut report = Report::new();
         for (answers, slowest_ns) in brought {
             batching.bring(answers, slowest_ns);
@@ -331,7 +331,7 @@ mod tests {
         let streams = adapted(100, 100, 100, 10, true);
         assert_eq!(streams.beside(4), (9, 200));
         // Who waits for one answer waits for no other, and sets no timer.
-        assert_eq!(Batching::ONE_BY_ONE.beside(4), (1, 0));
+        assert_eq!(Batching::NONE.beside(4), (1, 0));
     }
 
     #[test]

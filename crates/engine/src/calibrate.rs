@@ -13,7 +13,7 @@ use crate::null_server::{NullServer, Stand};
 use crate::precheck;
 use crate::protocol::http1_options;
 use crate::run::{EngineError, Measured, StepSpec, Unwatched, bad_request, run};
-use crate::worker::Signals;
+use crate::signals::Signals;
 
 /// Share of its processor from which a worker counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;

@@ -1,6 +1,6 @@
 //! The load engine: a schedule and a wire driven over sockets, filling histograms.
 //!
-//! What it is: [`worker`] is the one loop that everything runs in; [`run`] starts workers
+//! What it is: `worker` is the one loop that everything runs in; [`run`] starts workers
 //! together and merges what they publish; [`schedule`] says when requests are due;
 //! [`null_server`] and [`calibrate`] find the most that the workers can drive. What it is
 //! not: it judges nothing and shows nothing, and nobody's watching changes the path that
@@ -19,8 +19,10 @@ pub mod calibrate;
 pub mod counters;
 mod deadlines;
 pub mod histogram;
+pub mod in_flight;
 pub mod levers;
 pub mod null_server;
+mod plan;
 pub mod precheck;
 mod protocol;
 pub mod publication;
@@ -28,9 +30,12 @@ mod reach;
 pub mod run;
 pub mod samples;
 pub mod schedule;
-pub mod worker;
+mod signals;
+mod slowdown;
+mod worker;
 
 pub use levers::{Segment, Setting};
+pub use plan::workers_of;
 pub use publication::Edge;
 pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};
-pub use worker::{Signals, workers_of};
+pub use signals::Signals;

@@ -23,11 +23,13 @@ use wallfinder_wire::{Exchange, Wire, grpc};
 use crate::counters::{Class, Counters};
 use crate::histogram::Latencies;
 use crate::levers::Segment;
+use crate::plan::{WorkerPlan, part, workers_of};
 use crate::protocol::{self, Common};
 use crate::publication::{Edge, Publication, Report};
 use crate::reach;
 use crate::samples::Outlet;
-use crate::worker::{Shares, Signals, Worker, WorkerEnd, WorkerPlan, part, workers_of};
+use crate::signals::Signals;
+use crate::worker::{Shares, Worker, WorkerEnd};
 
 /// How sockets are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

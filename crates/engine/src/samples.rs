@@ -43,12 +43,20 @@ pub fn class_of(failed: u16) -> &'static str {
 }
 
 impl Sample {
-    pub(crate) fn new(due_ns: u64, done_ns: u64, failed: Option<Class>) -> Sample {
+    /// A request that ended well, as far as this says.
+    pub(crate) fn new(due_ns: u64, done_ns: u64) -> Sample {
         Sample {
             due_ns,
             done_ns,
-            failed: failed.map_or(0, |class| class.index() as u16 + 1),
             ..Sample::default()
+        }
+    }
+
+    /// The same where it failed.
+    pub(crate) fn failed(self, class: Class) -> Sample {
+        Sample {
+            failed: class.index() as u16 + 1,
+            ..self
         }
     }
 
@@ -223,7 +231,7 @@ mod tests {
     use super::*;
 
     fn sample(n: u64) -> Sample {
-        Sample::new(n, n + 1, None)
+        Sample::new(n, n + 1)
     }
 
     #[test]
@@ -274,7 +282,7 @@ mod tests {
     fn a_failure_has_its_name() {
         let class = Class::Other(wallfinder_model::Failure::TimeoutTotal);
         assert_eq!(
-            class_of(Sample::new(1, 2, Some(class)).failed),
+            class_of(Sample::new(1, 2).failed(class).failed),
             "timeout.total"
         );
         assert_eq!(class_of(sample(1).failed), "");

@@ -106,7 +106,7 @@ impl Schedule {
 
     /// The next arrival, from the schedule's zero.
     #[inline]
-    pub fn next_due_ns(&self) -> Option<u64> {
+    pub fn next_intended_ns(&self) -> Option<u64> {
         self.next_ns.map(|own_ns| self.pace.to_real(own_ns))
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn arrivals(schedule: &mut Schedule, count: usize) -> Vec<u64> {
         (0..count)
             .map_while(|_| {
-                let at = schedule.next_due_ns();
+                let at = schedule.next_intended_ns();
                 schedule.take();
                 at
             })
@@ -305,11 +305,11 @@ mod tests {
             for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
                 let mut by_one = Schedule::new(&arrival, worker, workers, 3, limit).unwrap();
                 let mut at_once = by_one.clone();
-                while by_one.next_due_ns().is_some_and(|at| at <= elapsed) {
+                while by_one.next_intended_ns().is_some_and(|at| at <= elapsed) {
                     by_one.take();
                 }
                 prop_assert_eq!(at_once.take_until(elapsed), by_one.taken());
-                prop_assert_eq!(at_once.next_due_ns(), by_one.next_due_ns());
+                prop_assert_eq!(at_once.next_intended_ns(), by_one.next_intended_ns());
             }
         }
 

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wallfinder_engine::levers::{Levers, spare_connections};
+use wallfinder_engine::in_flight::spare_connections;
+use wallfinder_engine::levers::Levers;
 use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run, workers_of};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};

@@ -572,7 +572,7 @@ fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_engine::levers::in_flight_left;
+    use wallfinder_engine::in_flight::in_flight_left;
     use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Stop};
 
     use super::*;

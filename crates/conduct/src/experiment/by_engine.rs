@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use wallfinder_engine::levers::spare_connections;
+use wallfinder_engine::in_flight::spare_connections;
 use wallfinder_engine::{
     EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
     workers_of,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use wallfinder_engine::Setting;
-use wallfinder_engine::levers::{in_flight_left, in_flight_more};
+use wallfinder_engine::in_flight::{in_flight_left, in_flight_more};
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_model::{Arrival, Load, Nanos, Step};
 use wallfinder_testbed::squeeze::{Check, Lever};

@@ -1,0 +1,48 @@
+//! A worker's part of a load.
+
+use wallfinder_model::Load;
+
+/// What a worker needs to know of its part of the load.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerPlan {
+    /// Worker number.
+    pub(crate) worker: u32,
+    /// Workers in all.
+    pub(crate) workers: u32,
+    /// Connections of this worker, the spare ones included.
+    pub(crate) connections: u32,
+    /// Connections of a closed loop that are used only where a lever asks for more in flight.
+    pub(crate) spare: u32,
+    /// Whether it is kept on a processor: then polling takes time from nobody.
+    pub(crate) pinned: bool,
+    /// Requests that this worker may make, where the load counts them.
+    pub(crate) requests: Option<u64>,
+    /// The whole load.
+    pub(crate) load: Load,
+    /// Seed of what is drawn at random.
+    pub(crate) seed: u64,
+}
+
+impl WorkerPlan {
+    /// The count of a load that is counted from its first request: one without a warm-up.
+    pub(crate) fn requests_from_the_start(&self) -> Option<u64> {
+        self.requests.filter(|_| self.load.warmup.0 == 0)
+    }
+
+    /// The count of a load that is counted from the end of its warm-up.
+    pub(crate) fn requests_after_warmup(&self) -> Option<u64> {
+        self.requests.filter(|_| self.load.warmup.0 > 0)
+    }
+}
+
+/// A worker's part of a whole that is shared among workers as evenly as it can be.
+pub(crate) fn part(whole: u64, workers: u32, worker: u32) -> u64 {
+    let (each, rest) = (whole / u64::from(workers), whole % u64::from(workers));
+    each + u64::from(u64::from(worker) < rest)
+}
+
+/// Workers that a load has use for: each needs a connection, and room for one in flight where that is bounded.
+pub fn workers_of(load: &Load) -> u32 {
+    let bound = load.max_in_flight.unwrap_or(u32::MAX).max(1);
+    load.workers.max(1).min(load.connections).min(bound)
+}

@@ -1,0 +1,278 @@
+//! What may be sent now: the schedule of an open loop, the count of a closed one, pauses, and how much may be in
+//! flight.
+//!
+//! What this is not: it sends nothing and knows no connection's state. Of connections it knows numbers: which stand
+//! in line for room, and which a lever holds back.
+
+use std::collections::VecDeque;
+
+use wallfinder_model::Arrival;
+
+use super::grant::Grant;
+use super::line::Line;
+use crate::in_flight::Room;
+use crate::plan::WorkerPlan;
+use crate::schedule::Schedule;
+
+/// A pause before a request of a closed loop.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pause {
+    pub(super) until_ns: u64,
+    pub(super) conn: u32,
+    /// The request that waits for it, where that was sent before; else a new one is meant to start then.
+    pub(super) again: Option<Grant>,
+}
+
+#[derive(Debug)]
+pub(super) struct Admission {
+    /// Open loop: what is to be sent next, and the same as far as it is counted.
+    schedule: Option<Schedule>,
+    counted: Option<Schedule>,
+    /// Open loop: requests to be sent again, each not before an instant.
+    resends: VecDeque<(u64, Grant)>,
+    /// Open loop: connections that can send. Closed loop with a bound of what is in flight: those that wait for room.
+    line: Line,
+    /// Since when one has stood there.
+    pub(super) free_since_ns: u64,
+    /// Open loop: requests were to be sent when no connection was free, or too much was in flight.
+    pub(super) backlogged: bool,
+    /// Closed loop: requests that may still be issued.
+    pub(super) budget: u64,
+    /// In order of their beginnings: the pause is the same for all, until a lever changes it, and then the first
+    /// may hold the others up once.
+    pauses: VecDeque<Pause>,
+    /// Before each request of a closed loop.
+    pub(super) think_ns: u64,
+    pub(super) room: Room,
+    connections: u32,
+    depth: u32,
+    /// Turns over which connections are held back, where some are.
+    turn: u32,
+    /// No more requests: the window is over.
+    closed: bool,
+}
+
+impl Admission {
+    pub(super) fn new(plan: &WorkerPlan) -> Admission {
+        let load = &plan.load;
+        let schedule = Schedule::new(
+            &load.arrival,
+            plan.worker,
+            plan.workers,
+            plan.seed,
+            plan.requests_from_the_start(),
+        );
+        let depth = load.in_flight_per_connection;
+        let slots = plan.connections as usize * depth as usize;
+        let (of_open, of_closed) = match schedule {
+            Some(_) => (slots, 0),
+            None => (0, slots),
+        };
+        Admission {
+            counted: schedule.clone(),
+            schedule,
+            resends: VecDeque::with_capacity(of_open),
+            line: Line::new(plan.connections as usize),
+            free_since_ns: 0,
+            backlogged: false,
+            budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
+            pauses: VecDeque::with_capacity(of_closed),
+            think_ns: think_ns(&load.arrival),
+            room: Room::of_worker(load, (plan.workers, plan.worker), plan.spare, 1.0),
+            connections: plan.connections,
+            depth,
+            turn: 0,
+            closed: false,
+        }
+    }
+
+    /// Whether requests are meant to start by a schedule, and not when answers make room.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// No more requests.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// When the next request of an open loop is to be sent, from the schedule's zero.
+    #[inline]
+    pub(super) fn next_intended_ns(&self) -> Option<u64> {
+        self.schedule.as_ref()?.next_intended_ns()
+    }
+
+    /// Takes the next request of the schedule; gives how many were taken.
+    #[inline]
+    pub(super) fn take_intended(&mut self) -> u64 {
+        self.schedule.as_mut().map_or(0, |schedule| {
+            schedule.take();
+            schedule.taken()
+        })
+    }
+
+    /// How many requests of an open loop were to be sent in so long; 0 in a closed one.
+    pub(super) fn count_intended(&mut self, elapsed_ns: u64) -> u64 {
+        let counted = self.counted.as_mut();
+        counted.map_or(0, |counted| counted.take_until(elapsed_ns))
+    }
+
+    /// A load that is counted from now on: so many more, of which some are under way in a closed loop.
+    pub(super) fn count_from(&mut self, requests: u64, under_way: u64, elapsed_ns: u64) {
+        self.budget = requests.saturating_sub(under_way);
+        let limit = self.count_intended(elapsed_ns).saturating_add(requests);
+        for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
+            schedule.set_limit(limit);
+        }
+    }
+
+    /// Whether a counted load has issued all that it may.
+    pub(super) fn is_spent(&self) -> bool {
+        match &self.schedule {
+            Some(schedule) => schedule.next_intended_ns().is_none(),
+            None => self.budget == 0,
+        }
+    }
+
+    /// From now on as levers ask: so much room, of which what is held back goes around with `turn`, and a pause beside
+    /// that of the load.
+    pub(super) fn set(&mut self, room: Room, turn: u32, think_ns: u64) {
+        self.room = room;
+        self.turn = turn;
+        self.think_ns = think_ns;
+    }
+
+    /// An open loop's schedule goes on at another pace.
+    pub(super) fn set_pace(&mut self, elapsed_ns: u64, pace: f64) {
+        for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
+            schedule.set_pace(elapsed_ns, pace);
+        }
+    }
+
+    /// What is overdue stays unsent.
+    pub(super) fn skip_overdue(&mut self, elapsed_ns: u64) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.take_until(elapsed_ns);
+        }
+    }
+
+    /// Closed loop: whether what was granted may be sent, as far as the load's count is concerned.
+    #[inline]
+    pub(super) fn may_issue(&self, waiting_again: u64) -> bool {
+        (self.budget > 0 || waiting_again > 0) && !self.closed
+    }
+
+    /// Whether the load's count lets this one be sent: one that was sent before is counted already.
+    #[inline]
+    pub(super) fn lets(&self, grant: Grant) -> bool {
+        grant.tries > 0 || self.budget > 0
+    }
+
+    /// Whether one more request may be in flight, as far as their bound is concerned.
+    #[inline]
+    pub(super) fn has_room(&self, in_flight: u64) -> bool {
+        in_flight < self.room.in_flight_max
+    }
+
+    /// Whether a lever holds this connection back. Which ones are held goes around, so that no thread of a server
+    /// is always spared.
+    #[inline]
+    pub(super) fn holds_back(&self, conn: u32) -> bool {
+        let all = self.connections;
+        self.room.connections < all && (conn + self.turn) % all >= self.room.connections
+    }
+
+    /// Of what a connection was granted, so much is held back by a lever: the oldest.
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.depth - self.room.depth
+    }
+
+    /// A connection stands in line, if it does not already.
+    #[inline]
+    pub(super) fn line_up(&mut self, conn: u32, now: u64) {
+        if self.line.is_empty() {
+            self.free_since_ns = now;
+        }
+        self.line.join(conn);
+    }
+
+    /// The connection that has stood in line the longest.
+    #[inline]
+    pub(super) fn next_in_line(&mut self) -> Option<u32> {
+        self.line.pop()
+    }
+
+    /// Whether a connection stands in line, and one more request may be in flight.
+    #[inline]
+    pub(super) fn could_send(&self, in_flight: u64) -> bool {
+        !self.line.is_empty() && self.has_room(in_flight)
+    }
+
+    /// Open loop: a request is to be sent again, not before an instant.
+    pub(super) fn resend(&mut self, not_before_ns: u64, grant: Grant) {
+        self.resends.push_back((not_before_ns, grant));
+    }
+
+    /// The first of those that are to be sent again.
+    #[inline]
+    pub(super) fn first_resend(&self) -> Option<(u64, Grant)> {
+        self.resends.front().copied()
+    }
+
+    pub(super) fn take_resend(&mut self) {
+        self.resends.pop_front();
+    }
+
+    /// When the first of them may be sent.
+    #[inline]
+    pub(super) fn next_resend_ns(&self) -> Option<u64> {
+        self.resends
+            .front()
+            .map(|(not_before_ns, _)| *not_before_ns)
+    }
+
+    /// The earliest intended start of them.
+    pub(super) fn oldest_resend_ns(&self) -> Option<u64> {
+        self.resends
+            .iter()
+            .map(|(_, grant)| grant.intended_ns)
+            .min()
+    }
+
+    /// A connection of a closed loop has leave for a request when a pause is over.
+    #[inline]
+    pub(super) fn pause(&mut self, conn: u32, until_ns: u64, again: Option<Grant>) {
+        self.pauses.push_back(Pause {
+            until_ns,
+            conn,
+            again,
+        });
+    }
+
+    /// When the next pause ends.
+    #[inline]
+    pub(super) fn next_pause_ns(&self) -> Option<u64> {
+        self.pauses.front().map(|pause| pause.until_ns)
+    }
+
+    /// The next pause that is over.
+    #[inline]
+    pub(super) fn end_pause(&mut self, now: u64) -> Option<Pause> {
+        self.pauses.pop_front_if(|pause| pause.until_ns <= now)
+    }
+}
+
+/// The pause before each request of a closed loop.
+pub(super) fn think_ns(arrival: &Arrival) -> u64 {
+    match arrival {
+        Arrival::Closed { think } => think.0,
+        _ => 0,
+    }
+}
