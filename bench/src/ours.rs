@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
-use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, precheck, run};
+use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, precheck, run, unobserved};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
 use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
@@ -93,7 +93,7 @@ pub const LATE_NS: u64 = 250_000;
 pub fn run_engine(spec: &Spec) -> Result<Done, String> {
     let step = step(spec);
     precheck::check(&step.load, &step.address).map_err(|error| error.to_string())?;
-    let measured = run(&step, &Arc::new(Signals::default()), &mut Unwatched)
+    let measured = run(&step, &Arc::new(Signals::default()), &mut unobserved)
         .map_err(|error| error.to_string())?;
     summarise(&measured)
 }

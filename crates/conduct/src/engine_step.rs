@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{
-    Edge, IoChoice, Measured, Signals, StepSpec, Watcher, calibrate::Typical, run as drive,
+    Edge, IoChoice, Measured, Progress, Signals, StepSpec, calibrate::Typical, run as drive,
 };
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
@@ -21,7 +21,7 @@ use crate::{Audience, ConductError, StepOrder, is_crowded, relayed, start_sample
 /// This long before the window a server that was started anew during the warm-up is looked for.
 const NEAR_OPENING_NS: u64 = 250_000_000;
 
-/// Starts the sampler with the schedule, marks the edges of the window, passes slices on.
+/// Starts the sampler with the schedule, marks the edges of the window, passes intervals on.
 struct Watch<'w> {
     order: &'w StepOrder,
     environment: &'w Environment,
@@ -41,8 +41,19 @@ struct Watch<'w> {
     relayed: Option<RelaySummary>,
 }
 
-impl Watcher for Watch<'_> {
-    fn prepares(&mut self) {
+impl Watch<'_> {
+    fn hear(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Ready => self.prepare(),
+            Progress::Starts { zero_ns } => self.start(*zero_ns),
+            Progress::Interval(interval) => self.interval(interval),
+            Progress::Edge(edge) => self.edge(*edge),
+            // No lever is touched in a step.
+            Progress::Window(_) => {}
+        }
+    }
+
+    fn prepare(&mut self) {
         let now_ns = clock::monotonic_ns();
         match start_sampler(self.order, self.environment, now_ns, family_of_self()) {
             Ok(sampler) => {
@@ -55,7 +66,7 @@ impl Watcher for Watch<'_> {
         }
     }
 
-    fn starts(&mut self, zero_ns: u64) {
+    fn start(&mut self, zero_ns: u64) {
         self.zero_ns = zero_ns;
         self.blank.started_utc = utc_of(zero_ns);
         if let Some(sampler) = &self.sampler {
@@ -121,7 +132,7 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
-        samples: keeping.as_ref().map(Keeping::outlet),
+        samples: keeping.as_ref().map(Keeping::channel),
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: is_crowded(order, environment),
@@ -141,7 +152,7 @@ pub(crate) fn run(
         capture: None,
         relayed: None,
     };
-    let measured = drive(&spec, signals, &mut watch)?;
+    let measured = drive(&spec, signals, &mut |progress| watch.hear(&progress))?;
     let Watch {
         mut blank,
         sampler,

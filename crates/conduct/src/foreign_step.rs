@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run as drive};
+use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
@@ -310,7 +310,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         paddings: Vec::new(),
         under_quota: false,
     };
-    let measured = drive(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
+    let measured = drive(&spec, &Arc::new(Signals::default()), &mut unobserved)?;
     let answered = measured.counts.answered.max(1) as f64;
     let answer_bytes = measured.counts.bytes_in as f64 / answered;
     Ok(Exchange {

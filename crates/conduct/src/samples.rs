@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wallfinder_engine::samples::{Inlet, Outlet, Sample, class_of};
+use wallfinder_engine::samples::{RequestSample, SampleChannel, SampleReceiver, class_of};
 use wallfinder_model::record::Samples;
 use wallfinder_store::{Folder, SampleRow, SampleWriter, StoreError};
 use wallfinder_sys::process;
@@ -19,7 +19,7 @@ const FETCH_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Keeping {
     over: Arc<AtomicBool>,
     writing: Option<JoinHandle<Result<SampleWriter, StoreError>>>,
-    outlet: Outlet,
+    channel: SampleChannel,
     file: String,
 }
 
@@ -28,8 +28,8 @@ impl Keeping {
         let writer = SampleWriter::create(folder, step, class_of).map_err(kept)?;
         let file = writer.name().to_owned();
         let over = Arc::new(AtomicBool::new(false));
-        let outlet = Outlet::default();
-        let (until, from) = (Arc::clone(&over), outlet.inlet());
+        let channel = SampleChannel::default();
+        let (until, from) = (Arc::clone(&over), channel.receiver());
         let writing = thread::Builder::new()
             .name("samples".to_owned())
             .spawn(move || write(writer, &from, &until))
@@ -37,14 +37,14 @@ impl Keeping {
         Ok(Keeping {
             over,
             writing: Some(writing),
-            outlet,
+            channel,
             file,
         })
     }
 
     /// Where workers give what is to be kept.
-    pub(crate) fn outlet(&self) -> Outlet {
-        self.outlet.clone()
+    pub(crate) fn channel(&self) -> SampleChannel {
+        self.channel.clone()
     }
 
     /// The workers have ended: writes what is left.
@@ -55,7 +55,7 @@ impl Keeping {
         let writer = writing.join().map_err(panicked)?.map_err(kept)?;
         Ok(Samples {
             rows: writer.finish().map_err(kept)?,
-            dropped: self.outlet.inlet().dropped(),
+            dropped: self.channel.receiver().dropped(),
             file: std::mem::take(&mut self.file),
         })
     }
@@ -73,14 +73,14 @@ fn kept(error: StoreError) -> ConductError {
 
 fn write(
     mut writer: SampleWriter,
-    inlet: &Inlet,
+    samples: &SampleReceiver,
     over: &AtomicBool,
 ) -> Result<SampleWriter, StoreError> {
     process::lower_priority();
     loop {
         // Looked at first: what was handed on before is fetched in this turn.
         let ends = over.load(Ordering::Relaxed);
-        inlet.drain(|block| writer.append(block.iter().map(row)))?;
+        samples.drain(|block| writer.append(block.iter().map(row)))?;
         if ends {
             return Ok(writer);
         }
@@ -88,14 +88,14 @@ fn write(
     }
 }
 
-fn row(sample: &Sample) -> SampleRow {
+fn row(sample: &RequestSample) -> SampleRow {
     let since_sent = |at_ns: u64| match (sample.sent_ns, at_ns) {
         (0, _) | (_, 0) => -1,
         (sent_ns, at_ns) => at_ns.saturating_sub(sent_ns) as i64,
     };
     SampleRow {
         done_ns: sample.done_ns as i64,
-        latency_ns: sample.done_ns.saturating_sub(sample.due_ns) as i64,
+        latency_ns: sample.done_ns.saturating_sub(sample.intended_ns) as i64,
         service_ns: since_sent(sample.done_ns),
         first_byte_ns: since_sent(sample.first_byte_ns),
         bytes: sample.bytes,

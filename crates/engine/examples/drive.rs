@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_wire::http1::Request;
 
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         paddings: Vec::new(),
         under_quota: false,
     };
-    let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved)?;
     let worker = &measured.workers[0];
     println!(
         "{:?}\n{:8} {:>9.0}/s  busy {:.2}  cpu/req {:.3} µs  p50 {:?}  in flight {:.1}  waits {} events {} failed {:?}",

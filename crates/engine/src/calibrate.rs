@@ -8,12 +8,16 @@ use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
+use crate::error::{EngineError, bad_request};
+use crate::measured::Measured;
 use crate::null_server::streams::Answer;
 use crate::null_server::{NullServer, Stand};
 use crate::precheck;
+use crate::progress::unobserved;
 use crate::protocol::http1_options;
-use crate::run::{EngineError, Measured, StepSpec, Unwatched, bad_request, run};
+use crate::run::run;
 use crate::signals::Signals;
+use crate::spec::StepSpec;
 
 /// Share of its processor from which a worker counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
@@ -69,7 +73,7 @@ pub fn calibrate(
     let server = null_server(&spec, typical, server_cpu)?;
     spec.address = server.address();
     spec.tls = spec.tls.map(|client| client.that_believes_anybody());
-    let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched)?;
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved)?;
     check_outcome(&measured, &server)?;
     let cpu_ns: u64 = measured.workers.iter().map(|worker| worker.cpu_ns).sum();
     let busiest = measured

@@ -1,4 +1,4 @@
-//! What may be changed while workers run, and the segments of time between changes.
+//! What may be changed while workers run, and the windows of time between changes.
 //!
 //! What it is: the engine's own squeezes. A worker can be made slower, hold some of its
 //! requests in flight back, pause before each request, or follow its schedule at another
@@ -7,11 +7,11 @@
 //! that nobody writes.
 //!
 //! ```text
-//!  conductor ── set(Setting { segment: 7, … }) ──► version ──► worker: ends its segment 6
+//!  conductor ── set(LeverSetting { window: 7, … }) ──► version ──► worker: ends its window 6
 //!                                                              with a report, begins 7
 //! ```
 //!
-//! Every worker cuts its segment at its own instant and says when that was, so that rates are
+//! Every worker cuts its window at its own instant and says when that was, so that rates are
 //! exact whatever the workers' delays.
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use wallfinder_model::Nanos;
 
 /// What a worker is to do until the next change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setting {
-    /// Number of the segment that begins; 0: none is counted, and what an open loop has
-    /// due and not sent stays unsent.
-    pub segment: u32,
+pub struct LeverSetting {
+    /// Number of the window of an experiment that begins; 0: none is counted, and what an open loop
+    /// should have sent and has not stays unsent.
+    pub window: u32,
     /// What is left of a worker's speed, above 0 and at most 1: for the rest of its working
     /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
     pub speed: Option<f64>,
@@ -43,10 +43,10 @@ pub struct Setting {
     pub form: usize,
 }
 
-impl Setting {
+impl LeverSetting {
     /// No change, nothing counted.
-    pub const FREE: Setting = Setting {
-        segment: 0,
+    pub const FREE: LeverSetting = LeverSetting {
+        window: 0,
         speed: None,
         in_flight: 1.0,
         turn: 0,
@@ -60,7 +60,7 @@ impl Setting {
 #[derive(Debug)]
 pub struct Levers {
     version: AtomicU32,
-    setting: Mutex<Setting>,
+    setting: Mutex<LeverSetting>,
     /// A version in the upper half, the workers that follow it in the lower.
     followed: AtomicU64,
 }
@@ -69,7 +69,7 @@ impl Default for Levers {
     fn default() -> Levers {
         Levers {
             version: AtomicU32::new(0),
-            setting: Mutex::new(Setting::FREE),
+            setting: Mutex::new(LeverSetting::FREE),
             followed: AtomicU64::new(0),
         }
     }
@@ -78,8 +78,8 @@ impl Default for Levers {
 impl Levers {
     /// Hands a setting to every worker. They follow within 50 ms, at once where they work; on a machine
     /// full of others' work, later. A setting that another one replaces before a worker followed it is
-    /// none for that worker, and its segment never ends: see [`Levers::are_followed_by`].
-    pub fn set(&self, setting: Setting) {
+    /// none for that worker, and its window never ends: see [`Levers::are_followed_by`].
+    pub fn set(&self, setting: LeverSetting) {
         assert!(
             setting.speed.is_none_or(|left| left > 0.0 && left <= 1.0)
                 && setting.in_flight > 0.0
@@ -118,7 +118,7 @@ impl Levers {
     }
 
     /// The last setting and its version.
-    pub(crate) fn setting(&self) -> (u32, Setting) {
+    pub(crate) fn setting(&self) -> (u32, LeverSetting) {
         let last = self.setting.lock().expect("nobody panics in here");
         (self.version(), *last)
     }
@@ -128,9 +128,9 @@ fn follow_of(version: u32, workers: u32) -> u64 {
     u64::from(version) << 32 | u64::from(workers)
 }
 
-/// What the workers did in one segment.
+/// What the workers did in one window of an experiment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Segment {
+pub struct ExperimentWindow {
     /// Its number.
     pub number: u32,
     /// Start, from the schedule's zero: the mean over the workers.
@@ -141,7 +141,7 @@ pub struct Segment {
     pub answered: u64,
     /// Failures.
     pub failed: u64,
-    /// Requests that became due.
+    /// Requests that were to start.
     pub scheduled: u64,
     /// Good answers per second.
     pub throughput: f64,
@@ -164,11 +164,11 @@ mod tests {
     #[test]
     fn a_setting_is_followed_when_every_worker_follows_the_last_one() {
         let levers = Levers::default();
-        levers.set(Setting::FREE);
+        levers.set(LeverSetting::FREE);
         let (first, _) = levers.setting();
         levers.follow(first);
         assert!(levers.are_followed_by(1) && !levers.are_followed_by(2));
-        levers.set(Setting::FREE);
+        levers.set(LeverSetting::FREE);
         assert!(!levers.are_followed_by(1));
         let (second, _) = levers.setting();
         levers.follow(second);

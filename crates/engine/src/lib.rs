@@ -1,15 +1,15 @@
 //! The load engine: a schedule and a wire driven over sockets, filling histograms.
 //!
-//! What it is: `worker` is the one loop that everything runs in; [`run`] starts workers
-//! together and merges what they publish; [`schedule`] says when requests are due;
+//! What it is: `worker` is the one loop that everything runs in; [`run()`] starts workers
+//! together and merges what they report; [`schedule`] says when requests are meant to start;
 //! [`null_server`] and [`calibrate`] find the most that the workers can drive. What it is
-//! not: it judges nothing and shows nothing, and nobody's watching changes the path that
+//! not: it judges nothing and shows nothing, and an observer does not change the path that
 //! measures.
 //!
 //! ```text
 //!             ┌ worker 0: schedule × wire × io ─► report ─┐
 //!  StepSpec ──┤                                          ├─► collector ─► Measured
-//!             └ worker n: …                     ─► report ─┘       └─► Watcher (10 × a second)
+//!             └ worker n: …                     ─► report ─┘       └─► Progress (10 × a second)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -18,24 +18,33 @@ mod batching;
 pub mod calibrate;
 pub mod counters;
 mod deadlines;
+mod error;
 pub mod histogram;
 pub mod in_flight;
 pub mod levers;
+mod measured;
 pub mod null_server;
 mod plan;
 pub mod precheck;
+mod progress;
 mod protocol;
-pub mod publication;
 mod reach;
-pub mod run;
+mod report;
+mod run;
 pub mod samples;
 pub mod schedule;
 mod signals;
 mod slowdown;
+mod spec;
+mod swap_buffer;
 mod worker;
 
-pub use levers::{Segment, Setting};
+pub use error::EngineError;
+pub use levers::{ExperimentWindow, LeverSetting};
+pub use measured::Measured;
 pub use plan::workers_of;
-pub use publication::Edge;
-pub use run::{EngineError, IoChoice, Measured, StepSpec, Unwatched, Watcher, run};
+pub use progress::{Progress, unobserved};
+pub use report::Edge;
+pub use run::{Observer, run};
 pub use signals::Signals;
+pub use spec::{IoChoice, StepSpec};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wallfinder_model::{self as model, Load};
 use wallfinder_wire::{Decode, Exchange, framed, http1, http2, tls};
 
-use crate::run::StepSpec;
+use crate::spec::StepSpec;
 
 /// Most bytes that one body may decode to.
 const DECODED_BYTES_MAX: u64 = 256 * 1024 * 1024;

@@ -1,14 +1,14 @@
 //! Every request as it ended, for whoever wants more than histograms.
 //!
 //! ```text
-//!   worker ─push─► block ─full─► Exchange ─take─► Inlet ─► a file
+//!   worker ─push─► block ─full─► Exchange ─take─► SampleReceiver ─► a file
 //!                  ▲                               │
 //!                  └───────────── empty ◄─give_back┘
 //! ```
 //!
 //! A worker fills blocks that were set aside for it, and never waits: where its reader has
 //! not given one back in time, samples are dropped and counted. It tries to hand a block on
-//! before it is full, so that a reader who holds the lock for a moment costs nothing.
+//! before it is full, so that a reader that holds the lock for a moment costs nothing.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::counters::Class;
 
 /// One request. Times count from the schedule's zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
-    /// When it was due.
-    pub due_ns: u64,
+pub struct RequestSample {
+    /// Its intended start.
+    pub intended_ns: u64,
     /// When its first byte was handed to the socket; 0: it never was.
     pub sent_ns: u64,
     /// When the first byte of its answer came; 0: none did.
@@ -34,7 +34,7 @@ pub struct Sample {
     pub failed: u16,
 }
 
-/// The class that stands behind [`Sample::failed`]; empty for 0.
+/// The class that stands behind [`RequestSample::failed`]; empty for 0.
 pub fn class_of(failed: u16) -> &'static str {
     match failed.checked_sub(1) {
         Some(index) => Class::name_at(usize::from(index)),
@@ -42,32 +42,32 @@ pub fn class_of(failed: u16) -> &'static str {
     }
 }
 
-impl Sample {
+impl RequestSample {
     /// A request that ended well, as far as this says.
-    pub(crate) fn new(due_ns: u64, done_ns: u64) -> Sample {
-        Sample {
-            due_ns,
+    pub(crate) fn new(intended_ns: u64, done_ns: u64) -> RequestSample {
+        RequestSample {
+            intended_ns,
             done_ns,
-            ..Sample::default()
+            ..RequestSample::default()
         }
     }
 
     /// The same where it failed.
-    pub(crate) fn failed(self, class: Class) -> Sample {
-        Sample {
+    pub(crate) fn failed(self, class: Class) -> RequestSample {
+        RequestSample {
             failed: class.index() as u16 + 1,
             ..self
         }
     }
 
     /// Counted from an instant instead of from the clock's own beginning. What never was stays 0.
-    fn since(mut self, zero_ns: u64) -> Sample {
+    fn since(mut self, zero_ns: u64) -> RequestSample {
         for at in [&mut self.sent_ns, &mut self.first_byte_ns] {
             if *at > 0 {
                 *at = at.saturating_sub(zero_ns).max(1);
             }
         }
-        self.due_ns = self.due_ns.saturating_sub(zero_ns);
+        self.intended_ns = self.intended_ns.saturating_sub(zero_ns);
         self.done_ns = self.done_ns.saturating_sub(zero_ns);
         self
     }
@@ -81,49 +81,49 @@ const HAND_ON: usize = BLOCK * 3 / 4;
 const BLOCKS: usize = 16;
 
 /// Samples of one worker, in the order in which requests ended.
-pub type Block = Vec<Sample>;
+pub type Block = Vec<RequestSample>;
 
 #[derive(Debug)]
-struct Exchange {
+struct Blocks {
     full: VecDeque<Block>,
     empty: Vec<Block>,
     dropped: u64,
 }
 
-type Shared = Arc<Mutex<Exchange>>;
+type Shared = Arc<Mutex<Blocks>>;
 
-fn locked(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
+fn locked(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
     // Nobody panics in here but for want of memory.
-    exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where workers begin: part of a step's spec.
+/// From the workers to one reader: part of a step's spec.
 #[derive(Debug, Clone, Default)]
-pub struct Outlet {
+pub struct SampleChannel {
     workers: Arc<Mutex<Vec<Shared>>>,
 }
 
-impl Outlet {
-    /// For whoever reads what comes.
-    pub fn inlet(&self) -> Inlet {
-        Inlet {
+impl SampleChannel {
+    /// Where what comes is read.
+    pub fn receiver(&self) -> SampleReceiver {
+        SampleReceiver {
             workers: Arc::clone(&self.workers),
         }
     }
 
     /// One more worker, with its blocks set aside.
-    pub(crate) fn sink(&self) -> Sink {
+    pub(crate) fn sender(&self) -> SampleSender {
         let mut empty: Vec<Block> = Vec::with_capacity(BLOCKS);
         empty.extend((1..BLOCKS).map(|_| Vec::with_capacity(BLOCK)));
-        let exchange = Arc::new(Mutex::new(Exchange {
+        let blocks = Arc::new(Mutex::new(Blocks {
             full: VecDeque::with_capacity(BLOCKS),
             empty,
             dropped: 0,
         }));
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.push(Arc::clone(&exchange));
-        Sink {
-            exchange,
+        workers.push(Arc::clone(&blocks));
+        SampleSender {
+            blocks,
             block: Vec::with_capacity(BLOCK),
             window: None,
             until_ns: u64::MAX,
@@ -132,16 +132,19 @@ impl Outlet {
     }
 }
 
-/// Where samples are read.
+/// The reader's end of the channel.
 #[derive(Debug, Clone)]
-pub struct Inlet {
+pub struct SampleReceiver {
     workers: Arc<Mutex<Vec<Shared>>>,
 }
 
-impl Inlet {
+impl SampleReceiver {
     /// Gives everything that is full to `read`, and the blocks back to their workers. The first
     /// error ends it.
-    pub fn drain<E>(&self, mut read: impl FnMut(&[Sample]) -> Result<(), E>) -> Result<(), E> {
+    pub fn drain<E>(
+        &self,
+        mut read: impl FnMut(&[RequestSample]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let workers = self
             .workers
             .lock()
@@ -167,33 +170,33 @@ impl Inlet {
     }
 }
 
-/// A worker's end.
+/// A worker's end of the channel.
 #[derive(Debug)]
-pub(crate) struct Sink {
-    exchange: Shared,
+pub(crate) struct SampleSender {
+    blocks: Shared,
     block: Block,
     /// Once the window is open: the schedule's zero.
     window: Option<u64>,
-    /// Requests that were due later are not kept.
+    /// Requests with a later intended start are not kept.
     until_ns: u64,
     dropped: u64,
 }
 
-impl Sink {
+impl SampleSender {
     /// From now on requests are kept; times count from this instant.
     pub(crate) fn open(&mut self, zero_ns: u64) {
         self.window = Some(zero_ns);
     }
 
-    /// The window is over: of the requests that end from now on those are kept that were due by an instant.
+    /// The window is over: of the requests that end from now on those are kept that were to start by an instant.
     pub(crate) fn close(&mut self, until_ns: u64) {
         self.until_ns = until_ns;
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, sample: Sample) {
+    pub(crate) fn push(&mut self, sample: RequestSample) {
         let Some(zero_ns) = self.window else { return };
-        if sample.due_ns > self.until_ns {
+        if sample.intended_ns > self.until_ns {
             return;
         }
         let sample = sample.since(zero_ns);
@@ -209,20 +212,20 @@ impl Sink {
 
     #[cold]
     fn hand_on(&mut self) {
-        let Ok(mut exchange) = self.exchange.try_lock() else {
+        let Ok(mut blocks) = self.blocks.try_lock() else {
             return;
         };
-        if let Some(empty) = exchange.empty.pop() {
+        if let Some(empty) = blocks.empty.pop() {
             let full = std::mem::replace(&mut self.block, empty);
-            exchange.full.push_back(full);
+            blocks.full.push_back(full);
         }
     }
 
     /// The worker has ended: hands on what there is.
     pub(crate) fn finish(self) {
-        let mut exchange = locked(&self.exchange);
-        exchange.full.push_back(self.block);
-        exchange.dropped = self.dropped;
+        let mut blocks = locked(&self.blocks);
+        blocks.full.push_back(self.block);
+        blocks.dropped = self.dropped;
     }
 }
 
@@ -230,59 +233,59 @@ impl Sink {
 mod tests {
     use super::*;
 
-    fn sample(n: u64) -> Sample {
-        Sample::new(n, n + 1)
+    fn sample(n: u64) -> RequestSample {
+        RequestSample::new(n, n + 1)
     }
 
     #[test]
     fn everything_that_is_read_in_time_arrives_in_order() {
-        let outlet = Outlet::default();
-        let inlet = outlet.inlet();
-        let mut sink = outlet.sink();
-        sink.push(sample(0));
-        sink.open(0);
+        let channel = SampleChannel::default();
+        let receiver = channel.receiver();
+        let mut sender = channel.sender();
+        sender.push(sample(0));
+        sender.open(0);
         let mut seen = Vec::new();
-        let mut read = |block: &[Sample]| {
-            seen.extend(block.iter().map(|sample| sample.due_ns));
+        let mut read = |block: &[RequestSample]| {
+            seen.extend(block.iter().map(|sample| sample.intended_ns));
             Ok::<(), ()>(())
         };
         for n in 0..200_000 {
-            sink.push(sample(n));
+            sender.push(sample(n));
             if n % 5_000 == 0 {
-                inlet.drain(&mut read).unwrap();
+                receiver.drain(&mut read).unwrap();
             }
         }
-        sink.finish();
-        inlet.drain(&mut read).unwrap();
-        assert_eq!(inlet.dropped(), 0);
+        sender.finish();
+        receiver.drain(&mut read).unwrap();
+        assert_eq!(receiver.dropped(), 0);
         assert!(seen.iter().copied().eq(0..200_000));
     }
 
     #[test]
     fn what_nobody_reads_is_dropped_and_counted() {
-        let outlet = Outlet::default();
-        let inlet = outlet.inlet();
-        let mut sink = outlet.sink();
-        sink.open(0);
+        let channel = SampleChannel::default();
+        let receiver = channel.receiver();
+        let mut sender = channel.sender();
+        sender.open(0);
         for n in 0..1_000_000 {
-            sink.push(sample(n));
+            sender.push(sample(n));
         }
-        sink.finish();
+        sender.finish();
         let mut read = 0;
-        let count = |block: &[Sample]| {
+        let count = |block: &[RequestSample]| {
             read += block.len() as u64;
             Ok::<(), ()>(())
         };
-        inlet.drain(count).unwrap();
+        receiver.drain(count).unwrap();
         assert!(read >= (BLOCKS as u64 - 1) * HAND_ON as u64);
-        assert_eq!(read + inlet.dropped(), 1_000_000);
+        assert_eq!(read + receiver.dropped(), 1_000_000);
     }
 
     #[test]
     fn a_failure_has_its_name() {
         let class = Class::Other(wallfinder_model::Failure::TimeoutTotal);
         assert_eq!(
-            class_of(Sample::new(1, 2).failed(class).failed),
+            class_of(RequestSample::new(1, 2).failed(class).failed),
             "timeout.total"
         );
         assert_eq!(class_of(sample(1).failed), "");
@@ -290,16 +293,16 @@ mod tests {
 
     #[test]
     fn times_count_from_zero_and_what_never_was_stays_so() {
-        let late = Sample {
+        let late = RequestSample {
             sent_ns: 0,
             first_byte_ns: 1_000,
             ..sample(1_500)
         };
-        let expected = Sample {
-            due_ns: 500,
+        let expected = RequestSample {
+            intended_ns: 500,
             done_ns: 501,
             first_byte_ns: 1,
-            ..Sample::default()
+            ..RequestSample::default()
         };
         assert_eq!(late.since(1_000), expected);
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use wallfinder_engine::null_server::NullServer;
-use wallfinder_engine::samples::Outlet;
-use wallfinder_engine::{IoChoice, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::samples::SampleChannel;
+use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
@@ -176,12 +176,12 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     cpus: Vec::new(),
                     io,
                     seed: 1,
-                    samples: (depth > 1).then(Outlet::default),
+                    samples: (depth > 1).then(SampleChannel::default),
                     spare_connections: 0,
                     paddings: Vec::new(),
                     under_quota: false,
                 };
-                let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+                let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
                 assert!(measured.counts.answered > 50, "{:?}", measured.counts);
                 assert_eq!(
                     broken_promises(),

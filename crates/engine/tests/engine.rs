@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::{
-    EngineError, IoChoice, Measured, Signals, StepSpec, Unwatched, Watcher, run,
+    EngineError, IoChoice, Measured, Progress, Signals, StepSpec, run, unobserved,
 };
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
@@ -56,33 +56,23 @@ fn scripted(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAdd
     address
 }
 
-/// Who watches is slow, as on a machine that others keep busy.
-struct Slow {
-    prepares: Duration,
-    starts: Duration,
-}
-
-impl Watcher for Slow {
-    fn prepares(&mut self) {
-        thread::sleep(self.prepares);
-    }
-
-    fn starts(&mut self, _zero_ns: u64) {
-        thread::sleep(self.starts);
-    }
-}
-
 #[test]
-fn a_watcher_that_is_slow_takes_nothing_of_the_window() {
+fn an_observer_that_is_slow_takes_nothing_of_the_window() {
     let server = null_server();
     let slow = Duration::from_millis(400);
-    let none = Duration::ZERO;
-    for (prepares, starts) in [(slow, none), (none, slow)] {
+    for is_slow_at in [
+        |progress: &Progress| matches!(progress, Progress::Ready),
+        |progress: &Progress| matches!(progress, Progress::Starts { .. }),
+    ] {
         let mut spec = spec(server.address(), 4, 1);
         spec.load.warmup = Nanos(0);
         spec.load.stop.after = Nanos::from_millis(200);
-        let mut watcher = Slow { prepares, starts };
-        let measured = run(&spec, &Arc::new(Signals::default()), &mut watcher).unwrap();
+        let mut observe = |progress| {
+            if is_slow_at(&progress) {
+                thread::sleep(slow);
+            }
+        };
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut observe).unwrap();
         let window_ns = measured.window_to_ns - measured.window_from_ns;
         assert!(measured.window_from_ns < 100_000_000, "{measured:?}");
         assert!(
@@ -304,7 +294,7 @@ fn answers_that_queue_gather_and_one_by_one_none_do() {
             spec.io = io;
             spec.load.no_batching = no_batching;
             let signals = Arc::new(Signals::default());
-            let measured = run(&spec, &signals, &mut Unwatched).unwrap();
+            let measured = run(&spec, &signals, &mut unobserved).unwrap();
             let gathers = io == IoChoice::Uring && !no_batching;
             let ns = batching_ns(&measured);
             assert_eq!(ns > 0, gathers, "{io:?}, one by one {no_batching}: {ns}");
@@ -336,7 +326,7 @@ fn nobody_listening_is_one_clear_error() {
     for io in [IoChoice::Epoll, IoChoice::Auto] {
         let mut spec = spec(address, 3, 1);
         spec.io = io;
-        let error = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap_err();
+        let error = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -392,7 +382,7 @@ fn a_server_that_hangs_up_is_not_tried_in_a_hot_loop() {
     });
     let mut spec = spec(address, 4, 1);
     spec.load.stop.after = Nanos::from_secs(1);
-    let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
     let failed = measured.counts.failed_total();
     assert!(measured.counts.failed.contains_key("net.closed.wait"));
     // 4 connections that back off from 5 ms by doubling try some 10 times each in a
@@ -462,7 +452,7 @@ fn an_interrupted_step_still_has_its_window() {
         thread::sleep(Duration::from_millis(400));
         interrupt.stop.store(true, Ordering::Relaxed);
     });
-    let measured = run(&spec, &signals, &mut Unwatched).unwrap();
+    let measured = run(&spec, &signals, &mut unobserved).unwrap();
     let window_ms = (measured.window_to_ns - measured.window_from_ns) / 1_000_000;
     assert!(window_ms < 5_000, "{window_ms}");
     assert!(measured.counts.answered > 0);

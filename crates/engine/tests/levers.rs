@@ -1,4 +1,4 @@
-//! The engine's own squeezes at real servers: each moves what it should, in segments that
+//! The engine's own squeezes at real servers: each moves what it should, in windows that
 //! add up.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::in_flight::spare_connections;
 use wallfinder_engine::levers::Levers;
-use wallfinder_engine::{IoChoice, Segment, Setting, Signals, StepSpec, Watcher, run, workers_of};
+use wallfinder_engine::{
+    ExperimentWindow, IoChoice, LeverSetting, Progress, Signals, StepSpec, run, workers_of,
+};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
@@ -64,16 +66,8 @@ fn load(arrival: Arrival, connections: u32, workers: u32) -> Load {
     }
 }
 
-struct Tell(Sender<Segment>);
-
-impl Watcher for Tell {
-    fn segment(&mut self, segment: &Segment) {
-        self.0.send(segment.clone()).unwrap();
-    }
-}
-
-/// The segments of a load under these settings, 400 ms of each.
-fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segment> {
+/// The windows of a load under these settings, 400 ms of each.
+fn windows(load: Load, address: SocketAddr, settings: &[LeverSetting]) -> Vec<ExperimentWindow> {
     let signals = Arc::new(Signals::default());
     let spare = match load.arrival.is_open() {
         true => 0,
@@ -93,7 +87,7 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         under_quota: false,
     };
     let workers = workers_of(&spec.load);
-    let set = |levers: &Levers, setting: Setting| {
+    let set = |levers: &Levers, setting: LeverSetting| {
         levers.set(setting);
         let until = Instant::now() + Duration::from_secs(10);
         while !levers.are_followed_by(workers) {
@@ -104,24 +98,31 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
     let (tell, told) = channel();
     thread::scope(|scope| {
         let of_engine = Arc::clone(&signals);
-        let measured = scope.spawn(move || run(&spec, &of_engine, &mut Tell(tell)).unwrap());
+        let measured = scope.spawn(move || {
+            let mut observe = |progress| {
+                if let Progress::Window(window) = progress {
+                    tell.send(window).unwrap();
+                }
+            };
+            run(&spec, &of_engine, &mut observe).unwrap()
+        });
         thread::sleep(Duration::from_millis(300));
         for (number, setting) in settings.iter().enumerate() {
-            let wash_out = Setting {
-                segment: 0,
+            let wash_out = LeverSetting {
+                window: 0,
                 ..*setting
             };
             set(&signals.levers, wash_out);
             thread::sleep(Duration::from_millis(100));
-            let counted = Setting {
-                segment: number as u32 + 1,
+            let counted = LeverSetting {
+                window: number as u32 + 1,
                 ..*setting
             };
             set(&signals.levers, counted);
             thread::sleep(Duration::from_millis(400));
         }
-        signals.levers.set(Setting::FREE);
-        let segments: Vec<Segment> = settings
+        signals.levers.set(LeverSetting::FREE);
+        let windows: Vec<ExperimentWindow> = settings
             .iter()
             .map(|_| told.recv_timeout(Duration::from_secs(5)).unwrap())
             .collect();
@@ -131,51 +132,48 @@ fn segments(load: Load, address: SocketAddr, settings: &[Setting]) -> Vec<Segmen
         let measured = measured.join().unwrap();
         assert!(measured.counts.balanced());
         assert_eq!(broken_promises(), 0);
-        for (number, segment) in segments.iter().enumerate() {
-            assert_eq!(segment.number, number as u32 + 1);
-            let seconds = (segment.to_ns - segment.from_ns) as f64 / 1e9;
+        for (number, window) in windows.iter().enumerate() {
+            assert_eq!(window.number, number as u32 + 1);
+            let seconds = (window.to_ns - window.from_ns) as f64 / 1e9;
             // As long as it was held; shorter where the machine let the worker wait at its beginning, longer
             // where it let us wait.
-            assert!((0.1..4.0).contains(&seconds), "{segment:?}");
-            let rate = segment.answered as f64 / seconds;
-            assert!(
-                (rate / segment.throughput - 1.0).abs() < 0.02,
-                "{segment:?}"
-            );
+            assert!((0.1..4.0).contains(&seconds), "{window:?}");
+            let rate = window.answered as f64 / seconds;
+            assert!((rate / window.throughput - 1.0).abs() < 0.02, "{window:?}");
         }
-        segments
+        windows
     })
 }
 
-const SHAM: Setting = Setting {
+const SHAM: LeverSetting = LeverSetting {
     speed: Some(1.0),
-    ..Setting::FREE
+    ..LeverSetting::FREE
 };
 
 #[test]
 fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
     let address = sleeping_server(Duration::from_millis(4));
     let closed = load(Arrival::Closed { think: Nanos(0) }, 20, 2);
-    let half = Setting {
+    let half = LeverSetting {
         in_flight: 0.5,
         ..SHAM
     };
-    let thinking = Setting {
+    let thinking = LeverSetting {
         think: Nanos::from_millis(4),
         ..SHAM
     };
-    let more = Setting {
+    let more = LeverSetting {
         in_flight: 1.25,
         ..SHAM
     };
-    let slow = Setting {
+    let slow = LeverSetting {
         speed: Some(0.5),
         ..SHAM
     };
-    // A machine that stands still in a segment spoils that one, but not one after another.
+    // A machine that stands still in a window spoils that one, but not one after another.
     let mut spoiled = Vec::new();
     for _ in 0..3 {
-        let seen = segments(
+        let seen = windows(
             closed.clone(),
             address,
             &[SHAM, half, thinking, slow, SHAM, more],
@@ -203,13 +201,13 @@ fn a_request_that_a_lever_holds_back_is_not_late() {
     let address = pipelining_server(Duration::from_millis(1));
     let mut deep = load(Arrival::Closed { think: Nanos(0) }, 2, 1);
     deep.in_flight_per_connection = 10;
-    let half = Setting {
+    let half = LeverSetting {
         in_flight: 0.5,
         ..SHAM
     };
     let mut spoiled = Vec::new();
     for _ in 0..3 {
-        let seen = segments(deep.clone(), address, &[SHAM, half]);
+        let seen = windows(deep.clone(), address, &[SHAM, half]);
         let [before, held] = [0, 1].map(|at: usize| seen[at].quantiles_ns["p99"] as f64);
         // Half as many in a queue wait half as long.
         if held < 0.8 * before {
@@ -246,16 +244,16 @@ fn at_a_server_that_ends_each_connection_no_connection_waits_without_a_request()
     const WITH_LENGTH: &[u8] =
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
     const TO_ITS_END: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nhello";
-    let fewer = |turn| Setting {
+    let fewer = |turn| LeverSetting {
         in_flight: 0.8,
         turn,
         ..SHAM
     };
-    let thinking = Setting {
+    let thinking = LeverSetting {
         think: Nanos::from_millis(1),
         ..SHAM
     };
-    let more = Setting {
+    let more = LeverSetting {
         in_flight: 1.25,
         ..SHAM
     };
@@ -268,16 +266,16 @@ fn at_a_server_that_ends_each_connection_no_connection_waits_without_a_request()
         let address = closing_server(server_workers, Duration::from_millis(4), answer);
         let closed = load(Arrival::Closed { think: Nanos(0) }, 16, workers);
         let settings = [SHAM, fewer(0), thinking, fewer(7), more, SHAM];
-        let seen = segments(closed, address, &settings);
+        let seen = windows(closed, address, &settings);
         // Each worker is always at work, whatever of the load is taken: it is a pool.
         let most = f64::from(server_workers) * 250.0;
-        for segment in &seen {
+        for window in &seen {
             assert!(
-                segment.throughput > 0.5 * most,
+                window.throughput > 0.5 * most,
                 "{server_workers}: {seen:#?}"
             );
-            let times = segment.throughput * segment.latency_mean_ns / 1e9;
-            let little = segment.in_flight_mean / times;
+            let times = window.throughput * window.latency_mean_ns / 1e9;
+            let little = window.in_flight_mean / times;
             assert!((little - 1.0).abs() < 0.2, "{little}: {seen:#?}");
         }
         let held = seen[1].in_flight_mean.max(seen[3].in_flight_mean);
@@ -340,8 +338,8 @@ fn requests_are_padded_while_a_lever_asks_for_it() {
     let (tell, told) = channel();
     let address = counting_server(tell);
     let closed = load(Arrival::Closed { think: Nanos(0) }, 4, 1);
-    let padded = Setting { form: 2, ..SHAM };
-    segments(closed, address, &[SHAM, padded, SHAM]);
+    let padded = LeverSetting { form: 2, ..SHAM };
+    windows(closed, address, &[SHAM, padded, SHAM]);
     let lengths: Vec<usize> = told.try_iter().collect();
     let plain = lengths[0];
     let (changes, long) = (
@@ -370,15 +368,15 @@ fn an_open_loop_changes_its_pace() {
     let address = sleeping_server(Duration::from_millis(1));
     let rate = Rate(2_000.0);
     let open = load(Arrival::Constant { rate }, 40, 2);
-    let slower = Setting { pace: 0.5, ..SHAM };
-    let seen = segments(open, address, &[SHAM, slower, SHAM]);
+    let slower = LeverSetting { pace: 0.5, ..SHAM };
+    let seen = windows(open, address, &[SHAM, slower, SHAM]);
     // What falls due is arithmetic; when it is answered is the machine's affair.
-    for (segment, rate) in seen.iter().zip([2_000.0, 1_000.0, 2_000.0]) {
-        let seconds = (segment.to_ns - segment.from_ns) as f64 / 1e9;
-        let due = segment.scheduled as f64 / seconds / rate;
-        assert!((due - 1.0).abs() < 0.02, "{due}: {segment:?}");
+    for (window, rate) in seen.iter().zip([2_000.0, 1_000.0, 2_000.0]) {
+        let seconds = (window.to_ns - window.from_ns) as f64 / 1e9;
+        let due = window.scheduled as f64 / seconds / rate;
+        assert!((due - 1.0).abs() < 0.02, "{due}: {window:?}");
     }
-    let sum = |count: fn(&Segment) -> u64| seen.iter().map(count).sum::<u64>() as f64;
-    let answered = sum(|segment| segment.answered) / sum(|segment| segment.scheduled);
+    let sum = |count: fn(&ExperimentWindow) -> u64| seen.iter().map(count).sum::<u64>() as f64;
+    let answered = sum(|window| window.answered) / sum(|window| window.scheduled);
     assert!((0.7..1.3).contains(&answered), "{answered}: {seen:?}");
 }

@@ -235,7 +235,7 @@ fn a_server_that_goes_away_is_an_outage_from_then_on() {
         spec.io = io;
         let signals = Arc::new(wallfinder_engine::Signals::default());
         let measured =
-            wallfinder_engine::run(&spec, &signals, &mut wallfinder_engine::Unwatched).unwrap();
+            wallfinder_engine::run(&spec, &signals, &mut wallfinder_engine::unobserved).unwrap();
         accepting.join().unwrap();
         measured
     };

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::in_flight::spare_connections;
 use wallfinder_engine::{
-    EngineError, IoChoice, Measured, Segment, Setting, Signals, StepSpec, Watcher, run as drive,
-    workers_of,
+    EngineError, ExperimentWindow, IoChoice, LeverSetting, Measured, Progress, Signals, StepSpec,
+    run as drive, workers_of,
 };
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
@@ -36,43 +36,35 @@ const FOLLOW_WAIT_UNDER_QUOTA_MAX: Duration = Duration::from_secs(30);
 /// How often a load that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What the engine's thread tells.
-enum News {
-    /// The schedule's zero, in monotonic time.
-    Started(u64),
-    Interval(Interval),
-    Segment(Segment),
-}
-
+/// Listens to the engine beside its workers: starts the sampler, and passes all on.
 struct Watch {
     order: StepOrder,
     environment: Environment,
-    tell: Sender<News>,
+    tell: Sender<Progress>,
     sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
 }
 
-impl Watcher for Watch {
-    fn prepares(&mut self) {
-        let now_ns = clock::monotonic_ns();
-        let sampler = start_sampler(&self.order, &self.environment, now_ns, family_of_self());
-        *self.sampler.lock().unwrap_or_else(PoisonError::into_inner) = Some(sampler);
-    }
-
-    fn starts(&mut self, zero_ns: u64) {
-        let sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Ok(sampler)) = &*sampler {
-            sampler.count_from(zero_ns);
+impl Watch {
+    fn hear(&self, progress: Progress) {
+        match &progress {
+            Progress::Ready => {
+                let now_ns = clock::monotonic_ns();
+                let (order, environment) = (&self.order, &self.environment);
+                let sampler = start_sampler(order, environment, now_ns, family_of_self());
+                *self.sampler() = Some(sampler);
+            }
+            Progress::Starts { zero_ns } => {
+                if let Some(Ok(sampler)) = &*self.sampler() {
+                    sampler.count_from(*zero_ns);
+                }
+            }
+            Progress::Interval(_) | Progress::Window(_) | Progress::Edge(_) => {}
         }
-        drop(sampler);
-        let _ = self.tell.send(News::Started(zero_ns));
+        let _ = self.tell.send(progress);
     }
 
-    fn interval(&mut self, interval: &Interval) {
-        let _ = self.tell.send(News::Interval(interval.clone()));
-    }
-
-    fn segment(&mut self, segment: &Segment) {
-        let _ = self.tell.send(News::Segment(segment.clone()));
+    fn sampler(&self) -> MutexGuard<'_, Option<Result<Sampler, ConductError>>> {
+        self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,14 +76,14 @@ pub(super) struct Engine {
     zero_ns: u64,
     /// From the experiment's zero to the schedule's.
     offset_ns: u64,
-    told: Receiver<News>,
+    told: Receiver<Progress>,
     /// For how long everything did while the workers were waited for, since that was asked.
     stood_still: Duration,
     sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
     workers: Option<JoinHandle<Result<Measured, EngineError>>>,
     intervals: Vec<Interval>,
-    segments: u32,
-    setting: Setting,
+    windows: u32,
+    setting: LeverSetting,
     workers_count: u32,
     /// How long the workers may take to follow a lever and tell of it.
     patience: Duration,
@@ -130,7 +122,7 @@ impl Engine {
         };
         let (tell, told) = channel();
         let sampler = Arc::new(Mutex::new(None));
-        let mut watch = Watch {
+        let watch = Watch {
             order: order.clone(),
             environment: environment.clone(),
             tell,
@@ -140,7 +132,7 @@ impl Engine {
         let of_thread = Arc::clone(&signals);
         let workers = std::thread::Builder::new()
             .name("experiment".to_owned())
-            .spawn(move || drive(&spec, &of_thread, &mut watch))
+            .spawn(move || drive(&spec, &of_thread, &mut |progress| watch.hear(progress)))
             .map_err(|error| ConductError::Probe(error.to_string()))?;
         let mut engine = Engine {
             signals,
@@ -152,8 +144,8 @@ impl Engine {
             sampler,
             workers: Some(workers),
             intervals: Vec::new(),
-            segments: 0,
-            setting: Setting::FREE,
+            windows: 0,
+            setting: LeverSetting::FREE,
             workers_count,
             patience: patience(quota),
         };
@@ -168,7 +160,7 @@ impl Engine {
         let until = Instant::now() + START_WAIT_MAX;
         loop {
             match self.told.recv_timeout(LOOK_EVERY) {
-                Ok(News::Started(zero_ns)) => {
+                Ok(Progress::Starts { zero_ns }) => {
                     self.zero_ns = zero_ns;
                     return Ok(());
                 }
@@ -179,20 +171,20 @@ impl Engine {
         }
     }
 
-    /// Takes news until the segment of this number has ended.
-    fn hear(&mut self, number: u32) -> Result<Segment, ConductError> {
+    /// Listens until the window of this number has ended.
+    fn hear(&mut self, number: u32) -> Result<ExperimentWindow, ConductError> {
         let mut until = Instant::now() + self.patience;
         loop {
-            if let Some(segment) = self.hear_once(&mut until)?
-                && segment.number == number
+            if let Some(window) = self.hear_once(&mut until)?
+                && window.number == number
             {
-                return Ok(segment);
+                return Ok(window);
             }
         }
     }
 
-    /// The next news, if it is a segment; waits for some milliseconds at the most.
-    fn hear_once(&mut self, until: &mut Instant) -> Result<Option<Segment>, ConductError> {
+    /// The next of what is told, if it is a window; waits for some milliseconds at the most.
+    fn hear_once(&mut self, until: &mut Instant) -> Result<Option<ExperimentWindow>, ConductError> {
         let began = Instant::now();
         let told = self.told.recv_timeout(LOOK_EVERY);
         let took = began.elapsed();
@@ -202,9 +194,9 @@ impl Engine {
             self.stood_still += took;
         }
         match told {
-            Ok(News::Segment(segment)) => return Ok(Some(segment)),
-            Ok(News::Interval(interval)) => self.intervals.push(interval),
-            Ok(News::Started(_)) => {}
+            Ok(Progress::Window(window)) => return Ok(Some(window)),
+            Ok(Progress::Interval(interval)) => self.intervals.push(interval),
+            Ok(Progress::Ready | Progress::Starts { .. } | Progress::Edge(_)) => {}
             Err(RecvTimeoutError::Timeout) if Instant::now() < *until => self.pass_on(),
             Err(_) => return Err(self.why_silent()),
         }
@@ -246,17 +238,17 @@ impl Engine {
         ))
     }
 
-    fn set(&mut self, setting: Setting) {
+    fn set(&mut self, setting: LeverSetting) {
         self.setting = setting;
         self.signals.levers.set(setting);
     }
 
     /// Returns when every worker does as it is told: what begins before that has no beginning.
-    fn set_and_wait(&mut self, setting: Setting) -> Result<(), ConductError> {
+    fn set_and_wait(&mut self, setting: LeverSetting) -> Result<(), ConductError> {
         self.set(setting);
         let mut until = Instant::now() + self.patience;
         while !self.signals.levers.are_followed_by(self.workers_count) {
-            // No segment is open that could end.
+            // No window is open that could end.
             self.hear_once(&mut until)?;
         }
         Ok(())
@@ -291,9 +283,9 @@ impl Source for Engine {
     }
 
     fn begin(&mut self, lever_set: &LeverSet) -> Result<(), ConductError> {
-        self.segments += 1;
-        self.set_and_wait(Setting {
-            segment: self.segments,
+        self.windows += 1;
+        self.set_and_wait(LeverSetting {
+            window: self.windows,
             ..lever_set.engine_setting()
         })
     }
@@ -303,33 +295,33 @@ impl Source for Engine {
     }
 
     fn end(&mut self) -> Result<Option<Seen>, ConductError> {
-        let number = self.segments;
-        self.set(Setting {
-            segment: 0,
+        let number = self.windows;
+        self.set(LeverSetting {
+            window: 0,
             ..self.setting
         });
-        let segment = self.hear(number)?;
-        let quantile = |name: &str| segment.quantiles_ns.get(name).copied();
+        let window = self.hear(number)?;
+        let quantile = |name: &str| window.quantiles_ns.get(name).copied();
         Ok(Some(Seen {
-            from_ns: segment.from_ns + self.offset_ns,
-            to_ns: segment.to_ns + self.offset_ns,
-            answered: segment.answered,
-            failed: segment.failed,
-            throughput: segment.throughput,
-            in_flight_mean: Some(segment.in_flight_mean),
-            latency_mean_ns: (segment.latency_mean_ns > 0.0).then_some(segment.latency_mean_ns),
+            from_ns: window.from_ns + self.offset_ns,
+            to_ns: window.to_ns + self.offset_ns,
+            answered: window.answered,
+            failed: window.failed,
+            throughput: window.throughput,
+            in_flight_mean: Some(window.in_flight_mean),
+            latency_mean_ns: (window.latency_mean_ns > 0.0).then_some(window.latency_mean_ns),
             p50_ns: quantile("p50"),
             p99_ns: quantile("p99"),
-            speed: (segment.workers_cpu_ns > 0)
-                .then(|| 1.0 - segment.workers_spun_ns as f64 / segment.workers_cpu_ns as f64),
+            speed: (window.workers_cpu_ns > 0)
+                .then(|| 1.0 - window.workers_spun_ns as f64 / window.workers_cpu_ns as f64),
         }))
     }
 
     fn intervals(&mut self) -> Vec<Interval> {
         let mut intervals = std::mem::take(&mut self.intervals);
-        // Segments are waited for when they end, so only slices can be there now.
-        for news in self.told.try_iter() {
-            if let News::Interval(interval) = news {
+        // Windows are waited for when they end, so only intervals can be there now.
+        for progress in self.told.try_iter() {
+            if let Progress::Interval(interval) = progress {
                 intervals.push(interval);
             }
         }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use wallfinder_engine::Setting;
+use wallfinder_engine::LeverSetting;
 use wallfinder_engine::in_flight::{in_flight_left, in_flight_more};
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_model::{Arrival, Load, Nanos, Step};
@@ -215,11 +215,11 @@ impl LeverSet {
     }
 
     /// What the engine is to do of it.
-    pub(crate) fn engine_setting(&self) -> Setting {
-        let mut setting = Setting {
+    pub(crate) fn engine_setting(&self) -> LeverSetting {
+        let mut setting = LeverSetting {
             speed: Some(1.0),
             turn: self.turn,
-            ..Setting::FREE
+            ..LeverSetting::FREE
         };
         let (Some((squeeze, retained)), false) = (self.now, self.null) else {
             return setting;

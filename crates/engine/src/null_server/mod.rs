@@ -31,7 +31,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, so
 use wallfinder_sys::{clock, process};
 use wallfinder_wire::tls::{Client, Double};
 
-use crate::run::EngineError;
+use crate::error::EngineError;
 use counted::Counted;
 use named::Named;
 use secured::Secured;

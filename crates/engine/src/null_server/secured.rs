@@ -4,7 +4,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use wallfinder_wire::tls::{Client, Double, DoubleSession, Identity};
 
 use super::{Out, Script, Spoilt};
-use crate::run::{EngineError, bad_request};
+use crate::error::{EngineError, bad_request};
 
 pub(super) struct Secured<S> {
     inner: S,

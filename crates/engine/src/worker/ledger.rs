@@ -16,8 +16,8 @@ use wallfinder_wire::Answer;
 use super::grant::{Grant, RESENDS_MAX};
 use crate::counters::{Class, Counters};
 use crate::deadlines::{Deadlines, Turn};
-use crate::publication::Report;
-use crate::samples::{Sample, Sink};
+use crate::report::WorkerReport;
+use crate::samples::{RequestSample, SampleSender};
 
 /// A request in flight.
 #[derive(Debug, Clone, Copy)]
@@ -42,17 +42,17 @@ const FREE: Slot = Slot {
 
 impl Slot {
     /// Its request as it ended.
-    fn sample(&self, now: u64) -> Sample {
-        Sample {
+    fn sample(&self, now: u64) -> RequestSample {
+        RequestSample {
             sent_ns: self.sent_ns,
             first_byte_ns: self.first_byte_ns,
-            ..Sample::new(self.intended_ns, now)
+            ..RequestSample::new(self.intended_ns, now)
         }
     }
 
     /// The same, with its answer.
     #[inline]
-    fn sample_of(&self, answer: &Answer, now: u64) -> Sample {
+    fn sample_of(&self, answer: &Answer, now: u64) -> RequestSample {
         let mut sample = self.sample(now);
         sample.status = answer.status;
         sample.bytes = u32::try_from(answer.wire_bytes).unwrap_or(u32::MAX);
@@ -75,14 +75,14 @@ pub(super) enum Failing {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) counters: Counters,
-    pub(super) report: Box<Report>,
+    pub(super) report: Box<WorkerReport>,
     pub(super) deadlines: Deadlines,
     pub(super) turn: Turn,
     /// Those of a connection stand together.
     slots: Vec<Slot>,
     depth: u32,
     /// Where every request goes that has ended, if anywhere.
-    samples: Option<Sink>,
+    samples: Option<SampleSender>,
     /// When the requests in flight last changed; 0: the schedule has not begun.
     area_at_ns: u64,
     /// Latencies of requests that were to start later are in no histogram: see [`Ledger::close`].
@@ -95,12 +95,12 @@ impl Ledger {
         connections: u32,
         depth: u32,
         timeout_ns: u64,
-        samples: Option<Sink>,
+        samples: Option<SampleSender>,
     ) -> Ledger {
         let slots = connections as usize * depth as usize;
         Ledger {
             counters: Counters::default(),
-            report: Report::new(),
+            report: WorkerReport::new(),
             deadlines: Deadlines::new(timeout_ns, slots),
             turn: Turn::default(),
             slots: vec![FREE; slots],
@@ -270,13 +270,13 @@ impl Ledger {
             }
             Failing::Unsent(grant) => {
                 self.counters.expired_unsent += 1;
-                self.count_failed(class, || Sample::new(grant.intended_ns, now));
+                self.count_failed(class, || RequestSample::new(grant.intended_ns, now));
             }
         }
     }
 
     #[inline]
-    fn count_failed(&mut self, class: Class, sample: impl FnOnce() -> Sample) {
+    fn count_failed(&mut self, class: Class, sample: impl FnOnce() -> RequestSample) {
         self.counters.failed[class.index()] += 1;
         if let Some(samples) = &mut self.samples {
             samples.push(sample().failed(class));

@@ -48,7 +48,7 @@ use state::SOCKETS_LOOKED_AT;
 use timers::{Timer, Timers};
 
 use crate::batching::Batching;
-use crate::publication::Edge;
+use crate::report::Edge;
 
 pub(crate) use end::{Shares, WorkerEnd};
 pub(crate) use state::Worker;

@@ -6,8 +6,8 @@ use wallfinder_wire::Wire;
 use super::admission::think_ns;
 use super::state::Worker;
 use crate::in_flight::Room;
-use crate::levers::Setting;
-use crate::publication::Edge;
+use crate::levers::LeverSetting;
+use crate::report::Edge;
 use crate::slowdown::Slowdown;
 
 /// How often a report is published.
@@ -49,14 +49,14 @@ impl<W: Wire, I: Io> Worker<W, I> {
         report.open_area = self.reach.area(now);
         report.cpu_ns = cpu_ns;
         report.edge = edge;
-        let publication = &self.publishing.publication;
+        let reports = &self.publishing.reports;
         if edge.is_some() {
-            publication.swap_at_edge(report);
-        } else if !publication.swap(report) {
+            reports.swap_at_edge(report);
+        } else if !reports.swap(report) {
             return false;
         }
         report.from_ns = now;
-        report.segment = self.following.setting.segment;
+        report.window = self.following.setting.window;
         true
     }
 
@@ -82,19 +82,19 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    /// Ends the segment with a report, and begins the next one as the levers stand now.
+    /// Ends the window of an experiment with a report, and begins the next one as the levers stand now.
     /// When the report cannot be given away at this moment, the change waits for the next
     /// turn of the loop.
     #[cold]
     fn follow_levers(&mut self, now: u64) {
         let (version, setting) = self.signals.levers.setting();
-        self.ledger.report.ends_segment = true;
+        self.ledger.report.ends_window = true;
         if !self.publish(now, None) {
-            self.ledger.report.ends_segment = false;
+            self.ledger.report.ends_window = false;
             return;
         }
         self.following.version = version;
-        self.ledger.report.segment = setting.segment;
+        self.ledger.report.window = setting.window;
         self.apply(setting, now);
         self.signals.levers.follow(version);
         for conn in 0..self.plan.connections {
@@ -110,13 +110,13 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    fn apply(&mut self, setting: Setting, now: u64) {
+    fn apply(&mut self, setting: LeverSetting, now: u64) {
         let elapsed_ns = now.saturating_sub(self.zero_ns);
         let last = std::mem::replace(&mut self.following.setting, setting);
         if setting.pace != last.pace {
             self.admission.set_pace(elapsed_ns, setting.pace);
         }
-        if setting.segment == 0 {
+        if setting.window == 0 {
             // A queue from one setting would be the next one's load, and an overloaded server's grows until every
             // request is late.
             self.admission.skip_overdue(elapsed_ns);

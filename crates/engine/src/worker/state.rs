@@ -12,13 +12,13 @@ use super::end::WorkerEnd;
 use super::ledger::Ledger;
 use super::line::Line;
 use crate::batching::Batching;
-use crate::levers::Setting;
+use crate::levers::LeverSetting;
 use crate::plan::WorkerPlan;
-use crate::publication::Publication;
 use crate::reach::Reach;
-use crate::samples::Sink;
+use crate::samples::SampleSender;
 use crate::signals::Signals;
 use crate::slowdown::Slowdown;
+use crate::swap_buffer::SwapBuffer;
 
 /// Sockets whose state is asked of the kernel at the end.
 pub(super) const SOCKETS_LOOKED_AT: usize = 64;
@@ -52,7 +52,7 @@ pub(crate) struct Worker<W: Wire, I: Io> {
 
 /// Where reports go, and how things stood at the last one.
 pub(super) struct Publishing {
-    pub(super) publication: Publication,
+    pub(super) reports: SwapBuffer,
     pub(super) at_ns: u64,
     pub(super) cpu_ns: u64,
     pub(super) polled_ns: u64,
@@ -61,7 +61,7 @@ pub(super) struct Publishing {
 /// The levers as they were followed last.
 pub(super) struct Following {
     pub(super) version: u32,
-    pub(super) setting: Setting,
+    pub(super) setting: LeverSetting,
     pub(super) slowdown: Option<Slowdown>,
 }
 
@@ -70,10 +70,10 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(crate) fn new(
         plan: WorkerPlan,
         signals: Arc<Signals>,
-        publication: Publication,
+        reports: SwapBuffer,
         io: I,
         shared: W::Shared,
-        samples: Option<Sink>,
+        samples: Option<SampleSender>,
     ) -> Worker<W, I> {
         let load = &plan.load;
         let depth = load.in_flight_per_connection;
@@ -105,14 +105,14 @@ impl<W: Wire, I: Io> Worker<W, I> {
             tried: plan.spare,
             zero_ns: 0,
             publishing: Publishing {
-                publication,
+                reports,
                 at_ns: 0,
                 cpu_ns: 0,
                 polled_ns: 0,
             },
             following: Following {
                 version: 0,
-                setting: Setting::FREE,
+                setting: LeverSetting::FREE,
                 slowdown: None,
             },
             end,

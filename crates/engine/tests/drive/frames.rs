@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use wallfinder_engine::{EngineError, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{EngineError, Signals, StepSpec, run, unobserved};
 
 use crate::drive::ways;
 
@@ -68,7 +68,7 @@ pub(crate) fn refused(mut spec: StepSpec) -> Vec<EngineError> {
     let mut errors = Vec::new();
     for io in ways() {
         spec.io = io;
-        errors.push(run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap_err());
+        errors.push(run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap_err());
     }
     errors
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, Unwatched, run};
+use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, run, unobserved};
 use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
@@ -66,7 +66,7 @@ pub(crate) fn ways() -> Vec<IoChoice> {
 pub(crate) fn with_both(mut spec: StepSpec, check: impl Fn(&Measured)) {
     for io in ways() {
         spec.io = io;
-        let measured = run(&spec, &Arc::new(Signals::default()), &mut Unwatched).unwrap();
+        let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
         assert!(measured.counts.balanced());
         check(&measured);
     }

@@ -1,0 +1,85 @@
+//! What a worker reports: totals at an instant, and latencies since the report before.
+
+use wallfinder_sys::process;
+
+use crate::counters::Counters;
+use crate::histogram::Latencies;
+
+/// What a worker did from `from_ns` to `to_ns`.
+#[derive(Debug)]
+pub(crate) struct WorkerReport {
+    /// Monotonic start.
+    pub(crate) from_ns: u64,
+    /// Monotonic end.
+    pub(crate) to_ns: u64,
+    /// Totals at the end.
+    pub(crate) totals: Counters,
+    /// Connections open at a time since the window opened, at the most.
+    pub(crate) open_most: u64,
+    /// Connections open, summed over time: connection-nanoseconds.
+    pub(crate) open_area: u128,
+    /// CPU time of the worker's thread at the end.
+    pub(crate) cpu_ns: u64,
+    /// From the intended start to the last byte.
+    pub(crate) latency: Latencies,
+    /// From sending to the last byte.
+    pub(crate) service: Latencies,
+    /// From sending to the first byte.
+    pub(crate) first_byte: Latencies,
+    /// From the intended start to sending, in an open loop while a connection was free.
+    pub(crate) lateness: Latencies,
+    /// Which edge of the measured window the end is.
+    pub(crate) edge: Option<Edge>,
+    /// The window of an experiment that it belongs to; 0: none.
+    pub(crate) window: u32,
+    /// Whether the end is that of this window.
+    pub(crate) ends_window: bool,
+}
+
+/// An edge of the measured window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// The warm-up is over.
+    Open,
+    /// The window is over.
+    Close,
+    /// Nothing is waited for any more: what was in flight at the end of the window has ended, or was given up.
+    Drained,
+}
+
+impl WorkerReport {
+    /// An empty report.
+    pub(crate) fn new() -> Box<WorkerReport> {
+        Box::new(WorkerReport {
+            from_ns: 0,
+            to_ns: 0,
+            totals: Counters::default(),
+            open_most: 0,
+            open_area: 0,
+            cpu_ns: 0,
+            latency: Latencies::new(),
+            service: Latencies::new(),
+            first_byte: Latencies::new(),
+            lateness: Latencies::new(),
+            edge: None,
+            window: 0,
+            ends_window: false,
+        })
+    }
+
+    /// Makes it empty again.
+    pub(crate) fn clear(&mut self) {
+        for part in [
+            &mut self.latency,
+            &mut self.service,
+            &mut self.first_byte,
+            &mut self.lateness,
+        ] {
+            part.clear();
+            process::yield_adaptive();
+        }
+        self.edge = None;
+        self.window = 0;
+        self.ends_window = false;
+    }
+}

@@ -1,0 +1,49 @@
+//! What the engine is asked for: one step.
+
+use std::net::SocketAddr;
+
+use wallfinder_model::Load;
+use wallfinder_wire::{Exchange, tls};
+
+use crate::samples::SampleChannel;
+
+/// How sockets are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IoChoice {
+    /// io_uring where the kernel has it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// Everything the engine needs for one step.
+#[derive(Debug, Clone)]
+pub struct StepSpec {
+    /// The load.
+    pub load: Load,
+    /// Where it goes.
+    pub address: SocketAddr,
+    /// What is asked.
+    pub request: Exchange,
+    /// Under TLS, and how; `None`: in the clear.
+    pub tls: Option<tls::Client>,
+    /// Processors for the workers, in turn; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// How sockets are waited for.
+    pub io: IoChoice,
+    /// Seed of what is drawn at random.
+    pub seed: u64,
+    /// Where every request goes that has ended, if anywhere.
+    pub samples: Option<SampleChannel>,
+    /// Connections of a closed loop beside the load's, open and idle until a lever asks for
+    /// more in flight; 0 in an open loop.
+    pub spare_connections: u32,
+    /// Bytes by which longer forms of the request are longer, for a lever to choose.
+    pub paddings: Vec<usize>,
+    /// Whether a quota may hold the workers up together with what collects their reports: a thread of
+    /// low priority gets nothing then, so the collector goes first.
+    pub under_quota: bool,
+}
