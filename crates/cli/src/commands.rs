@@ -8,27 +8,34 @@ mod doctor;
 mod find;
 mod lift;
 mod load;
-mod profile;
+pub(crate) mod profile;
 mod record;
 mod samples;
 mod study;
 
+use clap::ArgMatches;
+use wallfinder_model::Scenario;
 use wallfinder_testbed::subject::Subject;
 
 use crate::exit::Failed;
 use crate::flags::{Command, SchemaOf};
-use crate::output;
+use crate::job::Job;
+use crate::resolve::{self, Resolved};
+use crate::{output, secrets};
 
-/// Runs the command asked for.
-pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
+/// Runs the command asked for. `matches` are those of its own flags.
+pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Failed> {
     match command {
-        Command::Run(flags) => load::run(flags),
-        Command::Ramp(flags) => load::ramp(flags),
-        Command::Find(flags) => find::find(&flags),
-        Command::Ab(flags) => ab::ab(&flags),
-        Command::Bytes(flags) => bytes::bytes(&flags),
+        Command::Run(flags) => on(resolve::run(&flags, matches)?, load::run),
+        Command::Ramp(flags) => on(resolve::ramp(&flags, matches)?, load::ramp),
+        Command::Find(flags) => on(resolve::find(&flags, matches)?, find::find),
+        Command::Ab(flags) => on(resolve::ab(&flags, matches)?, ab::ab),
+        Command::Profile(flags) => on(resolve::profile(&flags, matches)?, profile::profile),
+        Command::Bytes(flags) => match resolve::bytes(&flags, matches)? {
+            printed if printed.is_printed => print(&printed.scenario),
+            resolved => bytes::bytes(&resolved.scenario, &resolved.around),
+        },
         Command::Study(flags) => study::dispatch(flags.command),
-        Command::Profile(flags) => profile::profile(*flags),
         Command::Pprof(flags) => profile::pprof(&flags),
         Command::Judge(flags) => record::judge(&flags),
         Command::Report(flags) => record::report(&flags),
@@ -38,9 +45,27 @@ pub(crate) fn dispatch(command: Command) -> Result<(), Failed> {
         Command::Doctor(flags) => doctor::doctor(&flags),
         Command::Schema(flags) => match flags.of {
             SchemaOf::Study => output::put(&study::schema_text(), None),
+            SchemaOf::Scenario => {
+                let schema = wallfinder_model::scenario::schema();
+                let text = serde_json::to_string_pretty(&schema).map_err(Failed::run)?;
+                output::put(&text, None)
+            }
             SchemaOf::Record => output::put(&wallfinder_report::json::schema_text(), None),
         },
     }
+}
+
+/// Runs a command on its scenario, or prints that.
+fn on(resolved: Resolved, run: fn(&Job) -> Result<(), Failed>) -> Result<(), Failed> {
+    if resolved.is_printed {
+        return print(&resolved.scenario);
+    }
+    run(&resolved.job()?)
+}
+
+fn print(scenario: &Scenario) -> Result<(), Failed> {
+    let shown = secrets::shown_scenario(scenario);
+    output::put(&wallfinder_scenario::file::written(&shown), None)
 }
 
 /// What ran: the tool, and the subject where one was started.

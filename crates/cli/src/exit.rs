@@ -20,6 +20,17 @@ pub(crate) struct Failed {
     pub(crate) message: String,
 }
 
+/// What is wrong with a file, with the lines that it is about, as the error's own report draws them.
+pub(crate) fn in_file(error: &wallfinder_scenario::FileError) -> Failed {
+    let mut drawn = String::new();
+    let theme = miette::GraphicalTheme::unicode_nocolor();
+    let handler = miette::GraphicalReportHandler::new_themed(theme);
+    match handler.render_report(&mut drawn, error) {
+        Ok(()) => Failed::usage(format!("{error}\n{drawn}")),
+        Err(_) => Failed::usage(error),
+    }
+}
+
 impl Failed {
     pub(crate) fn usage(message: impl fmt::Display) -> Failed {
         Failed {

@@ -7,11 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
 use wallfinder_study::Size;
-use wallfinder_testbed::child::RunAs;
 use wallfinder_testbed::tune::Tuning;
-
-use crate::body::Body;
-use crate::exit::Failed;
 
 /// Load testing that names the wall, and proves it.
 #[derive(Debug, Parser)]
@@ -66,7 +62,7 @@ pub(crate) enum Command {
     Calibrate(CalibrateFlags),
     /// Say what this machine offers, what is missing, and the way out.
     Doctor(DoctorFlags),
-    /// Print the JSON Schema of `--format json`, or of study files.
+    /// Print the JSON Schema of `--format json`, of study files, or of scenario files.
     Schema(SchemaFlags),
 }
 
@@ -90,8 +86,16 @@ pub(crate) struct DoctorFlags {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TargetFlags {
     /// The URL under load; the host `subject` is the one started by --subject.
-    #[arg(value_name = "URL")]
-    pub(crate) url: String,
+    #[arg(value_name = "URL", required_unless_present = "scenario")]
+    pub(crate) url: Option<String>,
+
+    /// Run the scenario in this file, TOML or JSON; flags beside it take the place of what it says.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scenario: Option<PathBuf>,
+
+    /// Print the scenario that the flags mean, as TOML, and run nothing.
+    #[arg(long)]
+    pub(crate) print_scenario: bool,
 
     /// Engine threads; by default one for each processor of the client.
     #[arg(short = 't', long = "threads", alias = "workers", value_parser = count_u32)]
@@ -198,8 +202,8 @@ pub(crate) struct TargetFlags {
 
     /// Request body, of 64 MiB at the most; @FILE reads it from a file or a pipe, @- from standard
     /// input. For grpc:// it is JSON: an object, or an array of them where the client streams.
-    #[arg(short = 'b', long, conflicts_with = "body_bytes", value_parser = Body::given)]
-    pub(crate) body: Option<Body>,
+    #[arg(short = 'b', long, conflicts_with = "body_bytes")]
+    pub(crate) body: Option<String>,
 
     /// Request body of this many bytes.
     #[arg(long, value_name = "N")]
@@ -259,11 +263,11 @@ pub(crate) struct TargetFlags {
     /// Lay a link between the client and the subject, each a host of its own:
     /// RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as 1gbit or 20mbit,up=5mbit,delay=10ms.
     /// The delay is one way, in each direction: delay=10ms adds 20 ms to a round trip. Needs root.
-    #[arg(long, value_name = "LINK", requires = "subject")]
+    #[arg(long, value_name = "LINK")]
     pub(crate) link: Option<String>,
 
     /// Let the subject use this many cores' worth of time (a control group's quota).
-    #[arg(long, value_name = "CORES", requires = "subject", value_parser = cores)]
+    #[arg(long, value_name = "CORES", value_parser = cores)]
     pub(crate) server_quota: Option<f64>,
 
     /// Let the load generator use this many cores' worth of time.
@@ -349,17 +353,6 @@ pub(crate) struct ChildFlags {
     pub(crate) env: Vec<String>,
 }
 
-impl ChildFlags {
-    pub(crate) fn run_as(&self) -> Result<RunAs, Failed> {
-        RunAs::decide(self.as_user.as_deref(), &self.env).map_err(Failed::usage)
-    }
-
-    /// Whether any was given.
-    pub(crate) fn any(&self) -> bool {
-        self.as_user.is_some() || !self.env.is_empty()
-    }
-}
-
 /// Where results go.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputFlags {
@@ -402,11 +395,11 @@ pub(crate) struct RunFlags {
     pub(crate) rate: Option<Rate>,
 
     /// Open loop: the rate grows linearly to this one over the run.
-    #[arg(long, requires = "rate", conflicts_with = "poisson")]
+    #[arg(long, conflicts_with = "poisson")]
     pub(crate) rate_to: Option<Rate>,
 
     /// Open loop: exponential gaps between requests instead of even ones.
-    #[arg(long, requires = "rate")]
+    #[arg(long)]
     pub(crate) poisson: bool,
 
     /// Stop after this many requests, counted from the end of --warmup, which is then none
@@ -486,7 +479,7 @@ pub(crate) struct FindFlags {
     /// Make the changes of --what-if that are ours to make (the rate of --link, --server-quota,
     /// processors that are free, engine threads, requests in flight), and measure each beside its
     /// prediction.
-    #[arg(long, requires = "what_if")]
+    #[arg(long)]
     pub(crate) lift: bool,
 
     /// Put the sham in the place of every squeeze: nothing may then be named a wall.
@@ -527,15 +520,15 @@ pub(crate) struct AbFlags {
     pub(crate) header_b: Vec<String>,
 
     /// The subject of B, such as 'catalogue --prefork' or 'GOGC=off catalogue'.
-    #[arg(long, value_name = "COMMAND", requires = "subject")]
+    #[arg(long, value_name = "COMMAND")]
     pub(crate) subject_b: Option<String>,
 
     /// The link of B.
-    #[arg(long, value_name = "LINK", requires = "link")]
+    #[arg(long, value_name = "LINK")]
     pub(crate) link_b: Option<String>,
 
     /// The quota of B's subject, in processors.
-    #[arg(long, value_name = "CORES", requires = "subject", value_parser = cores)]
+    #[arg(long, value_name = "CORES", value_parser = cores)]
     pub(crate) server_quota_b: Option<f64>,
 
     /// The driver of B, or `wallfinder` for our own engine.
@@ -563,7 +556,7 @@ pub(crate) struct AbFlags {
     pub(crate) threads_b: Option<u32>,
 
     /// Processors for B's subject, where they are to be others than A's.
-    #[arg(long, value_name = "CPUS", requires = "subject", value_parser = cpu_list)]
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
     pub(crate) server_cpus_b: Option<CpuList>,
 
     /// A setting of this host while B is held, such as huge-pages=always, rps=0-1, rfs=4096,
@@ -923,6 +916,7 @@ pub(crate) struct SchemaFlags {
 pub(crate) enum SchemaOf {
     Record,
     Study,
+    Scenario,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -1086,9 +1080,9 @@ mod tests {
             "wallfinder run http://127.0.0.1/ -c 0",
             "wallfinder run http://127.0.0.1/ -d -1s",
             "wallfinder run http://127.0.0.1/ -R nan",
-            "wallfinder run http://127.0.0.1/ --rate-to 5",
             "wallfinder run http://127.0.0.1/ --client-cpus 9999",
             "wallfinder run",
+            "wallfinder run --print-scenario",
         ] {
             assert!(
                 Flags::try_parse_from(line.split_whitespace()).is_err(),

@@ -2,33 +2,20 @@
 //! parse it. From that come the line as it may be kept, and the secrets in it.
 
 use clap::{Arg, Command, CommandFactory};
+use wallfinder_model::scenario::Telling;
 use wallfinder_testbed::driver::DriverSpec;
 use wallfinder_testbed::redact::{HIDDEN, Secrets, is_telling};
 
 use crate::flags::Flags;
 use crate::target::redact;
 
-/// What a value is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Body,
-    Header,
-    /// Another program's command.
-    Command,
-    /// `NAME=VALUE` for another program.
-    Variable,
-    /// A URL, whose scheme may lack, or a path with a query.
-    Url,
-    /// Anything else.
-    Other,
-}
-
 /// A value's place: the word, and where in it the value begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     word: usize,
     from: usize,
-    kind: Kind,
+    /// What it may be telling of; `None`: of nothing.
+    kind: Option<Telling>,
 }
 
 /// The line as it may be kept: without secrets, without bodies, and without the folder that the program
@@ -41,7 +28,12 @@ pub(crate) fn without_secrets(words: &[String]) -> Vec<String> {
     }
     for place in places(words) {
         let (flag, value) = words[place.word].split_at(place.from);
-        kept[place.word] = format!("{flag}{}", shown(place.kind, value));
+        let shown = match place.kind {
+            Some(kind) => shown(kind, value),
+            None if value.contains("://") => redact(value),
+            None => value.to_owned(),
+        };
+        kept[place.word] = format!("{flag}{shown}");
     }
     kept
 }
@@ -52,40 +44,52 @@ pub(crate) fn secrets(words: &[String]) -> Secrets {
     for place in places(words) {
         let value = &words[place.word][place.from..];
         match place.kind {
-            Kind::Body => secrets.add_body(value),
-            Kind::Header => secrets.add_header(value),
-            Kind::Command => secrets.add_command(value),
-            Kind::Variable => match value.split_once('=') {
-                Some((name, value)) if is_telling(name) => secrets.add(value),
-                _ => {}
-            },
-            Kind::Url => secrets.add_url(value),
-            Kind::Other if value.contains("://") => secrets.add_url(value),
-            Kind::Other => {}
+            Some(kind) => add(&mut secrets, kind, value),
+            None if value.contains("://") => secrets.add_url(value),
+            None => {}
         }
     }
     secrets
 }
 
-fn shown(kind: Kind, value: &str) -> String {
+/// The secrets of a text. What is only referred to is none.
+pub(crate) fn add(secrets: &mut Secrets, kind: Telling, text: &str) {
+    if kind.reference(text).is_some() {
+        return;
+    }
+    match kind {
+        Telling::Body => secrets.add_body(text),
+        Telling::Header => secrets.add_header(text),
+        Telling::Command => secrets.add_command(text),
+        Telling::Variable => match text.split_once('=') {
+            Some((name, value)) if is_telling(name) => secrets.add(value),
+            _ => {}
+        },
+        Telling::Url => secrets.add_url(text),
+    }
+}
+
+/// A text as it may be kept.
+pub(crate) fn shown(kind: Telling, text: &str) -> String {
+    if kind.reference(text).is_some() {
+        return text.to_owned();
+    }
     match kind {
         // The name of a file.
-        Kind::Body if value.starts_with('@') => value.to_owned(),
-        Kind::Body => HIDDEN.to_owned(),
-        Kind::Command => command(value),
-        Kind::Header => match value.split_once(':') {
+        Telling::Body if text.starts_with('@') => text.to_owned(),
+        Telling::Body => HIDDEN.to_owned(),
+        Telling::Command => command(text),
+        Telling::Header => match text.split_once(':') {
             Some((name, _)) if is_telling(name) => format!("{name}: {HIDDEN}"),
-            Some(_) => value.to_owned(),
+            Some(_) => text.to_owned(),
             None => HIDDEN.to_owned(),
         },
         // Whatever it is called.
-        Kind::Variable => match value.split_once('=') {
+        Telling::Variable => match text.split_once('=') {
             Some((name, _)) => format!("{name}={HIDDEN}"),
-            None => value.to_owned(),
+            None => text.to_owned(),
         },
-        Kind::Url => redact(value),
-        Kind::Other if value.contains("://") => redact(value),
-        Kind::Other => value.to_owned(),
+        Telling::Url => redact(text),
     }
 }
 
@@ -97,14 +101,14 @@ pub(crate) fn command(command: &str) -> String {
     }
 }
 
-fn kind_of(flag: &Arg) -> Kind {
+fn kind_of(flag: &Arg) -> Option<Telling> {
     match flag.get_id().as_str() {
-        "body" => Kind::Body,
-        "headers" | "header_b" => Kind::Header,
-        "driver" | "driver_b" | "subject" | "subject_b" => Kind::Command,
-        "env" => Kind::Variable,
-        "url" | "url_b" | "path" => Kind::Url,
-        _ => Kind::Other,
+        "body" => Some(Telling::Body),
+        "headers" | "header_b" => Some(Telling::Header),
+        "driver" | "driver_b" | "subject" | "subject_b" => Some(Telling::Command),
+        "env" => Some(Telling::Variable),
+        "url" | "url_b" | "path" => Some(Telling::Url),
+        _ => None,
     }
 }
 
@@ -147,7 +151,7 @@ fn places(words: &[String]) -> Vec<Place> {
             places.push(Place {
                 word: here,
                 from: 0,
-                kind: Kind::Url,
+                kind: Some(Telling::Url),
             });
         }
         at = next;

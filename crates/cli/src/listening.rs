@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 use wallfinder_probe::{NotSeen, server_of};
 
 use crate::exit::Failed;
-use crate::flags::TargetFlags;
-use crate::reach::Reach;
-use crate::target::Url;
+use crate::job::Job;
 
 /// How often the target is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -25,18 +23,15 @@ const TOLD_FROM: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Finds the target's address, and waits for so long as `--wait` says until somebody listens there.
-pub(crate) fn address_of(
-    url: &Url,
-    flags: &TargetFlags,
-    reach: &Reach,
-) -> Result<SocketAddr, Failed> {
-    let patience = Duration::from_nanos(flags.wait.0);
+pub(crate) fn address_of(job: &Job) -> Result<SocketAddr, Failed> {
+    let wait = job.scenario.target.wait;
+    let patience = Duration::from_nanos(wait.0);
     let began = Instant::now();
     let (mut was_refused, mut told) = (false, false);
     loop {
         // Which of a name's addresses takes connections is known when one does.
-        let address = url.resolve(None, reach)?;
-        if patience.is_zero() || !is_refused(address, flags) {
+        let address = job.url.resolve(None, &job.around.reach)?;
+        if patience.is_zero() || !is_refused(address, job) {
             if was_refused {
                 sleep(SETTLE);
             }
@@ -48,29 +43,26 @@ pub(crate) fn address_of(
             return Err(Failed::run(format!(
                 "nobody listens on {address} (net.refused), after a wait of {} (--wait): is the server \
                  running there?",
-                flags.wait
+                wait
             )));
         }
-        if waited >= TOLD_FROM && !told && !flags.output.quiet {
+        if waited >= TOLD_FROM && !told && !job.around.output.quiet {
             told = true;
-            eprintln!(
-                "waiting until {address} listens, for {} at the most",
-                flags.wait
-            );
+            eprintln!("waiting until {address} listens, for {wait} at the most");
         }
         sleep(POLL.min(patience - waited));
     }
 }
 
 /// Whether nobody listens at an address, beyond doubt.
-fn is_refused(address: SocketAddr, flags: &TargetFlags) -> bool {
+fn is_refused(address: SocketAddr, job: &Job) -> bool {
     let is_here = match server_of(address) {
         Err(NotSeen::NoListener { .. }) => true,
         Err(NotSeen::Remote { .. }) => false,
         _ => return false,
     };
     // From another namespace than the load's a call would say nothing.
-    if flags.client_netns.is_some() {
+    if job.scenario.client.netns.is_some() {
         return is_here;
     }
     // A rule of the firewall may lead elsewhere: who is called knows.

@@ -3,27 +3,33 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod body;
 mod commands;
+mod exchange;
 mod exit;
 mod flags;
 mod given;
 mod interrupt;
+mod job;
 mod listening;
 mod messages;
+mod order;
 mod output;
 mod placement;
 mod present;
 mod reach;
+mod resolve;
 mod secrets;
 mod session;
-mod stand;
+mod squeezing;
 mod target;
+mod testbed;
 mod tls;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::flags::Flags;
 
@@ -33,8 +39,10 @@ fn main() -> ExitCode {
         return become_child(words);
     }
     output::guard_panics();
-    let flags = match Flags::try_parse() {
-        Ok(flags) => flags,
+    let parsed = Flags::command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Flags::from_arg_matches(&matches)?, matches)));
+    let (flags, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no failures, and go to standard output.
             let code = if error.use_stderr() {
@@ -49,7 +57,8 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match commands::dispatch(flags.command) {
+    let own = matches.subcommand().map_or(&matches, |(_, own)| own);
+    match commands::dispatch(flags.command, own) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             if !failed.message.is_empty() {

@@ -58,13 +58,12 @@ impl Placement {
         }
     }
 
-    /// Engine threads where the user names no number: one for each processor.
-    pub(crate) fn workers(&self, asked: Option<u32>, connections: u32) -> u32 {
-        let by_place = match self.client.len() {
+    /// Processors for engine threads, one for each: those of the client, else half of what there is.
+    pub(crate) fn processors(&self) -> u32 {
+        match self.client.len() {
             0 => (self.processors.there.len() as u32 / 2).max(1),
             pinned => pinned as u32,
-        };
-        asked.unwrap_or(by_place).clamp(1, connections.max(1))
+        }
     }
 
     /// Where a link's relay runs: on what neither side has of all that is there, else with the

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use wallfinder_model::{Record, Step};
+use wallfinder_model::{Record, Scenario, Step};
 use wallfinder_study::{Study, StudyStep};
 use wallfinder_testbed::command;
 use wallfinder_testbed::redact::Secrets;
 
 use crate::given;
+use crate::job::Values;
 
 static OURS: OnceLock<Secrets> = OnceLock::new();
 
@@ -26,6 +27,27 @@ fn of_this_process() -> Secrets {
     let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
     secrets.add_environment(variables);
     secrets
+}
+
+/// Takes in those of a scenario, before anything of it is run or said.
+pub(crate) fn learn_scenario(scenario: &Scenario, values: &Values) {
+    let mut secrets = of_this_process();
+    scenario.clone().map_telling(|kind, _, text| {
+        given::add(&mut secrets, kind, text);
+        String::new()
+    });
+    for value in values.secret() {
+        secrets.add(value);
+    }
+    assert!(OURS.set(secrets).is_ok(), "nothing was said before");
+}
+
+/// A scenario as it may be kept: references stay, and what was given in plain text is `***` where it may be a
+/// secret.
+pub(crate) fn shown_scenario(scenario: &Scenario) -> Scenario {
+    let mut shown = scenario.clone();
+    shown.map_telling(|kind, _, text| given::shown(kind, text));
+    shown.without(ours()).into_owned()
 }
 
 /// Takes in those of a study, before anything of it is run or said.
@@ -81,6 +103,7 @@ pub(crate) trait Kept: Serialize + DeserializeOwned + Clone {
 }
 
 impl Kept for wallfinder_model::Plan {}
+impl Kept for Scenario {}
 impl Kept for wallfinder_model::experiment::Experiment {}
 
 impl Kept for Step {

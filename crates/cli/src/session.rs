@@ -13,7 +13,7 @@ use wallfinder_model::experiment::{Alone, Condition, Effort, Experiment, OutOfRe
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
-use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Step};
+use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Scenario, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
 use wallfinder_store::{Folder, Journal, RunFolder, StoreError, utc_rfc3339};
@@ -26,7 +26,7 @@ use crate::interrupt::Interrupts;
 use crate::output;
 use crate::present::Presenter;
 use crate::secrets::{self, Kept};
-use crate::stand::{Stand, SubjectEnded};
+use crate::testbed::{SubjectEnded, Testbed};
 use crate::tls;
 
 /// A run under way.
@@ -43,8 +43,20 @@ pub(crate) struct Session {
 /// What a run is beside its steps, known before they are measured.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
+    /// As it may be kept.
+    pub(crate) scenario: Option<Scenario>,
     pub(crate) ab: Option<Ab>,
     pub(crate) sizes: Option<Sizes>,
+}
+
+impl Beside {
+    /// A scenario alone.
+    pub(crate) fn of(scenario: &Scenario) -> Beside {
+        Beside {
+            scenario: Some(secrets::shown_scenario(scenario)),
+            ..Beside::default()
+        }
+    }
 }
 
 impl Session {
@@ -69,6 +81,7 @@ impl Session {
             started_utc: utc_rfc3339(now),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             command_line: secrets::shown_command_line(),
+            scenario: beside.scenario,
             plan,
             environment,
             steps: Vec::new(),
@@ -92,24 +105,24 @@ impl Session {
         })
     }
 
-    /// The same for a load on a stand: what it runs on is looked at here.
+    /// The same for a load on a testbed: what it runs on is looked at here.
     pub(crate) fn begin_on(
-        stand: &Stand,
+        testbed: &Testbed,
         plan: Plan,
         beside: Beside,
         output: &OutputFlags,
         interrupts: Interrupts,
     ) -> Result<Session, Failed> {
-        let server = &stand.server;
+        let server = &testbed.server;
         let mut environment = wallfinder_probe::fingerprint(Some(server.address));
         note_versions(&mut environment, server.subject.as_ref());
         let mut presenter = Presenter::new(output.quiet, output.ascii);
         let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
         let server_cpus = server_cpus.unwrap_or_default();
-        presenter.sides(&stand.placement.client, &server_cpus);
+        presenter.sides(&testbed.placement.client, &server_cpus);
         let session = Session::begin(plan, beside, environment, output, interrupts, presenter);
         let mut session = session?;
-        let doubt = stand.placement.shared_cores(&server_cpus);
+        let doubt = testbed.placement.shared_cores(&server_cpus);
         session.record.caveats.extend(doubt);
         Ok(session)
     }
@@ -173,11 +186,11 @@ impl Session {
     /// meanwhile, or ended: that is why what follows could not be measured.
     pub(crate) fn served(
         &mut self,
-        stand: &Stand,
+        testbed: &Testbed,
         result: Result<(), Failed>,
     ) -> Result<(), Failed> {
-        stand.in_foreground()?;
-        match stand.subject_ended().filter(|_| !self.interrupted()) {
+        testbed.in_foreground()?;
+        match testbed.subject_ended().filter(|_| !self.interrupted()) {
             Some(ended) => Err(self.subject_ended(ended)),
             None => result,
         }

@@ -1,4 +1,4 @@
-//! TLS as the command line asks for it: whom to trust, what to show, and one handshake before
+//! TLS as a scenario asks for it: whom to trust, what to show, and one handshake before
 //! any load.
 
 use std::io::{self, Read, Write};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use wallfinder_model::plan;
+use wallfinder_model::scenario::{Tls, TlsVersion};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_wire::tls::{Client, Greeting, Identity, Options, Refused, Spoken, Trust, Version};
 
 use crate::exit::Failed;
-use crate::flags::{TargetFlags, TlsVersionFlag};
-use crate::target::Url;
+use crate::job::Job;
 
 /// Longest time for the one handshake before the load, and for its connection before that.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,8 +23,8 @@ const HINT_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest file of certificates or of a key.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 /// Protocols inside, as ALPN names them (RFC 7301).
-pub(crate) const HTTP1: &str = "http/1.1";
-pub(crate) const H2: &str = "h2";
+const HTTP1: &str = "http/1.1";
+const H2: &str = "h2";
 
 /// A client, and what it and the server agreed on.
 #[derive(Debug, Clone)]
@@ -33,10 +33,11 @@ pub(crate) struct Secured {
     pub(crate) agreed: plan::Tls,
 }
 
-/// The client that the flags describe, where the URL asks for TLS.
-pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, Failed> {
+/// The client that a scenario describes, where its URL asks for TLS.
+pub(crate) fn client(job: &Job) -> Result<Option<Client>, Failed> {
+    let (url, wanted) = (&job.url, &job.scenario.target.tls);
     if !url.is_secure() {
-        return match flag_of_tls(flags) {
+        return match flag_of_tls(wanted) {
             None => Ok(None),
             Some(flag) => Err(Failed::usage(format!(
                 "{flag} is for TLS, and the target is {}://",
@@ -45,19 +46,19 @@ pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, F
         };
     }
     let options = Options {
-        name: flags
+        name: wanted
             .server_name
             .clone()
             .unwrap_or_else(|| url.host.clone()),
-        alpn: alpn(flags, url).into_iter().map(str::to_owned).collect(),
-        trust: trust(flags)?,
-        identity: identity(flags)?,
-        groups: flags.tls_groups.clone(),
-        version: flags.tls_version.map(|version| match version {
-            TlsVersionFlag::V12 => Version::Tls12,
-            TlsVersionFlag::V13 => Version::Tls13,
+        alpn: alpn(job).into_iter().map(str::to_owned).collect(),
+        trust: trust(wanted)?,
+        identity: identity(wanted)?,
+        groups: wanted.tls_groups.clone(),
+        version: wanted.tls_version.map(|version| match version {
+            TlsVersion::V12 => Version::Tls12,
+            TlsVersion::V13 => Version::Tls13,
         }),
-        resumes: !flags.no_tls_resumption,
+        resumes: !wanted.no_tls_resumption,
     };
     Client::new(&options).map(Some).map_err(Failed::usage)
 }
@@ -65,18 +66,6 @@ pub(crate) fn client(flags: &TargetFlags, url: &Url) -> Result<Option<Client>, F
 /// The client of a null server, whom nobody vouches for.
 pub(crate) fn of_a_null_server(http2: bool) -> Client {
     believing("null", Some(if http2 { H2 } else { HTTP1 }))
-}
-
-/// Shakes hands with a study's subject, whose certificate is its own, to speak this protocol inside, where
-/// that has a registered name.
-pub(crate) fn greet_subject(
-    address: SocketAddr,
-    protocol: Option<&'static str>,
-) -> Result<Secured, Failed> {
-    let who = format!("the subject at {address}");
-    let way_out = "its study says that it speaks that";
-    let client = believing("subject", protocol);
-    secured(client, address, protocol, &who, way_out)
 }
 
 /// A client that believes whoever answers.
@@ -93,35 +82,35 @@ fn believing(name: &str, protocol: Option<&str>) -> Client {
     Client::new(&options).expect("these options are good ones")
 }
 
-fn flag_of_tls(flags: &TargetFlags) -> Option<&'static str> {
+fn flag_of_tls(wanted: &Tls) -> Option<&'static str> {
     let given = [
-        ("-k", flags.insecure),
-        ("--cacert", flags.cacert.is_some()),
-        ("--cert", flags.cert.is_some()),
-        ("--server-name", flags.server_name.is_some()),
-        ("--tls-groups", !flags.tls_groups.is_empty()),
-        ("--tls-version", flags.tls_version.is_some()),
-        ("--no-tls-resumption", flags.no_tls_resumption),
+        ("-k", wanted.insecure),
+        ("--cacert", wanted.cacert.is_some()),
+        ("--cert", wanted.cert.is_some()),
+        ("--server-name", wanted.server_name.is_some()),
+        ("--tls-groups", !wanted.tls_groups.is_empty()),
+        ("--tls-version", wanted.tls_version.is_some()),
+        ("--no-tls-resumption", wanted.no_tls_resumption),
     ];
     let flag = given.iter().find(|(_, given)| *given);
     flag.map(|(flag, _)| *flag)
 }
 
 /// The name of the protocol inside (RFC 7301); none where it has no registered one.
-fn alpn(flags: &TargetFlags, url: &Url) -> Option<&'static str> {
-    match url.protocol() {
+fn alpn(job: &Job) -> Option<&'static str> {
+    match job.url.protocol() {
         "tcp" => None,
         "grpc" => Some(H2),
-        _ if flags.http2 => Some(H2),
+        _ if job.scenario.target.http2 => Some(H2),
         _ => Some(HTTP1),
     }
 }
 
-fn trust(flags: &TargetFlags) -> Result<Trust, Failed> {
-    if flags.insecure {
+fn trust(wanted: &Tls) -> Result<Trust, Failed> {
+    if wanted.insecure {
         return Ok(Trust::Anybody);
     }
-    if let Some(file) = &flags.cacert {
+    if let Some(file) = &wanted.cacert {
         return certificates(file, "--cacert").map(Trust::Roots);
     }
     let found = rustls_native_certs::load_native_certs();
@@ -137,8 +126,8 @@ fn trust(flags: &TargetFlags) -> Result<Trust, Failed> {
     Ok(Trust::Roots(roots.collect()))
 }
 
-fn identity(flags: &TargetFlags) -> Result<Option<Identity>, Failed> {
-    let (Some(cert), Some(key)) = (&flags.cert, &flags.key) else {
+fn identity(wanted: &Tls) -> Result<Option<Identity>, Failed> {
+    let (Some(cert), Some(key)) = (&wanted.cert, &wanted.key) else {
         return Ok(None);
     };
     let key_der = PrivateKeyDer::from_pem_slice(&pem(key, "--key")?)
@@ -173,31 +162,16 @@ fn unread(file: &Path, flag: &str, error: &dyn std::fmt::Display) -> Failed {
 }
 
 /// Shakes hands once, so that what cannot be agreed on is said before any load.
-pub(crate) fn greet(
-    client: Client,
-    address: SocketAddr,
-    flags: &TargetFlags,
-    url: &Url,
-) -> Result<Secured, Failed> {
-    let way_out = match url.protocol() {
-        "grpc" => "is it a gRPC server?",
-        _ => "leave --http2 out for HTTP/1.1",
-    };
-    secured(client, address, alpn(flags, url), &url.shown(), way_out)
-}
-
-/// One handshake, and what was agreed on in it. A refusal names `who` refused, and the way out.
-fn secured(
-    client: Client,
-    address: SocketAddr,
-    protocol: Option<&str>,
-    who: &str,
-    way_out: &str,
-) -> Result<Secured, Failed> {
+pub(crate) fn greet(client: Client, address: SocketAddr, job: &Job) -> Result<Secured, Failed> {
     let greeting = shake_hands(&client, address)?;
-    if greeting.alpn.is_none() && protocol == Some(H2) {
+    if greeting.alpn.is_none() && alpn(job) == Some(H2) {
+        let way_out = match job.url.protocol() {
+            "grpc" => "is it a gRPC server?",
+            _ => "leave --http2 out for HTTP/1.1",
+        };
         return Err(Failed::run(format!(
-            "{who} offers no HTTP/2 under TLS (ALPN); {way_out}"
+            "{} offers no HTTP/2 under TLS (ALPN); {way_out}",
+            job.url.shown()
         )));
     }
     Ok(Secured {

@@ -386,6 +386,7 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
         interrupted: None,
         ab: None,
         sizes: None,
+        scenario: None,
         charts: Vec::new(),
         claims: Vec::new(),
     }

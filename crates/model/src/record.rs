@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
 use crate::profile::Profiles;
+use crate::scenario::Scenario;
 use crate::sizes::Sizes;
 use crate::telemetry::{Sample, Telemetry};
 use crate::verdict::Verdict;
@@ -31,7 +32,10 @@ pub struct Record {
     pub tool_version: String,
     /// The command line, secrets redacted.
     pub command_line: Vec<String>,
-    /// What was asked for.
+    /// All that was asked for, secrets redacted; studies have their own files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<Scenario>,
+    /// What was asked for, as it was known once the server stood.
     pub plan: Plan,
     /// Where it ran.
     pub environment: Environment,

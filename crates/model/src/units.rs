@@ -1,10 +1,12 @@
 //! Durations, rates and sizes as users write them: `500ms`, `10k`, `64KiB`.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A span of time in whole nanoseconds.
 #[derive(
@@ -217,6 +219,134 @@ impl fmt::Display for Bytes {
             _ => format!("{:.2} GB", bytes / 1e9),
         };
         f.pad(&shown)
+    }
+}
+
+impl Nanos {
+    /// As it is written in files, with nothing lost: `10s`, `1500ms`.
+    pub fn written(self) -> String {
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        let whole = units.iter().find(|(ns, _)| self.0.is_multiple_of(*ns));
+        match whole {
+            Some((ns, unit)) => format!("{}{unit}", self.0 / ns),
+            None => format!("{}ns", self.0),
+        }
+    }
+}
+
+/// What a file may give as a number or as people write it.
+struct Loose<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = BadUnit>> Visitor<'_> for Loose<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, or a text such as \"10k\"")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// The same within lists and options.
+struct Loosely<T>(T);
+
+impl<'de, T: FromStr<Err = BadUnit>> Deserialize<'de> for Loosely<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Loosely<T>, D::Error> {
+        from.deserialize_any(Loose(PhantomData)).map(Loosely)
+    }
+}
+
+/// A span as a text.
+pub(crate) mod text {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(span: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&span.written())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The same, where there is one.
+pub(crate) mod text_or_none {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(span: &Option<Nanos>, to: S) -> Result<S::Ok, S::Error> {
+        span.map(Nanos::written).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Nanos>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        let span = text.map(|text| text.parse().map_err(de::Error::custom));
+        span.transpose()
+    }
+}
+
+/// A rate, where there is one, as a number or as people write it.
+pub(crate) mod loose_rate {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(rate: &Option<Rate>, to: S) -> Result<S::Ok, S::Error> {
+        rate.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Rate>, D::Error> {
+        let rate = Option::<Loosely<Rate>>::deserialize(from)?;
+        Ok(rate.map(|Loosely(rate)| rate))
+    }
+}
+
+/// Several rates.
+pub(crate) mod loose_rates {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(rates: &[Rate], to: S) -> Result<S::Ok, S::Error> {
+        rates.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Rate>, D::Error> {
+        let rates = Vec::<Loosely<Rate>>::deserialize(from)?;
+        Ok(rates.into_iter().map(|Loosely(rate)| rate).collect())
+    }
+}
+
+/// A count of bytes, where there is one, as a number or as people write it.
+pub(crate) mod loose_bytes {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        bytes: &Option<Bytes>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        bytes.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Bytes>, D::Error> {
+        let bytes = Option::<Loosely<Bytes>>::deserialize(from)?;
+        Ok(bytes.map(|Loosely(bytes)| bytes))
     }
 }
 

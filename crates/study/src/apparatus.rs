@@ -5,7 +5,7 @@
 use std::fmt;
 
 use wallfinder_model::Environment;
-use wallfinder_model::record::{Ceiling, Step};
+use wallfinder_model::record::Step;
 
 use crate::expand::StudyStep;
 use crate::study::{Driver, SubjectSpec};
@@ -100,14 +100,6 @@ pub trait Apparatus {
 
     /// Runs one step against the subject that runs.
     fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError>;
-
-    /// The engine's own ceiling for a step that asks for it and was just measured. Not
-    /// called where the measured step already carries one.
-    fn calibrate(
-        &mut self,
-        step: &StudyStep,
-        measured: &Step,
-    ) -> Result<Option<Ceiling>, ApparatusError>;
 
     /// Told as the run goes on. Showing it must not change what is measured.
     fn progress(&mut self, _progress: Progress<'_>) {}

@@ -1,7 +1,7 @@
 //! Studies that come with the tool.
 
+use crate::StudyError;
 use crate::check::Place;
-use crate::error::StudyError;
 use crate::study::Study;
 
 /// A study file that comes with the tool.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use wallfinder_model::chart::{Chart, ChartSeries};
 
+use crate::StudyError;
 use crate::check::Place;
 use crate::claims::{Condition, NoValue, no_value};
 use crate::data::Data;
-use crate::error::StudyError;
 use crate::file::{ChartFile, SeriesFile};
 use crate::language::Value;
 use crate::study::Study;

@@ -6,9 +6,9 @@ use std::ops::Range;
 use toml::Spanned;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
+use crate::StudyError;
 use crate::between::BETWEEN;
 use crate::claims::Claim;
-use crate::error::StudyError;
 use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study, SubjectSpec};
 use crate::{Size, charts, claims};

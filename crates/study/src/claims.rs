@@ -20,11 +20,11 @@ use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
 
 use crate::Size;
+use crate::StudyError;
 use crate::charts;
 use crate::check::Place;
 use crate::data::{Absent, Data};
 use crate::entry::Entry;
-use crate::error::StudyError;
 use crate::expression::{BadExpression, Expression};
 use crate::file::ClaimFile;
 use crate::language::{Context, Fault, Value};

@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::Size;
+use crate::StudyError;
 use crate::charts;
 use crate::check::Place;
 use crate::claims::{Claim, NoValue, Scope, is_truth};
 use crate::data::Data;
 use crate::entry::{Entry, Field};
-use crate::error::StudyError;
 use crate::expand::StudyStep;
 use crate::expression::Expression;
 use crate::language::Value;

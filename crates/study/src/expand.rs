@@ -1,7 +1,9 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Effort, Load, Nanos, Rate, Stop};
+use wallfinder_model::{
+    Arrival, DRAIN_DEFAULT, Decode, Effort, Load, Nanos, Rate, Scenario, Stop, scenario,
+};
 
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
@@ -16,6 +18,12 @@ const CALIBRATION: Nanos = Nanos::from_millis(700);
 /// everything for it on one processor.
 const REQUEST: Nanos = Nanos(25_000);
 const BYTE: Nanos = Nanos(2);
+
+/// How the echo subjects' messages stand on a plain stream.
+const ECHO_FRAMES: &str = "u32be";
+
+/// Studies are run again with the same seed.
+pub const SEED: u64 = 1;
 
 /// What squeezes of an effort take, about, in nanoseconds.
 fn squeezing(effort: Effort) -> u64 {
@@ -64,6 +72,48 @@ pub struct StudyStep {
     pub client_quota: Option<f64>,
     /// How much effort squeezes may take, where there are to be some.
     pub squeeze: Option<Effort>,
+}
+
+impl StudyStep {
+    /// What is asked of its subject at an address, and how much. What drives it, and what is looked at inside,
+    /// is the step's own.
+    pub fn scenario(&self, address: &str, is_secure: bool) -> Scenario {
+        let mut scenario = Scenario::default();
+        let target = &mut scenario.target;
+        let protocol = match self.speaks {
+            Speaks::Http1 | Speaks::Http2 => "http",
+            Speaks::Grpc => "grpc",
+            Speaks::Framed | Speaks::FramedCredit => "tcp",
+        };
+        let secure = if is_secure { "s" } else { "" };
+        target.url = format!("{protocol}{secure}://{address}{}", self.path);
+        target.http2 = self.speaks == Speaks::Http2;
+        target.frame = match self.speaks {
+            Speaks::Framed => Some(ECHO_FRAMES.to_owned()),
+            Speaks::FramedCredit => Some(format!("{ECHO_FRAMES},credit")),
+            _ => None,
+        };
+        let headers = self.headers.iter();
+        target.headers = headers
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        target.echo_bytes = self.payload;
+        if self.payload.is_some() && protocol == "http" {
+            target.method = "POST".to_owned();
+            let kind = "Content-Type: application/x-protobuf";
+            target.headers.push(kind.to_owned());
+        }
+        if is_secure {
+            // Its certificate is its own.
+            target.tls.insecure = true;
+            target.tls.server_name = Some("subject".to_owned());
+        }
+        target.decode = self.load.decode;
+        scenario.load = scenario::Load::of(&self.load, SEED);
+        scenario.watch.no_calibrate = !self.calibrate;
+        scenario.watch.samples = self.samples;
+        scenario
+    }
 }
 
 impl Study {

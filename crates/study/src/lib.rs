@@ -28,7 +28,6 @@ pub mod claims;
 mod data;
 mod dry_run;
 mod entry;
-mod error;
 mod expand;
 mod expression;
 mod file;
@@ -41,11 +40,11 @@ mod template;
 pub mod vocabulary;
 
 pub use apparatus::{Apparatus, ApparatusError, Availability, Progress};
-pub use error::StudyError;
-pub use expand::StudyStep;
+pub use expand::{SEED, StudyStep};
 pub use file::schema;
 pub use run::{Ran, run};
 pub use study::{Driver, KernelLooks, Speaks, Study, SubjectSpec};
+pub use wallfinder_scenario::FileError as StudyError;
 
 use std::fmt;
 use std::str::FromStr;

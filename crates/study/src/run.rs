@@ -247,14 +247,6 @@ impl Course<'_> {
         let mut measured = self.apparatus.run_step(step)?;
         measured.name = step.label.clone();
         measured.cell = Some(step.cell());
-        if step.calibrate && measured.ceiling.is_none() {
-            // A step that was measured stands, whether its ceiling is known or not.
-            match self.apparatus.calibrate(step, &measured) {
-                Ok(ceiling) => measured.ceiling = ceiling,
-                Err(ApparatusError::Interrupted) => self.interrupted = true,
-                Err(ApparatusError::Failed(_)) => {}
-            }
-        }
         if !is_squeezed(&measured) {
             let verdict = wallfinder_judge::observed::verdict(&measured, &self.environment);
             measured.verdict = Some(verdict);

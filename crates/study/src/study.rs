@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
 use crate::Size;
+use crate::StudyError;
 use crate::charts::ChartPlan;
 use crate::check::Place;
 use crate::claims::Claim;
 use crate::dry_run;
-use crate::error::StudyError;
 use crate::file::StudyFile;
 
 /// Longest study file that is read.

@@ -3,18 +3,21 @@
 use wallfinder_conduct::StepOrder;
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::sizes::{IDENTITY, order_of_rounds};
+use wallfinder_model::scenario::Answers;
 use wallfinder_model::sizes::{Answer, Sizes, Turn};
-use wallfinder_testbed::lab::{Direction, LinkSpec, Shaper};
+use wallfinder_model::{LinkSpec, Scenario};
+use wallfinder_scenario::change::with_path;
+use wallfinder_scenario::loads::{CONNECTIONS_OF_BYTES, WINDOW_MIN};
+use wallfinder_testbed::lab::{Direction, Shaper};
 
-use crate::commands::ab::{WINDOW_MIN, with_path};
-use crate::commands::load::{self, Shape};
 use crate::commands::record::{check_conditions, conclude, judge_steps, set_beside};
 use crate::exit::Failed;
-use crate::flags::{BytesFlags, TargetFlags};
 use crate::interrupt::Interrupts;
+use crate::job::{Around, Job};
+use crate::order;
 use crate::session::{Beside, Session};
-use crate::stand::Stand;
-use crate::target::{Url, redact};
+use crate::target::redact;
+use crate::testbed::Testbed;
 
 /// Answers at the most: each is measured in every round.
 const ANSWERS_MAX: usize = 64;
@@ -44,36 +47,41 @@ impl Narrow {
     }
 }
 
-/// `wallfinder bytes`.
-pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
-    check_conditions(&flags.target.require, &flags.target.threshold)?;
-    let target = &flags.target;
-    let paths = paths(&target.url)?;
-    let answers = answers(&paths, &codings(flags)?)?;
-    let link: Option<LinkSpec> = match &target.link {
-        Some(link) => Some(link.parse().map_err(Failed::usage)?),
-        None => None,
-    };
-    let mut laid = target.clone();
-    laid.link = link.map(|link| open(link).to_string());
-    laid.url = with_path(&target.url, &paths[0]);
-    let url = Url::parse(&laid.url)?;
-    let mut stand = Stand::raise(&laid, &url)?;
+/// `wallfinder bytes`. The URL may hold sizes in braces.
+pub(crate) fn bytes(scenario: &Scenario, around: &Around) -> Result<(), Failed> {
+    let expect = &scenario.expect;
+    check_conditions(&expect.require, &expect.threshold)?;
+    let asked = scenario.bytes.clone().unwrap_or_default();
+    let paths = paths(&scenario.target.url)?;
+    let answers = answers(&paths, &codings(&asked, scenario)?)?;
+    let jobs = answers.iter().map(|answer| {
+        let mut scenario = scenario.clone();
+        scenario.target.url = with_path(&scenario.target.url, &answer.path);
+        let coding = format!("Accept-Encoding: {}", answer.coding);
+        scenario.target.headers.push(coding);
+        let connections = &mut scenario.load.connections;
+        *connections = connections.or(Some(CONNECTIONS_OF_BYTES));
+        around.job(scenario)
+    });
+    let jobs = jobs.collect::<Result<Vec<Job>, Failed>>()?;
+    let lay = &scenario.link.lay;
+    let link = lay.as_ref().and_then(|link| link.parse::<LinkSpec>().ok());
+    let mut laid = scenario.clone();
+    laid.link.lay = link.map(|link| open(link).to_string());
+    laid.target.url = with_path(&scenario.target.url, &paths[0]);
+    let laid = around.job(laid)?;
+    let mut testbed = Testbed::raise(&laid, None)?;
     let mut narrow = link.and_then(|asked| {
-        let shaper = stand.lab.as_mut()?.take_shaper(Direction::Down)?;
+        let shaper = testbed.lab.as_mut()?.take_shaper(Direction::Down)?;
         Some(Narrow { shaper, asked })
     });
     let interrupts = Interrupts::catch();
-    let turns = order_of_rounds(
-        target.seed,
-        flags.rounds,
-        answers.len() as u32,
-        link.is_some(),
-    );
-    let orders = answers
+    let (seed, count) = (scenario.load.seed, answers.len() as u32);
+    let turns = order_of_rounds(seed, asked.rounds, count, link.is_some());
+    let orders = jobs
         .iter()
-        .map(|answer| order(flags, answer, &stand))
-        .collect::<Result<Vec<StepOrder>, Failed>>()?;
+        .map(|job| order::in_turn(job, asked.rounds, WINDOW_MIN, &testbed));
+    let orders = orders.collect::<Result<Vec<StepOrder>, Failed>>()?;
     for order in &orders {
         precheck::check(&order.load, &order.address).map_err(Failed::run)?;
     }
@@ -83,25 +91,26 @@ pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
         .map(|(index, turn)| {
             let mut step = orders[turn.answer as usize].clone();
             step.index = index as u32;
-            step.name = name(&answers[turn.answer as usize], turn, target);
+            step.name = name(&answers[turn.answer as usize], turn, lay);
             step
         })
         .collect();
-    let mut plan = load::plan("bytes", target, &url, &steps, &stand.placement);
-    plan.seed = target.seed;
-    // All of them, as they were asked for.
-    plan.target.url = redact(&target.url);
+    let mut plan = order::plan("bytes", &laid, &steps, &testbed.placement);
+    // As it was asked for.
+    plan.link.clone_from(lay);
+    plan.target.url = redact(&scenario.target.url);
     let beside = Beside {
         sizes: Some(Sizes {
             answers,
             order: turns.clone(),
-            link: target.link.clone(),
+            link: lay.clone(),
             link_bits: link.map(|link| link.down_bits),
             ..Sizes::default()
         }),
-        ..Beside::default()
+        ..Beside::of(scenario)
     };
-    let mut session = Session::begin_on(&stand, plan, beside, &target.output, interrupts)?;
+    let output = &around.output;
+    let mut session = Session::begin_on(&testbed, plan, beside, output, interrupts)?;
     let mut result = Ok(());
     for (step, turn) in steps.iter().zip(&turns) {
         if session.interrupted() {
@@ -118,12 +127,12 @@ pub(crate) fn bytes(flags: &BytesFlags) -> Result<(), Failed> {
             break;
         }
     }
-    result = session.served(&stand, result);
-    drop(stand);
+    result = session.served(&testbed, result);
+    drop(testbed);
     judge_steps(&mut session.record);
     set_beside(&mut session.record);
-    let record = session.finish(result, &target.output)?;
-    conclude(&record, &target.require, &target.threshold)
+    let record = session.finish(result, output)?;
+    conclude(&record, &expect.require, &expect.threshold)
 }
 
 /// The same link with a rate that is not in the way.
@@ -138,8 +147,8 @@ fn open(link: LinkSpec) -> LinkSpec {
     }
 }
 
-fn name(answer: &Answer, turn: &Turn, target: &TargetFlags) -> String {
-    let place = match (&target.link, turn.behind_link) {
+fn name(answer: &Answer, turn: &Turn, link: &Option<String>) -> String {
+    let place = match (link, turn.behind_link) {
         (Some(link), true) => format!(" behind {link}"),
         _ => String::new(),
     };
@@ -177,9 +186,9 @@ fn paths(url: &str) -> Result<Vec<String>, Failed> {
 }
 
 /// Codings as they are asked for, answers as they are among them.
-fn codings(flags: &BytesFlags) -> Result<Vec<String>, Failed> {
+fn codings(asked: &Answers, scenario: &Scenario) -> Result<Vec<String>, Failed> {
     let mut codings = vec![IDENTITY.to_owned()];
-    for coding in &flags.codings {
+    for coding in &asked.codings {
         let coding = coding.trim().to_ascii_lowercase();
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if coding.is_empty() || coding == "*" || !coding.chars().all(is_token) {
@@ -195,7 +204,7 @@ fn codings(flags: &BytesFlags) -> Result<Vec<String>, Failed> {
         let name = header.split(':').next().unwrap_or_default();
         name.trim().eq_ignore_ascii_case("accept-encoding")
     };
-    if flags.target.headers.iter().any(negotiates) {
+    if scenario.target.headers.iter().any(negotiates) {
         return Err(Failed::usage(
             "Accept-Encoding is what --codings asks for one at a time; leave -H out",
         ));
@@ -220,17 +229,6 @@ fn answers(paths: &[String], codings: &[String]) -> Result<Vec<Answer>, Failed> 
         })
     };
     Ok(paths.iter().flat_map(of_path).collect())
-}
-
-fn order(flags: &BytesFlags, answer: &Answer, stand: &Stand) -> Result<StepOrder, Failed> {
-    let mut target = flags.target.clone();
-    target.url = with_path(&target.url, &answer.path);
-    target
-        .headers
-        .push(format!("Accept-Encoding: {}", answer.coding));
-    let shape = Shape::held(flags.connections, None, target.think);
-    let url = Url::parse(&target.url)?;
-    load::in_turn(target, flags.rounds, WINDOW_MIN, &shape, &url, stand)
 }
 
 #[cfg(test)]

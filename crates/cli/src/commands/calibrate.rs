@@ -10,9 +10,9 @@ use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_report::number;
 use wallfinder_wire::{Exchange, Request};
 
-use crate::commands::load::io_choice;
 use crate::exit::Failed;
 use crate::flags::{CalibrateFlags, PlainFormat};
+use crate::order::io_choice;
 use crate::output;
 use crate::placement::Placement;
 use crate::tls;
@@ -21,11 +21,12 @@ use crate::tls;
 pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     let client_cpus = flags.client_cpus.clone().map(|list| list.0);
     let placement = Placement::decide(client_cpus, None, true, None);
+    let workers = flags.workers.unwrap_or(placement.processors());
     let load = Load {
         connections: flags.connections,
         in_flight_per_connection: flags.pipeline,
         max_in_flight: None,
-        workers: placement.workers(flags.workers, flags.connections),
+        workers: workers.clamp(1, flags.connections),
         arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos(0),
         stop: Stop {
@@ -52,7 +53,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         },
         tls: flags.tls.then(|| tls::of_a_null_server(flags.http2)),
         cpus: placement.client.clone(),
-        io: io_choice(flags.io),
+        io: io_choice(flags.io.into()),
         seed: 1,
         samples: None,
         spare_connections: 0,

@@ -15,7 +15,8 @@ use wallfinder_testbed::{child, programs as found, undo};
 
 use crate::exit::Failed;
 use crate::flags::{DoctorFlags, PlainFormat};
-use crate::{output, stand};
+use crate::output;
+use crate::testbed::lay;
 
 /// Left-overs that are named one by one.
 const SHOWN_MAX: usize = 20;
@@ -118,7 +119,7 @@ fn squeezes() -> Vec<Finding> {
         return vec![finding(false, "squeezes", "there is no `sleep`", "")];
     };
     let shim = Shim::of_this_process();
-    let (mut lab, no_link) = match stand::lay(Some("1gbit"), &shim) {
+    let (mut lab, no_link) = match lay(Some("1gbit"), &shim) {
         Ok(lab) => (lab, None),
         Err(failed) => (None, Some(failed.message)),
     };

@@ -11,23 +11,23 @@ use wallfinder_judge::profile::{
 };
 use wallfinder_model::Nanos;
 use wallfinder_model::profile::{Profile, ProfileKind, Reading};
+use wallfinder_model::scenario::Probe;
 use wallfinder_probe::parse::pprof;
 use wallfinder_probe::profiles::fetch;
 use wallfinder_probe::stacks;
 use wallfinder_report::text;
+use wallfinder_scenario::change::offer_profiles;
 use wallfinder_sys::file::{self, Source};
 use wallfinder_testbed::Subject;
 
-use crate::commands::load::{self, Extras, Shape};
+use crate::commands::load;
 use crate::exit::Failed;
-use crate::flags::{PlainFormat, PprofFlags, ProbeFlag, ProfileFlags};
+use crate::flags::{PlainFormat, PprofFlags};
+use crate::job::Job;
 use crate::output;
 use crate::reach::Reach;
-use crate::stand::Server;
 use crate::target::{SUBJECT_HOST, port};
-
-/// Subjects of ours that offer profiles when they are told to.
-const CAN_BE_PROFILED: [&str; 3] = ["catalogue", "content", "echo"];
+use crate::testbed::Server;
 
 /// Longest file of rules, and of a profile as it is kept.
 const RULES_BYTES_MAX: u64 = 1 << 20;
@@ -37,59 +37,57 @@ const PROFILE_BYTES_MAX: u64 = 256 << 20;
 const MARGIN: Nanos = Nanos::from_millis(300);
 
 /// `wallfinder profile URL`.
-pub(crate) fn profile(mut flags: ProfileFlags) -> Result<(), Failed> {
-    let rules = rules(flags.rules.as_deref())?;
-    if flags.target.duration.0 < 1_000_000_000 {
+pub(crate) fn profile(job: &Job) -> Result<(), Failed> {
+    let watch = &job.scenario.watch;
+    let rules = rules(watch.rules.as_deref())?;
+    let mut held = job.scenario.clone();
+    if held.load.duration < Nanos::SECOND {
         return Err(Failed::usage(
             "-d is below a second, and windows of profiles are whole seconds",
         ));
     }
-    flags.target.duration.0 += MARGIN.0;
-    if let Some(subject) = &mut flags.target.subject
-        && flags.pprof.is_empty()
+    held.load.duration.0 += MARGIN.0;
+    if let Some(subject) = &mut held.server.subject
+        && watch.pprof.is_empty()
     {
         offer_profiles(subject);
     }
-    let shape = Shape::held(flags.connections, flags.rate, flags.target.think);
-    let kinds = match flags.kinds.is_empty() {
+    let kinds = match watch.kinds.is_empty() {
         true => ProfileKind::OF_GO.to_vec(),
-        false => flags.kinds.iter().map(|kind| (*kind).into()).collect(),
+        false => watch.kinds.clone(),
     };
-    let (named, trace) = (flags.pprof, flags.trace);
-    let (stacks, calls, client) = (flags.stacks, flags.calls, flags.client);
-    let asked = move |server: &Server| {
-        let order = order(&named, server)?;
+    let asked = |server: &Server| {
+        let order = order(&watch.pprof, server)?;
         let of_server = Looks {
-            stacks: stacks || order.server.stacks,
-            calls,
+            stacks: watch.stacks || order.server.stacks,
+            calls: watch.calls,
             counters: server.family.is_some(),
             ..order.server
         };
         // A driver offers no profiles of its own runtime.
-        let of_client = Looks {
-            stacks: true,
-            waits: true,
-            calls,
-            counters: true,
+        let of_client = match watch.client {
+            true => Looks {
+                stacks: true,
+                waits: true,
+                calls: watch.calls,
+                counters: true,
+            },
+            false => Looks::default(),
         };
-        let of_client = if client { of_client } else { Looks::default() };
         if of_server.takes_root() || of_client.takes_root() {
             stacks::allowed().map_err(Failed::run)?;
         }
         Ok(ProfileOrder {
-            kinds,
-            trace,
-            rules,
+            kinds: kinds.clone(),
+            trace: watch.trace,
+            rules: rules.clone(),
             server: of_server,
             client: of_client,
             ..order
         })
     };
-    let extras = Extras {
-        samples: false,
-        profiles: Some(Box::new(asked)),
-    };
-    load::load("profile", &flags.target, &[shape], extras)
+    let held = job.with(held)?;
+    load::load("profile", job, std::slice::from_ref(&held), Some(&asked))
 }
 
 /// What can be seen of a server from inside: all of Go's profiles, from where the flags say, else
@@ -127,22 +125,22 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
 }
 
 /// What these probes are to see of a server. The folder to keep it in is not known yet.
-pub(crate) fn observing(probes: &[ProbeFlag], server: &Server) -> Result<ProfileOrder, Failed> {
+pub(crate) fn observing(probes: &[Probe], server: &Server) -> Result<ProfileOrder, Failed> {
     let has = |probe| probes.contains(&probe);
-    let addresses = match has(ProbeFlag::Go) {
+    let addresses = match has(Probe::Go) {
         true => addresses(&[], server.subject.as_ref(), server.address, &server.reach)?,
         false => Vec::new(),
     };
-    if has(ProbeFlag::Go) && addresses.is_empty() {
+    if has(Probe::Go) && addresses.is_empty() {
         return Err(Failed::usage(
             "the subject offers no profiles of Go: one of ours does, with --pprof 0 in its command",
         ));
     }
     let looks = Looks {
-        stacks: has(ProbeFlag::Stacks),
-        waits: has(ProbeFlag::Waits),
-        calls: has(ProbeFlag::Calls),
-        counters: has(ProbeFlag::Counters),
+        stacks: has(Probe::Stacks),
+        waits: has(Probe::Waits),
+        calls: has(Probe::Calls),
+        counters: has(Probe::Counters),
     };
     if looks.any() && server.family.is_none() {
         return Err(Failed::usage(
@@ -339,16 +337,6 @@ fn kind_of(profile: &Profile) -> ProfileKind {
     let kinds = ProfileKind::ALL.into_iter();
     let mut known = kinds.filter(|kind| profile.position(kind.measure()).is_some());
     known.next().unwrap_or(ProfileKind::Cpu)
-}
-
-/// Tells a subject of ours to offer profiles, unless its command says something about it.
-pub(crate) fn offer_profiles(subject: &mut String) {
-    let mut words = subject.split_whitespace();
-    let program = words.find(|word| !word.contains('='));
-    let can = program.is_some_and(|program| CAN_BE_PROFILED.contains(&program));
-    if can && !subject.contains("--pprof") {
-        subject.push_str(" --pprof 0");
-    }
 }
 
 /// Where profiles are offered: as the flags say, else as the subject does; perhaps nowhere. Only what a

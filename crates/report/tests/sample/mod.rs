@@ -661,6 +661,7 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
         interrupted: None,
         ab: None,
         sizes: None,
+        scenario: None,
         charts: Vec::new(),
         claims: vec![],
     }

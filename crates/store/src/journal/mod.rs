@@ -308,6 +308,7 @@ fn without_steps(record: &Record) -> Record {
         started_utc: record.started_utc.clone(),
         tool_version: record.tool_version.clone(),
         command_line: record.command_line.clone(),
+        scenario: record.scenario.clone(),
         plan: record.plan.clone(),
         environment: record.environment.clone(),
         steps: Vec::new(),

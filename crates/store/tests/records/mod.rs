@@ -101,6 +101,7 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
         interrupted: None,
         ab: None,
         sizes: None,
+        scenario: None,
         charts: Vec::new(),
         claims: vec![],
     }

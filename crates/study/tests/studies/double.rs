@@ -142,22 +142,17 @@ impl Apparatus for DoubleApparatus {
         if step.squeeze.is_some() {
             measured.verdict = Some(squeezed(&measured));
         }
+        if step.calibrate {
+            let us = (self.model)(step).client_us;
+            measured.ceiling = Some(Ceiling {
+                throughput: 1e6 / us,
+                workers_saturated: true,
+                cpu_per_request_ns: us * 1e3,
+                driven: 1e6 / us,
+                age_s: None,
+            });
+        }
         Ok(measured)
-    }
-
-    fn calibrate(
-        &mut self,
-        step: &StudyStep,
-        _measured: &Step,
-    ) -> Result<Option<Ceiling>, ApparatusError> {
-        let us = (self.model)(step).client_us;
-        Ok(Some(Ceiling {
-            throughput: 1e6 / us,
-            workers_saturated: true,
-            cpu_per_request_ns: us * 1e3,
-            driven: 1e6 / us,
-            age_s: None,
-        }))
     }
 
     fn progress(&mut self, progress: Progress<'_>) {

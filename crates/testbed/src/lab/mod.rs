@@ -19,7 +19,6 @@
 //! The addresses are of 10.231.0.0/16, a part of the private range 10.0.0.0/8 (RFC 1918):
 //! one /30 for each lab, and only inside its namespaces.
 
-mod link_spec;
 mod rate;
 mod relay;
 mod shaper;
@@ -34,13 +33,11 @@ use crate::tune::Interface;
 use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, OwnName, Tag, Undo};
 use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
-pub use link_spec::{BadLink, LinkSpec, parse_bits};
-#[cfg(test)]
-pub(crate) use rate::Tbf;
-pub(crate) use rate::{Handle, Rate};
+pub(crate) use rate::{Handle, Rate, Tbf};
 pub use relay::RelayWatch;
 pub(crate) use relay::relay;
 pub use shaper::{Shaper, ShaperStats};
+pub use wallfinder_model::link::{BadLink, LinkSpec, parse_bits};
 
 /// Names tried for one thing, at the most.
 const NAMES_MAX: usize = 64;
@@ -114,9 +111,9 @@ impl Lab {
             lab.relay = Some(Relay::start(spec, netns, shim)?);
         }
         let (server, client) = (&lab.server, &lab.client);
-        let down = spec.tbf(spec.down_bits);
+        let down = Tbf::of_link(&spec, spec.down_bits);
         let down = Shaper::on_own(server, &interface_named(LINK)?, down, journal)?;
-        let up = spec.tbf(spec.up_bits);
+        let up = Tbf::of_link(&spec, spec.up_bits);
         let up = Shaper::on_own(client, &interface_named(&lab.client_link)?, up, journal)?;
         (lab.down, lab.up) = (Some(down), Some(up));
         Ok(lab)

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use wallfinder_model::LinkSpec;
 
 use crate::iproute::InterfaceName;
 
@@ -43,6 +44,11 @@ impl Tbf {
             burst_bytes: bytes_in(BURST_NS).max(2 * (u64::from(mtu) + HEADER_BYTES)),
             limit_bytes: bytes_in(LIMIT_NS).clamp(LIMIT_BYTES_MIN, LIMIT_BYTES_MAX),
         }
+    }
+
+    /// Of a link at a rate.
+    pub(crate) fn of_link(link: &LinkSpec, rate_bits: u64) -> Tbf {
+        Tbf::of(rate_bits, link.mtu).holding(link.buffer_bytes, link.mtu)
     }
 
     /// With room for so many bytes to wait. What leaves at once is then half of that at the most: a

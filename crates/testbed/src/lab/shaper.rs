@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::link_spec::{LinkSpec, shown_bits};
 use super::rate::{Handle, HtbClass, Rate, Tbf};
 use crate::error::TestbedError;
 use crate::iproute::{self, InterfaceName};
 use crate::undo::{Change, Journal, Netns, Undo};
+use wallfinder_model::link::{LinkSpec, shown_bits};
 
 /// What a queueing discipline counted since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,7 +142,7 @@ impl Shaper {
     pub fn set_full(&mut self, link: LinkSpec, rate_bits: u64) -> Result<(), TestbedError> {
         match &mut self.rate {
             Rate::Tbf { tbf, .. } if self.changes.is_empty() => {
-                *tbf = link.tbf(rate_bits);
+                *tbf = Tbf::of_link(&link, rate_bits);
                 self.full_bits = rate_bits;
             }
             _ => {

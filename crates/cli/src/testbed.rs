@@ -1,4 +1,4 @@
-//! The stand that a load runs on: a server that was started for it or that is there, a link
+//! The testbed that a load runs on: a server that was started for it or that is there, a link
 //! where one was asked for, and which processors belong to whom.
 
 use std::fs::File;
@@ -19,11 +19,11 @@ use wallfinder_testbed::programs;
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
 
 use crate::exit::Failed;
-use crate::flags::TargetFlags;
+use crate::job::Job;
 use crate::listening;
 use crate::placement::Placement;
 use crate::reach::Reach;
-use crate::target::{SUBJECT_HOST, Url};
+use crate::target::SUBJECT_HOST;
 
 /// How long a subject may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ struct Start {
 
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
-pub(crate) struct Stand {
+pub(crate) struct Testbed {
     pub(crate) server: Server,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
@@ -80,7 +80,7 @@ pub(crate) struct SubjectEnded {
     pub(crate) said: String,
 }
 
-/// Where a thread was before a stand took it elsewhere.
+/// Where a thread was before a testbed took it elsewhere.
 pub(crate) struct Home {
     netns: File,
     cpus: Vec<u32>,
@@ -106,43 +106,46 @@ impl Home {
     }
 }
 
-impl Stand {
+impl Testbed {
     /// Lays the link, starts the subject, finds the server, and puts this process on its
     /// processors and its side of the link. Called before any thread is started: threads
-    /// inherit both.
-    pub(crate) fn raise(flags: &TargetFlags, url: &Url) -> Result<Stand, Failed> {
-        check(flags, url)?;
-        let reach = Reach::of(&flags.i_may_load);
-        let client_cpus = flags.client_cpus.clone().map(|list| list.0);
-        let server_cpus = flags.server_cpus.clone().map(|list| list.0);
+    /// inherit both. `placed` is where the two sides are, where that is decided already.
+    pub(crate) fn raise(job: &Job, placed: Option<&Placement>) -> Result<Testbed, Failed> {
+        let (url, reach) = (&job.url, &job.around.reach);
+        let (server, client) = (&job.scenario.server, &job.scenario.client);
+        check(job)?;
         let shim = Shim::of_this_process();
-        let lab = lay(flags.link.as_deref(), &shim)?;
+        let lab = lay(job.scenario.link.lay.as_deref(), &shim)?;
         let mut quotas = Vec::new();
         let mut place = Place {
             netns: lab.as_ref().map(|lab| lab.server_netns().to_owned()),
             ..Place::default()
         };
-        if let Some(cores) = flags.server_quota {
-            let group = server_quota(cores, &shim)?;
+        if let Some(cores) = server.quota {
+            let group = Group::for_children("server", Control::Cpu, &shim);
+            let group = with_quota(group, cores)?;
             place.cgroups.push(group.folder().to_owned());
             quotas.push(group);
         }
-        let named = match (flags.server_pid, &flags.server_cgroup) {
+        let named = match (server.pid, &server.cgroup) {
             (Some(pid), _) => Named::Process(pid),
             (None, Some(folder)) => Named::Group(folder),
             (None, None) => Named::Nobody,
         };
         let mut start = None;
-        let (subject, placement, found) = match &flags.subject {
+        let (subject, placement, found) = match &server.subject {
             Some(command) => {
-                let placement = Placement::decide(client_cpus, server_cpus, true, None);
+                let decide =
+                    || Placement::decide(client.cpus.clone(), server.cpus.clone(), true, None);
+                let placement = placed.cloned().unwrap_or_else(decide);
+                let cpus = server.cpus.clone();
                 let first = Start {
                     command: command.clone(),
-                    cpus: placement.server.clone(),
+                    cpus: cpus.unwrap_or_else(|| placement.server.clone()),
                     port: Some(url.port),
                     ip: lab.as_ref().map(Lab::server_address),
                     place,
-                    run_as: flags.children.run_as()?,
+                    run_as: job.run_as()?,
                     origin: group::of_this_process(Control::Cpu),
                     reach: reach.clone(),
                 };
@@ -150,51 +153,51 @@ impl Stand {
                 if named == Named::Nobody && url.port != 0 {
                     start = Some(first);
                 }
-                let address = url.resolve(Some(address), &reach)?;
+                let address = url.resolve(Some(address), reach)?;
                 let found = (address, sight::server(address, named, Some(&subject)));
                 (Some(subject), placement, found)
             }
             None => {
-                let address = listening::address_of(url, flags, &reach)?;
+                let address = listening::address_of(job)?;
                 let seen = sight::server(address, named, None);
                 let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
-                let placement = Placement::decide(client_cpus, None, false, runs_on);
+                let placement = Placement::decide(client.cpus.clone(), None, false, runs_on);
                 (None, placement, (address, seen))
             }
         };
-        if let Some(folder) = &flags.client_cgroup {
+        if let Some(folder) = &client.cgroup {
             let procs = folder.join("cgroup.procs");
             std::fs::write(&procs, std::process::id().to_string())
                 .map_err(|error| Failed::run(format!("--client-cgroup: {procs:?}: {error}")))?;
         }
-        if let Some(cores) = flags.client_quota {
-            quotas.push(client_quota(cores, &shim)?);
+        if let Some(cores) = client.quota {
+            quotas.push(client_quota(cores)?);
         }
         let (address, (family, not_seen)) = found;
         let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
-        let stand = Stand {
+        let testbed = Testbed {
             server: Server {
                 subject,
                 address,
                 family,
                 not_seen,
-                reach,
+                reach: reach.clone(),
             },
             placement,
-            client_netns: laid.or(flags.client_netns.as_deref().map(netns_path)),
+            client_netns: laid.or(client.netns.as_deref().map(netns_path)),
             lab,
             start,
             _quotas: quotas,
         };
-        if let Some(lab) = &stand.lab {
-            let cpus = stand.placement.relay(&process::allowed_cpus());
+        if let Some(lab) = &testbed.lab {
+            let cpus = testbed.placement.relay(&process::allowed_cpus());
             lab.relay_on(&cpus).map_err(Failed::run)?;
         }
-        if !stand.placement.client.is_empty() {
-            process::pin_to(&stand.placement.client).map_err(Failed::run)?;
+        if !testbed.placement.client.is_empty() {
+            process::pin_to(&testbed.placement.client).map_err(Failed::run)?;
         }
-        stand.enter()?;
-        Ok(stand)
+        testbed.enter()?;
+        Ok(testbed)
     }
 
     /// Puts the calling thread, and those that it starts, on the client's side of the link.
@@ -242,7 +245,7 @@ impl Stand {
     }
 }
 
-impl Restart for Stand {
+impl Restart for Testbed {
     fn restart(&mut self) -> Result<Option<Family>, String> {
         let start = self.start.as_ref().ok_or("the server is not ours")?;
         self.server.subject = None;
@@ -303,15 +306,10 @@ fn netns_path(name: &str) -> PathBuf {
     }
 }
 
-/// A group with a quota, for a server to be started in.
-pub(crate) fn server_quota(cores: f64, shim: &Shim) -> Result<Group, Failed> {
-    with_quota(Group::for_children("server", Control::Cpu, shim), cores)
-}
-
 /// Holds this process, and with it the engine, to a quota.
-pub(crate) fn client_quota(cores: f64, shim: &Shim) -> Result<Group, Failed> {
+pub(crate) fn client_quota(cores: f64) -> Result<Group, Failed> {
     let own = [std::process::id()];
-    let group = Group::around(&own, "client-quota", Control::Cpu, shim);
+    let group = Group::around(&own, "client-quota", Control::Cpu, &Shim::of_this_process());
     with_quota(group, cores)
 }
 
@@ -321,34 +319,15 @@ fn with_quota(group: Result<Group, TestbedError>, cores: f64) -> Result<Group, F
     Ok(group)
 }
 
-fn check(flags: &TargetFlags, url: &Url) -> Result<(), Failed> {
-    if flags.children.any() && flags.subject.is_none() && flags.driver.is_none() {
+/// What of a scenario its URL says: whether the host is the subject.
+fn check(job: &Job) -> Result<(), Failed> {
+    let (scenario, url) = (&job.scenario, &job.url);
+    if scenario.server.subject.is_none() && url.host == SUBJECT_HOST {
         return Err(Failed::usage(
-            "--as and --env are for the programs that --subject and --driver start, and there is \
-             neither",
+            "the host `subject` is the server that --subject starts, and there is no --subject",
         ));
     }
-    if flags.subject.is_none() {
-        if flags.server_cpus.is_some() {
-            return Err(Failed::usage(
-                "--server-cpus places the server that --subject starts, and there is no \
-                 --subject; place a server of your own with taskset",
-            ));
-        }
-        if flags.link.is_some() {
-            return Err(Failed::usage(
-                "--link lies between the client and the server that --subject starts, and there \
-                 is no --subject; for a link that stands, name its interface with \
-                 --downlink-dev and --uplink-dev",
-            ));
-        }
-        if url.host == SUBJECT_HOST {
-            return Err(Failed::usage(
-                "the host `subject` is the server that --subject starts, and there is no --subject",
-            ));
-        }
-    }
-    if flags.link.is_some() && url.host != SUBJECT_HOST {
+    if scenario.link.lay.is_some() && url.host != SUBJECT_HOST {
         return Err(Failed::usage(format!(
             "with --link the server is on a host of its own, whose name is `subject`: \
              write {}://subject:{}{}",
@@ -370,12 +349,7 @@ pub(crate) fn lay(link: Option<&str>, shim: &Shim) -> Result<Option<Lab>, Failed
 }
 
 /// A subject on its processors, and where it is to listen.
-pub(crate) fn subject_spec(
-    command: &str,
-    cpus: &[u32],
-    port: Option<u16>,
-    ip: Option<IpAddr>,
-) -> SubjectSpec {
+fn subject_spec(command: &str, cpus: &[u32], port: Option<u16>, ip: Option<IpAddr>) -> SubjectSpec {
     let host = ip.map(|ip| ip.to_string());
     let mut spec = SubjectSpec::new(told_where(command, host.as_deref(), port));
     spec.cpus = cpus.to_vec();
@@ -387,7 +361,7 @@ pub(crate) fn subject_spec(
 
 /// Starts a subject on its side of the link. Where it says that it listens has to be an address that a load may
 /// go to.
-pub(crate) fn start_subject(
+fn start_subject(
     spec: SubjectSpec,
     ip: Option<IpAddr>,
     reach: &Reach,

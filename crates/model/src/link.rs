@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use wallfinder_model::Bytes;
-
-use super::rate::Tbf;
+use crate::units::Bytes;
 
 /// Rates that can be laid, in bits per second.
 const BITS: std::ops::RangeInclusive<u64> = 8_000..=400_000_000_000;
@@ -31,13 +29,6 @@ pub struct LinkSpec {
     pub delay_ns: u64,
     /// What may wait in each direction, in bytes; none: 200 ms at the rate.
     pub buffer_bytes: Option<u64>,
-}
-
-impl LinkSpec {
-    /// The token bucket of such a link at a rate.
-    pub(crate) fn tbf(&self, rate_bits: u64) -> Tbf {
-        Tbf::of(rate_bits, self.mtu).holding(self.buffer_bytes, self.mtu)
-    }
 }
 
 /// A text that is no link, and why.
@@ -185,7 +176,7 @@ fn mtu_bytes(text: &str) -> Result<u32, String> {
 }
 
 /// A rate as people write it: `1gbit`, `1.5mbit`.
-pub(crate) fn shown_bits(bits: u64) -> String {
+pub fn shown_bits(bits: u64) -> String {
     for (scale, unit) in [
         (1_000_000_000, "gbit"),
         (1_000_000, "mbit"),
@@ -200,7 +191,7 @@ pub(crate) fn shown_bits(bits: u64) -> String {
 }
 
 /// A delay as people write it: `10ms`, `1.5ms`.
-pub(crate) fn shown_ns(ns: u64) -> String {
+fn shown_ns(ns: u64) -> String {
     for (scale, unit) in [(1_000_000_000, "s"), (1_000_000, "ms")] {
         // Three digits behind the point are exact down to the next unit.
         if ns >= scale && ns.is_multiple_of(scale / 1_000) {

@@ -1,14 +1,14 @@
-//! What is wrong with a study file, and exactly where.
+//! What is wrong with a file that a person wrote, and exactly where.
 
 use std::fmt;
 use std::ops::Range;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
-/// A study file that cannot be used. Displays as `file:line:column: what`, and renders
+/// A study, or a scenario, that cannot be used. Displays as `file:line:column: what`, and renders
 /// with its lines through [`miette`].
 #[derive(Debug, Clone)]
-pub struct StudyError(Box<Inner>);
+pub struct FileError(Box<Inner>);
 
 #[derive(Debug, Clone)]
 struct Inner {
@@ -21,14 +21,14 @@ struct Inner {
     help: Option<String>,
 }
 
-impl StudyError {
+impl FileError {
     /// An error at a byte range of the text.
-    pub(crate) fn at(file: &str, text: &str, span: Range<usize>, message: String) -> StudyError {
+    pub fn at(file: &str, text: &str, span: Range<usize>, message: String) -> FileError {
         let start = floor(text, span.start.min(text.len()));
         let end = floor(text, span.end.clamp(start, text.len()));
         let before = &text[..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        StudyError(Box::new(Inner {
+        FileError(Box::new(Inner {
             source: NamedSource::new(file, text.to_owned()),
             file: file.to_owned(),
             span: start..end,
@@ -40,7 +40,7 @@ impl StudyError {
     }
 
     /// Adds the way out.
-    pub(crate) fn with_help(mut self, help: impl Into<String>) -> StudyError {
+    pub fn with_help(mut self, help: impl Into<String>) -> FileError {
         self.0.help = Some(help.into());
         self
     }
@@ -69,7 +69,7 @@ fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-impl fmt::Display for StudyError {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -79,9 +79,9 @@ impl fmt::Display for StudyError {
     }
 }
 
-impl std::error::Error for StudyError {}
+impl std::error::Error for FileError {}
 
-impl Diagnostic for StudyError {
+impl Diagnostic for FileError {
     fn source_code(&self) -> Option<&dyn SourceCode> {
         Some(&self.0.source)
     }
@@ -107,15 +107,15 @@ mod tests {
     fn the_place_counts_characters_from_one() {
         let text = "a = 1\nµs = 2 # here\n";
         let at = text.find("2 #").unwrap();
-        let error = StudyError::at("x.toml", text, at..at + 1, "no".into());
+        let error = FileError::at("x.toml", text, at..at + 1, "no".into());
         assert_eq!(error.to_string(), "x.toml:2:6: no");
     }
 
     #[test]
     fn a_span_beyond_the_text_is_its_end() {
-        let error = StudyError::at("x.toml", "ab", 7..90, "no".into());
+        let error = FileError::at("x.toml", "ab", 7..90, "no".into());
         assert_eq!((error.line(), error.column()), (1, 3));
-        let error = StudyError::at("x.toml", "µ", 1..1, "no".into());
+        let error = FileError::at("x.toml", "µ", 1..1, "no".into());
         assert_eq!((error.line(), error.column()), (1, 1));
     }
 }

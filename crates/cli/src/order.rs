@@ -1,0 +1,190 @@
+//! From a job and a testbed to the order of one step, and to the plan of a run.
+
+use wallfinder_conduct::{Calibration, Producer, StepOrder};
+use wallfinder_engine::IoChoice;
+use wallfinder_model::plan::StepPlan;
+use wallfinder_model::scenario::Io;
+use wallfinder_model::{Arrival, Load, Nanos, Plan, Stop, Target};
+use wallfinder_scenario::loads;
+use wallfinder_testbed::child::RunAs;
+use wallfinder_testbed::driver::DriverSpec;
+use wallfinder_testbed::lab::Lab;
+use wallfinder_wire::Exchange;
+
+use crate::exchange::{Question, ask};
+use crate::exit::Failed;
+use crate::given;
+use crate::job::Job;
+use crate::placement::Placement;
+use crate::testbed::Testbed;
+
+/// How long the engine's own ceiling is measured after a step.
+pub(crate) const CALIBRATE_FOR: Nanos = Nanos::from_millis(600);
+
+/// One step, the first of so many: `steps` of a driver that all run the same command are
+/// refused.
+pub(crate) fn order(
+    job: &Job,
+    question: &Question,
+    testbed: &Testbed,
+    steps: usize,
+) -> Result<StepOrder, Failed> {
+    let (server, placement) = (&testbed.server, &testbed.placement);
+    let Question { request, secured } = question;
+    let (scenario, url) = (&job.scenario, &job.url);
+    let load = planned(job, request, placement);
+    let producer = match scenario.driver() {
+        None => Producer::Engine(io_choice(scenario.load.io)),
+        Some(command) => Producer::Foreign {
+            spec: Box::new(driver_spec(command, &load, steps, job.run_as()?)?),
+            url: url.with_address(server.address),
+        },
+    };
+    let calibration = Calibration::usual(load.connections);
+    Ok(StepOrder {
+        index: 0,
+        name: step_name(url.path(), &load),
+        target: Target {
+            tls: secured.as_ref().map(|secured| secured.agreed.clone()),
+            ..url.target(server.address)
+        },
+        address: server.address,
+        load,
+        request: request.clone(),
+        tls: secured.as_ref().map(|secured| secured.client.clone()),
+        producer,
+        client_cpus: placement.client.clone(),
+        null_server_cpu: placement.null_server_cpu(),
+        seed: scenario.load.seed,
+        server: server.family.clone(),
+        server_not_seen: server.not_seen.clone(),
+        calibrate: (!scenario.watch.no_calibrate).then_some(calibration),
+        samples: None,
+        profiles: None,
+        watched: true,
+        paced: false,
+        relay: testbed.lab.as_ref().and_then(Lab::relay_watch),
+    })
+}
+
+/// A step that is held in turn with others, at a server that stands.
+pub(crate) fn in_turn(
+    job: &Job,
+    rounds: u32,
+    least: Nanos,
+    testbed: &Testbed,
+) -> Result<StepOrder, Failed> {
+    let job = job.with(loads::in_turn(&job.scenario, rounds, least))?;
+    let question = ask(&job)?.at(&job, testbed)?;
+    order(&job, &question, testbed, 1)
+}
+
+/// The driver's command for one step: `{connections}`, `{pipeline}` and `{duration}` (whole
+/// seconds) stand for the step's. Steps that all run one and the same command are no ramp.
+fn driver_spec(
+    command: &str,
+    load: &Load,
+    steps: usize,
+    run_as: RunAs,
+) -> Result<DriverSpec, Failed> {
+    if steps > 1 && !command.contains("{connections}") {
+        return Err(Failed::usage(
+            "a ramp of a driver needs `{connections}` in its command, such as \
+             'wrk -t1 -c {connections} -d {duration}s {url}'",
+        ));
+    }
+    let seconds = load.stop.after.as_secs_f64().ceil().max(1.0);
+    let command = command
+        .replace("{connections}", &load.connections.to_string())
+        .replace("{pipeline}", &load.in_flight_per_connection.to_string())
+        .replace("{duration}", &seconds.to_string());
+    let spec = DriverSpec::parse(&command).map_err(Failed::usage)?;
+    Ok(spec.as_whom(run_as))
+}
+
+pub(crate) fn io_choice(io: Io) -> IoChoice {
+    match io {
+        Io::Auto => IoChoice::Auto,
+        Io::Uring => IoChoice::Uring,
+        Io::Epoll => IoChoice::Epoll,
+    }
+}
+
+/// The load as the scenario has it, with what only its request and the placement tell.
+fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
+    let (load, target) = (&job.scenario.load, &job.scenario.target);
+    let connections = load.connections.unwrap_or(loads::CONNECTIONS);
+    Load {
+        connections,
+        in_flight_per_connection: load.pipeline,
+        max_in_flight: load.max_in_flight,
+        workers: loads::workers(&job.scenario, connections, placement.processors()),
+        arrival: load.arrival(),
+        warmup: load.warmup(),
+        stop: Stop {
+            after: load.duration,
+            requests: load.requests,
+        },
+        timeout: target
+            .deadline
+            .map_or(load.timeout, |deadline| deadline.min(load.timeout)),
+        drain: load.drain,
+        connection_per_request: load.no_keepalive,
+        method: request.method(),
+        header_names: request.header_names(),
+        body_bytes: request.body_bytes(),
+        decode: target.decode,
+        no_batching: load.no_batching,
+    }
+}
+
+/// `/simple c=100`, with the depth and the rate where there is one.
+fn step_name(path: &str, load: &Load) -> String {
+    let depth = match load.in_flight_per_connection {
+        1 => String::new(),
+        depth => format!(" depth={depth}"),
+    };
+    let rate = match load.arrival {
+        Arrival::Closed { .. } => String::new(),
+        Arrival::Constant { rate } | Arrival::Poisson { rate } => format!(" rate={}", rate.0),
+        Arrival::Ramp { from, to, .. } => format!(" rate={}..{}", from.0, to.0),
+    };
+    let bound = load
+        .max_in_flight
+        .map(|bound| format!(" max-in-flight={bound}"));
+    let bound = bound.unwrap_or_default();
+    format!("{path} c={}{depth}{bound}{rate}", load.connections)
+}
+
+/// What a run of these steps sets out to do.
+pub(crate) fn plan(command: &str, job: &Job, orders: &[StepOrder], placement: &Placement) -> Plan {
+    let steps = orders.iter().map(|order| StepPlan {
+        name: order.name.clone(),
+        target: order.target.clone(),
+        load: order.load.clone(),
+    });
+    let default_name = || {
+        let path = job.url.path().trim_matches('/').replace('/', "-");
+        match path.as_str() {
+            "" => command.to_owned(),
+            path => format!("{command}-{path}"),
+        }
+    };
+    let scenario = &job.scenario;
+    Plan {
+        name: job.around.output.name.clone().unwrap_or_else(default_name),
+        command: command.to_owned(),
+        target: orders[0].target.clone(),
+        steps: steps.collect(),
+        seed: scenario.load.seed,
+        client_cpus: placement.client.clone(),
+        server_cpus: placement.server.clone(),
+        subject: scenario.server.subject.as_deref().map(given::command),
+        driver: orders.iter().find_map(|order| match &order.producer {
+            Producer::Engine(_) => None,
+            Producer::Foreign { spec, .. } => Some(spec.command()),
+        }),
+        link: scenario.link.lay.clone(),
+        effort: None,
+    }
+}

@@ -1,0 +1,465 @@
+//! Flags and a scenario file become a scenario, once: after this no command that makes load sees flags.
+//!
+//! ```text
+//!  --scenario FILE, or the defaults ─► what was given on the command line ─► Scenario
+//! ```
+//!
+//! A flag counts where it was given. One that contradicts what the file says takes its place.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
+use wallfinder_model::{Decode, Effort, Scenario};
+use wallfinder_scenario::change::with_path;
+use wallfinder_scenario::{Fault, ScenarioFile};
+use wallfinder_sys::file::{self, Source};
+use wallfinder_sys::process;
+use wallfinder_testbed::redact::{HIDDEN, is_telling};
+
+use crate::exit::{self, Failed};
+use crate::flags::{
+    AbFlags, BytesFlags, ChildFlags, CpuList, DecodeFlag, EffortFlag, FindFlags, IoFlag, ProbeFlag,
+    ProfileFlags, RampFlags, RunFlags, TargetFlags, TlsVersionFlag,
+};
+use crate::given;
+use crate::job::{Around, Job, Values};
+use crate::reach::Reach;
+use crate::secrets;
+
+/// Longest scenario file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A command's scenario, and what is around it.
+pub(crate) struct Resolved {
+    pub(crate) scenario: Scenario,
+    pub(crate) around: Around,
+    /// Whether the scenario is to be printed, and nothing run.
+    pub(crate) is_printed: bool,
+}
+
+impl Resolved {
+    /// What a command is given. From here on messages hold none of its secrets.
+    pub(crate) fn job(self) -> Result<Job, Failed> {
+        self.around.job(self.scenario)
+    }
+}
+
+/// Which flags were given, and where their values go.
+struct Given<'m> {
+    matches: &'m ArgMatches,
+}
+
+impl Given<'_> {
+    fn is(&self, flag: &str) -> bool {
+        self.matches.value_source(flag) == Some(ValueSource::CommandLine)
+    }
+
+    fn set<T: Clone>(&self, flag: &str, place: &mut T, value: &T) {
+        if self.is(flag) {
+            place.clone_from(value);
+        }
+    }
+
+    fn some<T: Clone>(&self, flag: &str, place: &mut Option<T>, value: &T) {
+        if self.is(flag) {
+            *place = Some(value.clone());
+        }
+    }
+
+    /// A flag that takes the place of others that the file may have.
+    fn clear<T: Default>(&self, flag: &str, place: &mut T) {
+        if self.is(flag) {
+            *place = T::default();
+        }
+    }
+}
+
+pub(crate) fn run(flags: &RunFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    resolved(&flags.target, matches, Part::None, |given, scenario| {
+        let load = &mut scenario.load;
+        given.some("connections", &mut load.connections, &flags.connections);
+        given.set("rate", &mut load.rate, &flags.rate);
+        given.clear("rate_to", &mut load.poisson);
+        given.set("rate_to", &mut load.rate_to, &flags.rate_to);
+        given.clear("poisson", &mut load.rate_to);
+        given.set("poisson", &mut load.poisson, &flags.poisson);
+        given.set("requests", &mut load.requests, &flags.requests);
+        given.set("samples", &mut scenario.watch.samples, &flags.samples);
+    })
+}
+
+pub(crate) fn ramp(flags: &RampFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    resolved(&flags.target, matches, Part::Ramp, |given, scenario| {
+        let ramp = scenario.ramp.get_or_insert_default();
+        given.set("connections", &mut ramp.connections, &flags.connections);
+        given.clear("rates", &mut ramp.depths);
+        given.set("rates", &mut ramp.rates, &flags.rates);
+        given.clear("depths", &mut ramp.rates);
+        given.set("depths", &mut ramp.depths, &flags.depths);
+        given.set("samples", &mut scenario.watch.samples, &flags.samples);
+    })
+}
+
+pub(crate) fn find(flags: &FindFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    resolved(&flags.target, matches, Part::Squeeze, |given, scenario| {
+        let (load, watch) = (&mut scenario.load, &mut scenario.watch);
+        given.set("connections", &mut load.connections, &flags.connections);
+        given.set("rate", &mut load.rate, &flags.rate);
+        given.clear("pprof", &mut watch.no_inside);
+        given.set("pprof", &mut watch.pprof, &flags.pprof);
+        given.clear("no_inside", &mut watch.pprof);
+        given.set("no_inside", &mut watch.no_inside, &flags.no_inside);
+        let squeeze = scenario.squeeze.get_or_insert_default();
+        given.set("effort", &mut squeeze.effort, &flags.effort.into());
+        given.set("window", &mut squeeze.window, &flags.window);
+        given.set("what_if", &mut squeeze.what_if, &flags.what_if);
+        given.set("lift", &mut squeeze.lift, &flags.lift);
+        given.set("null", &mut squeeze.null, &flags.null);
+    })
+}
+
+pub(crate) fn ab(flags: &AbFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    let resolved = resolved(&flags.target, matches, Part::Ab, |given, scenario| {
+        let load = &mut scenario.load;
+        given.some("connections", &mut load.connections, &flags.connections);
+        given.set("rate", &mut load.rate, &flags.rate);
+        let ab = scenario.ab.get_or_insert_default();
+        given.set("rounds", &mut ab.rounds, &flags.rounds);
+        given.set("at_most_cost", &mut ab.at_most_cost, &flags.at_most_cost);
+        let tunings: Vec<String> = flags.tune_b.iter().map(ToString::to_string).collect();
+        given.set("tune_b", &mut ab.tune, &tunings);
+        let probes: Vec<_> = flags
+            .observe_b
+            .iter()
+            .map(|probe| (*probe).into())
+            .collect();
+        given.set("observe_b", &mut ab.observe, &probes);
+        let b = &mut ab.b;
+        if let [path_a, path_b] = flags.path.as_slice() {
+            scenario.target.url = with_path(&scenario.target.url, path_a);
+            b.path = Some(path_b.clone());
+            b.url = None;
+        }
+        given.clear("url_b", &mut b.path);
+        given.set("url_b", &mut b.url, &flags.url_b);
+        given.set("header_b", &mut b.headers, &flags.header_b);
+        given.set("subject_b", &mut b.subject, &flags.subject_b);
+        given.set("link_b", &mut b.link, &flags.link_b);
+        given.set("server_quota_b", &mut b.server_quota, &flags.server_quota_b);
+        given.set("driver_b", &mut b.driver, &flags.driver_b);
+        given.set("connections_b", &mut b.connections, &flags.connections_b);
+        given.set("pipeline_b", &mut b.pipeline, &flags.pipeline_b);
+        given.set(
+            "max_in_flight_b",
+            &mut b.max_in_flight,
+            &flags.max_in_flight_b,
+        );
+        given.set("no_batching_b", &mut b.no_batching, &flags.no_batching_b);
+        given.set("threads_b", &mut b.threads, &flags.threads_b);
+        given.set(
+            "server_cpus_b",
+            &mut b.server_cpus,
+            &cpus(&flags.server_cpus_b),
+        );
+    })?;
+    match flags.path.len() {
+        0 | 2 => Ok(resolved),
+        _ => Err(Failed::usage(
+            "--path takes two paths with a comma between them, such as /read,/read-gz",
+        )),
+    }
+}
+
+pub(crate) fn bytes(flags: &BytesFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    resolved(&flags.target, matches, Part::Bytes, |given, scenario| {
+        let connections = &mut scenario.load.connections;
+        given.some("connections", connections, &flags.connections);
+        let bytes = scenario.bytes.get_or_insert_default();
+        given.set("codings", &mut bytes.codings, &flags.codings);
+        given.set("rounds", &mut bytes.rounds, &flags.rounds);
+    })
+}
+
+pub(crate) fn profile(flags: &ProfileFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
+    resolved(&flags.target, matches, Part::None, |given, scenario| {
+        let (load, watch) = (&mut scenario.load, &mut scenario.watch);
+        given.some("connections", &mut load.connections, &flags.connections);
+        given.set("rate", &mut load.rate, &flags.rate);
+        given.set("pprof", &mut watch.pprof, &flags.pprof);
+        given.set("stacks", &mut watch.stacks, &flags.stacks);
+        given.set("calls", &mut watch.calls, &flags.calls);
+        given.set("client", &mut watch.client, &flags.client);
+        let kinds: Vec<_> = flags.kinds.iter().map(|kind| (*kind).into()).collect();
+        given.set("kinds", &mut watch.kinds, &kinds);
+        given.set("trace", &mut watch.trace, &flags.trace);
+        given.set("rules", &mut watch.rules, &flags.rules);
+    })
+}
+
+/// The part of a scenario that is of one command alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    None,
+    Ramp,
+    Squeeze,
+    Ab,
+    Bytes,
+}
+
+/// What all commands that make load have in common; `own` adds what is this one's.
+fn resolved(
+    flags: &TargetFlags,
+    matches: &ArgMatches,
+    part: Part,
+    own: impl FnOnce(&Given<'_>, &mut Scenario),
+) -> Result<Resolved, Failed> {
+    let file = flags.scenario.as_deref().map(read).transpose()?;
+    let read = file.as_ref().map(|file| file.scenario.clone());
+    let read = read.unwrap_or_default();
+    let mut scenario = Scenario {
+        ramp: read.ramp.clone().filter(|_| part == Part::Ramp),
+        squeeze: read.squeeze.clone().filter(|_| part == Part::Squeeze),
+        ab: read.ab.clone().filter(|_| part == Part::Ab),
+        bytes: read.bytes.clone().filter(|_| part == Part::Bytes),
+        ..read
+    };
+    let given = Given { matches };
+    common(&given, flags, &mut scenario);
+    own(&given, &mut scenario);
+    let values = match flags.print_scenario {
+        true => Values::default(),
+        false => Values::read(&scenario)?,
+    };
+    secrets::learn_scenario(&scenario, &values);
+    Ok(Resolved {
+        scenario,
+        around: Around {
+            output: flags.output.clone(),
+            reach: Reach::of(&flags.i_may_load),
+            file: file.map(Arc::new),
+            values: Arc::new(values),
+        },
+        is_printed: flags.print_scenario,
+    })
+}
+
+fn cpus(list: &Option<CpuList>) -> Option<Vec<u32>> {
+    list.clone().map(|list| list.0)
+}
+
+fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
+    let target = &mut scenario.target;
+    if let Some(url) = &flags.url {
+        target.url.clone_from(url);
+    }
+    given.set("method", &mut target.method, &flags.method);
+    given.set("headers", &mut target.headers, &flags.headers);
+    given.clear("body_bytes", &mut target.body);
+    given.clear("body", &mut target.body_bytes);
+    if given.is("body") || given.is("body_bytes") {
+        target.echo_bytes = None;
+    }
+    given.set("body", &mut target.body, &flags.body);
+    given.set("body_bytes", &mut target.body_bytes, &flags.body_bytes);
+    given.set("http2", &mut target.http2, &flags.http2);
+    let frame = flags.frame.as_ref().map(ToString::to_string);
+    given.set("frame", &mut target.frame, &frame);
+    given.clear("protoset", &mut target.proto);
+    given.clear("protoset", &mut target.proto_path);
+    given.clear("proto", &mut target.protoset);
+    given.set("proto", &mut target.proto, &flags.proto);
+    given.set("proto_path", &mut target.proto_path, &flags.proto_path);
+    given.set("protoset", &mut target.protoset, &flags.protoset);
+    given.set("deadline", &mut target.deadline, &flags.deadline);
+    given.set("in_turn", &mut target.in_turn, &flags.in_turn);
+    given.set("decode", &mut target.decode, &flags.decode.into());
+    given.set("inflate", &mut target.decode, &DecodeFlag::Inflate.into());
+    given.set("wait", &mut target.wait, &flags.wait);
+    let tls = &mut target.tls;
+    given.clear("insecure", &mut tls.cacert);
+    given.clear("cacert", &mut tls.insecure);
+    given.set("insecure", &mut tls.insecure, &flags.insecure);
+    given.set("cacert", &mut tls.cacert, &flags.cacert);
+    given.set("server_name", &mut tls.server_name, &flags.server_name);
+    given.set("cert", &mut tls.cert, &flags.cert);
+    given.set("key", &mut tls.key, &flags.key);
+    given.set("tls_groups", &mut tls.tls_groups, &flags.tls_groups);
+    let version = flags.tls_version.map(Into::into);
+    given.set("tls_version", &mut tls.tls_version, &version);
+    let fresh = &mut tls.no_tls_resumption;
+    given.set("no_tls_resumption", fresh, &flags.no_tls_resumption);
+    let load = &mut scenario.load;
+    given.set("pipeline", &mut load.pipeline, &flags.pipeline);
+    given.set(
+        "max_in_flight",
+        &mut load.max_in_flight,
+        &flags.max_in_flight,
+    );
+    given.set("think", &mut load.think, &flags.think);
+    given.set("duration", &mut load.duration, &flags.duration);
+    given.set("warmup", &mut load.warmup, &flags.warmup);
+    given.set("timeout", &mut load.timeout, &flags.timeout);
+    given.set("drain", &mut load.drain, &flags.drain);
+    given.set("no_keepalive", &mut load.no_keepalive, &flags.no_keepalive);
+    given.set("no_batching", &mut load.no_batching, &flags.no_batching);
+    given.set("workers", &mut load.threads, &flags.workers);
+    given.set("io", &mut load.io, &flags.io.into());
+    given.set("seed", &mut load.seed, &flags.seed);
+    let (server, client) = (&mut scenario.server, &mut scenario.client);
+    given.set("subject", &mut server.subject, &flags.subject);
+    given.set("server_cpus", &mut server.cpus, &cpus(&flags.server_cpus));
+    given.set("server_quota", &mut server.quota, &flags.server_quota);
+    given.clear("server_cgroup", &mut server.pid);
+    given.clear("server_pid", &mut server.cgroup);
+    given.set("server_pid", &mut server.pid, &flags.server_pid);
+    given.set("server_cgroup", &mut server.cgroup, &flags.server_cgroup);
+    given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
+    given.set("driver", &mut client.driver, &flags.driver);
+    given.set("client_cpus", &mut client.cpus, &cpus(&flags.client_cpus));
+    given.clear("client_cgroup", &mut client.quota);
+    given.clear("client_quota", &mut client.cgroup);
+    given.set("client_quota", &mut client.quota, &flags.client_quota);
+    given.set("client_netns", &mut client.netns, &flags.client_netns);
+    given.set("client_cgroup", &mut client.cgroup, &flags.client_cgroup);
+    let ChildFlags { as_user, env } = &flags.children;
+    given.set("as_user", &mut scenario.programs.as_user, as_user);
+    given.set("env", &mut scenario.programs.env, env);
+    let link = &mut scenario.link;
+    given.set("link", &mut link.lay, &flags.link);
+    given.set("downlink_dev", &mut link.downlink_dev, &flags.downlink_dev);
+    given.set("uplink_dev", &mut link.uplink_dev, &flags.uplink_dev);
+    let uncalibrated = &mut scenario.watch.no_calibrate;
+    given.set("no_calibrate", uncalibrated, &flags.no_calibrate);
+    let expect = &mut scenario.expect;
+    given.set("threshold", &mut expect.threshold, &flags.threshold);
+    given.set("require", &mut expect.require, &flags.require);
+}
+
+/// Reads a scenario file. What it says in plain text must be no secret, and it names no processor that there
+/// is not.
+fn read(path: &Path) -> Result<ScenarioFile, Failed> {
+    let name = path.display().to_string();
+    let text = file::read_text(Source::File(path.into()), FILE_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| Failed::usage(format!("--scenario {name}: {error}")))?;
+    let file = ScenarioFile::parse(&name, &text).map_err(|error| exit::in_file(&error))?;
+    let fault = plain_secret(&file.scenario).or_else(|| unknown_processor(&file.scenario));
+    match fault.and_then(|fault| file.error(&fault)) {
+        Some(error) => Err(exit::in_file(&error)),
+        None => Ok(file),
+    }
+}
+
+/// The first secret that a scenario holds itself, or what stands in the place of one.
+fn plain_secret(scenario: &Scenario) -> Option<Fault> {
+    let mut found = None;
+    scenario.clone().map_telling(|kind, key, text| {
+        let is_named = kind.reference(text).is_some();
+        let name = text.split([':', '=']).next().unwrap_or_default();
+        let why = match kind {
+            _ if is_named => None,
+            _ if text.contains(HIDDEN) => {
+                Some("it was hidden when the scenario was written, and has to be given anew")
+            }
+            Telling::Header | Telling::Variable => (is_telling(name) && kind.value(text).is_some())
+                .then_some("a secret does not stand in a scenario file"),
+            Telling::Url | Telling::Command => given::shown(kind, text)
+                .contains(HIDDEN)
+                .then_some("a secret does not stand in a scenario file"),
+            Telling::Body => None,
+        };
+        let way_out = match kind {
+            Telling::Header => format!("write `{name}: env:NAME`, or `{name}: file:PATH`"),
+            Telling::Variable => format!("write `{name}=env:NAME`, or `{name}=file:PATH`"),
+            Telling::Url => {
+                "give it in a header field, such as `Authorization: env:NAME`, or as URL on the \
+                             command line"
+                    .to_owned()
+            }
+            Telling::Command => {
+                "give the program a variable, by programs.env = [\"NAME=env:NAME\"], or its \
+                                 command by a flag"
+                    .to_owned()
+            }
+            Telling::Body => "write `@FILE`".to_owned(),
+        };
+        let fault = why.map(|why| Fault::at(key, format!("{why}: {way_out}")));
+        found = found.take().or(fault);
+        String::new()
+    });
+    found
+}
+
+fn unknown_processor(scenario: &Scenario) -> Option<Fault> {
+    let there = process::allowed_cpus();
+    let b = scenario
+        .ab
+        .as_ref()
+        .and_then(|ab| ab.b.server_cpus.as_ref());
+    let lists = [
+        ("server.cpus", scenario.server.cpus.as_ref()),
+        ("client.cpus", scenario.client.cpus.as_ref()),
+        ("ab.b.server_cpus", b),
+    ];
+    lists.into_iter().find_map(|(key, list)| {
+        let cpu = list?.iter().find(|cpu| !there.contains(cpu))?;
+        let message = format!("processor {cpu} is not one that this process may use: {there:?}");
+        Some(Fault::at(key, message))
+    })
+}
+
+impl From<EffortFlag> for Effort {
+    fn from(flag: EffortFlag) -> Effort {
+        match flag {
+            EffortFlag::Quick => Effort::Quick,
+            EffortFlag::Normal => Effort::Normal,
+            EffortFlag::Thorough => Effort::Thorough,
+        }
+    }
+}
+
+impl From<DecodeFlag> for Decode {
+    fn from(flag: DecodeFlag) -> Decode {
+        match flag {
+            DecodeFlag::None => Decode::None,
+            DecodeFlag::Check => Decode::Check,
+            DecodeFlag::Inflate => Decode::Inflate,
+        }
+    }
+}
+
+impl From<IoFlag> for Io {
+    fn from(flag: IoFlag) -> Io {
+        match flag {
+            IoFlag::Auto => Io::Auto,
+            IoFlag::Uring => Io::Uring,
+            IoFlag::Epoll => Io::Epoll,
+        }
+    }
+}
+
+impl From<TlsVersionFlag> for TlsVersion {
+    fn from(flag: TlsVersionFlag) -> TlsVersion {
+        match flag {
+            TlsVersionFlag::V12 => TlsVersion::V12,
+            TlsVersionFlag::V13 => TlsVersion::V13,
+        }
+    }
+}
+
+impl From<ProbeFlag> for Probe {
+    fn from(flag: ProbeFlag) -> Probe {
+        match flag {
+            ProbeFlag::Telemetry => Probe::Telemetry,
+            ProbeFlag::Go => Probe::Go,
+            ProbeFlag::Trace => Probe::Trace,
+            ProbeFlag::Stacks => Probe::Stacks,
+            ProbeFlag::Waits => Probe::Waits,
+            ProbeFlag::Calls => Probe::Calls,
+            ProbeFlag::Counters => Probe::Counters,
+            ProbeFlag::Client => Probe::Client,
+        }
+    }
+}
