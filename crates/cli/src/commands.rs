@@ -14,7 +14,7 @@ mod samples;
 mod study;
 
 use clap::ArgMatches;
-use wallfinder_model::Scenario;
+use wallfinder_scenario::check::check;
 use wallfinder_testbed::subject::Subject;
 
 use crate::exit::Failed;
@@ -32,7 +32,7 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Ab(flags) => on(resolve::ab(&flags, matches)?, ab::ab),
         Command::Profile(flags) => on(resolve::profile(&flags, matches)?, profile::profile),
         Command::Bytes(flags) => match resolve::bytes(&flags, matches)? {
-            printed if printed.is_printed => print(&printed.scenario),
+            printed if printed.is_printed => print(&printed),
             resolved => bytes::bytes(&resolved.scenario, &resolved.around),
         },
         Command::Study(flags) => study::dispatch(flags.command),
@@ -58,12 +58,17 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
 /// Runs a command on its scenario, or prints that.
 fn on(resolved: Resolved, run: fn(&Job) -> Result<(), Failed>) -> Result<(), Failed> {
     if resolved.is_printed {
-        return print(&resolved.scenario);
+        return print(&resolved);
     }
     run(&resolved.job()?)
 }
 
-fn print(scenario: &Scenario) -> Result<(), Failed> {
+fn print(
+    Resolved {
+        scenario, around, ..
+    }: &Resolved,
+) -> Result<(), Failed> {
+    check(scenario).map_err(|fault| around.fault(&fault))?;
     let shown = secrets::shown_scenario(scenario);
     output::put(&wallfinder_scenario::file::written(&shown), None)
 }

@@ -14,7 +14,7 @@ use clap::parser::ValueSource;
 use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
 use wallfinder_model::{Decode, Effort, Scenario};
 use wallfinder_scenario::change::with_path;
-use wallfinder_scenario::{Fault, ScenarioFile};
+use wallfinder_scenario::{Fault, FileError, ScenarioFile};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
 use wallfinder_testbed::redact::{HIDDEN, is_telling};
@@ -79,16 +79,20 @@ impl Given<'_> {
 
 pub(crate) fn run(flags: &RunFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
     resolved(&flags.target, matches, Part::None, |given, scenario| {
-        let load = &mut scenario.load;
-        given.some("connections", &mut load.connections, &flags.connections);
-        given.set("rate", &mut load.rate, &flags.rate);
-        given.clear("rate_to", &mut load.poisson);
-        given.set("rate_to", &mut load.rate_to, &flags.rate_to);
-        given.clear("poisson", &mut load.rate_to);
-        given.set("poisson", &mut load.poisson, &flags.poisson);
-        given.set("requests", &mut load.requests, &flags.requests);
-        given.set("samples", &mut scenario.watch.samples, &flags.samples);
+        own_of_run(given, flags, scenario);
     })
+}
+
+fn own_of_run(given: &Given<'_>, flags: &RunFlags, scenario: &mut Scenario) {
+    let load = &mut scenario.load;
+    given.some("connections", &mut load.connections, &flags.connections);
+    given.set("rate", &mut load.rate, &flags.rate);
+    given.clear("rate_to", &mut load.poisson);
+    given.set("rate_to", &mut load.rate_to, &flags.rate_to);
+    given.clear("poisson", &mut load.rate_to);
+    given.set("poisson", &mut load.poisson, &flags.poisson);
+    given.set("requests", &mut load.requests, &flags.requests);
+    given.set("samples", &mut scenario.watch.samples, &flags.samples);
 }
 
 pub(crate) fn ramp(flags: &RampFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {
@@ -344,12 +348,18 @@ fn read(path: &Path) -> Result<ScenarioFile, Failed> {
     let name = path.display().to_string();
     let text = file::read_text(Source::File(path.into()), FILE_BYTES_MAX, file::PATIENCE)
         .map_err(|error| Failed::usage(format!("--scenario {name}: {error}")))?;
-    let file = ScenarioFile::parse(&name, &text).map_err(|error| exit::in_file(&error))?;
+    let file = ScenarioFile::parse(&name, &text).map_err(|error| refused(&error, &text))?;
     let fault = plain_secret(&file.scenario).or_else(|| unknown_processor(&file.scenario));
     match fault.and_then(|fault| file.error(&fault)) {
-        Some(error) => Err(exit::in_file(&error)),
+        Some(error) => Err(refused(&error, &text)),
         None => Ok(file),
     }
+}
+
+/// Why a file is refused, without the secrets that stand in the lines that are shown.
+fn refused(error: &FileError, text: &str) -> Failed {
+    secrets::learn_texts(text.split(['"', '\'', '\n']));
+    exit::in_file(error)
 }
 
 /// The first secret that a scenario holds itself, or what stands in the place of one.
@@ -461,5 +471,62 @@ impl From<ProbeFlag> for Probe {
             ProbeFlag::Counters => Probe::Counters,
             ProbeFlag::Client => Probe::Client,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::flags::{Command, Flags};
+
+    /// The scenario of a command line, without its secrets being learned.
+    fn of(line: &str) -> Scenario {
+        let words = line.split_whitespace();
+        let matches = Flags::command().try_get_matches_from(words).expect(line);
+        let flags = Flags::from_arg_matches(&matches).unwrap();
+        let (_, own) = matches.subcommand().expect("a command");
+        let given = Given { matches: own };
+        let mut scenario = Scenario::default();
+        match &flags.command {
+            Command::Run(flags) => {
+                common(&given, &flags.target, &mut scenario);
+                own_of_run(&given, flags, &mut scenario);
+            }
+            other => panic!("{other:?}"),
+        }
+        scenario
+    }
+
+    /// What the help says of defaults, and what a file gets where it says nothing.
+    #[test]
+    fn defaults_of_flags_are_those_of_scenarios() {
+        let plain = of("wallfinder run http://h/");
+        let named = of(
+            "wallfinder run http://h/ -d 10s --pipeline 1 --think 0s -m GET --timeout 10s --drain 1s \
+             --wait 5s --decode none --io auto --seed 1",
+        );
+        assert_eq!(plain, named);
+        let definitions = Flags::command();
+        let run = definitions.find_subcommand("run").expect("it is one");
+        for (flag, value) in [
+            ("duration", "10s"),
+            ("pipeline", "1"),
+            ("think", "0s"),
+            ("method", "GET"),
+            ("timeout", "10s"),
+            ("drain", "1s"),
+            ("wait", "5s"),
+            ("decode", "none"),
+            ("io", "auto"),
+            ("seed", "1"),
+            ("connections", "64"),
+        ] {
+            let flag = run.get_arguments().find(|known| known.get_id() == flag);
+            let defaults = flag.expect("it is one").get_default_values();
+            assert_eq!(defaults, [value]);
+        }
+        assert_eq!(wallfinder_scenario::loads::CONNECTIONS, 64);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use wallfinder_model::scenario::Telling;
 use wallfinder_model::{Record, Scenario, Step};
 use wallfinder_study::{Study, StudyStep};
 use wallfinder_testbed::command;
@@ -38,6 +39,22 @@ pub(crate) fn learn_scenario(scenario: &Scenario, values: &Values) {
     });
     for value in values.secret() {
         secrets.add(value);
+    }
+    assert!(OURS.set(secrets).is_ok(), "nothing was said before");
+}
+
+/// Takes in whatever may be a secret in texts of which nothing else is known.
+pub(crate) fn learn_texts<'t>(texts: impl Iterator<Item = &'t str>) {
+    let mut secrets = of_this_process();
+    for text in texts {
+        for kind in [
+            Telling::Header,
+            Telling::Variable,
+            Telling::Url,
+            Telling::Command,
+        ] {
+            given::add(&mut secrets, kind, text);
+        }
     }
     assert!(OURS.set(secrets).is_ok(), "nothing was said before");
 }

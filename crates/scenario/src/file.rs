@@ -293,7 +293,7 @@ mod tests {
             "load": {"pipeline": 2},
         });
         let json = serde_json::to_string_pretty(&json).unwrap();
-        for (text, lines) in [(toml, [3, 5, 7, 9]), (&json, [14, 10, 6, 4])] {
+        for (text, lines) in [(toml, [3, 5, 7, 9]), (&json, [14, 9, 6, 4])] {
             let file = ScenarioFile::parse("s", text).expect(text);
             let keys = [
                 "target.headers.1",

@@ -5,19 +5,45 @@
 
 use wallfinder_model::scenario::{Ab, Expect};
 use wallfinder_model::telemetry::FamilySummary;
-use wallfinder_model::{LinkSpec, Nanos, Scenario, Squeeze, Step, Wall};
+use wallfinder_model::{LinkSpec, Load, Nanos, Scenario, Squeeze, Step, Wall};
 
 /// Rounds of a comparison, and how long each setting is measured in one of them.
 const ROUNDS: u32 = 8;
 const MEASURED: Nanos = Nanos::from_secs(2);
 
-/// What is known of the place beside the scenario and its step.
+/// What is known of the step that was squeezed, and of the place.
 #[derive(Debug, Clone)]
 pub struct Facts {
+    /// The load that it was squeezed at.
+    pub load: Load,
+    /// What was concluded.
+    pub wall: Option<Wall>,
+    /// Processors of the server, where they are known.
+    pub server_cpus: Vec<u32>,
+    /// Processors of the client.
+    pub client_cpus: Vec<u32>,
+    /// Whether a relay has a processor of its own.
+    pub has_relay: bool,
     /// Processors that there are.
     pub processors: Vec<u32>,
     /// Whether the subject is told where to listen, so that two of it can stand side by side.
     pub is_told_where: bool,
+}
+
+impl Facts {
+    /// As a step tells them.
+    pub fn of(step: &Step, processors: Vec<u32>, is_told_where: bool) -> Facts {
+        let telemetry = &step.telemetry;
+        Facts {
+            load: step.load.clone(),
+            wall: step.verdict.as_ref().map(|verdict| verdict.wall),
+            server_cpus: cpus_of(&telemetry.server),
+            client_cpus: cpus_of(&telemetry.client),
+            has_relay: telemetry.relay.is_some(),
+            processors,
+            is_told_where,
+        }
+    }
 }
 
 /// A change as it is made.
@@ -29,22 +55,20 @@ pub struct Made {
     pub by: Option<String>,
 }
 
-/// A change to the scenario that a step was squeezed in, at the step's load.
+/// A change to a scenario, at the load that it was squeezed at.
 ///
 /// # Errors
 ///
 /// Why it is not ours to make.
 pub fn made(
     scenario: &Scenario,
-    step: &Step,
     changes: &[(Squeeze, f64)],
     facts: &Facts,
 ) -> Result<Made, String> {
     let mut lift = Lift {
         scenario,
-        step,
         facts,
-        a: as_it_is(scenario, step),
+        a: as_it_is(scenario, &facts.load),
         ab: Ab {
             rounds: ROUNDS,
             ..Ab::default()
@@ -93,21 +117,20 @@ pub fn made(
 }
 
 /// What was squeezed, to be held in turn with what differs from it.
-fn as_it_is(scenario: &Scenario, step: &Step) -> Scenario {
+fn as_it_is(scenario: &Scenario, load: &Load) -> Scenario {
     let mut a = scenario.clone();
     let window = scenario.squeeze.as_ref().and_then(|squeeze| squeeze.window);
     a.squeeze = None;
     a.expect = Expect::default();
     a.load.duration = Nanos(u64::from(ROUNDS) * window.unwrap_or(MEASURED).0);
-    a.load.threads = Some(step.load.workers);
-    a.load.connections = Some(step.load.connections);
+    a.load.threads = Some(load.workers);
+    a.load.connections = Some(load.connections);
     a
 }
 
 /// A change on its way.
 struct Lift<'l> {
     scenario: &'l Scenario,
-    step: &'l Step,
     facts: &'l Facts,
     a: Scenario,
     ab: Ab,
@@ -117,7 +140,7 @@ struct Lift<'l> {
 impl Lift<'_> {
     /// Another quota where the server has one, else other processors.
     fn other_server(&mut self, squeeze: Squeeze, factor: f64) -> Result<(), String> {
-        let wall = self.step.verdict.as_ref().map(|verdict| verdict.wall);
+        let wall = self.facts.wall;
         match (squeeze, self.scenario.server.quota) {
             (Squeeze::ServerCapacity, Some(cores)) => {
                 self.second_server()?;
@@ -141,8 +164,7 @@ impl Lift<'_> {
             (_, None) => {}
         }
         self.second_server()?;
-        let telemetry = &self.step.telemetry;
-        let (server, client) = (cpus_of(&telemetry.server), cpus_of(&telemetry.client));
+        let (server, client) = (&self.facts.server_cpus, &self.facts.client_cpus);
         if server.is_empty() || client.is_empty() {
             return Err("which processors server and client have is not known".to_owned());
         }
@@ -150,19 +172,19 @@ impl Lift<'_> {
         let mut free: Vec<u32> = there
             .filter(|cpu| !server.contains(cpu) && !client.contains(cpu))
             .collect();
-        if telemetry.relay.is_some() {
+        if self.facts.has_relay {
             // The link's relay stays where neither side is.
             free.pop();
         }
-        let other = other_cpus(&server, &free, factor)?;
+        let other = other_cpus(server, &free, factor)?;
         self.by = Some(format!(
             "the server on {} in place of {}",
             shown_cpus(&other),
-            shown_cpus(&server)
+            shown_cpus(server)
         ));
         self.ab.b.server_cpus = Some(other);
-        self.a.server.cpus = Some(server);
-        self.a.client.cpus = Some(client);
+        self.a.server.cpus = Some(server.clone());
+        self.a.client.cpus = Some(client.clone());
         Ok(())
     }
 
@@ -200,10 +222,10 @@ impl Lift<'_> {
                     .to_owned(),
             );
         }
-        let load = &self.step.load;
+        let load = &self.facts.load;
         let now = load.workers;
         let room = load.max_in_flight.unwrap_or(u32::MAX);
-        let processors = cpus_of(&self.step.telemetry.client).len();
+        let processors = self.facts.client_cpus.len();
         let wanted = workers(now, factor, processors, load.connections.min(room))?;
         self.by = Some(format!(
             "{wanted} engine thread{} in place of {now}",
@@ -224,7 +246,7 @@ impl Lift<'_> {
                     .to_owned(),
             );
         }
-        let load = &self.step.load;
+        let load = &self.facts.load;
         if load.max_in_flight.is_some() {
             let bound = load.in_flight_bound() as f64 * factor;
             self.ab.b.max_in_flight = Some((bound.round() as u32).max(1));
@@ -301,7 +323,118 @@ fn whole(now: usize, factor: f64) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::{Arrival, Decode, Stop};
+
     use super::*;
+
+    fn scenario() -> Scenario {
+        let mut scenario = Scenario::default();
+        scenario.target.url = "http://subject:80/".into();
+        scenario.server.subject = Some("catalogue".into());
+        scenario.expect.require = Some("server-bound".into());
+        scenario.squeeze = Some(wallfinder_model::scenario::Squeeze {
+            window: Some(Nanos::from_millis(500)),
+            ..Default::default()
+        });
+        scenario
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            load: Load {
+                connections: 16,
+                in_flight_per_connection: 1,
+                max_in_flight: None,
+                workers: 1,
+                arrival: Arrival::Closed { think: Nanos(0) },
+                warmup: Nanos(0),
+                stop: Stop {
+                    after: Nanos::SECOND,
+                    requests: None,
+                },
+                timeout: Nanos::SECOND,
+                drain: Nanos(0),
+                connection_per_request: false,
+                method: "GET".into(),
+                header_names: Vec::new(),
+                body_bytes: 0,
+                decode: Decode::None,
+                no_batching: false,
+            },
+            wall: Some(Wall::ServerCpu),
+            server_cpus: vec![0],
+            client_cpus: vec![2, 3],
+            has_relay: false,
+            processors: vec![0, 1, 2, 3],
+            is_told_where: true,
+        }
+    }
+
+    fn b(made: &Made) -> wallfinder_model::scenario::Changes {
+        made.scenario.ab.clone().expect("it is a comparison").b
+    }
+
+    #[test]
+    fn a_lift_is_the_scenario_with_one_thing_changed() {
+        let (mut scenario, facts) = (scenario(), facts());
+        scenario.link.lay = Some("1gbit,delay=5ms".into());
+        let link = made(&scenario, &[(Squeeze::Downlink, 2.0)], &facts).unwrap();
+        let changed = b(&link).link.expect("another link");
+        assert_eq!(changed, "2gbit,mtu=1500,up=1gbit,delay=5ms");
+        let a = &link.scenario;
+        assert_eq!(a.load.duration, Nanos::from_secs(4), "8 rounds of 500 ms");
+        assert_eq!((a.load.connections, a.load.threads), (Some(16), Some(1)));
+        assert_eq!(a.expect, Expect::default());
+        assert!(a.squeeze.is_none() && link.by.is_none());
+        let workers = made(&scenario, &[(Squeeze::ClientSpeed, 2.0)], &facts).unwrap();
+        assert_eq!(b(&workers).threads, Some(2));
+        let by = workers.by.as_deref();
+        assert_eq!(by, Some("2 engine threads in place of 1"));
+        let server = made(&scenario, &[(Squeeze::ServerSpeed, 2.0)], &facts).unwrap();
+        assert_eq!(b(&server).server_cpus, Some(vec![0, 1]));
+        assert_eq!(server.scenario.server.cpus, Some(vec![0]));
+        assert_eq!(server.scenario.client.cpus, Some(vec![2, 3]));
+        let more = made(&scenario, &[(Squeeze::InFlight, 1.5)], &facts).unwrap();
+        assert_eq!(b(&more).connections, Some(24));
+        scenario.server.quota = Some(0.5);
+        let quota = made(&scenario, &[(Squeeze::ServerCapacity, 2.0)], &facts).unwrap();
+        assert_eq!(b(&quota).server_quota, Some(1.0));
+    }
+
+    #[test]
+    fn what_is_not_ours_to_change_is_told_with_what_to_give() {
+        let (plain, facts) = (scenario(), facts());
+        let why = |scenario: &Scenario, squeeze, facts: &Facts| {
+            made(scenario, &[(squeeze, 2.0)], facts).expect_err("it is not ours")
+        };
+        let no_link = why(&plain, Squeeze::Downlink, &facts);
+        assert!(no_link.contains("--link"), "{no_link}");
+        let mut foreign = plain.clone();
+        foreign.client.driver = Some("wrk {url}".into());
+        let threads = why(&foreign, Squeeze::ClientSpeed, &facts);
+        assert!(threads.contains("--driver-b"), "{threads}");
+        let held = why(&foreign, Squeeze::InFlight, &facts);
+        assert!(held.contains("{connections}"), "{held}");
+        let serial = Facts {
+            wall: Some(Wall::ServerSerial),
+            ..facts.clone()
+        };
+        let serial = why(&plain, Squeeze::ServerSpeed, &serial);
+        assert!(serial.contains("--subject-b"), "{serial}");
+        let relayed = Facts {
+            has_relay: true,
+            processors: vec![0, 1, 2, 3],
+            ..facts.clone()
+        };
+        let full = why(&plain, Squeeze::ServerSpeed, &relayed);
+        assert!(full.contains("0 are free"), "{full}");
+        let alone = Facts {
+            is_told_where: false,
+            ..facts
+        };
+        let port = why(&plain, Squeeze::ServerSpeed, &alone);
+        assert!(port.contains("--url-b"), "{port}");
+    }
 
     #[test]
     fn a_server_gets_processors_that_nobody_has() {

@@ -74,48 +74,6 @@ pub struct StudyStep {
     pub squeeze: Option<Effort>,
 }
 
-impl StudyStep {
-    /// What is asked of its subject at an address, and how much. What drives it, and what is looked at inside,
-    /// is the step's own.
-    pub fn scenario(&self, address: &str, is_secure: bool) -> Scenario {
-        let mut scenario = Scenario::default();
-        let target = &mut scenario.target;
-        let protocol = match self.speaks {
-            Speaks::Http1 | Speaks::Http2 => "http",
-            Speaks::Grpc => "grpc",
-            Speaks::Framed | Speaks::FramedCredit => "tcp",
-        };
-        let secure = if is_secure { "s" } else { "" };
-        target.url = format!("{protocol}{secure}://{address}{}", self.path);
-        target.http2 = self.speaks == Speaks::Http2;
-        target.frame = match self.speaks {
-            Speaks::Framed => Some(ECHO_FRAMES.to_owned()),
-            Speaks::FramedCredit => Some(format!("{ECHO_FRAMES},credit")),
-            _ => None,
-        };
-        let headers = self.headers.iter();
-        target.headers = headers
-            .map(|(name, value)| format!("{name}: {value}"))
-            .collect();
-        target.echo_bytes = self.payload;
-        if self.payload.is_some() && protocol == "http" {
-            target.method = "POST".to_owned();
-            let kind = "Content-Type: application/x-protobuf";
-            target.headers.push(kind.to_owned());
-        }
-        if is_secure {
-            // Its certificate is its own.
-            target.tls.insecure = true;
-            target.tls.server_name = Some("subject".to_owned());
-        }
-        target.decode = self.load.decode;
-        scenario.load = scenario::Load::of(&self.load, SEED);
-        scenario.watch.no_calibrate = !self.calibrate;
-        scenario.watch.samples = self.samples;
-        scenario
-    }
-}
-
 impl Study {
     /// The steps of a size: round by round, subject by subject and group by group, so that a
     /// server is started as seldom as can be. Each round begins with another subject: what
@@ -232,6 +190,46 @@ impl Study {
 }
 
 impl StudyStep {
+    /// What is asked of its subject at an address, and how much. What drives it, and what is looked at inside,
+    /// is the step's own.
+    pub fn scenario(&self, address: &str, is_secure: bool) -> Scenario {
+        let mut scenario = Scenario::default();
+        let target = &mut scenario.target;
+        let protocol = match self.speaks {
+            Speaks::Http1 | Speaks::Http2 => "http",
+            Speaks::Grpc => "grpc",
+            Speaks::Framed | Speaks::FramedCredit => "tcp",
+        };
+        let secure = if is_secure { "s" } else { "" };
+        target.url = format!("{protocol}{secure}://{address}{}", self.path);
+        target.http2 = self.speaks == Speaks::Http2;
+        target.frame = match self.speaks {
+            Speaks::Framed => Some(ECHO_FRAMES.to_owned()),
+            Speaks::FramedCredit => Some(format!("{ECHO_FRAMES},credit")),
+            _ => None,
+        };
+        let headers = self.headers.iter();
+        target.headers = headers
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        target.echo_bytes = self.payload;
+        if self.payload.is_some() && protocol == "http" {
+            target.method = "POST".to_owned();
+            let kind = "Content-Type: application/x-protobuf";
+            target.headers.push(kind.to_owned());
+        }
+        if is_secure {
+            // Its certificate is its own.
+            target.tls.insecure = true;
+            target.tls.server_name = Some("subject".to_owned());
+        }
+        target.decode = self.load.decode;
+        scenario.load = scenario::Load::of(&self.load, SEED);
+        scenario.watch.no_calibrate = !self.calibrate;
+        scenario.watch.samples = self.samples;
+        scenario
+    }
+
     /// Its place in the study's table.
     pub fn cell(&self) -> Cell {
         Cell {

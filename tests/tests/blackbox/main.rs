@@ -36,6 +36,7 @@ mod protocols;
 mod reach;
 mod reading;
 mod records;
+mod scenario;
 mod secrets;
 mod shown;
 mod standing;

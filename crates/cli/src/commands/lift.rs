@@ -31,11 +31,9 @@ pub(crate) fn lift<'q>(
         // Which processors are free is seen from there.
         home.back()?;
         let subject = job.scenario.server.subject.as_deref();
-        let facts = Facts {
-            processors: process::allowed_cpus(),
-            is_told_where: subject.is_some_and(is_told_where),
-        };
-        let (by, measured) = match made(&job.scenario, step, changes, &facts) {
+        let is_told_where = subject.is_some_and(is_told_where);
+        let facts = Facts::of(step, process::allowed_cpus(), is_told_where);
+        let (by, measured) = match made(&job.scenario, changes, &facts) {
             Err(why) => (None, Err(why)),
             Ok(Made { scenario, by }) => {
                 let mut job = job.with(scenario)?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use wallfinder_model::{Arrival, Nanos, Rate};
-use wallfinder_study::{Size, Study, builtin};
+use wallfinder_scenario::check::check;
+use wallfinder_study::{Size, Speaks, Study, builtin};
 
 use crate::files::SMALL;
 
@@ -39,6 +40,37 @@ fn a_step_carries_the_load_that_was_asked_for() {
     assert_eq!(step.load.workers, 1);
     assert_eq!(step.load.warmup, Nanos::from_millis(100));
     assert_eq!(step.load.stop.after, Nanos::from_secs(1));
+}
+
+#[test]
+fn a_step_is_a_scenario_that_any_command_takes() {
+    for builtin in builtin::ALL {
+        let study = builtin.study().unwrap();
+        for step in Size::ALL.iter().flat_map(|size| study.expand(*size)) {
+            for is_secure in [false, true] {
+                let scenario = step.scenario("127.0.0.1:8083", is_secure);
+                check(&scenario).unwrap_or_else(|fault| panic!("{}: {fault:?}", step.label));
+                let load = &scenario.load;
+                assert_eq!(load.arrival(), step.load.arrival, "{}", step.label);
+                assert_eq!(load.warmup(), step.load.warmup);
+                assert_eq!(load.duration, step.load.stop.after);
+                assert_eq!(load.connections, Some(step.load.connections));
+                assert_eq!(scenario.target.tls.insecure, is_secure);
+            }
+        }
+    }
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    let mut step = study.expand(Size::Smoke).remove(0);
+    step.payload = Some(64);
+    let target = step.scenario("127.0.0.1:8083", false).target;
+    assert_eq!(target.url, "http://127.0.0.1:8083/simple");
+    assert_eq!((target.method.as_str(), target.echo_bytes), ("POST", Some(64)));
+    step.speaks = Speaks::FramedCredit;
+    step.path = String::new();
+    let target = step.scenario("127.0.0.1:8083", true).target;
+    assert_eq!(target.url, "tcps://127.0.0.1:8083");
+    assert_eq!(target.frame.as_deref(), Some("u32be,credit"));
+    assert_eq!(target.method, "GET");
 }
 
 #[test]
