@@ -34,6 +34,8 @@ mod run;
 pub mod samples;
 pub mod schedule;
 mod signals;
+#[cfg(test)]
+mod sim;
 mod slowdown;
 mod spec;
 mod swap_buffer;

@@ -33,9 +33,7 @@ pub(super) struct Admission {
     /// Open loop: connections that can send. Closed loop with a bound of what is in flight: those that wait for room.
     line: Line,
     /// Since when one has stood there.
-    pub(super) free_since_ns: u64,
-    /// Open loop: requests were to be sent when no connection was free, or too much was in flight.
-    pub(super) backlogged: bool,
+    free_since_ns: u64,
     /// Closed loop: requests that may still be issued.
     pub(super) budget: u64,
     /// In order of their beginnings: the pause is the same for all, until a lever changes it, and then the first
@@ -74,7 +72,6 @@ impl Admission {
             resends: VecDeque::with_capacity(of_open),
             line: Line::new(plan.connections as usize),
             free_since_ns: 0,
-            backlogged: false,
             budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
             pauses: VecDeque::with_capacity(of_closed),
             think_ns: think_ns(&load.arrival),
@@ -201,6 +198,18 @@ impl Admission {
             self.free_since_ns = now;
         }
         self.line.join(conn);
+    }
+
+    /// A connection that was taken out of the line could have stayed in it, for it can send more.
+    #[inline]
+    pub(super) fn put_back(&mut self, conn: u32) {
+        self.line.join(conn);
+    }
+
+    /// Since when a connection has stood in line; stands, too, when it has just been taken out.
+    #[inline]
+    pub(super) fn free_since_ns(&self) -> u64 {
+        self.free_since_ns
     }
 
     /// The connection that has stood in line the longest.

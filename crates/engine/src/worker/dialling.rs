@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::schedule::mix;
 
 /// Connection attempts of one worker under way at once: more overflow a server's backlog.
-pub(super) const CONNECTING_MAX: usize = 256;
+pub(crate) const CONNECTING_MAX: usize = 256;
 /// First and longest pause before a connection is tried again.
 pub(super) const BACKOFF_FIRST_NS: u64 = 5_000_000;
 pub(super) const BACKOFF_LONGEST_NS: u64 = 1_000_000_000;

@@ -20,28 +20,43 @@ impl<W: Wire, I: Io> Worker<W, I> {
         while let Some(intended_ns) = self.admission.next_intended_ns() {
             let grant = Grant::new(self.zero_ns + intended_ns);
             if grant.intended_ns > now {
-                break;
+                return;
             }
             if self.ledger.deadlines.is_late(grant.intended_ns, now) {
                 self.take_intended();
                 self.expire_undispatched(grant, now);
                 continue;
             }
+            let able_since_ns = self.able_since_ns();
             let Some(conn) = self.next_free() else {
-                self.admission.backlogged = true;
                 return;
             };
             self.take_intended();
             let sent_ns = self.io.now_ns();
             let mut sent_late_ns = 0;
-            if !self.admission.backlogged {
+            if able_since_ns <= grant.intended_ns {
                 sent_late_ns = sent_ns - grant.intended_ns;
                 self.ledger.report.lateness.record(sent_late_ns);
             }
             self.issue(conn, grant, sent_ns, sent_late_ns);
-            self.offer(conn);
+            self.offer_again(conn);
         }
-        self.admission.backlogged = false;
+    }
+
+    /// Open loop: since when a connection has been free, and one more request could be in flight.
+    #[inline]
+    pub(super) fn able_since_ns(&self) -> u64 {
+        let free_since_ns = self.admission.free_since_ns();
+        free_since_ns.max(self.ledger.full_until_ns())
+    }
+
+    /// Open loop: a connection that was given a request may have room for more.
+    #[inline]
+    fn offer_again(&mut self, conn: u32) {
+        if self.can_send(conn) {
+            self.admission.put_back(conn);
+        }
+        self.dirty.join(conn);
     }
 
     /// Open loop: the same for requests that are sent again, which come first.
@@ -61,7 +76,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             };
             self.take_resend();
             self.issue(conn, grant, self.io.now_ns(), 0);
-            self.offer(conn);
+            self.offer_again(conn);
         }
     }
 

@@ -112,13 +112,13 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// Open loop: a deadline passed before a connection was free, or before the worker looked.
     #[cold]
     pub(super) fn expire_undispatched(&mut self, grant: Grant, now: u64) {
-        let free_in_time = self.admission.could_send(self.ledger.counters.in_flight) && {
-            let free_since_ns = self.admission.free_since_ns;
-            !self
-                .ledger
-                .deadlines
-                .is_late(grant.intended_ns, free_since_ns)
-        };
+        let could_send = self.admission.could_send(self.ledger.counters.in_flight);
+        let able_since_ns = self.able_since_ns();
+        let is_late = self
+            .ledger
+            .deadlines
+            .is_late(grant.intended_ns, able_since_ns);
+        let free_in_time = could_send && !is_late;
         self.ledger.counters.late_by_client += u64::from(free_in_time);
         self.expire_unsent(grant, now);
     }

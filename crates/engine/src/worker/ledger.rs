@@ -85,15 +85,18 @@ pub(super) struct Ledger {
     samples: Option<SampleSender>,
     /// When the requests in flight last changed; 0: the schedule has not begun.
     area_at_ns: u64,
+    /// When as many were last in flight as may be.
+    full_until_ns: u64,
+    pub(super) in_flight_max: u64,
     /// Latencies of requests that were to start later are in no histogram: see [`Ledger::close`].
     timed_until_ns: u64,
 }
 
 impl Ledger {
-    /// For so many connections with so many slots each.
+    /// For so many connections with so many slots each, of which so many may be taken at once.
     pub(super) fn new(
-        connections: u32,
-        depth: u32,
+        (connections, depth): (u32, u32),
+        in_flight_max: u64,
         timeout_ns: u64,
         samples: Option<SampleSender>,
     ) -> Ledger {
@@ -107,6 +110,8 @@ impl Ledger {
             depth,
             samples,
             area_at_ns: 0,
+            full_until_ns: 0,
+            in_flight_max,
             timed_until_ns: u64::MAX,
         }
     }
@@ -163,6 +168,12 @@ impl Ledger {
         self.area_at_ns
     }
 
+    /// When as many requests were last in flight as may be; 0: never.
+    #[inline]
+    pub(super) fn full_until_ns(&self) -> u64 {
+        self.full_until_ns
+    }
+
     /// A request is sent.
     #[inline]
     pub(super) fn issue(
@@ -194,6 +205,9 @@ impl Ledger {
         let at = self.at(conn, slot);
         let request = std::mem::replace(&mut self.slots[at], FREE);
         assert!(request.sent_ns > 0, "a free slot has no end");
+        if self.counters.in_flight >= self.in_flight_max {
+            self.full_until_ns = now;
+        }
         self.counters.in_flight -= 1;
         request
     }

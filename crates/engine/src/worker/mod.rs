@@ -50,6 +50,8 @@ use timers::{Timer, Timers};
 use crate::batching::Batching;
 use crate::report::Edge;
 
+#[cfg(test)]
+pub(crate) use dialling::CONNECTING_MAX;
 pub(crate) use end::{Shares, WorkerEnd};
 pub(crate) use state::Worker;
 
@@ -210,6 +212,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let zero_ns = self.zero_ns;
         self.ledger.begin(zero_ns);
         self.publishing.at_ns = zero_ns;
+        self.publishing.cpu_ns = self.io.cpu_ns();
         self.reach.begin(zero_ns);
         for conn in 0..self.plan.connections {
             let connection = self.connection(conn);

@@ -10,6 +10,8 @@ use crate::levers::LeverSetting;
 use crate::report::Edge;
 use crate::slowdown::Slowdown;
 
+/// Less time says nothing of how busy the worker is: an edge may follow upon a report.
+const ADAPT_MIN_NS: u64 = 1_000_000;
 /// How often a report is published.
 pub(super) const PUBLISH_NS: u64 = 100_000_000;
 
@@ -71,10 +73,12 @@ impl<W: Wire, I: Io> Worker<W, I> {
         last.at_ns = now;
         last.cpu_ns = cpu_ns;
         last.polled_ns = counters.polled_ns;
-        if self.plan.load.no_batching || !I::GATHERS {
+        if self.plan.load.no_batching || !I::BATCHES {
             // Nothing ever gathers.
         } else if self.admission.is_open() {
-            self.batching.adapt_open(busy);
+            if span_ns >= ADAPT_MIN_NS {
+                self.batching.adapt_open(busy);
+            }
         } else {
             let connections = self.connections.len() as u64;
             let report = &self.ledger.report;
@@ -126,6 +130,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let room = Room::of_worker(&plan.load, part, plan.spare, setting.in_flight);
         let think_ns = setting.think.0 + think_ns(&plan.load.arrival);
         self.admission.set(room, setting.turn, think_ns);
+        self.ledger.in_flight_max = room.in_flight_max;
         W::take_form(&mut self.shared, setting.form);
         if setting.speed != last.speed {
             let cpu_ns = self.io.cpu_ns();

@@ -94,7 +94,12 @@ impl<W: Wire, I: Io> Worker<W, I> {
             io,
             shared,
             connections,
-            ledger: Ledger::new(plan.connections, depth, load.timeout.0, samples),
+            ledger: Ledger::new(
+                (plan.connections, depth),
+                admission.room.in_flight_max,
+                load.timeout.0,
+                samples,
+            ),
             admission,
             dialling: Dialling::new(plan.connections, opened, seed),
             reach: Reach::new(),

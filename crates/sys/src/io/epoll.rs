@@ -176,7 +176,7 @@ fn broken(conn: u32, errno: Errno, sending: bool) -> Event {
 
 impl Io for Epoll {
     const NAME: &'static str = "epoll";
-    const GATHERS: bool = false;
+    const BATCHES: bool = false;
 
     fn open(config: &IoConfig) -> Result<Epoll, Errno> {
         let sockets = (0..config.connections)

@@ -144,7 +144,7 @@ pub trait Io: Sized {
     const NAME: &'static str;
 
     /// Whether it waits for several events together ([`Wait::batch`]).
-    const GATHERS: bool;
+    const BATCHES: bool;
 
     /// Reserves everything for these connections.
     fn open(config: &IoConfig) -> Result<Self, Errno>;

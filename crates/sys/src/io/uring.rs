@@ -193,7 +193,7 @@ pub struct Uring {
     lent: Option<u16>,
     given_back: bool,
     /// Whether the kernel can wait for several, and after a while for one (Linux 6.12).
-    gathers: bool,
+    has_min_wait: bool,
 }
 
 impl std::fmt::Debug for Uring {
@@ -367,7 +367,7 @@ impl Uring {
 
 impl Io for Uring {
     const NAME: &'static str = "io_uring";
-    const GATHERS: bool = true;
+    const BATCHES: bool = true;
 
     fn open(config: &IoConfig) -> Result<Uring, Errno> {
         let completions = (config.connections * 2)
@@ -411,7 +411,7 @@ impl Io for Uring {
         // Not vital: without it each call looks the descriptor up.
         let _ = submitter.register_ring_fd();
         Ok(Uring {
-            gathers: ring.params().is_feature_min_timeout(),
+            has_min_wait: ring.params().is_feature_min_timeout(),
             ring,
             sockets,
             buffers: ManuallyDrop::new(buffers),
@@ -506,7 +506,7 @@ impl Io for Uring {
         }
         let gather_ns = u64::from(wait.batch_wait_us) * 1_000;
         let gather_ns = wait.timeout_ns.map_or(gather_ns, |ns| ns.min(gather_ns));
-        if self.gathers {
+        if self.has_min_wait {
             // While events may gather the kernel looks at no other limit; and none at all would be none.
             let gather_us = (gather_ns / 1_000).max(1) as u32;
             return self.enter(want, wait.timeout_ns, Some(gather_us));
@@ -610,8 +610,8 @@ mod tests {
         let Some(mut io) = one_connection(([127, 0, 0, 1], 9).into()) else {
             return;
         };
-        for gathers in [io.gathers, false] {
-            io.gathers = gathers;
+        for has_min_wait in [io.has_min_wait, false] {
+            io.has_min_wait = has_min_wait;
             for timeout_ns in [0, 300, 5_000_000] {
                 let began = Instant::now();
                 let wait = Wait {
@@ -635,7 +635,7 @@ mod tests {
         let Some(mut io) = one_connection(listener.local_addr().unwrap()) else {
             return;
         };
-        io.gathers = false;
+        io.has_min_wait = false;
         let wait = |timeout_ns| Wait {
             timeout_ns,
             batch: 8,
