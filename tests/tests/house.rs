@@ -1,5 +1,5 @@
 //! The rules of the house that a compiler does not check: who may depend on whom, where
-//! `unsafe` may stand, and that links in the documentation lead somewhere.
+//! `unsafe` may stand, that links in the documentation lead somewhere, and that its pages stay short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -60,7 +60,7 @@ fn crates_depend_only_on_what_they_may() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         // The binary glues everything together.
-        if name == "cli" {
+        if name == "cli" || !path.is_dir() {
             continue;
         }
         let may = allowed
@@ -198,4 +198,130 @@ fn links_in_the_documentation_lead_somewhere() {
             );
         }
     }
+}
+
+/// Names that headings of a page have in links, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut times = BTreeMap::<String, u32>::new();
+    let mut is_code = false;
+    for line in page.lines() {
+        is_code ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        // Of a link its text counts.
+        let text: String = heading
+            .split("](")
+            .enumerate()
+            .map(|(at, part)| match at {
+                0 => part,
+                _ => part.split_once(')').map_or("", |(_, rest)| rest),
+            })
+            .collect();
+        let name: String = text
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ' '))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        let before = times.entry(name.clone()).or_default();
+        found.insert(match *before {
+            0 => name,
+            again => format!("{name}-{again}"),
+        });
+        *before += 1;
+    }
+    found
+}
+
+#[test]
+fn links_to_headings_lead_to_headings() {
+    for path in files(&root(), &[".md"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let Some((file, anchor)) = target.split_once('#') else {
+                continue;
+            };
+            let page = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            if target.contains("://") || page.extension().is_none_or(|ending| ending != "md") {
+                continue;
+            }
+            let page = fs::read_to_string(&page).unwrap_or_default();
+            assert!(
+                anchors(&page).contains(anchor),
+                "{}: the link to {target} finds no heading of that name",
+                path.display()
+            );
+        }
+    }
+}
+
+/// Pages that somebody here wrote, from the root: none of a fuzzer's corpus, none of a tool that was fetched.
+fn pages() -> BTreeMap<String, usize> {
+    let root = root();
+    let mut pages = BTreeMap::new();
+    for path in files(&root, &[".md"]) {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        let is_ours =
+            !name.starts_with("fuzz/") && !name.split('/').any(|part| part.starts_with('.'));
+        if is_ours {
+            let words = fs::read_to_string(&path)
+                .unwrap()
+                .split_whitespace()
+                .count();
+            pages.insert(name.to_owned(), words);
+        }
+    }
+    pages
+}
+
+#[test]
+fn pages_keep_their_budget_of_words() {
+    let budgets: toml::Table =
+        toml::from_str(&fs::read_to_string(root().join("docs/budgets.toml")).unwrap()).unwrap();
+    let in_all = budgets["in_all"].as_integer().unwrap();
+    let budgets: BTreeMap<&str, i64> = budgets["pages"]
+        .as_table()
+        .unwrap()
+        .iter()
+        .map(|(page, words)| (page.as_str(), words.as_integer().unwrap()))
+        .collect();
+    let pages = pages();
+    assert!(pages.contains_key("README.md"), "no page was found");
+
+    let mut wrong = Vec::new();
+    for (page, &words) in &pages {
+        match budgets.get(page.as_str()) {
+            None => wrong.push(format!("{page} has {words} words and no budget")),
+            Some(&budget) if words as i64 > budget => wrong.push(format!(
+                "{page} has {words} words, {} over its budget of {budget}",
+                words as i64 - budget
+            )),
+            Some(_) => {}
+        }
+    }
+    for page in budgets.keys().filter(|page| !pages.contains_key(**page)) {
+        wrong.push(format!("{page} has a budget, and is not there"));
+    }
+    let sum: i64 = budgets.values().sum();
+    if sum > in_all || in_all > 45_000 {
+        wrong.push(format!(
+            "budgets come to {sum} words; {in_all} is the most, and that at most 45000"
+        ));
+    }
+    assert!(
+        wrong.is_empty(),
+        "docs/budgets.toml: a page says each thing once, and links to the rest:\n  {}",
+        wrong.join("\n  ")
+    );
 }
