@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use wallfinder_model::Detail;
 use wallfinder_model::verdict::{How, Wall};
 
 /// What was found.
@@ -13,7 +14,10 @@ pub struct Found {
     /// How it was established.
     pub how: How,
     /// What it is made of.
-    pub detail: Option<String>,
+    pub detail: Option<Detail>,
+    /// The same in words.
+    #[serde(default)]
+    pub made_of: Option<String>,
     /// What was seen inside the server, where it was looked into.
     #[serde(default)]
     pub inside: Option<String>,
@@ -70,7 +74,9 @@ struct Latency {
 struct Verdict {
     wall: Wall,
     how: How,
-    detail: Option<String>,
+    detail: Option<Detail>,
+    #[serde(default)]
+    made_of: Option<String>,
     #[serde(default)]
     evidence: Vec<Evidence>,
     #[serde(default)]
@@ -122,6 +128,7 @@ pub fn read(json: &[u8]) -> Result<Found, String> {
         wall: verdict.wall,
         how: verdict.how,
         detail: verdict.detail.clone(),
+        made_of: verdict.made_of.clone(),
         inside: inside(&verdict.evidence),
         elasticities: verdict.elasticities.clone(),
         next: verdict.next,

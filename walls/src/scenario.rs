@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wallfinder_model::Detail;
 use wallfinder_model::verdict::Wall;
 
 /// A load whose wall is known.
@@ -91,13 +92,12 @@ pub struct Behind {
 /// What must come out of a scenario.
 #[derive(Debug, Clone, Copy)]
 pub enum Expect {
-    /// One of these walls. `detail` is a word that the detail should hold, any of several
-    /// divided by `|`, and counts apart.
+    /// One of these walls. What `detail` says of what it is made of counts apart.
     Wall {
         /// Labels that are right; the first is the label proper.
         walls: &'static [Wall],
         /// What it is made of.
-        detail: Option<&'static str>,
+        detail: Option<fn(&Detail) -> bool>,
         /// Numbers that must be right as well.
         checks: &'static [Check],
     },

@@ -149,21 +149,16 @@ fn holds(check: &Check, found: &Found) -> bool {
     }
 }
 
-/// Whether the detail holds one of the words that it should.
+/// Whether the detail is what it should be.
 pub fn detail_named(scenario: &Scenario, found: &Found) -> Option<bool> {
     let Expect::Wall {
-        detail: Some(words),
+        detail: Some(is_it),
         ..
     } = scenario.expect
     else {
         return None;
     };
-    let detail = found.detail.as_deref().unwrap_or_default().to_lowercase();
-    Some(
-        words
-            .split('|')
-            .any(|word| detail.contains(&word.to_lowercase())),
-    )
+    Some(found.detail.as_ref().is_some_and(is_it))
 }
 
 /// Whether what was seen inside names the function behind the wall.
@@ -409,6 +404,7 @@ mod tests {
             wall,
             how: How::Proved,
             detail: None,
+            made_of: None,
             inside: None,
             elasticities: BTreeMap::new(),
             next: None,
@@ -494,7 +490,7 @@ mod tests {
         let neighbour = scenario("neighbour");
         let mut said = found(Wall::ServerCpu);
         assert_eq!(detail_named(neighbour, &said), Some(false));
-        said.detail = Some("Neighbour: knownwall (4711)".into());
+        said.detail = Some(wallfinder_model::Detail::Neighbour { cores: 0.5 });
         assert_eq!(detail_named(neighbour, &said), Some(true));
         assert_eq!(
             label_holds(neighbour, &said),

@@ -5,7 +5,7 @@
 use wallfinder_model::verdict::Wall::{Backend, Concurrency, ServerCpu, ServerSerial, Wait};
 
 use crate::scenario::{Behind, Ordinary, Scenario, Server};
-use crate::suite::{PLAIN, made_of};
+use crate::suite::{PLAIN, by_a_thread, four_at_a_time, made_of, per_connection};
 
 const NGINX: Ordinary = Ordinary {
     program: "nginx",
@@ -40,7 +40,7 @@ pub const SERVERS: &[Scenario] = &[
         server: nginx(include_str!("../servers/nginx-one-worker.conf")),
         path: "/BSD",
         server_cpus: UNPINNED,
-        expect: made_of(&[ServerSerial], Some("thread")),
+        expect: made_of(&[ServerSerial], Some(by_a_thread)),
         ..PLAIN
     },
     Scenario {
@@ -63,7 +63,7 @@ pub const SERVERS: &[Scenario] = &[
         name: "nginx-limit-rate",
         server: nginx(include_str!("../servers/nginx-limit-rate.conf")),
         path: "/Apache-2.0",
-        expect: made_of(&[Concurrency], Some("limit per connection")),
+        expect: made_of(&[Concurrency], Some(per_connection)),
         rate: Some((700.0, 801.0)),
         ..PLAIN
     },
@@ -80,7 +80,7 @@ pub const SERVERS: &[Scenario] = &[
             }),
         }),
         flags: "-c 64",
-        expect: made_of(&[Wait], Some("about 4 at a time")),
+        expect: made_of(&[Wait], Some(four_at_a_time)),
         rate: Some((700.0, 801.0)),
         ..PLAIN
     },
@@ -105,7 +105,7 @@ pub const SERVERS: &[Scenario] = &[
         name: "node-one-thread",
         server: Server::Ordinary(NODE),
         server_cpus: UNPINNED,
-        expect: made_of(&[ServerSerial], Some("thread")),
+        expect: made_of(&[ServerSerial], Some(by_a_thread)),
         ..PLAIN
     },
     Scenario {

@@ -54,7 +54,7 @@ fn below(found: &Found, outcome: &Outcome, scenario: &Scenario) -> String {
             Some(false) => " (not what it is)",
             None => "",
         };
-        let detail = found.detail.as_deref().unwrap_or("none");
+        let detail = found.made_of.as_deref().unwrap_or("none");
         let _ = writeln!(text, "    detail: {detail}{word}");
     }
     if let (Some(named), Some(inside)) = (outcome.function_named, &found.inside) {

@@ -373,7 +373,9 @@ impl Session {
             }
         }
         self.record = self.record.without(secrets::ours()).into_owned();
-        let sealed = self.folder.seal(&self.journal, &self.record);
+        // Words for who reads the file; nothing reads them back.
+        let worded = wallfinder_report::json::worded(&self.record);
+        let sealed = self.folder.seal(&self.journal, &worded);
         let page = wallfinder_report::html::render(&self.record);
         let page = self.folder.folder().write(PAGE, page.as_bytes());
         Sealed {

@@ -293,8 +293,9 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
     }
     let (workers, cpus) = (step.workers.len(), environment.cpus_allowed.len());
     if cpus > 0 && workers > cpus {
-        caveats.push(Caveat::Note {
-            text: format!("{workers} workers took turns on {cpus} processors"),
+        caveats.push(Caveat::WorkersTakeTurns {
+            workers: workers as u64,
+            cpus: cpus as u64,
         });
     }
     caveats

@@ -8,12 +8,12 @@
 //! between two steps on a logarithmic scale. In an open loop the rate takes the place of
 //! what is in flight, and verdicts stay as they are.
 
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::record::Step;
-use wallfinder_model::verdict::{Evidence, How};
-use wallfinder_model::{Caveat, Environment, Verdict, Wall};
+use wallfinder_model::verdict::How;
+use wallfinder_model::{Caveat, Detail, Environment, Reason, Verdict, Wall};
 
 use crate::finite::{positive, ratio};
-use crate::words::capital;
 use crate::{caveats, observed};
 
 /// Share of the maximum at which the knee lies.
@@ -77,8 +77,8 @@ pub struct PastKnee {
     pub time_ratio: f64,
     /// The same for throughput.
     pub throughput_ratio: f64,
-    /// In words.
-    pub sentence: String,
+    /// Whether the load is a rate, and not what is in flight.
+    pub by_rate: bool,
 }
 
 /// Reads the steps of one ramp: one target, one driver, differing in load alone.
@@ -198,25 +198,12 @@ fn past_knee(steps: &[Step], points: &[Point], knee: Knee) -> Option<PastKnee> {
         mean_time(&steps[last.position])?,
         mean_time(&steps[first.position])?,
     )?;
-    let what = if steps[last.position].load.arrival.is_open() {
-        "rate"
-    } else {
-        "in-flight"
-    };
-    let sentence = match throughput_ratio {
-        t if t < 0.9 => format!(
-            "past the knee: {load_ratio:.1} × the {what} took {time_ratio:.1} × the time and cost throughput, {t:.2} ×"
-        ),
-        t => format!(
-            "past the knee: {load_ratio:.1} × the {what} only took {time_ratio:.1} × the time, throughput {t:.2} ×"
-        ),
-    };
     Some(PastKnee {
         position: last.position,
         load_ratio,
         time_ratio,
         throughput_ratio,
-        sentence,
+        by_rate: steps[last.position].load.arrival.is_open(),
     })
 }
 
@@ -301,12 +288,13 @@ fn refine(
 
 fn growth_evidence(neighbour: Neighbour) -> Evidence {
     Evidence {
-        text: format!(
-            "with {:.2} × as much in flight there were {:.2} × as many answers",
-            neighbour.load_ratio, neighbour.throughput_ratio
-        ),
+        fact: Fact::Growth {
+            load_ratio: neighbour.load_ratio,
+            throughput_ratio: neighbour.throughput_ratio,
+        },
         measure: "ramp.growth".to_owned(),
         value: neighbour.growth,
+        text: None,
     }
 }
 
@@ -323,17 +311,9 @@ fn grew(verdict: &mut Verdict, neighbour: Neighbour, confidence: f64) {
         confidence
     };
     verdict.evidence.insert(0, growth_evidence(neighbour));
-    verdict.sentence = if neighbour.load_ratio > 1.0 {
-        format!(
-            "Too little in flight: the next step has {:.1} × as much and gets {:.1} × the answers.",
-            neighbour.load_ratio, neighbour.throughput_ratio
-        )
-    } else {
-        format!(
-            "Too little in flight: up to here throughput grew in proportion, {:.1} × for {:.1} ×.",
-            1.0 / neighbour.throughput_ratio,
-            1.0 / neighbour.load_ratio
-        )
+    verdict.reason = Reason::Grows {
+        load_ratio: neighbour.load_ratio,
+        throughput_ratio: neighbour.throughput_ratio,
     };
 }
 
@@ -358,11 +338,7 @@ fn stayed(verdict: &mut Verdict, step: &Step, neighbour: Neighbour, ahead: bool,
         verdict.confidence = 0.6;
         verdict.detail = None;
         verdict.next = None;
-        verdict.sentence = format!(
-            "{}: {:.0} % busy, and more in flight brought no more answers.",
-            capital(wall.words()),
-            used * 100.0
-        );
+        verdict.reason = Reason::NearAndFlat { wall, busy: used };
         verdict.evidence.insert(0, fact);
         return;
     }
@@ -374,10 +350,7 @@ fn stayed(verdict: &mut Verdict, step: &Step, neighbour: Neighbour, ahead: bool,
     let server_seen = step.telemetry.server.is_some();
     let idle = verdict.resources.iter().all(|view| view.utilisation < 0.8);
     // A limit on the client's side stays one, however much is nominally in flight.
-    let on_client = verdict
-        .detail
-        .as_deref()
-        .is_some_and(|detail| detail.contains("client"));
+    let on_client = verdict.detail.as_ref().is_some_and(Detail::is_on_client);
     if !other_slack || !server_seen || !idle || on_client || crowded(verdict) {
         return;
     }
@@ -387,21 +360,10 @@ fn stayed(verdict: &mut Verdict, step: &Step, neighbour: Neighbour, ahead: bool,
     verdict.wall = Wall::Wait;
     verdict.how = How::Observed;
     verdict.confidence = if ahead { 0.7 } else { 0.65 };
-    let (times, than) = if neighbour.load_ratio > 1.0 {
-        (neighbour.load_ratio, "brought no more answers")
-    } else {
-        (
-            1.0 / neighbour.load_ratio,
-            "than the step before brought no more answers",
-        )
+    verdict.reason = Reason::IdleAndFlat {
+        load_ratio: neighbour.load_ratio,
+        detail: verdict.detail.clone(),
     };
-    let made_of = match &verdict.detail {
-        Some(detail) => format!(" ({detail})"),
-        None => String::new(),
-    };
-    verdict.sentence = format!(
-        "A wait inside the server{made_of}: {times:.1} × as much in flight {than}, while nothing was full."
-    );
     verdict.evidence.insert(0, fact);
 }
 
@@ -414,13 +376,12 @@ fn unmask(verdict: &mut Verdict, neighbour: Neighbour, next: &Step) {
     verdict.confidence = 0.6;
     verdict.shares.clear();
     verdict.next = None;
-    verdict.detail = Some(format!("{} was busy without being the limit", was.words()));
-    verdict.sentence = format!(
-        "Too little in flight: {} looked full, and yet {} in flight got {:.1} × the answers.",
-        was.words(),
-        next.load.in_flight_bound(),
-        neighbour.throughput_ratio
-    );
+    verdict.detail = Some(Detail::BusyWithoutLimit { wall: was });
+    verdict.reason = Reason::Unmasked {
+        was,
+        in_flight: next.load.in_flight_bound(),
+        throughput_ratio: neighbour.throughput_ratio,
+    };
 }
 
 #[cfg(test)]
@@ -463,11 +424,7 @@ mod tests {
         let past = ramp.past_knee.unwrap();
         assert!((past.load_ratio - 500.0 / 32.0).abs() < 1e-9);
         assert!((past.time_ratio - past.load_ratio / past.throughput_ratio).abs() < 0.01);
-        assert!(
-            past.sentence.contains("15.6 × the in-flight"),
-            "{}",
-            past.sentence
-        );
+        assert!(!past.by_rate);
         assert_eq!(ramp.verdicts[0].wall, Wall::Concurrency);
         assert_eq!(ramp.verdicts[3].wall, Wall::ServerCpu);
     }

@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::Squeeze;
+use crate::reason::{Doubt, Unsqueezed};
+
 /// A reason for care. The report words it and gives advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -224,7 +227,103 @@ pub enum Caveat {
         /// Share of a processor that it was busy for, 0..1.
         busy_share: f64,
     },
-    /// Something else, in words.
+    /// There were more workers than processors for them.
+    WorkersTakeTurns {
+        /// Workers.
+        workers: u64,
+        /// Processors.
+        cpus: u64,
+    },
+    /// Nobody counted failures: a driver's report was not understood, and on the wire an error is as good
+    /// as an answer.
+    FailuresUncounted,
+    /// With no squeeze a driver's bytes come at another rate than those of the load that it reported on.
+    OtherAnswers {
+        /// Bytes per second over those of that load.
+        ratio: f64,
+    },
+    /// What is said of the windows of a foreign driver does not hold its failures and latencies.
+    FailuresUnseen {
+        /// Failures by its own report of the load before any squeeze, 0..1; `null`: not known, or many.
+        reported: Option<f64>,
+    },
+    /// There were too few windows with nothing squeezed to compare them.
+    NullUnknown,
+    /// Windows with nothing squeezed are not known to read alike.
+    NullWide {
+        /// Lower end of their effect on each other, a share of throughput.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// A wall is likely, and not proved.
+    LikelyOnly {
+        /// Why.
+        doubt: Doubt,
+    },
+    /// A wall is proved, though windows with nothing squeezed are not known to read alike.
+    ProvedAllTheSame {
+        /// The squeeze that it rests on.
+        squeeze: Squeeze,
+        /// What it still reads, with the most that nothing may have cost taken from it.
+        least: f64,
+    },
+    /// A wall is that of telemetry, for squeezes that would tell were out of reach.
+    NotSqueezed {
+        /// Which.
+        missing: Unsqueezed,
+    },
+    /// By telemetry a resource should cost throughput at half, and its squeeze did not.
+    Inert {
+        /// Which squeeze.
+        squeeze: Squeeze,
+    },
+    /// A squeeze was out of reach.
+    OutOfReach {
+        /// Which.
+        squeeze: Squeeze,
+        /// Why.
+        why: String,
+    },
+    /// Answers take longer than the wait between two windows.
+    OutlastWashOut,
+    /// A squeeze of processors cost more than processors that idle so much can.
+    OverUse {
+        /// Which.
+        squeeze: Squeeze,
+        /// What it read.
+        measured: f64,
+        /// What of that can be the processors' speed.
+        most: f64,
+        /// Cores that were at work.
+        cores: f64,
+    },
+    /// Throughput rose under a squeeze.
+    Rose {
+        /// Which.
+        squeeze: Squeeze,
+        /// Its elasticity, which is below 0.
+        value: f64,
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Whether a foreign driver's answers are counted by their bytes.
+        by_bytes: bool,
+    },
+    /// A squeeze was not in force in many of its windows.
+    NotInForce {
+        /// Which.
+        squeeze: Squeeze,
+        /// In this share of them.
+        share: f64,
+    },
+    /// An experiment ended early.
+    CutShort {
+        /// Why.
+        why: String,
+    },
+    /// Something else, in the words of whoever measured.
     Note {
         /// The words.
         text: String,

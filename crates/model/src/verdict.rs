@@ -6,6 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caveat::Caveat;
+use crate::detail::Detail;
+use crate::gate::Gate;
+use crate::reason::Reason;
+
+pub use crate::evidence::Evidence;
 
 /// The resource that binds. The label in records and on the command line is in kebab case.
 #[derive(
@@ -133,12 +138,15 @@ pub struct Verdict {
     pub how: How,
     /// 0..1: how far an observed verdict may be trusted. Stated, not measured.
     pub confidence: f64,
-    /// One sentence that a colleague could have said.
-    pub sentence: String,
+    /// Why it is that wall, or none.
+    pub reason: Reason,
     /// Pool, limiter, quota, neighbour: what the wall is made of, where there is evidence.
-    pub detail: Option<String>,
-    /// Reasons, strongest first.
+    pub detail: Option<Detail>,
+    /// What bears it out, strongest first.
     pub evidence: Vec<Evidence>,
+    /// What had to hold before a wall could be called proved, where there were squeezes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
     /// Utilisation and ceiling of each resource that was seen.
     pub resources: Vec<ResourceView>,
     /// Shares, when co-limited.
@@ -151,17 +159,12 @@ pub struct Verdict {
     pub next: Option<NextWall>,
     /// What a reader must know first.
     pub caveats: Vec<Caveat>,
-}
-
-/// One reason for a verdict: a fact, and the number behind it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Evidence {
-    /// What was seen, in words, the number included.
-    pub text: String,
-    /// Which measure: `server.utilisation`.
-    pub measure: String,
-    /// Its value, in the measure's own unit.
-    pub value: f64,
+    /// The reason in words, as the report put it for readers of the document. It is never read back.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<String>,
+    /// The detail in words, likewise.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<String>,
 }
 
 /// One resource as telemetry shows it.
@@ -175,8 +178,39 @@ pub struct ResourceView {
     pub demand_s: Option<f64>,
     /// The throughput at which it would be full, requests per second.
     pub ceiling: Option<f64>,
-    /// A sign that work waited for it, in words.
-    pub saturation: Option<String>,
+    /// A sign that work waited for it.
+    pub saturation: Option<Saturation>,
+}
+
+/// A sign that work waited for a resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Saturation {
+    /// A thread never rests.
+    NeverRests {
+        /// Its name.
+        thread: String,
+    },
+    /// A quota ended early.
+    Throttled {
+        /// In this share of its periods.
+        share: f64,
+    },
+    /// Threads waited for cores.
+    RunWait {
+        /// So many.
+        cores: f64,
+    },
+    /// Packets were dropped.
+    Dropped {
+        /// How many.
+        packets: u64,
+    },
+    /// Segments were sent again.
+    SentAgain {
+        /// How many.
+        segments: u64,
+    },
 }
 
 /// d ln(throughput) / d ln(resource), with its 95 % interval.

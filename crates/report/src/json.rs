@@ -7,13 +7,34 @@
 use serde_json::{Value, json};
 use wallfinder_model::Record;
 
+use crate::said;
+
 /// The schema's `$id`.
 pub const SCHEMA_ID: &str = "urn:wallfinder:record:2";
 
+/// The record with its verdicts in words beside their data, for who reads the document. Nothing reads the
+/// words back.
+pub fn worded(record: &Record) -> Record {
+    let mut record = record.clone();
+    for verdict in record
+        .steps
+        .iter_mut()
+        .filter_map(|step| step.verdict.as_mut())
+    {
+        verdict.sentence = Some(said::verdict(verdict));
+        verdict.made_of = verdict.detail.as_ref().map(said::detail);
+        for evidence in &mut verdict.evidence {
+            evidence.text = Some(said::fact(&evidence.fact));
+        }
+    }
+    record
+}
+
 /// The document, indented, with a line end.
 pub fn document(record: &Record) -> String {
+    let record = worded(record);
     // Every key is a string and every value plain data: this cannot fail.
-    let mut text = serde_json::to_string_pretty(record).unwrap_or_else(|_| "null".to_owned());
+    let mut text = serde_json::to_string_pretty(&record).unwrap_or_else(|_| "null".to_owned());
     text.push('\n');
     text
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! It is not the judge: nothing is concluded here. Quantities that follow from a step by
-//! a division stand in [`figures`], wording of doubt in [`doubt`]. It does no I/O: every
+//! a division stand in [`figures`], sentences of verdicts and doubts in [`said`]. It does no I/O: every
 //! function takes values and returns a `String`; writing, colours' on and off, and the
 //! terminal's control sequences are the caller's.
 //!
@@ -32,6 +32,7 @@ pub mod number;
 pub mod percentiles;
 mod profiled;
 pub mod safe;
+pub mod said;
 mod sized;
 pub mod squeezed;
 pub mod text;

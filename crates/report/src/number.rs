@@ -218,6 +218,14 @@ pub(crate) fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or(UNKNOWN.to_owned(), show)
 }
 
+/// Cores, or as few of anything: `0.5`, `12`.
+pub fn cores(value: f64) -> String {
+    if !value.is_finite() {
+        return UNKNOWN.to_owned();
+    }
+    trimmed(&format!("{value:.2}")).to_owned()
+}
+
 /// A factor: `2.63`.
 pub fn factor(value: f64) -> String {
     if value.is_finite() {

@@ -1,9 +1,15 @@
 //! What profiles say, in words and rows: shared by terminal text and the page.
 
-pub(crate) use wallfinder_judge::profile::{place, short};
+pub(crate) use wallfinder_judge::profile::short;
+
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
 
 use crate::number;
+
+/// What is waited in and where.
+pub(crate) fn place(site: &Site) -> String {
+    wallfinder_judge::profile::place(&site.waits_in, &site.function, &site.line)
+}
 
 /// A value of a reading, in its unit: `3.4 s`, `1.2 MB`, `512`.
 pub(crate) fn value(reading: &Reading, value: i64) -> String {

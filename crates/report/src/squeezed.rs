@@ -13,11 +13,12 @@
 
 use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Experiment, Squeeze};
-use wallfinder_model::{Caveat, Record, Step};
+use wallfinder_model::reason::Open;
+use wallfinder_model::{Caveat, Reason, Record, Step};
 
 use crate::compared;
-use crate::doubt::{self, Worded};
-use crate::words;
+use crate::doubt;
+use crate::said::Worded;
 
 /// From this use of a link on, a squeeze of it could have mattered.
 const LINK_USED: f64 = 0.7;
@@ -214,33 +215,34 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
 /// What a reader must know of a run and of some of its steps, each doubt once; of two
 /// settings side by side first what holds for their comparison.
 pub fn careful<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+    careful_but(record, steps, |_| false)
+}
+
+/// The same, without what is told elsewhere.
+pub(crate) fn careful_but<'r>(
+    record: &'r Record,
+    steps: impl IntoIterator<Item = &'r Step>,
+    told: impl Fn(&Caveat) -> bool,
+) -> Vec<Worded> {
     let comparison = record.ab.iter();
     comparison
         .flat_map(|ab| compared::careful(record, ab))
         .map(|fact| Worded { fact, advice: None })
-        .chain(doubts(record, steps))
+        .chain(doubts(record, steps, told))
         .collect()
 }
 
-/// Doubts, without those that the sentence, the detail or the list of what was out of
-/// reach say already.
-fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> Vec<Worded> {
+/// Doubts, without those that the reason or the list of what was out of reach says already.
+fn doubts<'r>(
+    record: &'r Record,
+    steps: impl IntoIterator<Item = &'r Step>,
+    told: impl Fn(&Caveat) -> bool,
+) -> Vec<Worded> {
     let steps: Vec<&Step> = steps.into_iter().collect();
-    let mut said: Vec<String> = Vec::new();
-    for step in &steps {
-        let verdict = step.verdict.iter();
-        said.extend(verdict.map(|verdict| plain(&verdict.sentence)));
-    }
     let quiet = record.ab.is_some() || steps.iter().any(|step| step.experiment.is_some());
     let mut doubts: Vec<Worded> = doubt::of_kept(record, steps.iter().copied(), |caveat| {
-        !(quiet && is_said(caveat, &said, &steps))
-    })
-    .into_iter()
-    .map(|worded| Worded {
-        fact: words::with_names(&worded.fact),
-        ..worded
-    })
-    .collect();
+        !(told(caveat) || quiet && is_said(caveat, &steps))
+    });
     // What helps against two doubts in a row is said below the second.
     for at in 1..doubts.len() {
         if doubts[at].advice == doubts[at - 1].advice {
@@ -250,75 +252,20 @@ fn doubts<'r>(record: &'r Record, steps: impl IntoIterator<Item = &'r Step>) -> 
     doubts
 }
 
-fn is_said(caveat: &Caveat, said: &[String], steps: &[&Step]) -> bool {
-    let text = match caveat {
-        Caveat::Note { text } => text,
-        Caveat::Incomplete { what } => what,
-        _ => return false,
-    };
-    let bare = text.strip_prefix("Not proved: ").unwrap_or(text);
-    let out_of_reach = steps
-        .iter()
-        .filter_map(|step| step.experiment.as_ref())
-        .flat_map(|experiment| &experiment.out_of_reach)
-        .any(|out| is_about(bare, out.squeeze.label()));
-    out_of_reach || said.iter().any(|said| said.contains(&plain(bare)))
-}
-
-/// Whether a text says of a squeeze that it was out of reach.
-fn is_about(text: &str, label: &str) -> bool {
-    let rest = text.get(label.len()..);
-    let same = text
-        .get(..label.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(label));
-    same && rest.is_some_and(|rest| {
-        rest.starts_with(" is out of reach") || rest.starts_with(" was out of reach")
-    })
-}
-
-/// Whether a verdict's detail says only what is listed as out of reach.
-pub fn is_out_of_reach(detail: &str) -> bool {
-    Squeeze::ALL
-        .iter()
-        .any(|squeeze| is_about(detail, squeeze.label()))
-}
-
-/// For comparing: lower case, no full stop.
-fn plain(text: &str) -> String {
-    text.trim_end_matches('.').to_lowercase()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_out_of_reach_is_known_by_its_words() {
-        assert!(is_out_of_reach("server-speed is out of reach: nothing"));
-        assert!(is_out_of_reach("Server-speed was out of reach: nothing"));
-        assert!(!is_out_of_reach("a pool of 4"));
-        assert!(!is_out_of_reach("ßß"));
-    }
-
-    #[test]
-    fn a_dose_is_read_by_its_median() {
-        let point = |relative| Point {
-            retained: 0.8,
-            relative,
-            in_force: Some(true),
-        };
-        let out = Point {
-            in_force: Some(false),
-            ..point(0.1)
-        };
-        let dose = Dose {
-            asked: 0.8,
-            how: String::new(),
-            points: vec![point(0.79), point(0.81), point(0.8), out],
-            force: (3, 1, 0),
-            check: String::new(),
-        };
-        assert_eq!(dose.middle(), Some((0.8, 0.8)));
-        assert!((dose.elasticity().unwrap() - 1.0).abs() < 1e-9);
+fn is_said(caveat: &Caveat, steps: &[&Step]) -> bool {
+    let mut verdicts = steps.iter().filter_map(|step| step.verdict.as_ref());
+    match caveat {
+        Caveat::OutOfReach { .. } => true,
+        Caveat::NotSqueezed { missing } => missing.is_listed(),
+        Caveat::CutShort { .. } => verdicts.any(|verdict| {
+            matches!(
+                verdict.reason,
+                Reason::Undecided {
+                    why: Open::CutShort { .. },
+                    ..
+                }
+            )
+        }),
+        _ => false,
     }
 }

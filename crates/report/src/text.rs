@@ -27,7 +27,7 @@ use wallfinder_model::record::ClaimOutcome;
 use wallfinder_model::{Caveat, Record, Step};
 
 use crate::look::{Line, Look, Page, Role};
-use crate::{cells, doubt, grouped, squeezed, words};
+use crate::{cells, grouped, said, squeezed, words};
 
 /// Where the artefacts of a run were written, as the user should read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -272,7 +272,7 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
     page.gap();
     let ended = |caveat: &&Caveat| matches!(caveat, Caveat::SubjectEnded { .. });
     let ended = record.caveats.iter().find(ended);
-    let ended = ended.map(|caveat| doubt::caveat(caveat).fact);
+    let ended = ended.map(|caveat| said::caveat(caveat).fact);
     if let Some(why) = &record.interrupted {
         page.entry(
             "PARTIAL",
@@ -292,9 +292,9 @@ fn ending<'s>(page: &mut Page, record: &'s Record, steps: impl Iterator<Item = &
         page.entry("RESULT", Role::Warn, "Nothing was measured.");
     }
     let mut label = "CAREFUL";
-    let told = |worded: &doubt::Worded| ended.as_ref() == Some(&worded.fact);
-    let doubts = squeezed::careful(record, steps);
-    for worded in doubts.iter().filter(|worded| !told(worded)) {
+    let is_told = record.interrupted.is_none();
+    let told = |caveat: &Caveat| is_told && matches!(caveat, Caveat::SubjectEnded { .. });
+    for worded in squeezed::careful_but(record, steps, told) {
         page.entry(label, Role::Plain, &worded.line());
         label = "";
     }

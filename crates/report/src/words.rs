@@ -1,18 +1,18 @@
 //! Walls, loads and figures in words.
 //!
 //! Every renderer uses these words, so that the terminal and the page never disagree.
-//! Doubts have a module of their own: [`doubt`](crate::doubt).
+//! Sentences of verdicts and doubts have a module of their own: [`said`].
 
 use wallfinder_judge::proof::{Prediction, what_if};
-use wallfinder_judge::ramp::{self, Knee, Ramp};
+use wallfinder_judge::ramp::{self, Knee, PastKnee, Ramp};
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
 use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio, WorkerSummary};
 use wallfinder_model::verdict::{How, Verdict};
-use wallfinder_model::{Record, Step, Wall};
+use wallfinder_model::{Detail, Record, Step, Wall};
 
 use crate::figures::Figures;
-use crate::{number, squeezed};
+use crate::{number, said, squeezed};
 
 /// With a full stop, unless it ends already.
 pub(crate) fn sentence(text: &str) -> String {
@@ -29,6 +29,15 @@ pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// With a small letter at the start.
+pub(crate) fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
         None => String::new(),
     }
 }
@@ -160,32 +169,7 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
 /// Whether what binds is a quota on a side's processors, and not the processors.
 fn is_held_by_quota(verdict: &Verdict) -> bool {
     let is_cpu = matches!(verdict.wall, Wall::ServerCpu | Wall::ClientCpu);
-    let detail = verdict.detail.as_deref();
-    is_cpu && detail.is_some_and(|detail| detail.starts_with("quota "))
-}
-
-/// The sentence of a verdict, below a heading that names its wall.
-pub fn verdict_sentence(verdict: &Verdict) -> String {
-    let sentence = with_names(&verdict.sentence);
-    match sentence.strip_prefix("Not decided: ") {
-        Some(why) if verdict.wall == Wall::Inconclusive => capital(why),
-        _ => sentence,
-    }
-}
-
-/// Labels of squeezes within a sentence as tables name them: `server-speed` reads `server
-/// speed`.
-pub fn with_names(text: &str) -> String {
-    let mut named = text.to_owned();
-    for squeeze in Squeeze::ALL {
-        let label = squeeze.label();
-        let name = self::squeeze(label);
-        if name != label {
-            named = named.replace(label, &name);
-            named = named.replace(&capital(label), &capital(&name));
-        }
-    }
-    named
+    is_cpu && matches!(verdict.detail, Some(Detail::Quota { .. }))
 }
 
 /// Squeezes that were out of reach and could have mattered, and what they would need:
@@ -276,10 +260,17 @@ pub fn prediction(prediction: &Prediction) -> String {
     } else {
         String::new()
     };
+    let bytes = match prediction.leaves_bytes_out {
+        true => {
+            " What a byte costs the processors is not known from answers of one size, and is left out: \
+             `wallfinder bytes` measures it."
+        }
+        false => "",
+    };
     format!(
-        "{}/s{interval}. {}",
+        "{}/s{interval}. {}{bytes}",
         number::about(prediction.throughput, known.then_some(ends)),
-        prediction.because
+        said::because(&prediction.because)
     )
 }
 
@@ -457,6 +448,21 @@ pub fn one_ramp(record: &Record) -> Option<Ramp> {
     };
     (record.steps.len() > 1 && record.steps.iter().all(alike))
         .then(|| ramp::read(&record.steps, &record.environment))
+}
+
+/// What more brought past the knee: `Past the knee: 5.0 × the in-flight only took 4.9 × the time, throughput
+/// 1.01 ×.`
+pub fn past_knee(past: &PastKnee) -> String {
+    let what = if past.by_rate { "rate" } else { "in-flight" };
+    let (load, time, throughput) = (past.load_ratio, past.time_ratio, past.throughput_ratio);
+    match throughput < 0.9 {
+        true => format!(
+            "Past the knee: {load:.1} × the {what} took {time:.1} × the time and cost throughput, {throughput:.2} ×."
+        ),
+        false => format!(
+            "Past the knee: {load:.1} × the {what} only took {time:.1} × the time, throughput {throughput:.2} ×."
+        ),
+    }
 }
 
 /// Where more stops to help: `knee at 32 in flight`.

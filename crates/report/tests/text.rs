@@ -271,7 +271,7 @@ fn a_quota_is_told_from_the_processors_behind_it() {
     assert!(by_processors.contains("lifting the server's CPU alone"));
     assert!(by_processors.contains("WHAT IF a server twice as fast"));
     let verdict = record.steps.last_mut().unwrap().verdict.as_mut().unwrap();
-    verdict.detail = Some("quota of 0.5 cores: the group may not use more".to_owned());
+    verdict.detail = Some(wallfinder_model::Detail::Quota { cores: 0.5 });
     let by_quota = lines(&record);
     let next = "NEXT the processors that the quota leaves idle at";
     assert!(by_quota.contains(next), "{by_quota}");

@@ -60,7 +60,7 @@ mod any {
     use wallfinder_model::telemetry::{
         CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
     };
-    use wallfinder_model::{Caveat, Verdict, Wall};
+    use wallfinder_model::{Caveat, Detail, Reason, Verdict, Wall};
 
     use crate::records;
 
@@ -182,14 +182,16 @@ mod any {
 
     prop_compose! {
         fn verdict()(
-            wall in prop::sample::select(&Wall::ALL[..]), confidence in float(), sentence: String,
+            wall in prop::sample::select(&Wall::ALL[..]), confidence in float(), class: String, share in float(),
             shares in prop::collection::btree_map(".{0,4}", float(), 0..3),
             caveats in prop::collection::vec(caveat(), 0..2),
         ) -> Verdict {
             Verdict {
-                wall, how: wallfinder_model::verdict::How::Observed, confidence, sentence,
-                detail: None, evidence: vec![], resources: vec![], shares,
-                elasticities: BTreeMap::new(), next: None, caveats,
+                wall, how: wallfinder_model::verdict::How::Observed, confidence,
+                reason: Reason::TooManyFailures { share, class: class.clone() },
+                detail: Some(Detail::DriverThreads { name: class }), evidence: vec![],
+                gates: vec![], resources: vec![], shares,
+                elasticities: BTreeMap::new(), next: None, caveats, sentence: None, made_of: None,
             }
         }
     }

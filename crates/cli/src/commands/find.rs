@@ -258,12 +258,7 @@ fn note_unknown_bytes(found: &mut Prediction, changes: &[(Squeeze, f64)], step: 
         let gained = found.throughput / step.throughput;
         (gained / factor - 1.0).abs() < 0.02
     });
-    if !in_proportion {
-        found.because.push_str(
-            " What a byte costs the processors is not known from answers of one size, and is left out: \
-             `wallfinder bytes` measures it.",
-        );
-    }
+    found.leaves_bytes_out = !in_proportion;
 }
 
 fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {

@@ -3,12 +3,13 @@
 //! One: that is the wall. Several: the fuller one, or co-limited where they cannot be told
 //! apart. None: see [`super::slack`]. Others on the processors: perhaps nothing at all.
 
-use wallfinder_model::Wall;
+use wallfinder_model::evidence::Fact;
+use wallfinder_model::reason::{Beside, Side as Which};
+use wallfinder_model::{Reason, Wall};
 
 use super::finding::{Finding, evidence};
 use super::sight::{Side, Sight};
 use super::{Conclusion, shares, slack};
-use crate::words::{capital, percent, trimmed};
 
 /// A finding this sure can be a wall.
 pub(super) const SURE: f64 = 0.5;
@@ -44,14 +45,10 @@ fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
     if !sight.shared_cpus.is_empty() || findings.iter().any(by_itself) {
         return None;
     }
-    let sides: Vec<(&str, &Side)> = [
-        ("the server", &sight.server),
-        ("the load generator", &sight.client),
-    ]
-    .into_iter()
-    .filter_map(|(name, side)| Some((name, side.as_ref()?)))
-    .filter(|(_, side)| side.crowded() >= CROWDED)
-    .collect();
+    let sides: Vec<(Which, &Side)> = sight
+        .sides()
+        .filter(|(_, side)| side.crowded() >= CROWDED)
+        .collect();
     let named = findings.iter().any(|finding| finding.strength >= SURE);
     let starved = |side: &Side| side.pressure() >= 0.85 && side.cpus_busy >= 0.8;
     let both = sides.len() == 2 && sides.iter().any(|(_, side)| starved(side));
@@ -64,30 +61,24 @@ fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
     }
     let facts = sides
         .iter()
-        .map(|(name, side)| {
+        .map(|(which, side)| {
             evidence(
                 "neighbour.cores",
                 side.neighbour,
-                format!(
-                    "others used {} cores of {name}'s processors, which were {} busy, and its threads waited for {}",
-                    trimmed(side.neighbour, 2),
-                    percent(side.cpus_busy),
-                    trimmed(side.run_wait, 2)
-                ),
+                Fact::Others {
+                    side: *which,
+                    cores: side.neighbour,
+                    busy: Some(side.cpus_busy),
+                    waited: Some(side.run_wait),
+                },
             )
         })
         .collect();
-    let who: Vec<String> = sides
-        .iter()
-        .map(|(name, side)| format!("{} of {name}'s", percent(side.crowded())))
-        .collect();
-    Some(Conclusion::inconclusive(
-        format!(
-            "Not decided: others used {} processor time, and both sides' numbers are theirs too.",
-            who.join(" and ")
-        ),
-        facts,
-    ))
+    let sides = sides.iter().map(|(which, side)| (*which, side.crowded()));
+    let reason = Reason::OthersToo {
+        sides: sides.collect(),
+    };
+    Some(Conclusion::inconclusive(reason, facts))
 }
 
 /// In spite of others everywhere: one side took most of its full processors itself, and the
@@ -142,8 +133,11 @@ fn single(sight: &Sight, one: &Finding, findings: &[Finding]) -> Conclusion {
     if unseen_rival(sight, one.wall) {
         confidence *= 0.8;
     }
-    Conclusion::new(one.wall, confidence, sentence(sight, one), facts)
-        .with_detail(one.detail.clone())
+    let reason = Reason::Full {
+        full: one.full(),
+        beside: beside(sight, one.wall),
+    };
+    Conclusion::new(one.wall, confidence, reason, facts).with_detail(one.detail.clone())
 }
 
 /// Whether the side that would speak against this wall was out of sight.
@@ -171,92 +165,53 @@ fn several(sight: &Sight, one: &Finding, other: &Finding, findings: &[Finding]) 
     let apart = fuller.level - emptier.level;
     if apart >= APART && fuller.strength >= emptier.strength {
         let confidence = fuller.strength * (0.55 + 3.0 * (apart - APART)).min(0.9);
-        let text = format!(
-            "{}: {}, with {} close behind: {}.",
-            capital(fuller.wall.words()),
-            fuller.clause,
-            emptier.wall.words(),
-            emptier.clause
-        );
-        return Conclusion::new(fuller.wall, confidence, text, facts)
+        let reason = Reason::FullAndNear {
+            full: fuller.full(),
+            near: emptier.full(),
+        };
+        return Conclusion::new(fuller.wall, confidence, reason, facts)
             .with_detail(fuller.detail.clone());
     }
     let full: Vec<&Finding> = findings.iter().filter(|f| f.strength >= SURE).collect();
-    let text = format!(
-        "More than one resource at once: {}.",
-        full.iter()
-            .map(|f| format!("{} ({})", f.wall.words(), f.clause))
-            .collect::<Vec<_>>()
-            .join(" and ")
-    );
-    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.6 * emptier.strength, text, facts);
+    let reason = Reason::SeveralFull {
+        full: full.iter().map(|finding| finding.full()).collect(),
+    };
+    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.6 * emptier.strength, reason, facts);
     conclusion.shares = shares(full.iter().map(|f| (f.wall, f.strength)));
     conclusion
 }
 
 /// The load generator had room and the server was out of sight.
 fn beyond(sight: &Sight) -> Conclusion {
-    let busy = sight.client_busy();
-    let text = match busy {
-        Some(busy) if busy < 0.8 => format!(
-            "Not decided: the load generator was only {} busy, so the limit lies beyond it, but the server could not be seen.",
-            percent(busy)
-        ),
-        _ => "Not decided: the server could not be seen, and the load generator does not say enough by itself.".to_owned(),
-    };
     let mut facts = slack::elsewhere(sight, &[]);
     facts.extend(slack::in_flight(sight));
     if facts.is_empty() {
-        facts.push(evidence(
-            "server.seen",
-            0.0,
-            "the server was not seen".to_owned(),
-        ));
+        facts.push(evidence("server.seen", 0.0, Fact::ServerNotSeen));
     }
-    Conclusion::inconclusive(text, facts)
+    let reason = Reason::ServerNotSeen {
+        client: sight.client_busy().filter(|busy| *busy < 0.8),
+    };
+    Conclusion::inconclusive(reason, facts)
 }
 
-/// The wall, and what was not full beside it.
-fn sentence(sight: &Sight, one: &Finding) -> String {
-    let busy = sight.client_busy();
-    let beside = match one.wall {
-        Wall::ClientCpu => sight.server.as_ref().map(|side| {
-            format!(
-                "while the server used {} of {}; the number is the load generator's",
-                percent(side.utilisation),
-                side.capacity_words()
-            )
-        }),
-        Wall::Downlink | Wall::Uplink => {
-            let server = sight.server.as_ref().map(|side| side.utilisation);
-            match (server, busy) {
-                (Some(server), Some(busy)) => Some(format!(
-                    "while the server was {} busy and the load generator {}",
-                    percent(server),
-                    percent(busy)
-                )),
-                (Some(server), None) => {
-                    Some(format!("while the server was {} busy", percent(server)))
-                }
-                (None, Some(busy)) => Some(format!(
-                    "while the load generator was {} busy",
-                    percent(busy)
-                )),
-                (None, None) => None,
-            }
-        }
-        _ => busy.map(|busy| {
-            let verb = if busy < 0.7 {
-                "idled at"
-            } else {
-                "was busy at"
-            };
-            format!("while the load generator {verb} {}", percent(busy))
-        }),
+/// What was not full beside a wall.
+fn beside(sight: &Sight, wall: Wall) -> Beside {
+    let server = || {
+        let side = sight.server.as_ref()?;
+        Some((side.utilisation, side.capacity()))
     };
-    let name = capital(one.wall.words());
-    match beside {
-        Some(beside) => format!("{name}: {} {beside}.", one.clause),
-        None => format!("{name}: {}.", one.clause),
+    match wall {
+        Wall::ClientCpu => Beside {
+            server: server(),
+            client: None,
+        },
+        Wall::Downlink | Wall::Uplink => Beside {
+            server: server(),
+            client: sight.client_busy(),
+        },
+        _ => Beside {
+            server: None,
+            client: sight.client_busy(),
+        },
     }
 }

@@ -1,17 +1,18 @@
 //! Signs that the load generator was full: its workers, its threads, its processors, its own
 //! calibrated ceiling.
 
-use wallfinder_model::Wall;
+use wallfinder_model::evidence::{Evidence, Fact};
+use wallfinder_model::reason::{Side as Which, Sign};
+use wallfinder_model::{Detail, Wall};
 
-use super::finding::{Finding, certainty, evidence, processors, verb};
+use super::finding::{Finding, certainty, evidence, processors};
 use super::sight::{FULL, Sight};
-use crate::words::{percent, rate};
 
 pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
     let crowd = sight
         .client
         .as_ref()
-        .map(|side| processors(side, "client", "the load generator"));
+        .map(|side| processors(side, Which::Client));
     let mut best = match &sight.workers {
         Some(workers) if workers.spinning && !workers.counted_polls => by_ceiling(sight),
         Some(_) => by_workers(sight),
@@ -28,18 +29,14 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
             .as_ref()
             .is_none_or(|finding| crowd.strength > finding.strength);
         if better && crowd.strength > 0.0 {
-            let clause = match side.quota {
-                Some(_) => format!(
-                    "it used {} of {}",
-                    percent(crowd.level),
-                    side.capacity_words()
-                ),
-                None => format!(
-                    "{} {} {} busy",
-                    side.capacity_words(),
-                    verb(side),
-                    percent(crowd.level)
-                ),
+            let (busy, capacity) = (crowd.level, side.capacity());
+            let sign = match side.quota {
+                Some(_) => Sign::Quota {
+                    used: busy,
+                    capacity,
+                    throttled: None,
+                },
+                None => Sign::Busy { capacity, busy },
             };
             best = Some(Finding {
                 wall: Wall::ClientCpu,
@@ -47,7 +44,7 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
                 strength: crowd.strength,
                 detail: crowd.detail,
                 by_others: crowd.by_others,
-                clause,
+                sign,
                 evidence: crowd.evidence,
             });
         }
@@ -58,7 +55,6 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
 /// Workers share nothing: one that is full holds back its own connections only.
 fn by_workers(sight: &Sight) -> Option<Finding> {
     let workers = sight.workers.as_ref()?;
-    let one = workers.count == 1;
     let full = workers.full_share;
     let level = if full >= 0.9 {
         workers.busy.max(FULL)
@@ -69,16 +65,11 @@ fn by_workers(sight: &Sight) -> Option<Finding> {
     let mut detail = None;
     if workers.busiest >= FULL && full < 0.9 {
         strength = strength.min(0.3).max(0.3 * full);
-        detail = Some("some workers are full and others not".to_owned());
+        detail = Some(Detail::UnevenWorkers);
     }
-    let clause = if one {
-        format!("its one worker was {} busy", percent(workers.busy))
-    } else {
-        format!(
-            "its {} workers were {} busy",
-            workers.count,
-            percent(workers.busy)
-        )
+    let sign = Sign::Workers {
+        workers: workers.count as u32,
+        busy: workers.busy,
     };
     Some(Finding {
         wall: Wall::ClientCpu,
@@ -89,9 +80,9 @@ fn by_workers(sight: &Sight) -> Option<Finding> {
         evidence: vec![evidence(
             "client.busy",
             workers.busy,
-            format!("the load generator: {clause}"),
+            Fact::ClientFull { sign: sign.clone() },
         )],
-        clause,
+        sign,
     })
 }
 
@@ -103,21 +94,13 @@ fn by_ceiling(sight: &Sight) -> Option<Finding> {
         wall: Wall::ClientCpu,
         level: share_of.min(1.0),
         strength: 0.85 * certainty(share_of.min(1.0) + 0.03),
-        detail: Some("workers that poll: busy by design".to_owned()),
+        detail: Some(Detail::PollingWorkers),
         by_others: false,
-        clause: format!(
-            "it drove {} of the {}/s that its workers can",
-            percent(share_of),
-            rate(ceiling.throughput)
-        ),
-        evidence: vec![evidence(
-            "client.ceiling_share",
-            share_of,
-            format!(
-                "throughput was {} of the engine's own ceiling",
-                percent(share_of)
-            ),
-        )],
+        sign: Sign::Ceiling {
+            share: share_of,
+            throughput: ceiling.throughput,
+        },
+        evidence: vec![ceiling_share(share_of, None)],
     })
 }
 
@@ -126,36 +109,42 @@ fn by_thread(sight: &Sight) -> Option<Finding> {
     let side = sight.client.as_ref()?;
     let (name, hottest) = side.hottest.as_ref()?;
     let threads = side.plateau();
-    let (clause, strength) = match threads {
-        Some(1) => (
-            format!("its one working thread was {} busy", percent(*hottest)),
-            0.95 * certainty(*hottest),
-        ),
-        Some(n) => (
-            format!("its {n} working threads were {} busy", percent(*hottest)),
-            0.95 * certainty(*hottest),
+    let (name, busy) = (name.clone(), *hottest);
+    let (sign, strength) = match threads {
+        Some(threads) => (
+            Sign::WorkingThreads { threads, busy },
+            0.95 * certainty(busy),
         ),
         // Some threads full and others not: it may or may not hold the rest back.
-        None if *hottest >= FULL => (
-            format!("its thread `{name}` was {} busy", percent(*hottest)),
-            0.5,
-        ),
+        None if busy >= FULL => (Sign::DriverThread { name, busy }, 0.5),
         None => return None,
+    };
+    let spreads = side.available < 1.5;
+    let detail = Detail::DriverThreads {
+        name: side.name.clone(),
     };
     Some(Finding {
         wall: Wall::ClientCpu,
-        level: *hottest,
+        level: busy,
         strength,
-        detail: (side.available >= 1.5)
-            .then(|| format!("threads of {} do not spread over its processors", side.name)),
+        detail: (!spreads).then_some(detail),
         by_others: false,
         evidence: vec![evidence(
             "client.hottest_thread",
-            *hottest,
-            format!("the load generator: {clause}"),
+            busy,
+            Fact::ClientFull { sign: sign.clone() },
         )],
-        clause,
+        sign,
     })
+}
+
+/// Throughput over the engine's own ceiling.
+pub(super) fn ceiling_share(share: f64, of: Option<f64>) -> Evidence {
+    evidence(
+        "client.ceiling_share",
+        share,
+        Fact::CeilingShare { share, of },
+    )
 }
 
 /// Sets the calibrated ceiling beside busy workers: agreement strengthens, room weakens.
@@ -175,14 +164,7 @@ fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
     } else if share_of < 0.7 {
         finding.strength *= 0.85;
     }
-    finding.evidence.push(evidence(
-        "client.ceiling_share",
-        share_of,
-        format!(
-            "throughput was {} of the {}/s that its workers drive against a null server",
-            percent(share_of),
-            rate(ceiling.throughput)
-        ),
-    ));
+    let beside = ceiling_share(share_of, Some(ceiling.throughput));
+    finding.evidence.push(beside);
     finding
 }

@@ -6,13 +6,13 @@
 //! the host idle, a neighbour on one's processors, workers that spin, one hot thread on two
 //! processors.
 
-use wallfinder_model::Wall;
-use wallfinder_model::verdict::Evidence;
+use wallfinder_model::evidence::{Evidence, Fact};
+use wallfinder_model::reason::{Full, Side as Which, Sign};
+use wallfinder_model::{Detail, Wall};
 
 use super::client;
 use super::sight::{FULL, Side, Sight};
 use crate::finite::share;
-use crate::words::{percent, trimmed};
 
 /// A resource that was, or may have been, full.
 pub(super) struct Finding {
@@ -22,24 +22,31 @@ pub(super) struct Finding {
     /// How surely it was full, 0..1.
     pub(super) strength: f64,
     /// What it is made of.
-    pub(super) detail: Option<String>,
+    pub(super) detail: Option<Detail>,
     /// It was full by others' work.
     pub(super) by_others: bool,
-    /// The clause that says so: `its one core was 98 % busy`.
-    pub(super) clause: String,
+    /// What shows it.
+    pub(super) sign: Sign,
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// What a serial wall is made of where no thread is hot: who looks inside may know more.
-pub(crate) const IN_TURN: &str =
-    "one thread at a time: a runtime limited to one processor, or a lock with work inside";
+impl Finding {
+    /// As a reason names it.
+    pub(super) fn full(&self) -> Full {
+        Full {
+            wall: self.wall,
+            sign: self.sign.clone(),
+        }
+    }
+}
 
-/// Evidence in one line.
-pub(super) fn evidence(measure: &str, value: f64, text: String) -> Evidence {
+/// Evidence of a measure.
+pub(super) fn evidence(measure: &str, value: f64, fact: Fact) -> Evidence {
     Evidence {
-        text,
+        fact,
         measure: measure.to_owned(),
         value: if value.is_finite() { value } else { 0.0 },
+        text: None,
     }
 }
 
@@ -60,8 +67,8 @@ pub(super) fn all(sight: &Sight) -> Vec<Finding> {
 
 /// Both ways of the link.
 pub(super) fn links(sight: &Sight) -> Vec<Finding> {
-    let down = link(sight.downlink, Wall::Downlink, "downlink");
-    let up = link(sight.uplink, Wall::Uplink, "uplink");
+    let down = link(sight.downlink, Wall::Downlink);
+    let up = link(sight.uplink, Wall::Uplink);
     down.into_iter().chain(up).collect()
 }
 
@@ -92,23 +99,16 @@ pub(super) fn certainty(level: f64) -> f64 {
 pub(super) struct Crowd {
     pub(super) level: f64,
     pub(super) strength: f64,
-    pub(super) detail: Option<String>,
+    pub(super) detail: Option<Detail>,
     /// By others' work more than by its own and by what the load brings.
     pub(super) by_others: bool,
     pub(super) evidence: Vec<Evidence>,
 }
 
 /// The fullness of a side's processors: its own time, its quota, receive work, neighbours.
-pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
-    let mut evidence_list = vec![evidence(
-        &format!("{label}.utilisation"),
-        side.utilisation,
-        format!(
-            "{whose} used {} of {}",
-            percent(side.utilisation),
-            side.capacity_words()
-        ),
-    )];
+pub(super) fn processors(side: &Side, which: Which) -> Crowd {
+    let label = which.label();
+    let mut evidence_list = vec![used(side, which)];
     let mut level = share(side.utilisation);
     let mut strength = certainty(level);
     let mut detail = None;
@@ -118,20 +118,17 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
             evidence_list.push(evidence(
                 &format!("{label}.throttled"),
                 throttled,
-                format!(
-                    "{whose} was throttled in {} of its quota periods",
-                    percent(throttled)
-                ),
+                Fact::Throttled {
+                    side: which,
+                    share: throttled,
+                },
             ));
         }
         if level >= 0.85 || throttled >= 0.5 {
             // Throttled in every other period and more: the quota was used up each time.
             level = level.max(if throttled >= 0.5 { 0.97 } else { level });
             strength = certainty(level);
-            detail = Some(format!(
-                "quota of {} cores; its processors had time left",
-                trimmed(quota, 2)
-            ));
+            detail = Some(Detail::Quota { cores: quota });
         }
         return Crowd {
             level,
@@ -146,10 +143,10 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
         evidence_list.push(evidence(
             &format!("{label}.run_wait"),
             side.run_wait,
-            format!(
-                "{whose}'s threads waited for {} cores that they could have used",
-                trimmed(side.run_wait, 2)
-            ),
+            Fact::RunWait {
+                side: which,
+                cores: side.run_wait,
+            },
         ));
     }
     // Means over many processors hide unevenly dealt work: tasks that waited, and
@@ -166,14 +163,14 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
         level = side.cpus_busy;
         if softirq >= neighbour && softirq >= 0.3 * gap {
             strength = 0.9 * certainty(level);
-            detail = Some("softirq: network receive work on its processors".to_owned());
+            detail = Some(Detail::ReceiveWork { cpu: None });
             evidence_list.push(evidence(
                 &format!("{label}.softirq"),
                 side.softirq,
-                format!(
-                    "network receive work took {} of {whose}'s processors",
-                    percent(side.softirq)
-                ),
+                Fact::ReceiveWork {
+                    side: which,
+                    share: side.softirq,
+                },
             ));
         } else {
             by_others = true;
@@ -186,26 +183,25 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
             };
             strength = wanted * certainty(level);
             let others = side.neighbour.max(gap * cpus);
-            detail = Some(format!(
-                "neighbour: others used {} of its cores",
-                trimmed(others, 2)
-            ));
+            detail = Some(Detail::Neighbour { cores: others });
             evidence_list.push(evidence(
                 &format!("{label}.neighbour"),
                 others,
-                format!(
-                    "others used {} cores of {whose}'s processors",
-                    trimmed(others, 2)
-                ),
+                Fact::Others {
+                    side: which,
+                    cores: others,
+                    busy: None,
+                    waited: None,
+                },
             ));
         }
         evidence_list.push(evidence(
             &format!("{label}.cpus_busy"),
             side.cpus_busy,
-            format!(
-                "{whose}'s processors were {} busy, everybody's work included",
-                percent(side.cpus_busy)
-            ),
+            Fact::ProcessorsBusy {
+                side: which,
+                share: side.cpus_busy,
+            },
         ));
     }
     Crowd {
@@ -217,29 +213,44 @@ pub(super) fn processors(side: &Side, label: &str, whose: &str) -> Crowd {
     }
 }
 
+/// A side's use of what it may use.
+pub(super) fn used(side: &Side, which: Which) -> Evidence {
+    evidence(
+        &format!("{}.utilisation", which.label()),
+        side.utilisation,
+        Fact::Used {
+            side: which,
+            share: side.utilisation,
+            capacity: side.capacity(),
+        },
+    )
+}
+
 fn server_cpu(sight: &Sight) -> Option<Finding> {
     let side = sight.server.as_ref()?;
-    let crowd = processors(side, "server", "the server");
-    let busy = percent(crowd.level);
-    let clause = match (&crowd.detail, side.quota) {
-        (Some(_), Some(_)) if side.throttled > 0.0 => format!(
-            "it used {} of {} and was throttled in {} of the periods",
-            percent(side.utilisation),
-            side.capacity_words(),
-            percent(side.throttled)
-        ),
-        (_, Some(_)) => format!("it used {busy} of {}", side.capacity_words()),
-        (Some(_), None) if crowd.by_others => format!(
-            "its processors were {busy} busy, but only {} with its own work",
-            percent(side.utilisation)
-        ),
-        (Some(_), None) => format!(
-            "{} {} {busy} busy, {} of it with network receive work",
-            side.capacity_words(),
-            verb(side),
-            percent(side.softirq)
-        ),
-        (None, None) => format!("{} {} {busy} busy", side.capacity_words(), verb(side)),
+    let crowd = processors(side, Which::Server);
+    let (busy, capacity) = (crowd.level, side.capacity());
+    let sign = match (&crowd.detail, side.quota) {
+        (Some(_), Some(_)) if side.throttled > 0.0 => Sign::Quota {
+            used: side.utilisation,
+            capacity,
+            throttled: Some(side.throttled),
+        },
+        (_, Some(_)) => Sign::Quota {
+            used: busy,
+            capacity,
+            throttled: None,
+        },
+        (Some(_), None) if crowd.by_others => Sign::ByOthers {
+            busy,
+            own: side.utilisation,
+        },
+        (Some(_), None) => Sign::ReceiveWork {
+            capacity,
+            busy,
+            softirq: side.softirq,
+        },
+        (None, None) => Sign::Busy { capacity, busy },
     };
     Some(Finding {
         wall: Wall::ServerCpu,
@@ -247,7 +258,7 @@ fn server_cpu(sight: &Sight) -> Option<Finding> {
         strength: crowd.strength,
         detail: crowd.detail,
         by_others: crowd.by_others,
-        clause,
+        sign,
         evidence: crowd.evidence,
     })
 }
@@ -265,66 +276,57 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
     });
     if let Some(core) = fullest {
         let softirq = share(f64::from(core.softirq));
+        let cpu = core.cpu;
         return Some(Finding {
             wall: Wall::ServerSerial,
             level: share(f64::from(core.busy())),
             strength: 0.8,
-            detail: Some(format!(
-                "softirq: receive work is not spread beyond processor {}",
-                core.cpu
-            )),
+            detail: Some(Detail::ReceiveWork { cpu: Some(cpu) }),
             by_others: false,
-            clause: format!(
-                "processor {} spent {} of its time on network receive work, and the mean over \
-                 {cores:.0} cores hides it",
-                core.cpu,
-                percent(softirq)
-            ),
+            sign: Sign::ReceivingCore {
+                cpu,
+                softirq,
+                cores,
+            },
             evidence: vec![evidence(
                 "server.core_softirq",
                 softirq,
-                format!(
-                    "processor {} was full, {} of it with network receive work",
-                    core.cpu,
-                    percent(softirq)
-                ),
+                Fact::ReceivingCore { cpu, softirq },
             )],
         });
     }
-    let of = format!("{cores:.0} cores it may use");
-    if let Some((name, hottest)) = side.hottest.as_ref().filter(|(_, share)| *share >= 0.90) {
+    if let Some((name, busy)) = side.hottest.as_ref().filter(|(_, share)| *share >= 0.90) {
+        let (name, busy) = (name.clone(), *busy);
         let threads = side.plateau().unwrap_or(1);
-        let (detail, clause) = if threads == 1 {
-            (
-                format!("one thread: {name}"),
-                format!(
-                    "its thread `{name}` was {} busy on the {of}",
-                    percent(*hottest)
-                ),
-            )
-        } else {
-            (
-                format!("{threads} threads: {name}"),
-                format!("{threads} threads of `{name}` were full, on the {of}"),
-            )
-        };
         return Some(Finding {
             wall: Wall::ServerSerial,
-            level: *hottest,
-            strength: 0.9 * certainty(*hottest),
-            detail: Some(detail),
+            level: busy,
+            strength: 0.9 * certainty(busy),
+            detail: Some(Detail::HotThreads {
+                name: name.clone(),
+                threads,
+                busy,
+            }),
             by_others: false,
-            clause,
+            sign: Sign::HotThreads {
+                name: name.clone(),
+                threads,
+                busy,
+                cores,
+            },
             evidence: vec![
                 evidence(
                     "server.hottest_thread",
-                    *hottest,
-                    format!("thread `{name}` was {} busy", percent(*hottest)),
+                    busy,
+                    Fact::HotThread { name, busy },
                 ),
                 evidence(
                     "server.utilisation",
                     side.utilisation,
-                    format!("of all the {of}, {} were used", percent(side.utilisation)),
+                    Fact::OfAllCores {
+                        share: side.utilisation,
+                        cores,
+                    },
                 ),
             ],
         });
@@ -338,54 +340,46 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
         wall: Wall::ServerSerial,
         level: share(side.used / workers),
         strength: 0.6,
-        detail: Some(IN_TURN.to_owned()),
+        detail: Some(Detail::InTurn),
         by_others: false,
-        clause: format!(
-            "its {} threads together used {} cores of the {of}, as if one ran at a time",
-            side.threads,
-            trimmed(side.used, 2)
-        ),
+        sign: Sign::InTurn {
+            threads: side.threads,
+            used: side.used,
+            cores,
+        },
         evidence: vec![evidence(
             "server.cores_used",
             side.used,
-            format!(
-                "{} threads in {} process(es) used {} cores",
-                side.threads,
-                side.processes.max(1),
-                trimmed(side.used, 2)
-            ),
+            Fact::ThreadsUsed {
+                threads: side.threads,
+                processes: side.processes.max(1),
+                cores: side.used,
+            },
         )],
     })
 }
 
-fn link(use_share: Option<f64>, wall: Wall, name: &str) -> Option<Finding> {
+fn link(use_share: Option<f64>, wall: Wall) -> Option<Finding> {
     let used = use_share?;
     // Framing that counters leave out takes up to a twentieth of a full link's rate.
     let strength = match used {
         used if used > 1.15 => 0.3,
         used => certainty(used + 0.04),
     };
-    let detail = (used > 1.15).then(|| "its rate is not what it is said to be".to_owned());
+    let detail = (used > 1.15).then_some(Detail::RateIsOther);
     Some(Finding {
         wall,
         level: share(used + 0.04),
         strength,
         detail,
         by_others: false,
-        clause: format!("it carried {} of its rate", percent(used)),
-        evidence: vec![evidence(
-            &format!("link.{name}"),
-            used,
-            format!("the {name} carried {} of its rate", percent(used)),
-        )],
+        sign: Sign::LinkUse { share: used },
+        evidence: vec![link_use(wall, used)],
     })
 }
 
-/// `was` for one core, `were` for more.
-pub(super) fn verb(side: &Side) -> &'static str {
-    if side.available == 1.0 || side.quota.is_some() {
-        "was"
-    } else {
-        "were"
-    }
+/// A link's use.
+pub(super) fn link_use(wall: Wall, share: f64) -> Evidence {
+    let measure = format!("link.{}", wall.label());
+    evidence(&measure, share, Fact::LinkUse { wall, share })
 }

@@ -1,12 +1,14 @@
 //! Before walls: steps that say nothing of any, loads that asked for no more, and phases.
 
-use wallfinder_model::{Arrival, Wall};
+use wallfinder_model::detail::Exhausted;
+use wallfinder_model::evidence::Fact;
+use wallfinder_model::reason::Part;
+use wallfinder_model::{Arrival, Detail, Reason, Wall};
 
 use super::choice::CROWDED;
 use super::finding::{self, evidence};
 use super::sight::Sight;
 use super::{Conclusion, phases, slack};
-use crate::words::{percent, rate, time};
 use crate::{caveats, identity, little, unanswered};
 
 /// Failures above this share leave nothing to be said of walls.
@@ -28,19 +30,16 @@ fn unanswered_hold_most(sight: &Sight) -> Option<Conclusion> {
     }
     let answering = little.in_flight / little.ratio;
     Some(Conclusion::inconclusive(
-        format!(
-            "Not decided: {} requests had no answer, and requests like them were most of what was in flight; \
-             where they waited, no answer tells.",
-            drained.in_flight
-        ),
+        Reason::UnansweredHoldMost {
+            in_flight: drained.in_flight,
+        },
         vec![evidence(
             "in-flight.unanswered",
             drained.in_flight as f64,
-            format!(
-                "{} requests were in flight on average, and the answers account for {}",
-                rate(little.in_flight),
-                rate(answering)
-            ),
+            Fact::Unanswered {
+                in_flight: little.in_flight,
+                answering,
+            },
         )],
     ))
 }
@@ -51,126 +50,78 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
     let errors = identity::failure_share(counts);
     let class = identity::worst_class(counts).unwrap_or("unknown");
     let failures = || {
-        evidence(
-            "errors.share",
-            errors,
-            format!(
-                "{} of what was tried failed, most as {class}",
-                percent(errors)
-            ),
-        )
+        let class = class.to_owned();
+        let fact = Fact::Failures {
+            share: errors,
+            class,
+        };
+        evidence("errors.share", errors, fact)
+    };
+    let none = |reason: Reason, measure: &str, value: f64, fact: Fact| {
+        Some(Conclusion::inconclusive(
+            reason,
+            vec![evidence(measure, value, fact)],
+        ))
     };
     let local = identity::worst_of(counts, "local.");
     if let Some(local) = local.filter(|_| identity::local_share(counts) > caveats::ERRORS_MAX) {
-        let what = match local {
-            "local.port" => "local ports",
-            "local.fd" => "file descriptors",
-            _ => "kernel memory for sockets",
+        let of = match local {
+            "local.port" => Exhausted::Ports,
+            "local.fd" => Exhausted::Descriptors,
+            _ => Exhausted::SocketMemory,
         };
-        let sentence = format!(
-            "The load generator's side: it ran out of {what}, so it could not keep in flight what was asked."
-        );
+        let reason = Reason::RanOut { of };
         return Some(
-            Conclusion::new(Wall::Concurrency, 0.7, sentence, vec![failures()])
-                .with_detail(Some(format!("the client ran out of {what}"))),
+            Conclusion::new(Wall::Concurrency, 0.7, reason, vec![failures()])
+                .with_detail(Some(Detail::RanOut { of })),
         );
     }
     // Over a gap both sides idle, and whatever was full is averaged away.
     let unreachable = unanswered::unreachable_share(sight.step);
-    if unreachable > unanswered::UNREACHABLE_MAX
-        && let Some(when) = unanswered::unreachable_in_words(sight.step)
-        && counts.answered > 0
-    {
-        return Some(Conclusion::inconclusive(
-            format!("Not decided: the server could not be reached {when}."),
-            vec![evidence(
-                "unreachable.share",
-                unreachable,
-                format!(
-                    "{} of the window had no connection, and attempts to open one failed",
-                    percent(unreachable)
-                ),
-            )],
-        ));
+    if unreachable > unanswered::UNREACHABLE_MAX && counts.answered > 0 {
+        let outages = unanswered::outages_in_window(sight.step);
+        let reason = Reason::Unreachable {
+            at_ns: outages.first().map(|outage| outage.at_ns),
+            for_ns: counts.unreachable_ns,
+            outages: outages.len() as u64,
+        };
+        let fact = Fact::NoConnection { share: unreachable };
+        return none(reason, "unreachable.share", unreachable, fact);
     }
     if errors > ERRORS_TOO_MANY && counts.answered > 0 {
-        return Some(Conclusion::inconclusive(
-            format!(
-                "Not decided: {} of what was tried failed ({class}), and failures are not throughput.",
-                percent(errors)
-            ),
-            vec![failures()],
-        ));
+        let reason = Reason::TooManyFailures {
+            share: errors,
+            class: class.to_owned(),
+        };
+        return Some(Conclusion::inconclusive(reason, vec![failures()]));
     }
     if sight.throughput <= 0.0 || counts.answered == 0 {
         let why = unanswered::nothing_answered(sight.step);
-        let why = why.map_or(String::new(), |why| format!(": {why}"));
-        return Some(Conclusion::inconclusive(
-            format!("Not decided: nothing was answered well{why}."),
-            vec![evidence(
-                "throughput",
-                0.0,
-                "no good answers in the window".to_owned(),
-            )],
-        ));
+        let reason = Reason::NothingAnswered { why };
+        return none(reason, "throughput", 0.0, Fact::NoAnswers);
     }
     if let Some(conclusion) = unanswered_hold_most(sight) {
         return Some(conclusion);
     }
     if sight.steal > STEAL_TOO_MUCH {
-        return Some(Conclusion::inconclusive(
-            format!(
-                "Not decided: the hypervisor took {} of the processors in use.",
-                percent(sight.steal)
-            ),
-            vec![evidence(
-                "steal.share",
-                sight.steal,
-                format!(
-                    "{} of the processors in use was stolen",
-                    percent(sight.steal)
-                ),
-            )],
-        ));
+        let share = sight.steal;
+        let reason = Reason::Stolen { share };
+        return none(reason, "steal.share", share, Fact::Stolen { share });
     }
-    let still = caveats::still_share(sight.step);
-    if still > STILL_TOO_MUCH {
-        return Some(Conclusion::inconclusive(
-            format!(
-                "Not decided: the machine, or whoever measures, stood still for {} of the window.",
-                percent(still)
-            ),
-            vec![evidence(
-                "still.share",
-                still,
-                format!("{} of the window lies in gaps", percent(still)),
-            )],
-        ));
+    let share = caveats::still_share(sight.step);
+    if share > STILL_TOO_MUCH {
+        let reason = Reason::StoodStill { share };
+        return none(reason, "still.share", share, Fact::Still { share });
     }
     let telemetry = &sight.step.telemetry;
     if telemetry.samples > 0 && caveats::is_too_short(telemetry) {
-        let window = time(telemetry.window_ns as f64 / 1e9);
-        return Some(Conclusion::inconclusive(
-            format!(
-                "Not decided: the counters of processors tell nothing of a window of {window}."
-            ),
-            vec![evidence(
-                "window.length",
-                telemetry.window_ns as f64 / 1e9,
-                format!("the window was {window} long"),
-            )],
-        ));
+        let seconds = telemetry.window_ns as f64 / 1e9;
+        let reason = Reason::WindowTooShort { seconds };
+        return none(reason, "window.length", seconds, Fact::Window { seconds });
     }
     if sight.client.is_none() && sight.workers.is_none() && sight.server.is_none() {
-        return Some(Conclusion::inconclusive(
-            "Not decided: neither the server's processes nor the load generator's were seen."
-                .to_owned(),
-            vec![evidence(
-                "sides.seen",
-                0.0,
-                "no telemetry of either side".to_owned(),
-            )],
-        ));
+        let reason = Reason::NeitherSideSeen;
+        return none(reason, "sides.seen", 0.0, Fact::NeitherSideSeen);
     }
     None
 }
@@ -193,44 +144,31 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
         .into_iter()
         .max_by(|a, b| a.strength.total_cmp(&b.strength));
     let failed = identity::error_share(counts);
-    let failing = match failed > caveats::ERRORS_MAX {
-        true => format!(", {} of them by a failure", percent(failed)),
-        false => String::new(),
-    };
-    let mean = match step.load.arrival {
-        Arrival::Ramp { .. } => " on average",
-        _ => "",
-    };
+    let on_average = matches!(step.load.arrival, Arrival::Ramp { .. });
     let mut facts = vec![evidence(
         "load.rate_reached",
         reached,
-        format!(
-            "{} requests/s were asked for{mean} and {} of them ended in the window{failing}",
-            rate(asked),
-            percent(reached.min(1.0))
-        ),
+        Fact::RateReached {
+            asked,
+            on_average,
+            share: reached.min(1.0),
+            failed: Some(failed).filter(|failed| *failed > caveats::ERRORS_MAX),
+        },
     )];
-    let mut confidence = 0.95;
-    let mut sentence = format!(
-        "The offered load: {}/s were asked for{mean} and {}/s were answered; no more was wanted.",
-        rate(asked),
-        rate(sight.throughput)
-    );
-    if let Some(full) = full.filter(|finding| finding.strength >= 0.8) {
-        confidence = 0.6;
-        sentence = format!(
-            "The offered load: {}/s were asked for{mean} and answered, but {} is all but full: {}.",
-            rate(asked),
-            full.wall.words(),
-            full.clause
-        );
-        facts.extend(full.evidence);
-    }
+    let full = full.filter(|finding| finding.strength >= 0.8);
+    let confidence = if full.is_some() { 0.6 } else { 0.95 };
+    let reason = Reason::Offered {
+        asked,
+        on_average,
+        answered: sight.throughput,
+        full: full.as_ref().map(finding::Finding::full),
+    };
+    facts.extend(full.into_iter().flat_map(|full| full.evidence));
     facts.extend(slack::elsewhere(sight, &[]));
     Some(Conclusion::new(
         Wall::OfferedLoad,
         confidence,
-        sentence,
+        reason,
         facts,
     ))
 }
@@ -247,27 +185,23 @@ pub(super) fn alternating(sight: &Sight) -> Option<Conclusion> {
         return None;
     }
     let shares = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
-    let parts: Vec<String> = shares
-        .iter()
-        .map(|(wall, share)| format!("{} in {} of the ticks", wall.words(), percent(*share)))
-        .collect();
     let facts = shares
         .iter()
         .map(|(wall, share)| {
-            evidence(
-                &format!("phases.{}", wall.label()),
-                *share,
-                format!(
-                    "{} alone was full in {} of the ticks",
-                    wall.words(),
-                    percent(*share)
-                ),
-            )
+            let (wall, share) = (*wall, *share);
+            let measure = format!("phases.{}", wall.label());
+            evidence(&measure, share, Fact::Phase { wall, share })
         })
         .collect();
-    let sentence = format!("Phases that alternate: {}.", parts.join(", "));
-    let mut conclusion = Conclusion::new(Wall::CoLimited, 0.7, sentence, facts)
-        .with_detail(Some("phases".to_owned()));
+    let parts = shares.iter().map(|(wall, value)| Part {
+        wall: *wall,
+        value: *value,
+    });
+    let reason = Reason::Phases {
+        parts: parts.collect(),
+    };
+    let mut conclusion =
+        Conclusion::new(Wall::CoLimited, 0.7, reason, facts).with_detail(Some(Detail::Phases));
     let sum: f64 = shares.values().sum();
     conclusion.shares = shares
         .iter()

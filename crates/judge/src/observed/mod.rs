@@ -17,12 +17,12 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::verdict::{Evidence, How, ResourceView};
-use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
+use wallfinder_model::evidence::{Evidence, Fact};
+use wallfinder_model::reason::CrowdedOut;
+use wallfinder_model::verdict::{How, ResourceView};
+use wallfinder_model::{Caveat, Detail, Environment, Reason, Step, Verdict, Wall};
 
-use crate::words::rate;
 use crate::{caveats, identity, little, profile, steady};
-pub(crate) use finding::IN_TURN;
 use finding::evidence;
 use sight::Sight;
 
@@ -60,38 +60,38 @@ pub(crate) fn gated(step: &Step, environment: &Environment) -> bool {
     gate::gate(&sight).is_some() || strangers::conclude(&sight).is_some()
 }
 
-/// Who had the processors, in words, where neither side used anything of them to speak of.
-pub(crate) fn crowded_out(step: &Step, environment: &Environment) -> Option<String> {
-    strangers::words(&Sight::of(step, environment))
+/// Who had the processors, where neither side used anything of them to speak of.
+pub(crate) fn crowded_out(step: &Step, environment: &Environment) -> Option<CrowdedOut> {
+    strangers::crowded_out(&Sight::of(step, environment))
 }
 
 /// What was concluded, before doubt is taken off.
 struct Conclusion {
     wall: Wall,
     confidence: f64,
-    sentence: String,
-    detail: Option<String>,
+    reason: Reason,
+    detail: Option<Detail>,
     evidence: Vec<Evidence>,
     shares: BTreeMap<String, f64>,
 }
 
 impl Conclusion {
-    fn new(wall: Wall, confidence: f64, sentence: String, evidence: Vec<Evidence>) -> Conclusion {
+    fn new(wall: Wall, confidence: f64, reason: Reason, evidence: Vec<Evidence>) -> Conclusion {
         Conclusion {
             wall,
             confidence,
-            sentence,
+            reason,
             detail: None,
             evidence,
             shares: BTreeMap::new(),
         }
     }
 
-    fn inconclusive(sentence: String, evidence: Vec<Evidence>) -> Conclusion {
-        Conclusion::new(Wall::Inconclusive, 0.0, sentence, evidence)
+    fn inconclusive(reason: Reason, evidence: Vec<Evidence>) -> Conclusion {
+        Conclusion::new(Wall::Inconclusive, 0.0, reason, evidence)
     }
 
-    fn with_detail(mut self, detail: Option<String>) -> Conclusion {
+    fn with_detail(mut self, detail: Option<Detail>) -> Conclusion {
         self.detail = detail;
         self
     }
@@ -131,10 +131,9 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
     };
     let resources: Vec<ResourceView> = resources::views(sight);
     if conclusion.wall != Wall::Inconclusive && confidence < CONFIDENCE_MIN {
-        conclusion.sentence = format!(
-            "Not decided, too much speaks against it: {}",
-            conclusion.sentence
-        );
+        conclusion.reason = Reason::TooLittleConfidence {
+            of: Box::new(conclusion.reason),
+        };
         conclusion.wall = Wall::Inconclusive;
         conclusion.shares.clear();
         conclusion.detail = None;
@@ -143,7 +142,9 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
         conclusion.evidence.push(evidence(
             "throughput",
             sight.throughput,
-            format!("{} good answers per second", rate(sight.throughput)),
+            Fact::Throughput {
+                per_second: sight.throughput,
+            },
         ));
     }
     let decided = conclusion.wall != Wall::Inconclusive;
@@ -171,9 +172,10 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
         wall: conclusion.wall,
         how,
         confidence: if decided { confidence } else { 0.0 },
-        sentence: conclusion.sentence,
+        reason: conclusion.reason,
         detail: conclusion.detail,
         evidence: conclusion.evidence,
+        gates: Vec::new(),
         next: decided
             .then(|| resources::next(sight, &resources, &walls))
             .flatten(),
@@ -181,6 +183,8 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
         shares: conclusion.shares,
         elasticities: BTreeMap::new(),
         caveats,
+        sentence: None,
+        made_of: None,
     }
 }
 

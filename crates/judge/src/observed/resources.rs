@@ -4,12 +4,11 @@
 //! more load, so such a ceiling is rather too low than too high.
 
 use wallfinder_model::Wall;
-use wallfinder_model::verdict::{NextWall, ResourceView};
+use wallfinder_model::verdict::{NextWall, ResourceView, Saturation};
 
 use super::shared;
 use super::sight::{Side, Sight};
 use crate::finite::{positive, ratio, share};
-use crate::words::{percent, trimmed};
 
 /// Below this use, cost per request is mostly noise and start-up, and no ceiling is told.
 const USE_MIN: f64 = 0.01;
@@ -26,7 +25,9 @@ pub(super) fn views(sight: &Sight) -> Vec<ResourceView> {
             queue(side),
         ));
         if let (true, Some((name, hottest))) = (side.available >= 1.5, &side.hottest) {
-            let saturation = (*hottest >= 0.95).then(|| format!("thread `{name}` never rests"));
+            let saturation = (*hottest >= 0.95).then(|| Saturation::NeverRests {
+                thread: name.clone(),
+            });
             views.push(view(sight, Wall::ServerSerial, *hottest, 1.0, saturation));
         }
     }
@@ -42,14 +43,18 @@ pub(super) fn views(sight: &Sight) -> Vec<ResourceView> {
     let tcp = sight.step.telemetry.tcp;
     let resent = tcp
         .filter(|tcp| tcp.retransmits > 0)
-        .map(|tcp| format!("{} segments sent again", tcp.retransmits));
+        .map(|tcp| Saturation::SentAgain {
+            segments: tcp.retransmits,
+        });
     let drops = sight
         .step
         .telemetry
         .link
         .as_ref()
         .filter(|link| link.totals.drops > 0)
-        .map(|link| format!("{} packets dropped", link.totals.drops));
+        .map(|link| Saturation::Dropped {
+            packets: link.totals.drops,
+        });
     for (wall, used) in [
         (Wall::Downlink, sight.downlink),
         (Wall::Uplink, sight.uplink),
@@ -67,10 +72,10 @@ fn view(
     wall: Wall,
     used: f64,
     capacity: f64,
-    saturation: Option<String>,
+    saturation: Option<Saturation>,
 ) -> ResourceView {
     let busy = positive(used).filter(|used| *used >= USE_MIN);
-    // On shared processors what the other side takes is not to be had.
+    // On shared processors what the other side takes is not available.
     let full_at = match wall {
         Wall::ServerCpu | Wall::ClientCpu => shared::together(sight).or(busy),
         _ => busy,
@@ -87,15 +92,14 @@ fn view(
 }
 
 /// A sign that work waited for a side's processors.
-fn queue(side: &Side) -> Option<String> {
+fn queue(side: &Side) -> Option<Saturation> {
     if side.throttled > 0.0 {
-        return Some(format!(
-            "throttled in {} of periods",
-            percent(side.throttled)
-        ));
+        let share = side.throttled;
+        return Some(Saturation::Throttled { share });
     }
-    (side.run_wait > 0.05 * side.available)
-        .then(|| format!("threads waited for {} cores", trimmed(side.run_wait, 2)))
+    (side.run_wait > 0.05 * side.available).then_some(Saturation::RunWait {
+        cores: side.run_wait,
+    })
 }
 
 /// The resource with the smallest ceiling, `walls` apart. For the load generator the

@@ -4,14 +4,15 @@
 //! named only where it took nearly all of the time, or where it has a thread that never
 //! rested while the other side's did; and never with much confidence.
 
-use wallfinder_model::Wall;
+use wallfinder_model::evidence::{Evidence, Fact};
+use wallfinder_model::reason::Side as Which;
+use wallfinder_model::{Detail, Reason, Wall};
 
 use super::choice::SURE;
 use super::finding::{Finding, certainty, evidence};
 use super::sight::{FULL, Side, Sight};
 use super::{Conclusion, shares, slack, strangers};
 use crate::finite::{ratio, share};
-use crate::words::{capital, percent, trimmed};
 
 /// Above this share of the time used, a side is named alone.
 const NEARLY_ALL: f64 = 0.75;
@@ -41,25 +42,13 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         evidence(
             "shared.cpus_busy",
             full,
-            format!(
-                "client and server shared {} processor(s), {} busy together",
-                sight.shared_cpus.len(),
-                percent(full)
-            ),
+            Fact::Shared {
+                processors: sight.shared_cpus.len() as u32,
+                busy: full,
+            },
         ),
-        evidence(
-            "server.cores_used",
-            server.used,
-            format!("the server used {} cores of them", trimmed(server.used, 2)),
-        ),
-        evidence(
-            "client.cores_used",
-            client.used,
-            format!(
-                "the load generator used {} cores of them",
-                trimmed(client.used, 2)
-            ),
-        ),
+        cores_used(server, Which::Server),
+        cores_used(client, Which::Client),
     ];
     facts.extend(slack::elsewhere(sight, &[Wall::ClientCpu, Wall::ServerCpu]));
     let spinning = sight
@@ -78,54 +67,54 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         _ if client_part <= 1.0 - NEARLY_ALL => Some(Wall::ServerCpu),
         _ => None,
     };
-    let shared = "client and server share processors";
-    let told = format!(
-        "the processors that client and server share were {} busy, {} of that with the server and {} with the load generator",
-        percent(full),
-        percent(1.0 - client_part),
-        percent(client_part)
-    );
+    let reason = Reason::SharedProcessors {
+        wall: one,
+        busy: full,
+        client: client_part,
+        link: link.filter(|_| one.is_none()).map(Finding::full),
+    };
     if let Some(wall) = one {
-        let name = capital(wall.words());
-        let text = format!("{name}, as far as can be told: {told}.");
         let thread = server
             .hottest
             .as_ref()
             .filter(|_| wall == Wall::ServerSerial);
-        let detail = match thread {
-            Some((name, busy)) => {
-                facts.push(evidence(
-                    "server.hottest_thread",
-                    *busy,
-                    format!("its thread `{name}` was {} busy", percent(*busy)),
-                ));
-                format!("one thread: {name}; {shared}")
-            }
-            None => shared.to_owned(),
+        facts.extend(thread.map(|(name, busy)| {
+            let (name, busy) = (name.clone(), *busy);
+            evidence(
+                "server.hottest_thread",
+                busy,
+                Fact::HotThread { name, busy },
+            )
+        }));
+        let detail = Detail::SharedProcessors {
+            thread: thread.map(|(name, _)| name.clone()),
         };
         // A thread that never rests is one whether or not the processors are full.
         let thread = thread.map_or(full, |(_, busy)| busy.max(full));
-        let conclusion = Conclusion::new(wall, 0.55 * certainty(thread), text, facts);
+        let conclusion = Conclusion::new(wall, 0.55 * certainty(thread), reason, facts);
         return Some(conclusion.with_detail(Some(detail)));
     }
     let mut parts = vec![
         (Wall::ServerCpu, server.used),
         (Wall::ClientCpu, client.used),
     ];
-    let text = match link {
-        None => format!("More than one resource at once: {told}."),
-        Some(link) => {
-            facts.extend(link.evidence.iter().cloned());
-            parts.push((link.wall, used));
-            format!(
-                "More than one resource at once: {told}; and of {}, {}.",
-                link.wall.words(),
-                link.clause
-            )
-        }
-    };
+    if let Some(link) = link {
+        facts.extend(link.evidence.iter().cloned());
+        parts.push((link.wall, used));
+    }
+    let detail = Detail::SharedProcessors { thread: None };
     let mut conclusion =
-        Conclusion::new(Wall::CoLimited, 0.5, text, facts).with_detail(Some(shared.to_owned()));
+        Conclusion::new(Wall::CoLimited, 0.5, reason, facts).with_detail(Some(detail));
     conclusion.shares = shares(parts);
     Some(conclusion)
+}
+
+/// Cores that a side used.
+pub(super) fn cores_used(side: &Side, which: Which) -> Evidence {
+    let measure = format!("{}.cores_used", which.label());
+    let fact = Fact::CoresUsed {
+        side: which,
+        cores: side.used,
+    };
+    evidence(&measure, side.used, fact)
 }

@@ -3,12 +3,12 @@
 //! It weighs nothing. A value that a probe did not deliver is `None` here, and a value
 //! that cannot be (NaN, negative) counts as not delivered.
 
+use wallfinder_model::reason::{Capacity, Side as Which};
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Environment, Step};
 
 use crate::caveats;
 use crate::finite::{known, positive, ratio, share};
-use crate::words::trimmed;
 
 /// A side that used at most this share of what it may use, this many cores, and this share of a processor
 /// with its busiest thread, used next to nothing.
@@ -122,6 +122,12 @@ impl<'s> Sight<'s> {
                 .or(step.latency.as_ref())
                 .and_then(|time| positive(time.mean_ns / 1e9)),
         }
+    }
+
+    /// The sides that were seen.
+    pub(super) fn sides(&self) -> impl Iterator<Item = (Which, &Side)> {
+        let server = self.server.iter().map(|side| (Which::Server, side));
+        server.chain(self.client.iter().map(|side| (Which::Client, side)))
     }
 
     /// How busy the load generator was, by the best measure there is; `None` where being
@@ -266,12 +272,11 @@ impl Side {
         full.then_some(threads as u32)
     }
 
-    /// Whole processors, in words: `its one core`, `its 4 cores`, `its quota of 0.5 cores`.
-    pub(super) fn capacity_words(&self) -> String {
-        match (self.quota, self.available) {
-            (Some(quota), _) => format!("its quota of {} cores", trimmed(quota, 2)),
-            (None, 1.0) => "its one core".to_owned(),
-            (None, n) => format!("its {n:.0} cores"),
+    /// What it may use.
+    pub(super) fn capacity(&self) -> Capacity {
+        Capacity {
+            cores: self.available,
+            quota: self.quota.is_some(),
         }
     }
 }

@@ -5,14 +5,16 @@
 //! does not. Only the neighbouring steps of a ramp decide ([`crate::ramp`]); so the
 //! confidence here is low, unless the time of a request is explained.
 
-use wallfinder_model::verdict::Evidence;
-use wallfinder_model::{Arrival, Wall};
+use wallfinder_model::detail::AtSockets;
+use wallfinder_model::evidence::{Evidence, Fact};
+use wallfinder_model::reason::{Side as Which, TimeOf};
+use wallfinder_model::{Arrival, Detail, Reason, Wall};
 
 use super::Conclusion;
-use super::finding::{Finding, evidence};
+use super::client::ceiling_share;
+use super::finding::{self, Finding, evidence};
 use super::sight::Sight;
-use crate::finite::{ratio, share};
-use crate::words::{percent, time, trimmed};
+use crate::finite::{known, ratio, share};
 
 /// Use above this, without being full, is neither slack nor a wall.
 const NEITHER: f64 = 0.80;
@@ -29,23 +31,15 @@ pub(super) fn conclude(sight: &Sight, nearest: Option<&Finding>) -> Conclusion {
     if let Some((wall, used)) = greater_part(sight) {
         facts.extend(in_flight(sight));
         facts.extend(elsewhere(sight, &[]));
-        let sentence = format!(
-            "Not decided: with so little in flight nothing fills, and {} takes the greater part of a request's time ({} busy).",
-            wall.words(),
-            percent(used)
-        );
-        return Conclusion::inconclusive(sentence, facts);
+        let reason = Reason::GreaterPart { wall, busy: used };
+        return Conclusion::inconclusive(reason, facts);
     }
     if let Some(near) = nearest.filter(|finding| finding.level >= NEITHER) {
         facts.extend(near.evidence.iter().cloned());
         facts.extend(elsewhere(sight, &[near.wall]));
         facts.extend(in_flight(sight));
-        let sentence = format!(
-            "Not decided: {} came nearest ({}), but was not surely full; a ramp or a squeeze would tell.",
-            near.wall.words(),
-            near.clause
-        );
-        return Conclusion::inconclusive(sentence, facts);
+        let reason = Reason::Nearest { full: near.full() };
+        return Conclusion::inconclusive(reason, facts);
     }
     facts.extend(in_flight(sight));
     facts.extend(elsewhere(sight, &[]));
@@ -92,41 +86,20 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
         facts.push(evidence(
             "client.busy",
             busy,
-            format!("the load generator was {} busy", percent(busy)),
+            Fact::ClientBusy { share: busy },
         ));
-        if let Some(share) = sight.ceiling_share {
-            facts.push(evidence(
-                "client.ceiling_share",
-                share,
-                format!(
-                    "throughput was {} of the engine's own ceiling",
-                    percent(share)
-                ),
-            ));
-        }
+        facts.extend(sight.ceiling_share.map(|share| ceiling_share(share, None)));
     }
     let server_named = walls.contains(&Wall::ServerCpu) || walls.contains(&Wall::ServerSerial);
     if let (false, Some(side)) = (server_named, &sight.server) {
-        facts.push(evidence(
-            "server.utilisation",
-            side.utilisation,
-            format!(
-                "the server used {} of {}",
-                percent(side.utilisation),
-                side.capacity_words()
-            ),
-        ));
+        facts.push(finding::used(side, Which::Server));
     }
-    for (wall, used, name) in [
-        (Wall::Downlink, sight.downlink, "downlink"),
-        (Wall::Uplink, sight.uplink, "uplink"),
+    for (wall, used) in [
+        (Wall::Downlink, sight.downlink),
+        (Wall::Uplink, sight.uplink),
     ] {
         if let (false, Some(used)) = (walls.contains(&wall), used) {
-            facts.push(evidence(
-                &format!("link.{name}"),
-                used,
-                format!("the {name} carried {} of its rate", percent(used)),
-            ));
+            facts.push(finding::link_use(wall, used));
         }
     }
     if let Some(tcp) = sight.step.telemetry.tcp {
@@ -135,18 +108,11 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
             facts.push(evidence(
                 "tcp.retransmits",
                 share,
-                format!("{} of the segments were sent again", percent(share)),
+                Fact::SentAgain { share },
             ));
         }
         if tcp.listen_overflows > 0 {
-            facts.push(evidence(
-                "tcp.listen_overflows",
-                tcp.listen_overflows as f64,
-                format!(
-                    "{} connections found the accept queue full",
-                    tcp.listen_overflows
-                ),
-            ));
+            facts.push(overflows(tcp.listen_overflows as f64));
         }
     }
     facts
@@ -161,27 +127,23 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
     let mut facts = vec![evidence(
         "load.in_flight",
         step.in_flight_mean,
-        format!(
-            "{} requests were in flight on average, {} at the most",
-            trimmed(
-                if step.in_flight_mean.is_finite() {
-                    step.in_flight_mean
-                } else {
-                    0.0
-                },
-                2
-            ),
-            step.load.in_flight_bound()
-        ),
+        Fact::InFlight {
+            mean: known(step.in_flight_mean).unwrap_or(0.0),
+            most: step.load.in_flight_bound(),
+        },
     )];
-    if let Some(seconds) = sight.response_s {
-        facts.push(evidence(
-            "load.response_s",
-            seconds,
-            format!("a request took {} on average", time(seconds)),
-        ));
-    }
+    facts.extend(
+        sight
+            .response_s
+            .map(|seconds| evidence("load.response_s", seconds, Fact::Response { seconds })),
+    );
     facts
+}
+
+/// Connections that found the accept queue full.
+fn overflows(connections: f64) -> Evidence {
+    let fact = Fact::AcceptQueue { connections };
+    evidence("tcp.listen_overflows", connections, fact)
 }
 
 fn accept_queue(sight: &Sight) -> Option<Conclusion> {
@@ -194,21 +156,11 @@ fn accept_queue(sight: &Sight) -> Option<Conclusion> {
     if overflows < 10.0 || overflows < 0.01 * opened || !knocks {
         return None;
     }
-    Some(
-        Conclusion::new(
-            Wall::Wait,
-            0.6,
-            format!(
-                "A wait at the server's door: {overflows:.0} connections found its accept queue full while its CPU idled."
-            ),
-            vec![evidence(
-                "tcp.listen_overflows",
-                overflows,
-                format!("{overflows:.0} connections found the accept queue full"),
-            )],
-        )
-        .with_detail(Some("accept queue".to_owned())),
-    )
+    let reason = Reason::AcceptQueue {
+        connections: overflows,
+    };
+    let facts = vec![self::overflows(overflows)];
+    Some(Conclusion::new(Wall::Wait, 0.6, reason, facts).with_detail(Some(Detail::AcceptQueue)))
 }
 
 fn think_time(sight: &Sight) -> Option<Conclusion> {
@@ -221,23 +173,13 @@ fn think_time(sight: &Sight) -> Option<Conclusion> {
     if share < 0.8 {
         return None;
     }
-    Some(
-        Conclusion::new(
-            Wall::Concurrency,
-            0.8,
-            format!(
-                "Too little in flight: each connection pauses {} between requests that take {}.",
-                time(think_s),
-                time(response)
-            ),
-            vec![evidence(
-                "load.think_share",
-                share,
-                format!("connections spent {} of their time pausing", percent(share)),
-            )],
-        )
-        .with_detail(Some("think time".to_owned())),
-    )
+    let reason = Reason::ThinkTime {
+        pause_s: think_s,
+        response_s: response,
+    };
+    let facts = vec![evidence("load.think_share", share, Fact::Pausing { share })];
+    let conclusion = Conclusion::new(Wall::Concurrency, 0.8, reason, facts);
+    Some(conclusion.with_detail(Some(Detail::ThinkTime)))
 }
 
 /// Far less in flight than the load allows: the client's side holds it back.
@@ -252,38 +194,21 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
     if share > 0.5 || most < 4.0 || step.in_flight_mean <= 0.0 {
         return None;
     }
-    Some(
-        Conclusion::new(
-            Wall::Concurrency,
-            0.6,
-            format!(
-                "Too little in flight: of {most:.0} that the load allows only {} were, while both sides idled.",
-                trimmed(step.in_flight_mean, 2)
-            ),
-            vec![evidence(
-                "load.in_flight_share",
-                share,
-                format!("{} of the allowed requests were in flight", percent(share)),
-            )],
-        )
-        .with_detail(Some("a pool or limit on the client's side".to_owned())),
-    )
+    let reason = Reason::HeldBack {
+        allowed: most,
+        in_flight: step.in_flight_mean,
+    };
+    let fact = Fact::OfAllowed { share };
+    let facts = vec![evidence("load.in_flight_share", share, fact)];
+    let conclusion = Conclusion::new(Wall::Concurrency, 0.6, reason, facts);
+    Some(conclusion.with_detail(Some(Detail::ClientLimit)))
 }
 
 fn one_at_a_time(sight: &Sight) -> Option<Conclusion> {
     // 0: what a driver keeps in flight is not known.
     (sight.step.load.in_flight_bound() == 1 && !sight.step.load.arrival.is_open()).then(|| {
-        Conclusion::new(
-            Wall::Concurrency,
-            0.75,
-            "Too little in flight: with one request at a time, each side waits for the other."
-                .to_owned(),
-            vec![evidence(
-                "load.in_flight_max",
-                1.0,
-                "one request at a time".to_owned(),
-            )],
-        )
+        let facts = vec![evidence("load.in_flight_max", 1.0, Fact::OneAtATime)];
+        Conclusion::new(Wall::Concurrency, 0.75, Reason::OneAtATime, facts)
     })
 }
 
@@ -299,28 +224,22 @@ fn explained(sight: &Sight) -> Option<Conclusion> {
         .server_sockets
         .as_ref()
         .map_or(0.0, |sockets| f64::from(sockets.rtt_p50_us) / 1e6);
-    let (seconds, what) = if work / response >= 0.6 {
-        (work, "the work of both sides")
+    let (seconds, by) = if work / response >= 0.6 {
+        (work, TimeOf::Work)
     } else if rtt >= 0.001 && rtt / response >= 0.7 {
-        (rtt, "the round trip")
+        (rtt, TimeOf::RoundTrip)
     } else {
         return None;
     };
     let share = (seconds / response).min(1.0);
-    Some(Conclusion::new(
-        Wall::Concurrency,
-        0.7,
-        format!(
-            "Too little in flight: of the {} that a request takes, {what} is {}; nothing queues.",
-            time(response),
-            time(seconds.min(response))
-        ),
-        vec![evidence(
-            "load.explained_share",
-            share,
-            format!("{what} explains {} of a request's time", percent(share)),
-        )],
-    ))
+    let reason = Reason::Explained {
+        by,
+        response_s: response,
+        part_s: seconds.min(response),
+    };
+    let fact = Fact::Explained { by, share };
+    let facts = vec![evidence("load.explained_share", share, fact)];
+    Some(Conclusion::new(Wall::Concurrency, 0.7, reason, facts))
 }
 
 /// Each connection held by its window: more connections would carry more.
@@ -330,28 +249,21 @@ fn windows(sight: &Sight) -> Option<Conclusion> {
         return None;
     }
     let (limited, what) = if sockets.receive_window_limited_share > 0.3 {
-        (sockets.receive_window_limited_share, "receive window")
+        (
+            sockets.receive_window_limited_share,
+            AtSockets::ReceiveWindow,
+        )
     } else if sockets.send_buffer_limited_share > 0.3 {
-        (sockets.send_buffer_limited_share, "send buffer")
+        (sockets.send_buffer_limited_share, AtSockets::SendBuffer)
     } else {
         return None;
     };
-    Some(
-        Conclusion::new(
-            Wall::Concurrency,
-            0.55,
-            format!(
-                "Too little in flight on the wire: for {} of its busy time a connection waited for its {what}.",
-                percent(limited)
-            ),
-            vec![evidence(
-                "sockets.limited_share",
-                limited,
-                format!("connections waited for their {what} {} of their busy time", percent(limited)),
-            )],
-        )
-        .with_detail(Some(format!("a limit per connection: {what}"))),
-    )
+    let share = limited;
+    let reason = Reason::WindowLimited { what, share };
+    let fact = Fact::AtSockets { what, share };
+    let facts = vec![evidence("sockets.limited_share", share, fact)];
+    let conclusion = Conclusion::new(Wall::Concurrency, 0.55, reason, facts);
+    Some(conclusion.with_detail(Some(Detail::PerConnection { what })))
 }
 
 /// The delayed acknowledgement's 40 ms, in front of every answer.
@@ -381,21 +293,9 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
     if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt || !unacknowledged {
         return None;
     }
-    Some(
-        Conclusion::new(
-            Wall::Wait,
-            0.5,
-            format!(
-                "A wait of {p50_ms:.0} ms in every answer while both sides idle: the time of a delayed acknowledgement, as when small writes meet Nagle's algorithm."
-            ),
-            vec![evidence(
-                "load.p50_ms",
-                p50_ms,
-                format!("the median is {p50_ms:.1} ms, and the mean is the same"),
-            )],
-        )
-        .with_detail(Some("timer: delayed acknowledgement".to_owned())),
-    )
+    let reason = Reason::DelayedAck { ms: p50_ms };
+    let facts = vec![evidence("load.p50_ms", p50_ms, Fact::Median { ms: p50_ms })];
+    Some(Conclusion::new(Wall::Wait, 0.5, reason, facts).with_detail(Some(Detail::DelayedAck)))
 }
 
 /// Nothing decides; the number in flight makes one of the two likelier.
@@ -407,18 +307,9 @@ fn guess(sight: &Sight, facts: Vec<Evidence>) -> Conclusion {
         .sum::<f64>()
         .max(1.0);
     let few = sight.step.in_flight_mean <= 8.0 * cores;
-    let (wall, confidence, text) = if few {
-        (
-            Wall::Concurrency,
-            0.4,
-            "Too little in flight, more likely than a wait inside the server: nothing was full. The next step of a ramp would tell.",
-        )
-    } else {
-        (
-            Wall::Wait,
-            0.35,
-            "A wait, more likely than too little in flight: much was in flight and nothing was full. The next step of a ramp would tell.",
-        )
+    let (wall, confidence) = match few {
+        true => (Wall::Concurrency, 0.4),
+        false => (Wall::Wait, 0.35),
     };
-    Conclusion::new(wall, confidence, text.to_owned(), facts)
+    Conclusion::new(wall, confidence, Reason::NothingFull { few }, facts)
 }

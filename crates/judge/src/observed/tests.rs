@@ -1,7 +1,9 @@
 //! Synthetic steps with known answers: every wall, and every trap that we know of.
 
 use proptest::prelude::*;
+use wallfinder_model::detail::{AtSockets, Exhausted};
 use wallfinder_model::plan::Arrival;
+use wallfinder_model::reason::{Beside, Capacity, Side, Sign, TimeOf};
 use wallfinder_model::record::{Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample, ThreadShare,
@@ -25,7 +27,9 @@ fn check_invariants(verdict: &Verdict) {
         verdict.how == How::Inconclusive,
         verdict.wall == Wall::Inconclusive
     );
-    assert!(verdict.sentence.ends_with('.'), "{}", verdict.sentence);
+    let written = serde_json::to_string(verdict).expect("plain data");
+    // A number that is not finite would be null.
+    serde_json::from_str::<Verdict>(&written).expect("what is written can be read");
     for fact in &verdict.evidence {
         assert!(fact.value.is_finite(), "{fact:?}");
     }
@@ -44,6 +48,15 @@ fn check_invariants(verdict: &Verdict) {
     }
 }
 
+/// What shows that the wall was full.
+#[track_caller]
+fn sign(verdict: &Verdict) -> &Sign {
+    match &verdict.reason {
+        Reason::Full { full, .. } => &full.sign,
+        other => panic!("{other:#?}"),
+    }
+}
+
 /// Asserts a wall, and shows the verdict where it is another.
 #[track_caller]
 fn expect(verdict: &Verdict, wall: Wall) {
@@ -57,10 +70,19 @@ mod server {
     fn a_full_core_beside_an_idle_client_is_the_servers_cpu() {
         let verdict = judge(a_step().server(1.0, 0.98).client(1.0, 0.41));
         expect(&verdict, Wall::ServerCpu);
-        assert_eq!(
-            verdict.sentence,
-            "The server's CPU: its one core was 98 % busy while the load generator idled at 41 %."
-        );
+        let Reason::Full { full, beside } = &verdict.reason else {
+            panic!("{verdict:#?}");
+        };
+        let one = Capacity {
+            cores: 1.0,
+            quota: false,
+        };
+        let sign = Sign::Busy {
+            capacity: one,
+            busy: 0.98,
+        };
+        assert_eq!((full.wall, &full.sign), (Wall::ServerCpu, &sign));
+        assert!((beside.client.unwrap() - 0.41).abs() < 1e-6, "{beside:?}");
         assert!(verdict.confidence > 0.85);
         let next = verdict.next.unwrap();
         assert_eq!(next.wall, Wall::ClientCpu);
@@ -74,12 +96,11 @@ mod server {
             server.throttled_share = 0.97;
         }));
         expect(&verdict, Wall::ServerCpu);
-        assert!(verdict.detail.unwrap().contains("quota of 0.5 cores"));
-        assert!(
-            verdict.sentence.contains("throttled in 97 %"),
-            "{}",
-            verdict.sentence
-        );
+        assert_eq!(verdict.detail, Some(Detail::Quota { cores: 0.5 }));
+        assert!(matches!(
+            sign(&verdict),
+            Sign::Quota { throttled: Some(share), .. } if (share - 0.97).abs() < 1e-6
+        ));
         assert!(
             verdict
                 .caveats
@@ -99,7 +120,9 @@ mod server {
                 .hottest_server("loop", 0.99),
         );
         expect(&verdict, Wall::ServerSerial);
-        assert!(verdict.sentence.contains("`loop`"), "{}", verdict.sentence);
+        assert!(
+            matches!(sign(&verdict), Sign::HotThreads { name, threads: 1, .. } if name == "loop")
+        );
     }
 
     #[test]
@@ -137,12 +160,8 @@ mod server {
                 .collect();
         }));
         expect(&verdict, Wall::ServerSerial);
-        assert!(verdict.detail.unwrap().contains("softirq"));
-        assert!(
-            verdict.sentence.contains("processor 2"),
-            "{}",
-            verdict.sentence
-        );
+        assert_eq!(verdict.detail, Some(Detail::ReceiveWork { cpu: Some(2) }));
+        assert!(matches!(sign(&verdict), Sign::ReceivingCore { cpu: 2, .. }));
     }
 
     #[test]
@@ -154,7 +173,7 @@ mod server {
             server.neighbour_cores = 0.28;
         }));
         expect(&verdict, Wall::ServerCpu);
-        assert!(verdict.detail.unwrap().contains("softirq"));
+        assert_eq!(verdict.detail, Some(Detail::ReceiveWork { cpu: None }));
         assert!(
             !verdict
                 .caveats
@@ -173,7 +192,7 @@ mod server {
             server.run_wait_cores = 0.48;
         }));
         expect(&verdict, Wall::ServerCpu);
-        assert!(verdict.detail.unwrap().starts_with("neighbour"));
+        assert!(matches!(verdict.detail, Some(Detail::Neighbour { .. })));
         assert!(verdict.confidence < 0.9);
     }
 
@@ -210,13 +229,16 @@ mod client {
         );
         expect(&verdict, Wall::ClientCpu);
         assert!(verdict.confidence > 0.9);
-        assert!(
-            verdict
-                .sentence
-                .contains("the number is the load generator's"),
-            "{}",
-            verdict.sentence
-        );
+        assert!(matches!(
+            &verdict.reason,
+            Reason::Full {
+                beside: Beside {
+                    server: Some(_),
+                    client: None
+                },
+                ..
+            }
+        ));
     }
 
     #[test]
@@ -226,7 +248,7 @@ mod client {
             step.telemetry.client.as_mut().unwrap().throttled_share = 0.9;
         }));
         expect(&verdict, Wall::ClientCpu);
-        assert!(verdict.detail.unwrap().contains("quota"));
+        assert!(matches!(verdict.detail, Some(Detail::Quota { .. })));
     }
 
     #[test]
@@ -316,7 +338,9 @@ mod client {
             failures.insert("timeout.connect".into(), 9_000);
         }));
         expect(&verdict, Wall::Concurrency);
-        assert!(verdict.sentence.contains("local ports"));
+        let of = Exhausted::Ports;
+        assert_eq!(verdict.reason, Reason::RanOut { of });
+        assert_eq!(verdict.detail, Some(Detail::RanOut { of }));
     }
 
     #[test]
@@ -329,7 +353,10 @@ mod client {
         };
         let verdict = refused(1_000_000);
         expect(&verdict, Wall::Inconclusive);
-        assert!(verdict.sentence.contains("net.refused"), "{verdict:#?}");
+        assert!(matches!(
+            &verdict.reason,
+            Reason::TooManyFailures { class, .. } if class == "net.refused"
+        ));
         assert_ne!(refused(1).wall, Wall::Inconclusive);
     }
 
@@ -463,7 +490,7 @@ mod load {
             };
         }));
         expect(&verdict, Wall::Concurrency);
-        assert_eq!(verdict.detail.as_deref(), Some("think time"));
+        assert_eq!(verdict.detail, Some(Detail::ThinkTime));
     }
 
     #[test]
@@ -474,7 +501,7 @@ mod load {
                 .with(|step| step.load.connections = 64),
         );
         expect(&verdict, Wall::Concurrency);
-        assert!(verdict.detail.unwrap().contains("client"));
+        assert!(verdict.detail.unwrap().is_on_client());
     }
 
     #[test]
@@ -502,11 +529,13 @@ mod load {
                 .server(1.0, 0.1),
         );
         expect(&verdict, Wall::Inconclusive);
-        assert!(
-            verdict.sentence.contains("greater part"),
-            "{}",
-            verdict.sentence
-        );
+        assert!(matches!(
+            verdict.reason,
+            Reason::GreaterPart {
+                wall: Wall::ClientCpu,
+                ..
+            }
+        ));
     }
 
     #[test]
@@ -519,7 +548,13 @@ mod load {
             });
         }));
         expect(&verdict, Wall::Concurrency);
-        assert!(verdict.sentence.contains("the round trip"));
+        assert!(matches!(
+            verdict.reason,
+            Reason::Explained {
+                by: TimeOf::RoundTrip,
+                ..
+            }
+        ));
     }
 }
 
@@ -548,9 +583,9 @@ mod waits {
         };
         let verdict = with_opened(100_000);
         expect(&verdict, Wall::Wait);
-        assert_eq!(verdict.detail.as_deref(), Some("accept queue"));
+        assert_eq!(verdict.detail, Some(Detail::AcceptQueue));
         // Of a load that keeps its connections it is somebody else's door.
-        assert_ne!(with_opened(0).detail.as_deref(), Some("accept queue"));
+        assert_ne!(with_opened(0).detail, Some(Detail::AcceptQueue));
     }
 
     #[test]
@@ -567,10 +602,9 @@ mod waits {
         };
         let verdict = unacknowledged(0.99);
         expect(&verdict, Wall::Wait);
-        assert!(verdict.detail.unwrap().contains("delayed acknowledgement"));
+        assert_eq!(verdict.detail, Some(Detail::DelayedAck));
         // A handler that asks somebody else for as long has sent nothing meanwhile.
-        let slow = unacknowledged(0.001).detail.unwrap_or_default();
-        assert!(!slow.contains("delayed acknowledgement"), "{slow}");
+        assert_ne!(unacknowledged(0.001).detail, Some(Detail::DelayedAck));
     }
 
     /// Eleven cores of sixteen threads, the hottest nearly full, are no eleven or twelve full threads.
@@ -616,9 +650,8 @@ mod waits {
         };
         let at_once = judge_with(0.2);
         expect(&at_once, Wall::Wait);
-        assert!(at_once.detail.unwrap().contains("delayed acknowledgement"));
-        let far = judge_with(22.0).detail.unwrap_or_default();
-        assert!(!far.contains("delayed acknowledgement"), "{far}");
+        assert_eq!(at_once.detail, Some(Detail::DelayedAck));
+        assert_ne!(judge_with(22.0).detail, Some(Detail::DelayedAck));
     }
 
     #[test]
@@ -632,7 +665,8 @@ mod waits {
             });
         }));
         expect(&verdict, Wall::Concurrency);
-        assert!(verdict.detail.unwrap().contains("receive window"));
+        let what = AtSockets::ReceiveWindow;
+        assert_eq!(verdict.detail, Some(Detail::PerConnection { what }));
     }
 }
 
@@ -684,8 +718,8 @@ mod shared {
     fn one_thread_that_never_rests_beside_a_client_that_does_is_named() {
         let verdict = judge(together(0.8, 1.0).hottest_server("nginx", 0.99));
         expect(&verdict, Wall::ServerSerial);
-        let detail = verdict.detail.unwrap();
-        assert!(detail.starts_with("one thread: nginx"), "{detail}");
+        let thread = Some("nginx".to_owned());
+        assert_eq!(verdict.detail, Some(Detail::SharedProcessors { thread }));
     }
 }
 
@@ -698,7 +732,10 @@ mod nulls {
             step.counts.failed.insert("status.5xx".into(), 50_000);
         }));
         expect(&verdict, Wall::Inconclusive);
-        assert!(verdict.sentence.contains("status.5xx"));
+        assert!(matches!(
+            &verdict.reason,
+            Reason::TooManyFailures { class, .. } if class == "status.5xx"
+        ));
     }
 
     #[test]
@@ -725,11 +762,10 @@ mod nulls {
         expect(&full, Wall::ClientCpu);
         let idle = judge(a_step().client(1.0, 0.3).without_server());
         expect(&idle, Wall::Inconclusive);
-        assert!(
-            idle.sentence.contains("lies beyond it"),
-            "{}",
-            idle.sentence
-        );
+        assert!(matches!(
+            idle.reason,
+            Reason::ServerNotSeen { client: Some(busy) } if (busy - 0.3).abs() < 1e-6
+        ));
         assert!(
             idle.caveats
                 .iter()
@@ -760,11 +796,11 @@ mod nulls {
             ) = (1.0, 0.68, 0.6);
         }));
         expect(&verdict, Wall::Inconclusive);
-        assert!(
-            verdict.sentence.contains("68 % of the load generator's"),
-            "{}",
-            verdict.sentence
-        );
+        let Reason::OthersToo { sides } = &verdict.reason else {
+            panic!("{verdict:#?}");
+        };
+        let of_client = sides.iter().find(|(side, _)| *side == Side::Client);
+        assert!((of_client.unwrap().1 - 0.68).abs() < 1e-6, "{sides:?}");
     }
 
     #[test]
@@ -849,11 +885,13 @@ mod nulls {
     fn two_sides_that_used_next_to_nothing_of_full_processors_are_no_wall() {
         let verdict = judge(among_strangers(0.05, 0.06));
         expect(&verdict, Wall::Inconclusive);
-        assert_eq!(
-            verdict.sentence,
-            "Not decided: others' processes had the processors, 1.89 of the 2 cores of both sides, while the \
-             server used 0.05 and the load generator used 0.06. Stop them, or pin this run elsewhere."
-        );
+        let Reason::CrowdedOut { others } = &verdict.reason else {
+            panic!("{verdict:#?}");
+        };
+        assert!(others.together && others.before.is_empty(), "{others:?}");
+        let used = others.sides.iter().map(|it| (it.side, it.cores, it.used));
+        let used: Vec<_> = used.collect();
+        assert_eq!(used, [(Side::Server, 2, 0.05), (Side::Client, 2, 0.06)]);
         let others = |verdict: &Verdict| {
             ["server", "client"].map(|side| {
                 let measure = format!("{side}.neighbour");
@@ -946,7 +984,7 @@ fn phased() -> DoubleStep {
 fn phases_that_alternate_are_found_behind_their_means() {
     let verdict = judge(phased());
     expect(&verdict, Wall::CoLimited);
-    assert_eq!(verdict.detail.as_deref(), Some("phases"));
+    assert_eq!(verdict.detail, Some(Detail::Phases));
     assert!((verdict.shares["downlink"] - 0.5).abs() < 0.1);
 }
 
@@ -955,7 +993,7 @@ fn neighbours_that_come_and_go_are_no_phases() {
     let verdict = judge(phased().with(|step| {
         step.telemetry.server.as_mut().unwrap().neighbour_cores = 0.4;
     }));
-    assert_ne!(verdict.detail.as_deref(), Some("phases"));
+    assert_ne!(verdict.detail, Some(Detail::Phases));
 }
 
 #[test]

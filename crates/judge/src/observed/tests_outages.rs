@@ -1,8 +1,10 @@
 //! Steps in which something else than a wall explains what was measured: the server was away, had ended,
 //! or gave no good answer; the load itself asked for little, or for ever more.
 
+use wallfinder_model::evidence::Fact;
+use wallfinder_model::reason::Side;
 use wallfinder_model::record::{Outage, Step};
-use wallfinder_model::{Arrival, Caveat, Nanos, Rate, Verdict, Wall};
+use wallfinder_model::{Arrival, Caveat, Nanos, Rate, Reason, Verdict, Wall};
 
 use super::verdict;
 use crate::double::{DoubleStep, a_machine, a_step};
@@ -33,10 +35,12 @@ fn no_wall_is_named_over_a_time_in_which_the_server_was_away() {
     ] {
         let verdict = judge(full.with(|step| away(step, 500_000_000, 700_000_000)));
         assert_eq!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
-        assert_eq!(
-            verdict.sentence,
-            "Not decided: the server could not be reached for 700.0 ms from 500.0 ms on."
-        );
+        let reason = Reason::Unreachable {
+            at_ns: Some(500_000_000),
+            for_ns: 700_000_000,
+            outages: 1,
+        };
+        assert_eq!(verdict.reason, reason);
         let typed = |caveat: &&Caveat| matches!(caveat, Caveat::Unreachable { outages: 1, .. });
         assert_eq!(verdict.caveats.iter().filter(typed).count(), 1);
         let unsteady = |caveat: &Caveat| matches!(caveat, Caveat::NotSteady { .. });
@@ -62,11 +66,7 @@ fn no_wall_is_named_where_requests_without_an_answer_are_most_of_what_is_in_flig
     };
     let verdict = stuck(28, 8.0);
     assert_eq!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
-    assert!(
-        verdict.sentence.contains("28 requests had no answer"),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!(verdict.reason, Reason::UnansweredHoldMost { in_flight: 28 });
     // One that is stuck among many that are not leaves the wall.
     let verdict = stuck(1, 1.0);
     assert_ne!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
@@ -94,10 +94,15 @@ fn of_a_server_that_has_ended_no_idleness_is_told() {
         matches!(view.wall, Wall::ServerCpu | Wall::ServerSerial)
     };
     assert!(!verdict.resources.iter().any(of_server), "{verdict:#?}");
-    let told = verdict
-        .evidence
-        .iter()
-        .any(|fact| fact.text.starts_with("the server used"));
+    let told = verdict.evidence.iter().any(|evidence| {
+        matches!(
+            evidence.fact,
+            Fact::Used {
+                side: Side::Server,
+                ..
+            }
+        )
+    });
     assert!(!told, "{verdict:#?}");
 }
 
@@ -107,10 +112,8 @@ fn without_a_good_answer_the_verdict_says_how_all_ended() {
         step.counts.failed.insert("status.4xx".into(), 1_200);
         step.counts.statuses.insert(404, 1_200);
     }));
-    assert_eq!(
-        verdict.sentence,
-        "Not decided: nothing was answered well: 1,200 failed as status.4xx (404)."
-    );
+    let why = Some("1,200 failed as status.4xx (404)".to_owned());
+    assert_eq!(verdict.reason, Reason::NothingAnswered { why });
     let few = |caveat: &Caveat| matches!(caveat, Caveat::FewAnswers { .. });
     assert!(!verdict.caveats.iter().any(few), "none is not few");
 }
@@ -188,10 +191,6 @@ fn of_a_window_of_a_few_ticks_no_wall_is_named() {
     };
     let verdict = judged(10_000_000);
     assert_eq!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
-    assert!(
-        verdict.sentence.ends_with("a window of 10.0 ms."),
-        "{}",
-        verdict.sentence
-    );
+    assert_eq!(verdict.reason, Reason::WindowTooShort { seconds: 0.01 });
     assert_ne!(judged(300_000_000).wall, Wall::Inconclusive);
 }

@@ -1,8 +1,11 @@
 //! What profiles add to a verdict: the function behind the wall, and the lock that is none.
 
+use wallfinder_model::detail::{Place, Waiters};
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
-use wallfinder_model::verdict::{Evidence, How};
-use wallfinder_model::{Step, Wall};
+use wallfinder_model::reason::Side;
+use wallfinder_model::verdict::How;
+use wallfinder_model::{Detail, Step, Wall};
 
 use super::{NAMELESS, short};
 
@@ -21,7 +24,7 @@ pub fn evidence(step: &Step, wall: Wall, how: How) -> Vec<Evidence> {
     // What a client does that is not the wall is nobody's question.
     let client = step.client_profiles.as_ref();
     let client = client.filter(|_| wall == Wall::ClientCpu);
-    let mut found = client.map_or_else(Vec::new, |client| of_cpu(client, LOAD_GENERATOR));
+    let mut found = client.map_or_else(Vec::new, |client| of_cpu(client, Side::Client));
     found.extend(
         step.profiles
             .iter()
@@ -31,23 +34,26 @@ pub fn evidence(step: &Step, wall: Wall, how: How) -> Vec<Evidence> {
 }
 
 /// What a wall of processors is made of, where profiles say that it is no work of the application.
-pub fn made_of(step: &Step, wall: Wall) -> Option<String> {
-    let (profiles, whose) = match wall {
-        Wall::ServerCpu => (step.profiles.as_ref()?, SERVER),
-        Wall::ClientCpu => (step.client_profiles.as_ref()?, LOAD_GENERATOR),
+pub fn made_of(step: &Step, wall: Wall) -> Option<Detail> {
+    let (profiles, side) = match wall {
+        Wall::ServerCpu => (step.profiles.as_ref()?, Side::Server),
+        Wall::ClientCpu => (step.client_profiles.as_ref()?, Side::Client),
         _ => return None,
     };
-    let collection = of_cpu(profiles, whose)
-        .into_iter()
-        .find(|evidence| evidence.measure == COLLECTION);
-    collection
-        .filter(|evidence| evidence.value >= COLLECTION_MUCH)
-        .map(|evidence| format!("collection: {}", evidence.text))
+    let share = collection(profiles).filter(|share| *share >= COLLECTION_MUCH)?;
+    Some(Detail::Collector { side, share })
+}
+
+/// The collector's part of the CPU, where it is a reason.
+fn collection(profiles: &Profiles) -> Option<f64> {
+    let cpu = profiles.of_cpu().filter(|cpu| cpu.busy() > 0)?;
+    let share = cpu.share_of_busy(cpu.category("collection"));
+    (share >= COLLECTION_MIN).then_some(share)
 }
 
 /// The lock at which most of what waits stands in line, where requests are served one at a time: a futex
 /// below the server's own code is one then.
-pub(crate) fn lock(step: &Step) -> Option<String> {
+pub(crate) fn lock(step: &Step) -> Option<Detail> {
     const LOCKS: [&str; 4] = ["Mutex", "mutex", "Lock", "futex"];
     const NO_LOCKS: [&str; 2] = ["Condvar", "park"];
     let block = step.profiles.as_ref()?.of_waits()?;
@@ -55,31 +61,52 @@ pub(crate) fn lock(step: &Step) -> Option<String> {
     let is_in = |names: &[&str]| names.iter().any(|name| site.waits_in.contains(name));
     let waiting = site.value as f64 / block.duration_ns as f64;
     let most = block.share_of_busy(site.value) >= MOST && waiting >= 1.0;
-    (most && waiting.is_finite() && is_in(&LOCKS) && !is_in(&NO_LOCKS)).then(|| {
-        format!(
-            "a lock: {}, where {waiting:.1} {} wait at any moment",
-            place(site),
-            waiters(block)
-        )
+    (most && waiting.is_finite() && is_in(&LOCKS) && !is_in(&NO_LOCKS)).then(|| Detail::LockAt {
+        place: place_of(site),
+        waiting,
+        who: waiters(block),
     })
 }
 
 /// Who waits.
-fn waiters(block: &Reading) -> &'static str {
+fn waiters(block: &Reading) -> Waiters {
     match block.kind {
-        ProfileKind::Waits => "threads",
-        _ => "goroutines",
+        ProfileKind::Waits => Waiters::Threads,
+        _ => Waiters::Goroutines,
     }
 }
 
-/// How the two sides are called.
-const LOAD_GENERATOR: &str = "load generator";
-const SERVER: &str = "server";
-/// The measure of the collector's share.
-const COLLECTION: &str = "profile.collection";
+fn place_of(site: &Site) -> Place {
+    Place {
+        waits_in: site.waits_in.clone(),
+        function: site.function.clone(),
+        line: site.line.clone(),
+    }
+}
+
+/// What is waited in and where: `sync.(*Mutex).Lock in main.next (main.go:12)`.
+pub fn place(waits_in: &str, function: &str, line: &str) -> String {
+    let line = match line {
+        "" => String::new(),
+        line => format!(" ({line})"),
+    };
+    match waits_in {
+        "" => format!("{}{line}", short(function)),
+        waits_in => format!("{} in {}{line}", short(waits_in), short(function)),
+    }
+}
+
+fn evidence_of(fact: Fact, measure: &str, value: f64) -> Evidence {
+    Evidence {
+        fact,
+        measure: measure.to_owned(),
+        value,
+        text: None,
+    }
+}
 
 fn of_server(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Vec<Evidence> {
-    let cpu = of_cpu(profiles, SERVER);
+    let cpu = of_cpu(profiles, Side::Server);
     let waits = of_waits(step, wall, how, profiles);
     let heap = profiles.of(ProfileKind::Allocs);
     let allocated = heap.and_then(|allocs| of_allocations(profiles, allocs));
@@ -91,7 +118,7 @@ fn of_server(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Vec<Evid
     }
 }
 
-fn of_cpu(profiles: &Profiles, whose: &str) -> Vec<Evidence> {
+fn of_cpu(profiles: &Profiles, side: Side) -> Vec<Evidence> {
     let Some(cpu) = profiles.of_cpu().filter(|cpu| cpu.busy() > 0) else {
         return Vec::new();
     };
@@ -101,51 +128,21 @@ fn of_cpu(profiles: &Profiles, whose: &str) -> Vec<Evidence> {
     let nameless = cpu.functions.first().filter(|it| it.name == NAMELESS);
     let function = cpu.functions.iter().find(|it| it.name != NAMELESS);
     if let (Some(category), Some(function)) = (cpu.categories.first(), function) {
-        let without = nameless.map(|it| {
-            let part = 100.0 * share(it.own);
-            format!(" ({part:.0} % is in code without symbols)")
-        });
-        found.push(Evidence {
-            text: format!(
-                "{:.0} % of the {whose}'s CPU is {}; {} has the most of its own, {:.0} %{}",
-                100.0 * share(category.value),
-                doing(&category.name),
-                short(&function.name),
-                100.0 * share(function.own),
-                without.unwrap_or_default()
-            ),
-            measure: "profile.cpu".into(),
-            value: share(category.value),
-        });
+        let fact = Fact::Cpu {
+            side,
+            category: category.name.clone(),
+            share: share(category.value),
+            function: function.name.clone(),
+            own: share(function.own),
+            nameless: nameless.map(|it| share(it.own)),
+        };
+        found.push(evidence_of(fact, "profile.cpu", share(category.value)));
     }
-    let collection = share(cpu.category("collection"));
-    if collection >= COLLECTION_MIN {
-        found.push(Evidence {
-            text: format!(
-                "the garbage collector has {:.0} % of the {whose}'s CPU",
-                100.0 * collection
-            ),
-            measure: COLLECTION.into(),
-            value: collection,
-        });
-    }
+    found.extend(collection(profiles).map(|share| {
+        let fact = Fact::Collector { side, share };
+        evidence_of(fact, "profile.collection", share)
+    }));
     found
-}
-
-/// A category in a sentence.
-fn doing(category: &str) -> &str {
-    match category {
-        "application" => "the application's own code",
-        "library" => "code of libraries",
-        "runtime" => "the runtime's other work",
-        "kernel" => "other system calls",
-        "locking" => "taking and giving back locks",
-        "scheduler" => "the scheduler's",
-        "futex" => "waking and sleeping threads",
-        "collection" => "the garbage collector's",
-        "protocol" => "the protocol's",
-        named => named,
-    }
 }
 
 /// Whether squeezes have shown that waits inside the server are not the wall: they found a resource
@@ -173,30 +170,17 @@ fn of_waits(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Option<Ev
     }
     let is_there = matches!(wall, Wall::Wait | Wall::ServerSerial | Wall::CoLimited);
     let most_are_there = waiting >= MOST * step.in_flight_mean;
-    let who = waiters(block);
-    let so = match (is_there, most_are_there) {
-        (true, true) => format!(
-            ": {waiting:.1} of the {:.1} requests in flight are there",
-            step.in_flight_mean
-        ),
-        (_, false) if excludes_waits(wall, how) => {
-            format!(", {waiting:.2} {who} at any moment: it is not the wall")
-        }
-        _ => format!(", {waiting:.2} {who} at any moment"),
+    let all_there = is_there && most_are_there;
+    let fact = Fact::Waiting {
+        place: place_of(site),
+        share,
+        waiting,
+        who: waiters(block),
+        of_in_flight: all_there.then_some(step.in_flight_mean),
+        no_wall: !most_are_there && excludes_waits(wall, how),
+        but_sockets: waits_for_sockets(profiles, block),
     };
-    let whole = match waits_for_sockets(profiles, block) {
-        true => "anything but a socket is waited for",
-        false => "anything waits",
-    };
-    Some(Evidence {
-        text: format!(
-            "{} has {:.0} % of the time in which {whole}{so}",
-            place(site),
-            100.0 * share
-        ),
-        measure: "profile.waiting".into(),
-        value: waiting,
-    })
+    Some(evidence_of(fact, "profile.waiting", waiting))
 }
 
 /// Whether threads wait for sockets beside a reading that is without them.
@@ -210,30 +194,16 @@ fn waits_for_sockets(profiles: &Profiles, block: &Reading) -> bool {
     })
 }
 
-/// What is waited in and where: `sync.(*Mutex).Lock in main.next (main.go:12)`.
-pub fn place(site: &Site) -> String {
-    let line = match site.line.as_str() {
-        "" => String::new(),
-        line => format!(" ({line})"),
-    };
-    match site.waits_in.as_str() {
-        "" => format!("{}{line}", short(&site.function)),
-        waits_in => format!("{} in {}{line}", short(waits_in), short(&site.function)),
-    }
-}
-
 /// Allocation worth a word: more for each request than a page.
 fn of_allocations(profiles: &Profiles, allocs: &Reading) -> Option<Evidence> {
     const BYTES_MIN: f64 = 4096.0;
     let each = allocs.total as f64 / profiles.answered_in(allocs.duration_ns);
     let function = allocs.functions.first()?;
-    (each.is_finite() && each >= BYTES_MIN).then(|| Evidence {
-        text: format!(
-            "each request allocates {:.1} KB, most of it in {}",
-            each / 1e3,
-            short(&function.name)
-        ),
-        measure: "profile.allocated_bytes".into(),
-        value: each,
+    (each.is_finite() && each >= BYTES_MIN).then(|| {
+        let fact = Fact::Allocated {
+            bytes: each,
+            function: function.name.clone(),
+        };
+        evidence_of(fact, "profile.allocated_bytes", each)
     })
 }

@@ -1,11 +1,14 @@
 //! Profiles written as stacks from the leaf, and what is read of them.
 
 use proptest::prelude::*;
+use wallfinder_model::detail::Waiters;
+use wallfinder_model::evidence::Fact;
 use wallfinder_model::profile::{
     Function, Profile, ProfileKind, Profiles, StackFrame, StackSample,
 };
+use wallfinder_model::reason::Side;
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Step, Wall};
+use wallfinder_model::{Detail, Step, Wall};
 
 use super::*;
 use crate::double;
@@ -303,22 +306,32 @@ fn with_a_lock(waiting: f64, in_flight: f64) -> Step {
 fn a_lock_is_evidence_for_a_serial_wall_and_a_warning_beside_another() {
     let step = with_a_lock(14.0, 16.0);
     let serial = evidence(&step, Wall::ServerSerial, How::Observed);
-    assert_eq!(
-        serial[0].text,
-        "sync.(*Mutex).Lock in main.next (a.go:7) has 100 % of the time in which anything waits: \
-         14.0 of the 16.0 requests in flight are there"
-    );
+    let Fact::Waiting {
+        place,
+        share,
+        waiting,
+        of_in_flight,
+        ..
+    } = &serial[0].fact
+    else {
+        panic!("{serial:#?}");
+    };
+    let at = [&place.waits_in[..], &place.function, &place.line];
+    assert_eq!(at, ["sync.(*Mutex).Lock", "main.next", "a.go:7"]);
+    assert_eq!((*share, *waiting, *of_in_flight), (1.0, 14.0, Some(16.0)));
     let beside = evidence(&with_a_lock(0.5, 64.0), Wall::ServerCpu, How::Proved);
-    let texts: Vec<&str> = beside.iter().map(|one| one.text.as_str()).collect();
+    assert!(matches!(
+        &beside[0].fact,
+        Fact::Cpu { side: Side::Server, category, share, .. }
+            if category == "application" && (share - 0.7).abs() < 1e-9
+    ));
     assert!(
-        texts[0].starts_with("70 % of the server's CPU is the application's"),
-        "{texts:?}"
+        matches!(beside[1].fact, Fact::Collector { side: Side::Server, share } if (share - 0.3).abs() < 1e-9)
     );
-    assert_eq!(
-        texts[1],
-        "the garbage collector has 30 % of the server's CPU"
-    );
-    assert!(texts[2].ends_with("it is not the wall"), "{texts:?}");
+    assert!(matches!(
+        beside[2].fact,
+        Fact::Waiting { no_wall: true, .. }
+    ));
     // Next to nobody waits: not worth a word.
     let rare = evidence(&with_a_lock(0.001, 64.0), Wall::ServerCpu, How::Proved);
     assert!(
@@ -340,16 +353,19 @@ fn code_without_symbols_stands_beside_the_function_that_has_one() {
     };
     let with = |step: &mut Step| step.profiles = Some(profiles);
     let step = double::a_step().with(with).build();
-    let said = &evidence(&step, Wall::ServerCpu, How::Proved)[0].text;
-    let end = "ngx_writev has the most of its own, 40 % (60 % is in code without symbols)";
-    assert!(said.ends_with(end), "{said}");
+    let found = evidence(&step, Wall::ServerCpu, How::Proved);
+    assert!(matches!(
+        &found[0].fact,
+        Fact::Cpu { function, own, nameless: Some(nameless), .. }
+            if function == "ngx_writev" && (own - 0.4).abs() < 1e-9 && (nameless - 0.6).abs() < 1e-9
+    ));
 }
 
 /// What is said of the place that most of what waits waits at.
-fn of_the_place(step: &Step, wall: Wall, how: How) -> String {
+fn of_the_place(step: &Step, wall: Wall, how: How) -> Fact {
     let found = evidence(step, wall, how).into_iter();
     let mut of_waits = found.filter(|one| one.measure == "profile.waiting");
-    of_waits.next().expect("a place").text
+    of_waits.next().expect("a place").fact
 }
 
 #[test]
@@ -364,15 +380,18 @@ fn a_lock_is_excluded_only_where_squeezes_found_a_resource() {
     let said_by = [How::Likely, How::Proved];
     for wall in Wall::ALL {
         for how in HOWS {
-            let end = match said_of.contains(&wall) && said_by.contains(&how) {
-                true => "waits, 0.50 goroutines at any moment: it is not the wall",
-                false => "waits, 0.50 goroutines at any moment",
-            };
-            let text = of_the_place(&with_a_lock(0.5, 64.0), wall, how);
-            assert!(text.ends_with(end), "{wall:?}, {how:?}: {text}");
+            let excluded = said_of.contains(&wall) && said_by.contains(&how);
+            let few = of_the_place(&with_a_lock(0.5, 64.0), wall, how);
+            assert!(
+                matches!(few, Fact::Waiting { no_wall, waiting, .. } if no_wall == excluded && waiting == 0.5),
+                "{wall:?}, {how:?}: {few:?}"
+            );
             // Where most requests may be, nothing is excluded.
-            let text = of_the_place(&with_a_lock(40.0, 64.0), wall, how);
-            assert!(!text.contains("not the wall"), "{wall:?}, {how:?}: {text}");
+            let most = of_the_place(&with_a_lock(40.0, 64.0), wall, how);
+            assert!(
+                matches!(most, Fact::Waiting { no_wall: false, .. }),
+                "{wall:?}, {how:?}: {most:?}"
+            );
         }
     }
 }
@@ -387,9 +406,19 @@ fn telemetry_alone_does_not_say_that_a_lock_is_not_the_wall() {
         (verdict.wall, verdict.how),
         (Wall::ServerCpu, How::Observed)
     );
-    let mut texts = verdict.evidence.iter().map(|one| one.text.as_str());
-    let place = texts.find(|text| text.contains("main.next")).unwrap();
-    assert!(place.ends_with("0.50 goroutines at any moment"), "{place}");
+    let mut facts = verdict.evidence.iter().map(|one| &one.fact);
+    let waiting = facts.find(|fact| matches!(fact, Fact::Waiting { .. }));
+    assert!(
+        matches!(
+            waiting,
+            Some(Fact::Waiting {
+                no_wall: false,
+                of_in_flight: None,
+                ..
+            })
+        ),
+        "{waiting:?}"
+    );
 }
 
 #[test]
@@ -398,26 +427,42 @@ fn waits_beside_waits_for_sockets_are_told_to_be_without_them() {
     let profiles = step.profiles.as_mut().unwrap();
     profiles.readings[0].kind = ProfileKind::Waits;
     profiles.socket_waits = Some(profiles.readings[0].clone());
-    let text = of_the_place(&step, Wall::ServerCpu, How::Observed);
+    let fact = of_the_place(&step, Wall::ServerCpu, How::Observed);
     assert!(
-        text.ends_with("anything but a socket is waited for, 0.50 threads at any moment"),
-        "{text}"
+        matches!(
+            fact,
+            Fact::Waiting {
+                but_sockets: true,
+                who: Waiters::Threads,
+                ..
+            }
+        ),
+        "{fact:?}"
     );
     // Of goroutines nothing was taken away.
     let profiles = step.profiles.as_mut().unwrap();
     profiles.readings[0].kind = ProfileKind::Block;
-    let text = of_the_place(&step, Wall::ServerCpu, How::Observed);
-    assert!(text.contains("in which anything waits,"), "{text}");
+    let fact = of_the_place(&step, Wall::ServerCpu, How::Observed);
+    assert!(
+        matches!(
+            fact,
+            Fact::Waiting {
+                but_sockets: false,
+                ..
+            }
+        ),
+        "{fact:?}"
+    );
 }
 
 #[test]
 fn a_collector_with_much_of_the_cpu_is_what_the_wall_is_made_of() {
     let step = with_a_lock(0.5, 64.0);
     let of = |wall| made_of(&step, wall);
-    assert_eq!(
-        of(Wall::ServerCpu).as_deref(),
-        Some("collection: the garbage collector has 30 % of the server's CPU")
-    );
+    assert!(matches!(
+        of(Wall::ServerCpu),
+        Some(Detail::Collector { side: Side::Server, share }) if (share - 0.3).abs() < 1e-9
+    ));
     assert_eq!(of(Wall::ClientCpu), None, "nobody looked into the client");
     assert_eq!(of(Wall::Wait), None);
 }
@@ -425,10 +470,9 @@ fn a_collector_with_much_of_the_cpu_is_what_the_wall_is_made_of() {
 #[test]
 fn a_lock_is_named_where_most_of_what_waits_stands_in_line_for_it() {
     let named = lock(&with_a_lock(6.0, 64.0)).unwrap();
-    assert!(named.starts_with("a lock: "), "{named}");
     assert!(
-        named.ends_with("6.0 goroutines wait at any moment"),
-        "{named}"
+        matches!(&named, Detail::LockAt { place, waiting: 6.0, who: Waiters::Goroutines } if place.function == "main.next"),
+        "{named:?}"
     );
     assert_eq!(lock(&with_a_lock(0.5, 64.0)), None, "hardly anybody waits");
     assert_eq!(lock(&double::a_step().build()), None);
@@ -444,19 +488,28 @@ fn a_load_generator_that_is_the_wall_is_looked_into_first() {
         ])],
         ..Profiles::default()
     });
-    let texts = |wall| -> Vec<String> {
+    let facts = |wall| -> Vec<Fact> {
         let found = evidence(&step, wall, How::Proved);
-        found.into_iter().map(|one| one.text).collect()
+        found.into_iter().map(|one| one.fact).collect()
     };
-    let client = texts(Wall::ClientCpu);
+    let client = facts(Wall::ClientCpu);
+    assert!(matches!(
+        &client[0],
+        Fact::Cpu { side: Side::Client, category, function, .. }
+            if category == "library" && function == "client.parse"
+    ));
     assert!(
-        client[0]
-            .starts_with("80 % of the load generator's CPU is code of libraries; client.parse"),
+        matches!(
+            client[1],
+            Fact::Cpu {
+                side: Side::Server,
+                ..
+            }
+        ),
         "{client:?}"
     );
-    assert!(client[1].contains("the server's CPU"), "{client:?}");
     // Where it is not the wall, what it does is no reason.
-    assert_eq!(texts(Wall::ServerCpu), client[1..]);
+    assert_eq!(facts(Wall::ServerCpu), client[1..]);
 }
 
 #[test]

@@ -9,12 +9,11 @@
 //!                 several:       as many are let in at once: a pool, a limit, that many workers
 //! ```
 
-use wallfinder_model::Step;
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::telemetry::SocketsSummary;
-use wallfinder_model::verdict::Evidence;
+use wallfinder_model::{Detail, Step};
 
 use crate::finite::positive;
-use crate::words::{rate, time, trimmed};
 
 /// Answers without which a mean says little.
 const ANSWERED_MIN: u64 = 10;
@@ -89,22 +88,14 @@ pub(crate) fn at_once(step: &Step) -> Option<AtOnce> {
 
 impl AtOnce {
     /// What a wait is made of, by that alone.
-    pub(super) fn words(self) -> String {
-        let time = |ns: f64| time(ns / 1e9);
+    pub(super) fn detail(self) -> Detail {
         match self {
-            AtOnce::Spaced { each_ns } => format!(
-                "a limit of rate, or a timer: alone a request takes {}, and fewer are let through",
-                time(each_ns)
-            ),
-            AtOnce::One { each_ns } => format!(
-                "one request at a time, {} each: a lock that is held while it waits, or a single slot",
-                time(each_ns)
-            ),
-            AtOnce::Several { count, each_ns } => format!(
-                "a pool, or a limit of how many at once: about {} at a time, {} each",
-                trimmed(count, usize::from(count < 3.0)),
-                time(each_ns)
-            ),
+            AtOnce::Spaced { each_ns } => Detail::Spaced { each_ns },
+            AtOnce::One { each_ns } => Detail::OneAtATime { each_ns },
+            AtOnce::Several { count, each_ns } => Detail::Pool {
+                at_once: count,
+                each_ns,
+            },
         }
     }
 
@@ -115,14 +106,14 @@ impl AtOnce {
         | AtOnce::Several { each_ns, .. }) = self;
         let count = throughput * each_ns / 1e9;
         Evidence {
-            text: format!(
-                "alone a request takes {}; of {}/s that is {} at a time",
-                time(each_ns / 1e9),
-                rate(throughput),
-                trimmed(count, 1)
-            ),
+            fact: Fact::Alone {
+                each_ns,
+                throughput,
+                at_once: count,
+            },
             measure: "proof.at_once".to_owned(),
             value: count,
+            text: None,
         }
     }
 }
@@ -208,23 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_words() {
-        let words = |alone_ms| server(alone_ms, 50).unwrap().words();
-        assert!(words(0.2).starts_with("a limit of rate"), "{}", words(0.2));
+    fn a_wait_is_made_of_what_the_law_says() {
+        let detail = |alone_ms| server(alone_ms, 50).unwrap().detail();
+        assert_eq!(detail(0.2), Detail::Spaced { each_ns: 0.2e6 });
+        assert_eq!(detail(1.1), Detail::OneAtATime { each_ns: 1.1e6 });
         assert!(
-            words(1.1).starts_with("one request at a time, 1.1 ms each"),
-            "{}",
-            words(1.1)
-        );
-        assert!(
-            words(5.1).contains("about 4 at a time, 5.1 ms each"),
-            "{}",
-            words(5.1)
+            matches!(detail(5.1), Detail::Pool { at_once, .. } if (at_once - 4.08).abs() < 1e-9)
         );
         let evidence = server(5.1, 50).unwrap().evidence(800.0);
-        assert!(
-            evidence.text.ends_with("of 800/s that is 4.1 at a time"),
-            "{evidence:?}"
-        );
+        assert!((evidence.value - 4.08).abs() < 1e-9, "{evidence:?}");
     }
 }

@@ -4,15 +4,15 @@
 //! it), a serial section or a neighbour (speed alone) and a quota (capacity alone) apart.
 
 use wallfinder_model::experiment::{Experiment, Squeeze};
+use wallfinder_model::reason::{CrowdedOut, Doubt, Named};
 use wallfinder_model::telemetry::ThreadShare;
 use wallfinder_model::verdict::Verdict;
-use wallfinder_model::{Step, Wall};
+use wallfinder_model::{Detail, Step, Wall};
 
 use super::gates::Gates;
 use super::readings::{Answer, Reading, Readings};
 use crate::caveats;
 use crate::finite::positive;
-use crate::words::{percent, trimmed};
 
 /// Cores of somebody else from which they count as a neighbour.
 const NEIGHBOUR_MIN: f64 = 0.05;
@@ -26,10 +26,6 @@ const CROWDED: f64 = 0.9;
 pub(super) const ONE_THREAD_MAX: f64 = 1.35;
 /// Cores that others use under the load, from which they may be what its processors lack.
 const OTHERS_MIN: f64 = 0.25;
-/// What a serial section is made of where no thread is hot: who looks inside may know more.
-pub(super) const ONE_AT_A_TIME: &str =
-    "no thread is full, so one runs at a time: a lock with work inside";
-
 /// All that a decision is made from.
 pub(super) struct Case<'c> {
     pub(super) step: &'c Step,
@@ -38,7 +34,7 @@ pub(super) struct Case<'c> {
     pub(super) readings: &'c Readings,
     pub(super) gates: &'c Gates,
     /// Who had the processors, where neither side used anything of them to speak of.
-    pub(super) others: Option<String>,
+    pub(super) others: Option<CrowdedOut>,
 }
 
 /// A resource that a squeeze names.
@@ -48,8 +44,8 @@ pub(super) struct Claim<'c> {
     /// The squeeze that names it.
     pub(super) reading: &'c Reading,
     /// Why it is not beyond doubt, where it is not.
-    pub(super) doubt: Option<&'static str>,
-    pub(super) detail: Option<String>,
+    pub(super) doubt: Option<Doubt>,
+    pub(super) detail: Option<Detail>,
 }
 
 impl<'c> Case<'c> {
@@ -72,7 +68,10 @@ impl<'c> Case<'c> {
             let named = self.get(squeeze).filter(|reading| reading.names());
             claims.extend(named.map(|reading| {
                 let names = &self.experiment.setting.backends;
-                let detail = (wall == Wall::Backend && !names.is_empty()).then(|| names.join(", "));
+                let detail =
+                    (wall == Wall::Backend && !names.is_empty()).then(|| Detail::Backends {
+                        names: names.clone(),
+                    });
                 claim(wall, reading, detail)
             }));
         }
@@ -118,46 +117,31 @@ impl<'c> Case<'c> {
 
     /// The server answers speed and not capacity.
     fn speed_alone(&self, speed: &'c Reading) -> Claim<'c> {
-        let neighbours: Vec<String> = self
+        let neighbours: Vec<Named> = self
             .experiment
             .setting
             .neighbours
             .iter()
             .filter(|neighbour| neighbour.cores >= NEIGHBOUR_MIN)
-            .map(|neighbour| {
-                format!(
-                    "{} with {} cores",
-                    neighbour.name,
-                    trimmed(neighbour.cores, 2)
-                )
+            .map(|neighbour| Named {
+                name: neighbour.name.clone(),
+                cores: neighbour.cores,
             })
             .collect();
         if !neighbours.is_empty() && self.is_crowded() {
-            let detail = format!("neighbour on its processors: {}", neighbours.join(", "));
+            let detail = Detail::Neighbours { named: neighbours };
             return claim(Wall::ServerCpu, speed, Some(detail));
         }
         let family = self.step.telemetry.server.as_ref();
         let others = family.map_or(0.0, caveats::neighbour_cores);
         if self.server_cpus() > 1 && others >= OTHERS_MIN && self.is_crowded() {
-            let detail = format!(
-                "others used {} cores of its processors under the load",
-                trimmed(others, 2)
-            );
-            return claim(Wall::ServerCpu, speed, Some(detail)).doubted(
-                "whose work fills its processors was not squeezed apart: --backend-pid names a process \
-                 that works for it",
-            );
+            let detail = Detail::Neighbour { cores: others };
+            return claim(Wall::ServerCpu, speed, Some(detail)).doubted(Doubt::OthersNotSqueezed);
         }
         match self.server_cpus() {
-            0 => {
-                let why = "how many processors the server may use is not known";
-                claim(Wall::ServerCpu, speed, None).doubted(why)
-            }
-            1 => {
-                let odd = "its one processor answers speed and not a quota, which is odd";
-                claim(Wall::ServerCpu, speed, Some(odd.to_owned()))
-                    .doubted("its two squeezes contradict each other")
-            }
+            0 => claim(Wall::ServerCpu, speed, None).doubted(Doubt::ProcessorsUnknown),
+            1 => claim(Wall::ServerCpu, speed, Some(Detail::SpeedAlone))
+                .doubted(Doubt::Contradiction),
             _ => self.serial(speed),
         }
     }
@@ -185,19 +169,19 @@ impl<'c> Case<'c> {
 
     fn serial(&self, speed: &'c Reading) -> Claim<'c> {
         if let Some(used) = self.used().filter(|used| *used > ONE_THREAD_MAX) {
-            let detail = format!(
-                "about {used:.0} run at a time: as many as its runtime or its workers are, or connections \
-                 that are spread unevenly over them"
+            return claim(
+                Wall::ServerSerial,
+                speed,
+                Some(Detail::SomeRun { count: used }),
             );
-            return claim(Wall::ServerSerial, speed, Some(detail));
         }
         let detail = match self.hot_thread() {
-            Some(thread) => format!(
-                "one hot thread: `{}` is {} busy",
-                thread.name,
-                percent(thread.share)
-            ),
-            None => ONE_AT_A_TIME.to_owned(),
+            Some(thread) => Detail::HotThreads {
+                name: thread.name.clone(),
+                threads: 1,
+                busy: thread.share,
+            },
+            None => Detail::OneRuns,
         };
         claim(Wall::ServerSerial, speed, Some(detail))
     }
@@ -208,19 +192,16 @@ impl<'c> Case<'c> {
         if self.server_cpus() == 1 {
             return claim(Wall::ServerCpu, speed, None);
         }
-        let why = "what its capacity is worth was not squeezed, or is not known, so telemetry alone \
-                   tells all of its processors from one thread";
         if self.observed.wall == Wall::ServerSerial {
-            return self.serial(speed).doubted(why);
+            return self.serial(speed).doubted(Doubt::CapacityUnknown);
         }
-        claim(Wall::ServerCpu, speed, None).doubted(why)
+        claim(Wall::ServerCpu, speed, None).doubted(Doubt::CapacityUnknown)
     }
 
     /// The server answers capacity and not speed.
     fn server_quota(&self, speed: Option<&'c Reading>, capacity: &'c Reading) -> Option<Claim<'c>> {
         if speed.is_none_or(|speed| speed.has_share()) {
-            let why = "its speed was not squeezed, or answers too little to be called slack";
-            return Some(claim(Wall::ServerCpu, capacity, None).doubted(why));
+            return Some(claim(Wall::ServerCpu, capacity, None).doubted(Doubt::SpeedUnknown));
         }
         let family = self.step.telemetry.server.as_ref();
         let quota = self
@@ -229,18 +210,12 @@ impl<'c> Case<'c> {
             .server_quota_cores
             .or(family.and_then(|family| family.quota_cores));
         let throttled = family.map_or(0.0, |family| family.throttled_share);
-        if let Some(quota) = quota {
-            let detail = format!(
-                "quota of {} cores: the processors have time, the group may not use it",
-                trimmed(quota, 2)
-            );
+        if let Some(cores) = quota {
+            let detail = Detail::Quota { cores };
             return Some(claim(Wall::ServerCpu, capacity, Some(detail)));
         }
         if throttled > 0.01 {
-            let detail = format!(
-                "a quota: throttled in {} of its periods",
-                percent(throttled)
-            );
+            let detail = Detail::Throttled { share: throttled };
             return Some(claim(Wall::ServerCpu, capacity, Some(detail)));
         }
         // Something in the group burns what the quota leaves and the CPU stealer does not touch.
@@ -254,7 +229,7 @@ impl<'c> Case<'c> {
             .setting
             .client_quota_cores
             .or(family.and_then(|family| family.quota_cores));
-        let detail = quota.map(|quota| format!("quota of {} cores", trimmed(quota, 2)));
+        let detail = quota.map(|cores| Detail::Quota { cores });
         let capacity = self
             .get(Squeeze::ClientCapacity)
             .filter(|reading| reading.names());
@@ -270,12 +245,14 @@ impl<'c> Case<'c> {
         let capacity = capacity?;
         let known = detail.is_some();
         let claim = claim(Wall::ClientCpu, capacity, detail);
-        let why = "it answers a quota and not its speed, and no quota of its own is known";
-        Some(if known { claim } else { claim.doubted(why) })
+        Some(match known {
+            true => claim,
+            false => claim.doubted(Doubt::QuotaUnknown),
+        })
     }
 }
 
-fn claim(wall: Wall, reading: &Reading, detail: Option<String>) -> Claim<'_> {
+fn claim(wall: Wall, reading: &Reading, detail: Option<Detail>) -> Claim<'_> {
     Claim {
         wall,
         reading,
@@ -285,7 +262,7 @@ fn claim(wall: Wall, reading: &Reading, detail: Option<String>) -> Claim<'_> {
 }
 
 impl Claim<'_> {
-    fn doubted(self, why: &'static str) -> Self {
+    fn doubted(self, why: Doubt) -> Self {
         Claim {
             doubt: Some(why),
             ..self

@@ -14,19 +14,18 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::experiment::{Effort, Squeeze};
+use wallfinder_model::reason::Doubt;
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Caveat, Wall};
+use wallfinder_model::{Caveat, Detail, Reason, Wall};
 
 use super::alone::{self, AtOnce};
 use super::claims::{Case, Claim, squeezes_of};
 use super::estimate::{ALPHA, Estimate, level};
-use super::gates::note;
 use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
 use super::{fallback, in_flight, looks, pairs, say};
 use crate::caveats;
-use crate::finite::median;
-use crate::words::{capital, lower, percent, rate, trimmed};
+use crate::finite::{known, median};
 
 /// Claims whose sum is certainly above this stand at a kink.
 const SUM_SMOOTH: f64 = 1.1;
@@ -41,29 +40,29 @@ const THROTTLED_MIN: f64 = 0.05;
 pub(super) struct Decision {
     pub(super) wall: Wall,
     pub(super) how: How,
-    pub(super) sentence: String,
-    pub(super) detail: Option<String>,
+    pub(super) reason: Reason,
+    pub(super) detail: Option<Detail>,
     pub(super) shares: BTreeMap<String, f64>,
     pub(super) caveats: Vec<Caveat>,
 }
 
 impl Decision {
-    pub(super) fn new(wall: Wall, how: How, sentence: String) -> Decision {
+    pub(super) fn new(wall: Wall, how: How, reason: Reason) -> Decision {
         Decision {
             wall,
             how,
-            sentence,
+            reason,
             detail: None,
             shares: BTreeMap::new(),
             caveats: Vec::new(),
         }
     }
 
-    pub(super) fn inconclusive(sentence: String) -> Decision {
-        Decision::new(Wall::Inconclusive, How::Inconclusive, sentence)
+    pub(super) fn inconclusive(reason: Reason) -> Decision {
+        Decision::new(Wall::Inconclusive, How::Inconclusive, reason)
     }
 
-    pub(super) fn with_detail(mut self, detail: Option<String>) -> Decision {
+    pub(super) fn with_detail(mut self, detail: Option<Detail>) -> Decision {
         self.detail = detail;
         self
     }
@@ -86,19 +85,15 @@ pub(super) fn decide(case: &Case) -> Decision {
 }
 
 fn gated(case: &Case) -> Option<Decision> {
-    if let Some(failed) = case.gates.fatal() {
-        return Some(Decision::inconclusive(format!(
-            "Not decided: {}.",
-            failed.words
-        )));
+    if let Some(gate) = case.gates.fatal() {
+        let gate = gate.clone();
+        return Some(Decision::inconclusive(Reason::GateFailed { gate }));
     }
     case.readings.iter().next().is_none().then(|| {
-        let why = case.experiment.cut_short.as_ref();
+        let why = case.experiment.cut_short.clone();
         Decision::inconclusive(match why {
-            Some(why) => {
-                format!("Not decided: the experiment ended before any squeeze told: {why}.")
-            }
-            None => "Not decided: no squeeze was in force in any window.".to_owned(),
+            Some(why) => Reason::EndedEarly { why },
+            None => Reason::NothingInForce,
         })
     })
 }
@@ -117,10 +112,8 @@ fn restarts(case: &Case) -> Option<Decision> {
         .iter()
         .filter(decides)
         .find(|reading| reading.restarts_disagree())?;
-    Some(Decision::inconclusive(format!(
-        "Not decided: starts of the server disagree about {}.",
-        say::what(one.squeeze)
-    )))
+    let squeeze = one.squeeze;
+    Some(Decision::inconclusive(Reason::StartsDisagree { squeeze }))
 }
 
 /// A wall that squeezes established: proved, or likely, and then why no more than that. What a gate
@@ -129,42 +122,43 @@ fn restarts(case: &Case) -> Option<Decision> {
 fn established(
     case: &Case,
     wall: Wall,
-    sentence: String,
-    doubt: Option<String>,
+    reason: Reason,
+    doubt: Option<Doubt>,
     rounds: u32,
     reading: Option<&Reading>,
 ) -> Decision {
-    let few = (rounds < ROUNDS_PROVED)
-        .then(|| format!("it rests on {rounds} rounds, and a proof needs {ROUNDS_PROVED}"));
+    let few = (rounds < ROUNDS_PROVED).then_some(Doubt::FewRounds {
+        rounds,
+        needed: ROUNDS_PROVED,
+    });
     let doubt = doubt.or(few);
     let quick = case.experiment.effort == Effort::Quick;
     if doubt.is_none() && !quick {
         let outweighs = reading.and_then(|reading| outweighs_nothing(case, reading));
         if case.gates.pass() || outweighs.is_some() {
-            let mut decision = Decision::new(wall, How::Proved, sentence);
+            let mut decision = Decision::new(wall, How::Proved, reason);
             decision.caveats.extend(outweighs);
             return decision;
         }
     }
-    let mut decision = Decision::new(wall, How::Likely, sentence);
+    let mut decision = Decision::new(wall, How::Likely, reason);
     let why = doubt.filter(|_| !quick);
-    let said = why.map(|why| note(format!("Likely, and not proved: {why}.")));
+    let said = why.map(|doubt| Caveat::LikelyOnly { doubt });
     decision.caveats.extend(said);
     decision
 }
 
-/// On a machine that wanders, nothing against nothing cannot be measured to be small. What would be a wall
+/// On a machine that wanders the A/A interval is too wide to prove anything. What would be a wall
 /// with the most that nothing may have cost taken from it is one all the same; where another gate fails too, none is.
 fn outweighs_nothing(case: &Case, reading: &Reading) -> Option<Caveat> {
     let null = case.gates.null.filter(|_| case.gates.only_null_is_wide())?;
     let least = reading
         .least_beside(&null)
         .filter(|least| *least >= WALL_MIN)?;
-    Some(note(format!(
-        "Proved all the same: with the most that nothing may have cost taken from it, {} still reads at least {}.",
-        say::what(reading.squeeze),
-        trimmed(least, 2)
-    )))
+    Some(Caveat::ProvedAllTheSame {
+        squeeze: reading.squeeze,
+        least,
+    })
 }
 
 fn offered_load(case: &Case) -> Option<Decision> {
@@ -181,18 +175,16 @@ fn offered_load(case: &Case) -> Option<Decision> {
         let both = [Part::by(Wall::OfferedLoad, reading), Part::of(full)];
         return Some(co_limited(case, &both, true));
     }
-    let bent = reading
-        .bent
-        .then_some("its small dose moves less than its share of the large one");
-    let doubt = reading.doubt().or(bent).map(str::to_owned);
+    let bent = reading.bent.then_some(Doubt::Bent);
+    let doubt = reading.doubt().or(bent);
     let doubt = doubt.or_else(|| reading.unconfirmed());
-    let sentence = format!(
-        "The offered load: {}; {}.",
-        lower(&say::moved(reading)),
-        say::rest(case, &[Squeeze::OfferedLoad])
-    );
+    let reason = Reason::Moved {
+        wall: Wall::OfferedLoad,
+        moved: say::moved(reading),
+        rest: say::rest(case, &[Squeeze::OfferedLoad]),
+    };
     let rounds = reading.local.rounds;
-    let decision = established(case, Wall::OfferedLoad, sentence, doubt, rounds, None);
+    let decision = established(case, Wall::OfferedLoad, reason, doubt, rounds, None);
     Some(decision.with_detail(paid_in_latency(case)))
 }
 
@@ -207,13 +199,10 @@ fn keeps_up(case: &Case) -> bool {
 }
 
 /// What holds bursts up where throughput keeps up with what is offered.
-fn paid_in_latency(case: &Case) -> Option<String> {
+fn paid_in_latency(case: &Case) -> Option<Detail> {
     let family = case.step.telemetry.server.as_ref()?;
-    let throttled = Some(family.throttled_share).filter(|share| *share >= THROTTLED_MIN)?;
-    Some(format!(
-        "latency pays: the server was throttled in {} of the periods of its quota",
-        percent(throttled)
-    ))
+    let share = known(family.throttled_share).filter(|share| *share >= THROTTLED_MIN)?;
+    Some(Detail::BurstsThrottled { share })
 }
 
 fn concurrency(case: &Case) -> Option<Decision> {
@@ -236,12 +225,12 @@ fn concurrency(case: &Case) -> Option<Decision> {
     }
     let rounds = reading.local.rounds;
     if let Some(timer) = named_wait(case) {
-        let sentence = format!(
-            "A wait in front of every answer ({timer}): {}, for each one more waits beside the others.",
-            lower(&say::moved(reading))
-        );
+        let reason = Reason::NamedWait {
+            detail: timer.clone(),
+            fewer: say::moved(reading),
+        };
         // The squeeze says that time passes; what passes it is named by telemetry.
-        return Some(Decision::new(Wall::Wait, How::Likely, sentence).with_detail(Some(timer)));
+        return Some(Decision::new(Wall::Wait, How::Likely, reason).with_detail(Some(timer)));
     }
     if let Some(full) = claims.iter().find(|claim| claim.reading.fills()) {
         let near = [Part::of(full), Part::by(Wall::Concurrency, reading)];
@@ -256,19 +245,15 @@ fn concurrency(case: &Case) -> Option<Decision> {
     if fewer && more.is_none() && never_rests(case) {
         return None;
     }
-    let sentence = format!(
-        "Too little in flight: {}; {}.",
-        lower(&say::moved(reading)),
-        match more {
-            Some(more) if more.has_share() => lower(&say::moved(more)),
-            _ => "more in flight would carry more".to_owned(),
-        }
-    );
+    let carried = more.filter(|more| more.has_share());
+    let reason = Reason::TooLittleInFlight {
+        fewer: say::moved(reading),
+        more: carried.map(say::moved),
+    };
     // Where more was tried, it must have carried more.
-    let more = (fewer && more.is_some_and(|more| !more.has_share()))
-        .then_some("more in flight was tried, and is not known to have carried more");
-    let doubt = reading.doubt().or(more).map(str::to_owned);
-    let decision = established(case, Wall::Concurrency, sentence, doubt, rounds, None);
+    let more = (fewer && more.is_some_and(|more| !more.has_share())).then_some(Doubt::MoreInVain);
+    let doubt = reading.doubt().or(more);
+    let decision = established(case, Wall::Concurrency, reason, doubt, rounds, None);
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
@@ -298,17 +283,16 @@ fn at_the_knee(case: &Case, fewer: &Reading, more: &Reading) -> Decision {
     };
     let filled = full.map_or(inside, Part::of);
     let mut decision = co_limited(case, &[Part::by(Wall::Concurrency, fewer), filled], true);
-    decision.sentence = format!(
-        "What is in flight just fills {}: {}, and {}.",
-        filled.wall.words(),
-        lower(&say::moved(fewer)),
-        lower(&say::moved(more))
-    );
+    decision.reason = Reason::JustFills {
+        wall: filled.wall,
+        fewer: say::moved(fewer),
+        more: say::moved(more),
+    };
     decision
 }
 
 /// A wait that telemetry can name: a delayed acknowledgement, a full accept queue.
-fn named_wait(case: &Case) -> Option<String> {
+fn named_wait(case: &Case) -> Option<Detail> {
     (case.observed.wall == Wall::Wait)
         .then(|| case.observed.detail.clone())
         .flatten()
@@ -316,9 +300,10 @@ fn named_wait(case: &Case) -> Option<String> {
 
 /// Phases that alternate: the mean of two walls is neither.
 fn phases(case: &Case) -> Option<Decision> {
-    let alternate =
-        case.observed.wall == Wall::CoLimited && case.observed.detail.as_deref() == Some("phases");
-    if !alternate {
+    let Reason::Phases { parts: phases } = &case.observed.reason else {
+        return None;
+    };
+    if case.observed.wall != Wall::CoLimited {
         return None;
     }
     let parts = parts(case);
@@ -326,8 +311,11 @@ fn phases(case: &Case) -> Option<Decision> {
         return None;
     }
     let mut decision = co_limited(case, &parts, false);
-    decision.sentence = format!("{} {}", case.observed.sentence, decision.sentence);
-    Some(decision.with_detail(Some("phases".to_owned())))
+    decision.reason = Reason::PhasesAndShares {
+        phases: phases.clone(),
+        parts: named(&parts),
+    };
+    Some(decision.with_detail(Some(Detail::Phases)))
 }
 
 fn claimed(case: &Case) -> Option<Decision> {
@@ -361,32 +349,31 @@ fn stands_out(case: &Case, claim: &Claim) -> bool {
 /// One resource named; `behind`: another at the kink, that binds a little later.
 fn single(case: &Case, claim: &Claim, behind: Option<(&Claim, Estimate)>) -> Decision {
     let reading = claim.reading;
-    let tail = match behind {
-        Some((next, gap)) => format!(
-            "{} binds next, at {} times this throughput",
-            next.wall.words(),
-            trimmed(gap.value.max(0.0).exp(), 2)
-        ),
-        None => say::rest(case, squeezes_of(claim.wall)),
+    let moved = say::moved(reading);
+    let reason = match behind {
+        Some((next, gap)) => Reason::MovedFirst {
+            moved,
+            next: next.wall,
+            ratio: gap.value.max(0.0).exp(),
+        },
+        None => Reason::Moved {
+            wall: claim.wall,
+            moved,
+            rest: say::rest(case, squeezes_of(claim.wall)),
+        },
     };
-    let sentence = format!("{}; {tail}.", say::moved(reading));
     // Bent and alone: something that was not squeezed binds before it.
     let first = !reading.bent || behind.is_some();
-    let label = reading.squeeze.label();
+    let squeeze = reading.squeeze;
     let doubt = if reading.disagree {
-        Some(format!(
-            "{label} moves throughput more at the small dose than at the large one: the doses disagree"
-        ))
+        Some(Doubt::DosesDisagree { squeeze })
     } else if !first {
-        Some(format!(
-            "at a small dose {label} moves throughput less than at a large one: something that was not squeezed binds just before it"
-        ))
+        Some(Doubt::BentAlone { squeeze })
     } else {
-        let unsure = claim.doubt.map(str::to_owned);
-        unsure.or_else(|| reading.unconfirmed())
+        claim.doubt.clone().or_else(|| reading.unconfirmed())
     };
     let rounds = reading.local.rounds;
-    established(case, claim.wall, sentence, doubt, rounds, Some(reading))
+    established(case, claim.wall, reason, doubt, rounds, Some(reading))
         .with_detail(claim.detail.clone())
 }
 
@@ -450,30 +437,28 @@ fn wait(case: &Case) -> Option<Decision> {
     if low < WALL_MIN || !held || !idle(case) {
         return None;
     }
-    let named = named_wait(case).or_else(|| alone::at_once(case.step).map(AtOnce::words));
-    let most = rate(case.step.throughput);
-    let sentence = format!(
-        "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {most}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer."
-    );
+    let named = named_wait(case).or_else(|| alone::at_once(case.step).map(AtOnce::detail));
+    let reason = Reason::HeldInside {
+        throughput: case.step.throughput,
+    };
     let least = case.readings.iter().min_by_key(|r| r.local.rounds);
     let rounds = least.map_or(0, |reading| reading.local.rounds);
     let clear = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort));
     let doubt = if !clear {
-        Some(
-            "that more than half of a request's time is out of every squeeze's reach is not beyond doubt",
-        )
+        Some(Doubt::WaitUnsure)
     } else if !shares::inert(case).is_empty() {
-        Some("a squeeze that should have bound by telemetry did not")
+        Some(Doubt::Inert)
     } else {
         None
     };
-    let few = least.filter(|_| rounds < ROUNDS_PROVED).map(|reading| {
-        let label = reading.squeeze.label();
-        format!("{label} told in {rounds} rounds at the dose that counts, and a proof needs {ROUNDS_PROVED} of each squeeze")
+    let few = least.filter(|_| rounds < ROUNDS_PROVED);
+    let few = few.map(|reading| Doubt::FewRoundsOf {
+        squeeze: reading.squeeze,
+        rounds,
+        needed: ROUNDS_PROVED,
     });
-    let doubt = doubt.map(str::to_owned).or(few);
-    let decision = established(case, Wall::Wait, sentence, doubt, rounds, None);
-    let detail = named.unwrap_or_else(|| "a wait that no squeeze reaches".to_owned());
+    let decision = established(case, Wall::Wait, reason, doubt.or(few), rounds, None);
+    let detail = named.unwrap_or(Detail::NoSqueezeReaches);
     Some(decision.with_detail(Some(detail)))
 }
 
@@ -507,46 +492,37 @@ fn queued(case: &Case) -> Option<Decision> {
         ..more
     };
     let mut decision = co_limited(case, &[inside, more], false);
-    decision.sentence = format!(
-        "Waits inside the server at which requests queue for a part of their time: {}, and slowing either side or the link moves nothing.",
-        lower(&say::moved(reading))
-    );
+    decision.reason = Reason::QueuedInside {
+        fewer: say::moved(reading),
+    };
     Some(decision)
 }
 
 /// Several resources: at a kink each costs in full, and otherwise each has its share.
 fn co_limited(case: &Case, parts: &[Part], kink: bool) -> Decision {
     let total: f64 = parts.iter().map(|part| part.value.max(0.0)).sum();
-    let sentence = if kink {
-        let names: Vec<&str> = parts.iter().map(|part| part.wall.words()).collect();
-        format!(
-            "{} bind at the same throughput: taking from any of them costs in full, and widening one alone gains next to nothing.",
-            capital(&say::join(&names))
-        )
-    } else {
-        let values: Vec<String> = parts
-            .iter()
-            .map(|part| format!("{} ({:.2})", part.wall.words(), part.value))
-            .collect();
-        format!(
-            "More than one resource at once: throughput answers to {}.",
-            say::join(&values)
-        )
+    let reason = match kink {
+        true => Reason::Coincide {
+            walls: parts.iter().map(|part| part.wall).collect(),
+        },
+        false => Reason::Shares {
+            parts: named(parts),
+        },
     };
     let rounds = parts.iter().map(|part| part.rounds).min().unwrap_or(0);
     let unsure = parts.iter().find(|part| !part.sure);
-    let doubt = unsure.map(|part| {
-        let wall = part.wall.words();
-        format!("that {wall} has its share is not beyond doubt")
-    });
-    let mut decision = established(case, Wall::CoLimited, sentence, doubt, rounds, None);
-    decision.detail = kink.then(|| {
-        format!(
-            "{}: elasticities sum to {}",
-            shares::KINK,
-            trimmed(total, 1)
-        )
-    });
+    let doubt = unsure.map(|part| Doubt::ShareUnsure { wall: part.wall });
+    let mut decision = established(case, Wall::CoLimited, reason, doubt, rounds, None);
+    decision.detail = kink.then_some(Detail::Coincide { sum: total });
     decision.shares = shares::of(parts);
     decision
+}
+
+/// Parts as a reason names them.
+fn named(parts: &[Part]) -> Vec<wallfinder_model::reason::Part> {
+    let part = |part: &Part| wallfinder_model::reason::Part {
+        wall: part.wall,
+        value: part.value,
+    };
+    parts.iter().map(part).collect()
 }

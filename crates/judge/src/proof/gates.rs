@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::experiment::{Experiment, Window};
+use wallfinder_model::gate::{Gate, GateKind, GateOutcome, Seen};
 use wallfinder_model::record::Histogram;
-use wallfinder_model::verdict::Evidence;
 use wallfinder_model::{Caveat, Step};
 
 use super::estimate::{ALPHA, Estimate};
@@ -19,7 +19,6 @@ use crate::identity;
 use crate::little;
 use crate::steady;
 use crate::student;
-use crate::words::{capital, percent, trimmed};
 
 /// Shams against shams must read nothing within this, in ln of throughput.
 pub(super) const NULL_MAX: f64 = 0.02;
@@ -36,23 +35,45 @@ const DRIFT_TOO_MUCH: f64 = 0.20;
 /// which its answers may be others.
 const OTHER_ANSWERS: f64 = 1.5;
 
-/// One gate that failed.
+/// One gate, the doubt that it leaves where it failed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Failed {
-    pub(super) words: String,
-    pub(super) caveat: Caveat,
-    /// Nothing can be said.
-    pub(super) fatal: bool,
+pub(super) struct Checked {
+    pub(super) gate: Gate,
+    /// What a reader must know, where it failed.
+    pub(super) caveat: Option<Caveat>,
+}
+
+impl Checked {
+    fn new(kind: GateKind, asked: Option<f64>, seen: Option<Seen>) -> Checked {
+        let outcome = match seen {
+            Some(_) => GateOutcome::Held,
+            None => GateOutcome::NotSeen,
+        };
+        Checked {
+            gate: Gate {
+                kind,
+                outcome,
+                asked,
+                seen,
+            },
+            caveat: None,
+        }
+    }
+
+    fn failed(mut self, fatal: bool, caveat: Caveat) -> Checked {
+        self.gate.outcome = GateOutcome::Failed { fatal };
+        self.caveat = Some(caveat);
+        self
+    }
 }
 
 /// All gates of one experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Gates {
-    pub(super) failed: Vec<Failed>,
+    /// Those first that say most of a failure.
+    checked: Vec<Checked>,
     /// The effect of nothing, in ln of throughput.
     pub(super) null: Option<Estimate>,
-    /// That it is not known to be small, where it is not.
-    pub(super) null_is_wide: Option<Failed>,
 }
 
 impl Gates {
@@ -61,78 +82,60 @@ impl Gates {
         // How fast the machine was is neither drift nor an effect of nothing.
         let at_one_pace = pace::at_one_pace(experiment);
         let null = pairs::null_effect(&at_one_pace);
-        let mut failed: Vec<Failed> = [
-            errors(step, experiment),
+        let checked = [
+            Some(errors(step, experiment)),
             uncounted(step, experiment),
             other_answers(step, &shams, experiment),
-            steal(experiment),
-            drift(&pairs::shams(&at_one_pace)),
+            Some(steal(experiment)),
+            Some(steady(&pairs::shams(&at_one_pace))),
             little(step, &shams, experiment),
-            shared(experiment),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        failed.extend(schedule(doubts, experiment));
+            apart(experiment),
+            schedule(doubts, experiment),
+            Some(null_effect(null)),
+        ];
         Gates {
-            failed,
+            checked: checked.into_iter().flatten().collect(),
             null,
-            null_is_wide: null_effect(null),
         }
     }
 
+    /// Every gate, in the order in which a reader looks at them.
+    pub(super) fn all(&self) -> Vec<Gate> {
+        let mut gates: Vec<Gate> = self.checked.iter().map(|it| it.gate.clone()).collect();
+        gates.sort_by_key(|gate| gate.kind);
+        gates
+    }
+
     pub(super) fn pass(&self) -> bool {
-        self.all_failed().next().is_none()
+        self.failed().next().is_none()
     }
 
     /// Whether all of them hold but that on the effect of nothing, which fails.
     pub(super) fn only_null_is_wide(&self) -> bool {
-        self.failed.is_empty() && self.null_is_wide.is_some()
+        let mut failed = self.failed().map(|gate| gate.kind);
+        failed.next() == Some(GateKind::NullEffect) && failed.next().is_none()
     }
 
-    pub(super) fn all_failed(&self) -> impl Iterator<Item = &Failed> {
-        self.failed.iter().chain(&self.null_is_wide)
+    fn failed(&self) -> impl Iterator<Item = &Gate> {
+        self.checked
+            .iter()
+            .map(|it| &it.gate)
+            .filter(|gate| gate.failed())
     }
 
-    pub(super) fn fatal(&self) -> Option<&Failed> {
-        self.failed.iter().find(|failed| failed.fatal)
+    /// The doubts that gates leave that failed.
+    pub(super) fn caveats(&self) -> impl Iterator<Item = &Caveat> {
+        self.checked.iter().filter_map(|it| it.caveat.as_ref())
     }
 
-    /// The comparison of nothing with nothing, as evidence.
-    pub(super) fn evidence(&self) -> Option<Evidence> {
-        let null = self.null?;
-        let (low, high) = null.interval(ALPHA);
-        let text = if high.is_finite() {
-            format!(
-                "windows with nothing squeezed differed by {} % to {} % from their neighbours",
-                hundredths(low),
-                hundredths(high)
-            )
-        } else {
-            "too few windows with nothing squeezed to compare them".to_owned()
-        };
-        Some(Evidence {
-            text,
-            measure: "proof.null_effect".to_owned(),
-            value: null.value,
-        })
+    pub(super) fn fatal(&self) -> Option<&Gate> {
+        self.failed().find(|gate| gate.is_fatal())
     }
-}
-
-pub(super) fn note(text: String) -> Caveat {
-    Caveat::Note { text }
-}
-
-/// A small difference in per cent: `-1.2`.
-fn hundredths(value: f64) -> String {
-    let tenths = (1000.0 * value).round() / 10.0;
-    // Without the sign of a negative zero.
-    trimmed(tenths + 0.0, 1)
 }
 
 /// Failures with nothing squeezed: those of the windows and, of a foreign driver, whose windows show
 /// none, those that it reports of the same load.
-fn errors(step: &Step, experiment: &Experiment) -> Option<Failed> {
+fn errors(step: &Step, experiment: &Experiment) -> Checked {
     // Under a squeeze a server may well refuse; with none it should not.
     let mut counts = (0u64, 0u64);
     for window in &experiment.windows {
@@ -144,99 +147,116 @@ fn errors(step: &Step, experiment: &Experiment) -> Option<Failed> {
                 .saturating_add(window.failed);
         }
     }
-    let seen = ratio(counts.0 as f64, counts.1 as f64).unwrap_or(0.0);
+    let seen = ratio(counts.0 as f64, counts.1 as f64);
     let reported = match experiment.setting.own_engine {
-        true => 0.0,
-        false => identity::failure_share(&step.counts),
+        true => None,
+        false => Some(identity::failure_share(&step.counts)),
     };
-    let share = Some(seen.max(reported)).filter(|share| *share > ERRORS_MAX)?;
-    Some(Failed {
-        words: format!(
-            "{} of the requests failed with nothing squeezed",
-            percent(share)
-        ),
-        caveat: Caveat::Errors {
-            share,
-            class: identity::worst_class(&step.counts)
+    let share = seen.into_iter().chain(reported).reduce(f64::max);
+    let checked = Checked::new(
+        GateKind::Errors,
+        Some(ERRORS_MAX),
+        share.map(|value| Seen::Share { value }),
+    );
+    match share {
+        Some(share) if share > ERRORS_MAX => {
+            let class = identity::worst_class(&step.counts)
                 .unwrap_or("any")
-                .to_owned(),
-        },
-        fatal: share > ERRORS_TOO_MANY,
-    })
+                .to_owned();
+            checked.failed(share > ERRORS_TOO_MANY, Caveat::Errors { share, class })
+        }
+        _ => checked,
+    }
 }
 
 /// On the wire an error is as good as an answer: where a driver's report was not understood, nobody
 /// has counted failures.
-fn uncounted(step: &Step, experiment: &Experiment) -> Option<Failed> {
-    let nobody = !experiment.setting.own_engine && step.driver.throughput_from == "wire";
-    nobody.then(|| {
-        let words = "nobody counted failures: the driver's own report was not understood, and on \
-                     the wire an error is as good as an answer";
-        Failed {
-            words: words.to_owned(),
-            caveat: note(format!("{}.", capital(words))),
-            fatal: false,
-        }
+fn uncounted(step: &Step, experiment: &Experiment) -> Option<Checked> {
+    if experiment.setting.own_engine {
+        return None;
+    }
+    let checked = Checked::new(GateKind::FailuresCounted, None, None);
+    Some(match step.driver.throughput_from.as_str() {
+        "wire" => checked.failed(false, Caveat::FailuresUncounted),
+        _ => Checked {
+            gate: Gate {
+                outcome: GateOutcome::Held,
+                ..checked.gate
+            },
+            ..checked
+        },
     })
 }
 
 /// A driver's bytes come much faster or slower than those of the load that it reported on: they may
 /// be of other answers, such as errors.
-fn other_answers(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
+fn other_answers(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Checked> {
     if experiment.setting.own_engine {
         return None;
     }
     let rates: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
-    let change = ratio(median(&rates)?, step.throughput).and_then(positive)?;
-    (change.ln().abs() > OTHER_ANSWERS.ln()).then(|| {
-        let words = format!(
-            "the wire carries {} of the bytes per second that the driver's load had before",
-            percent(change)
-        );
-        Failed {
-            caveat: note(format!(
-                "With no squeeze {words}: its answers may be others by now, such as errors."
-            )),
-            words,
-            fatal: false,
+    let change = median(&rates)
+        .and_then(|rate| ratio(rate, step.throughput))
+        .and_then(positive);
+    let checked = Checked::new(
+        GateKind::SameAnswers,
+        Some(OTHER_ANSWERS),
+        change.map(|value| Seen::Ratio { value }),
+    );
+    Some(match change {
+        Some(ratio) if ratio.ln().abs() > OTHER_ANSWERS.ln() => {
+            checked.failed(false, Caveat::OtherAnswers { ratio })
         }
+        _ => checked,
     })
 }
 
-fn steal(experiment: &Experiment) -> Option<Failed> {
+fn steal(experiment: &Experiment) -> Checked {
     let shares: Vec<f64> = experiment.windows.iter().map(|w| w.steal_share).collect();
-    let share = mean(&shares)
-        .and_then(known)
-        .filter(|share| *share > STEAL_MAX)?;
-    Some(Failed {
-        words: format!("the hypervisor took {} of the processors", percent(share)),
-        caveat: Caveat::StealAbove { share },
-        fatal: share > STEAL_TOO_MUCH,
-    })
+    let share = mean(&shares).and_then(known);
+    let checked = Checked::new(
+        GateKind::Steal,
+        Some(STEAL_MAX),
+        share.map(|value| Seen::Share { value }),
+    );
+    match share {
+        Some(share) if share > STEAL_MAX => {
+            checked.failed(share > STEAL_TOO_MUCH, Caveat::StealAbove { share })
+        }
+        _ => checked,
+    }
 }
 
-/// A change of level across the shams.
-fn drift(shams: &[&Window]) -> Option<Failed> {
+/// A change of level across the shams. Where none is certain, what is seen is the last third over the first.
+fn steady(shams: &[&Window]) -> Checked {
     let levels = levels(shams);
     let jump = steady::change_point(&levels).map(|p| (p.before, p.after, p.index));
     let slope = steady::drift(&levels).map(|(first, last)| (first, last, levels.len() / 2));
     // A slope reads as a jump of half its height, so the larger of the two is meant.
-    let (before, after, at) = [slope, jump]
+    let moved = [slope, jump]
         .into_iter()
         .flatten()
-        .max_by(|a, b| (a.1 / a.0).ln().abs().total_cmp(&(b.1 / b.0).ln().abs()))?;
-    let change = ratio(after, before)?;
-    Some(Failed {
-        words: format!(
-            "with nothing squeezed throughput moved to {} of what it was",
-            percent(change)
-        ),
-        caveat: Caveat::NotSteady {
-            ratio: change,
-            at_ns: shams[at].from_ns,
-        },
-        fatal: (change - 1.0).abs() > DRIFT_TOO_MUCH,
-    })
+        .max_by(|a, b| (a.1 / a.0).ln().abs().total_cmp(&(b.1 / b.0).ln().abs()))
+        .and_then(|(before, after, at)| Some((ratio(after, before)?, at)));
+    let third = levels.len() / 3;
+    let of_thirds = || {
+        let (first, last) = (&levels[..third], &levels[levels.len() - third..]);
+        ratio(mean(last)?, mean(first)?)
+    };
+    let seen = moved.map(|(ratio, _)| ratio).or_else(of_thirds);
+    let checked = Checked::new(
+        GateKind::Steady,
+        None,
+        seen.map(|value| Seen::Ratio { value }),
+    );
+    match moved {
+        Some((ratio, at)) => {
+            let at_ns = shams[at].from_ns;
+            let fatal = (ratio - 1.0).abs() > DRIFT_TOO_MUCH;
+            checked.failed(fatal, Caveat::NotSteady { ratio, at_ns })
+        }
+        None => checked,
+    }
 }
 
 /// Throughput of the shams as if one start of the server had served them all. What starts
@@ -346,7 +366,7 @@ fn goes_one_way(points: &[(f64, f64)]) -> bool {
 /// N = X·R over the shams, but for what their edges and failures explain. R is the time in flight: of the
 /// windows latency is known, of which the step says how much passes before a request is sent. In an open
 /// loop latency counts from the intended instant, and the law does not hold for it.
-fn little(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Failed> {
+fn little(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Checked> {
     if experiment.setting.open_loop {
         return None;
     }
@@ -359,18 +379,32 @@ fn little(step: &Step, shams: &[&Window], experiment: &Experiment) -> Option<Fai
         .filter_map(|sham| law(step, sham, sent))
         .collect();
     let each = |of: fn(&(f64, f64, f64)) -> f64| median(&laws.iter().map(of).collect::<Vec<f64>>());
-    let off = each(|law| law.0)?;
+    let Some((off, edges, failures)) = each(|law| law.0)
+        .zip(each(|law| law.1))
+        .zip(each(|law| law.2))
+        .map(|((off, edges), failures)| (off, edges, failures))
+    else {
+        return Some(Checked::new(
+            GateKind::Little,
+            Some(little::TOLERANCE),
+            None,
+        ));
+    };
     // Edges of several windows are not off all at once, and failures are.
-    let edges = each(|law| law.1)? / (laws.len() as f64).sqrt();
+    let edges = edges / (laws.len() as f64).sqrt();
     let low = 1.0 - edges - little::TOLERANCE;
-    let high = 1.0 + edges + each(|law| law.2)? + little::TOLERANCE;
-    (off < low || off > high).then(|| Failed {
-        words: format!(
-            "in flight is {} times throughput times latency",
-            trimmed(off, 2)
-        ),
-        caveat: Caveat::LittleMismatch { ratio: off },
-        fatal: off < low / LITTLE_TOO_MUCH || off > high * LITTLE_TOO_MUCH,
+    let high = 1.0 + edges + failures + little::TOLERANCE;
+    let checked = Checked::new(
+        GateKind::Little,
+        Some(little::TOLERANCE),
+        Some(Seen::Ratio { value: off }),
+    );
+    Some(match off < low || off > high {
+        true => {
+            let fatal = off < low / LITTLE_TOO_MUCH || off > high * LITTLE_TOO_MUCH;
+            checked.failed(fatal, Caveat::LittleMismatch { ratio: off })
+        }
+        false => checked,
     })
 }
 
@@ -393,61 +427,63 @@ fn law(step: &Step, window: &Window, sent: f64) -> Option<(f64, f64, f64)> {
     Some((off, edges, ended / (1.0 + ended) * deadline_s / time_s))
 }
 
-fn null_effect(null: Option<Estimate>) -> Option<Failed> {
-    let Some(null) = null else {
-        let words = "too few windows with nothing squeezed to compare them".to_owned();
-        return Some(Failed {
-            caveat: note(format!("There were {words}.")),
-            words,
-            fatal: false,
-        });
-    };
-    let (low, high) = null.interval(ALPHA);
-    if low >= -NULL_MAX && high <= NULL_MAX {
-        return None;
-    }
-    let words = format!(
-        "nothing against nothing is only known to be within {} % and {} %",
-        hundredths(low.max(-1.0)),
-        hundredths(high.min(1.0))
+fn null_effect(null: Option<Estimate>) -> Checked {
+    let interval = null.map(|null| null.interval(ALPHA));
+    let interval = interval.map(|(low, high)| (low.max(-1.0), high.min(1.0)));
+    let checked = Checked::new(
+        GateKind::NullEffect,
+        Some(NULL_MAX),
+        interval.map(|(low, high)| Seen::Interval { low, high }),
     );
-    Some(Failed {
-        caveat: note(format!(
-            "Windows with nothing squeezed: {words}; it should be within 2 %."
-        )),
-        words,
-        fatal: false,
-    })
+    match interval {
+        None => checked.failed(false, Caveat::NullUnknown),
+        Some((low, high)) if low < -NULL_MAX || high > NULL_MAX => {
+            checked.failed(false, Caveat::NullWide { low, high })
+        }
+        Some(_) => checked,
+    }
 }
 
 /// Squeezing one side of a shared processor feeds the other.
-fn shared(experiment: &Experiment) -> Option<Failed> {
-    let setting = &experiment.setting;
-    let both: Vec<u32> = setting
-        .server_cpus
+fn apart(experiment: &Experiment) -> Option<Checked> {
+    let (server, client) = (
+        &experiment.setting.server_cpus,
+        &experiment.setting.client_cpus,
+    );
+    if server.is_empty() || client.is_empty() {
+        return None;
+    }
+    let both: Vec<u32> = server
         .iter()
         .copied()
-        .filter(|cpu| setting.client_cpus.contains(cpu))
+        .filter(|cpu| client.contains(cpu))
         .collect();
-    (!both.is_empty()).then(|| Failed {
-        words: "client and server share processors, and squeezing one feeds the other".to_owned(),
-        caveat: Caveat::SharedProcessors { cpus: both },
-        fatal: false,
+    let seen = Seen::Processors {
+        server: server.clone(),
+        client: client.clone(),
+    };
+    let checked = Checked::new(GateKind::Apart, None, Some(seen));
+    Some(match both.is_empty() {
+        true => checked,
+        false => checked.failed(false, Caveat::SharedProcessors { cpus: both }),
     })
 }
 
 /// In an open loop: workers that ran late did not ask for what they should have.
-fn schedule(doubts: &[Caveat], experiment: &Experiment) -> Option<Failed> {
+fn schedule(doubts: &[Caveat], experiment: &Experiment) -> Option<Checked> {
     if !experiment.setting.open_loop {
         return None;
     }
-    let late = doubts
-        .iter()
-        .find(|doubt| matches!(doubt, Caveat::WorkersLate { .. }))?;
-    Some(Failed {
-        words: "the load generator ran late against its own schedule".to_owned(),
-        caveat: late.clone(),
-        fatal: false,
+    let late = doubts.iter().find_map(|doubt| match doubt {
+        Caveat::WorkersLate { p999_ns } => Some(*p999_ns),
+        _ => None,
+    });
+    let seen = late.map(|p999_ns| Seen::Late { p999_ns });
+    let mut checked = Checked::new(GateKind::Schedule, None, seen);
+    checked.gate.outcome = GateOutcome::Held;
+    Some(match late {
+        Some(p999_ns) => checked.failed(false, Caveat::WorkersLate { p999_ns }),
+        None => checked,
     })
 }
 
@@ -457,13 +493,13 @@ mod tests {
     use crate::proof::synthetic::experiment_of;
 
     /// Six starts of ten windows each, of these levels.
-    fn of_starts(level: impl Fn(u32, u32) -> f64) -> Option<Failed> {
+    fn of_starts(level: impl Fn(u32, u32) -> f64) -> Gate {
         let windows: Vec<(u32, f64)> = (0..60).map(|at| (0, level(at / 10, at % 10))).collect();
         let mut experiment = experiment_of(&[], &windows);
         for (at, window) in experiment.windows.iter_mut().enumerate() {
             window.restart = at as u32 / 10;
         }
-        drift(&pairs::shams(&experiment))
+        steady(&pairs::shams(&experiment)).gate
     }
 
     fn wobble(at: u32) -> f64 {
@@ -472,17 +508,17 @@ mod tests {
 
     #[test]
     fn what_starts_of_the_server_differ_by_is_no_drift() {
-        let failed = of_starts(|start, at| {
+        let gate = of_starts(|start, at| {
             let luck = [0.0, 60.0, -40.0, 80.0, -20.0, 30.0][start as usize];
             (1000.0 + luck) * wobble(at)
         });
-        assert_eq!(failed, None);
+        assert_eq!(gate.outcome, GateOutcome::Held);
     }
 
     #[test]
     fn a_drift_that_goes_on_from_start_to_start_is_one() {
         let noise = |at: u32| 1.0 + 0.03 * f64::from((7 * at) % 5) - 0.06;
-        let failed = of_starts(|start, at| {
+        let gate = of_starts(|start, at| {
             let wobble = if at % 2 == 0 {
                 noise(at)
             } else {
@@ -490,13 +526,13 @@ mod tests {
             };
             (1000.0 - 50.0 * f64::from(start)) * wobble
         });
-        assert!(failed.is_some_and(|failed| failed.fatal));
+        assert!(gate.is_fatal());
     }
 
     #[test]
     fn a_start_that_warms_up_does_not_drift() {
-        let failed = of_starts(|_, at| 1000.0 * (1.0 - 0.1 * 0.3f64.powi(at as i32)) * wobble(at));
-        assert_eq!(failed, None);
+        let gate = of_starts(|_, at| 1000.0 * (1.0 - 0.1 * 0.3f64.powi(at as i32)) * wobble(at));
+        assert_eq!(gate.outcome, GateOutcome::Held);
     }
 
     #[test]
@@ -513,14 +549,13 @@ mod tests {
         for (window, (start, _)) in experiment.windows.iter_mut().zip(&windows) {
             window.restart = *start;
         }
-        let failed = drift(&pairs::shams(&experiment));
-        assert!(failed.is_some_and(|failed| failed.fatal));
+        let gate = steady(&pairs::shams(&experiment)).gate;
+        assert!(gate.is_fatal());
     }
 
     #[test]
     fn a_drift_that_every_start_begins_anew_is_one() {
-        let failed = of_starts(|_, at| 1000.0 * 0.99f64.powi(at as i32) * wobble(at));
-        let failed = failed.expect("a tenth in every start");
-        assert!(failed.fatal, "{failed:?}");
+        let gate = of_starts(|_, at| 1000.0 * 0.99f64.powi(at as i32) * wobble(at));
+        assert!(gate.is_fatal(), "a tenth in every start: {gate:?}");
     }
 }

@@ -1,34 +1,28 @@
 //! What too little in flight is made of: a pool, a limit per connection, or where the time of
 //! a request goes.
 
-use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::reason::Part;
 use wallfinder_model::record::Histogram;
+use wallfinder_model::{Detail, Wall};
 
 use super::claims::Case;
 use super::shares::residual;
 use crate::finite::positive;
-use crate::words::percent;
 
 /// A part of a request's time that is worth a word.
 const PART_MIN: f64 = 0.05;
 
 /// What holds the number in flight down, or where the time of a request goes.
-pub(super) fn detail(case: &Case) -> Option<String> {
+pub(super) fn detail(case: &Case) -> Option<Detail> {
     if case.readings.by_a_pool().is_some() {
-        return Some(
-            "a pool on the client's side: fewer connections cost nothing, a pause before each request does"
-                .to_owned(),
-        );
+        return Some(Detail::ClientPool);
     }
     if case.observed.wall == Wall::Concurrency && case.observed.detail.is_some() {
         return case.observed.detail.clone();
     }
     body_share(case)
-        .map(|share| {
-            let share = percent(share);
-            format!("a limit per connection: {share} of a request's time is that of its body")
-        })
+        .map(|share| Detail::Bodies { share })
         .or_else(|| time_of_a_request(case))
 }
 
@@ -42,7 +36,7 @@ fn body_share(case: &Case) -> Option<f64> {
 }
 
 /// Each station's share of the response time: with nothing queued, that is its elasticity.
-fn time_of_a_request(case: &Case) -> Option<String> {
+fn time_of_a_request(case: &Case) -> Option<Detail> {
     let stations = [
         (Squeeze::ServerSpeed, Wall::ServerCpu),
         (Squeeze::ClientSpeed, Wall::ClientCpu),
@@ -50,13 +44,14 @@ fn time_of_a_request(case: &Case) -> Option<String> {
         (Squeeze::Uplink, Wall::Uplink),
         (Squeeze::BackendSpeed, Wall::Backend),
     ];
-    let rest = residual(case).map(|rest| ("waiting that no squeeze reaches", rest.value));
-    let parts: Vec<String> = stations
+    let of = |value: f64| (value >= PART_MIN).then_some(value.min(1.0));
+    let rest = residual(case).and_then(|rest| of(rest.value));
+    let parts: Vec<Part> = stations
         .into_iter()
-        .filter_map(|(squeeze, wall)| Some((wall.words(), case.get(squeeze)?.local.value)))
-        .chain(rest)
-        .filter(|(_, value)| *value >= PART_MIN)
-        .map(|(words, value)| format!("{words} {}", percent(value.min(1.0))))
+        .filter_map(|(squeeze, wall)| {
+            let value = of(case.get(squeeze)?.local.value)?;
+            Some(Part { wall, value })
+        })
         .collect();
-    (!parts.is_empty()).then(|| format!("of a request's time: {}", parts.join(", ")))
+    (!parts.is_empty() || rest.is_some()).then_some(Detail::TimeOfARequest { parts, rest })
 }

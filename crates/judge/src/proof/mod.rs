@@ -18,16 +18,17 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::experiment::{Experiment, Squeeze};
-use wallfinder_model::verdict::{Evidence, How, NextWall};
-use wallfinder_model::{Caveat, Environment, Step, Verdict, Wall};
+use wallfinder_model::verdict::{How, NextWall};
+use wallfinder_model::{Caveat, Detail, Environment, Step, Verdict, Wall};
 
 use crate::caveats::ERRORS_MAX;
-use crate::words::{capital, percent, trimmed};
 use crate::{identity, observed, profile};
 use alone::AtOnce;
 use claims::Case;
-use gates::{Gates, note};
+use estimate::ALPHA;
+use gates::Gates;
 use pace::Pace;
 use readings::{Reading, Readings};
 
@@ -56,7 +57,7 @@ mod what_if;
 
 pub use looks::{ConditionOrder, Next, next};
 pub use pairs::{WASH_OUT_MAX_S, relatives};
-pub use what_if::{Prediction, what_if};
+pub use what_if::{Because, Prediction, what_if};
 
 /// The verdict of a step with an experiment; without one, the observed verdict.
 pub fn prove(step: &Step, environment: &Environment) -> Verdict {
@@ -82,7 +83,7 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
         wall: decision.wall,
         how: decision.how,
         confidence: confidence(decision.how, observed.confidence),
-        sentence: decision.sentence,
+        reason: decision.reason,
         detail,
         evidence,
         resources: observed.resources.clone(),
@@ -93,19 +94,22 @@ pub fn prove(step: &Step, environment: &Environment) -> Verdict {
             .collect(),
         next: None,
         caveats,
+        gates: gates.all(),
+        sentence: None,
+        made_of: None,
     };
     verdict.next = next_wall(&verdict, &readings, step.throughput);
     verdict
 }
 
 /// What the wall is made of. Of a lock who looked inside knows more than who looked from outside.
-fn detail(case: &Case, decision: &decide::Decision) -> Option<String> {
+fn detail(case: &Case, decision: &decide::Decision) -> Option<Detail> {
     let outside = || decision.detail.clone();
     let is_in_line = match decision.wall {
         Wall::Wait => matches!(alone::at_once(case.step), Some(AtOnce::One { .. })),
-        Wall::ServerSerial => [observed::IN_TURN, claims::ONE_AT_A_TIME]
-            .into_iter()
-            .any(|in_turn| outside().as_deref() == Some(in_turn)),
+        Wall::ServerSerial => {
+            matches!(decision.detail, Some(Detail::InTurn | Detail::OneRuns))
+        }
         _ => false,
     };
     match is_in_line {
@@ -149,24 +153,36 @@ fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
     let mut readings: Vec<&Reading> = case.readings.iter().collect();
     readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
     let squeezes = readings.into_iter().map(|reading| Evidence {
-        text: format!(
-            "{}{}",
-            say::moved(reading),
-            checked(case.experiment, reading)
-        ),
+        fact: Fact::Moved {
+            moved: say::moved(reading),
+            check: checked(case.experiment, reading),
+        },
         measure: format!("elasticity.{}", reading.squeeze.label()),
         value: reading.local.value,
+        text: None,
     });
     // What profiles say depends on the wall.
     let observed = case.observed.evidence.iter();
-    let observed = observed.filter(|evidence| !evidence.measure.starts_with("profile."));
+    let observed = observed.filter(|evidence| !evidence.fact.is_of_profiles());
     squeezes
-        .chain(case.gates.evidence())
+        .chain(null_effect(case))
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
         .chain(of_one_alone(case, decision.wall))
         .chain(observed.cloned())
         .chain(profile::evidence(case.step, decision.wall, decision.how))
         .collect()
+}
+
+/// The comparison of nothing with nothing.
+fn null_effect(case: &Case) -> Option<Evidence> {
+    let null = case.gates.null?;
+    let interval = Some(null.interval(ALPHA)).filter(|(_, high)| high.is_finite());
+    Some(Evidence {
+        fact: Fact::Null { interval },
+        measure: "proof.null_effect".to_owned(),
+        value: null.value,
+        text: None,
+    })
 }
 
 /// How many requests are served at once, where that is what the wall is made of.
@@ -182,16 +198,12 @@ fn checked(experiment: &Experiment, reading: &Reading) -> String {
             && window.in_force != Some(false)
             && !window.check.is_empty()
     });
-    window.map_or(String::new(), |window| format!(" ({})", window.check))
+    window.map_or(String::new(), |window| window.check.clone())
 }
 
 /// Gates that failed, doubts of telemetry, squeezes that did not take, and those not had.
 fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
-    let mut caveats: Vec<Caveat> = case
-        .gates
-        .all_failed()
-        .map(|failed| failed.caveat.clone())
-        .collect();
+    let mut caveats: Vec<Caveat> = case.gates.caveats().cloned().collect();
     let kinds: Vec<_> = caveats.iter().map(std::mem::discriminant).collect();
     let telemetry = case.observed.caveats.iter().filter(|caveat| {
         matches!(caveat, Caveat::Note { .. }) || !kinds.contains(&std::mem::discriminant(caveat))
@@ -203,60 +215,43 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     caveats.extend(case.readings.iter().filter_map(over_use));
     let rising = case.readings.iter();
     caveats.extend(rising.filter_map(|reading| rose(case, reading)));
-    caveats.extend(shares::inert(case).into_iter().map(|squeeze| {
-        note(format!(
-            "By telemetry {} should cost throughput at half, and it did not: the squeeze does not work, or what looks busy is not at work.",
-            squeeze.label()
-        ))
-    }));
-    caveats.extend(case.experiment.out_of_reach.iter().map(|out| {
-        note(format!(
-            "{} was out of reach: {}",
-            out.squeeze.label(),
-            out.why
-        ))
+    let inert = shares::inert(case).into_iter();
+    caveats.extend(inert.map(|squeeze| Caveat::Inert { squeeze }));
+    let out_of_reach = case.experiment.out_of_reach.iter();
+    caveats.extend(out_of_reach.map(|out| Caveat::OutOfReach {
+        squeeze: out.squeeze,
+        why: out.why.clone(),
     }));
     if pairs::outlast_the_wash_out(&pairs::shams(case.experiment)) {
-        caveats.push(note(
-            "Answers take longer than the wait between two windows: what was in flight could not be squeezed within them."
-                .to_owned(),
-        ));
+        caveats.push(Caveat::OutlastWashOut);
     }
-    if let Some(why) = &case.experiment.cut_short {
-        caveats.push(Caveat::Incomplete {
-            what: format!("the experiment was cut short: {why}"),
-        });
-    }
+    let cut_short = case.experiment.cut_short.clone();
+    caveats.extend(cut_short.map(|why| Caveat::CutShort { why }));
     caveats
 }
 
 /// A squeeze of processors that cost more than processors that idle so much can.
 fn over_use(reading: &Reading) -> Option<Caveat> {
     let (measured, cores) = reading.over_use?;
-    Some(note(format!(
-        "{} read {:.2}, of which at most {:.2} can be the processors' speed: {} cores were at work. The rest is that what wakes there is held up by what takes their time.",
-        capital(say::what(reading.squeeze)),
-        measured.value,
-        reading.local.value,
-        trimmed(cores, 2),
-    )))
+    Some(Caveat::OverUse {
+        squeeze: reading.squeeze,
+        measured: measured.value,
+        most: reading.local.value,
+        cores,
+    })
 }
 
 /// What the windows of a foreign driver cannot show, and what it says itself. Where its report was not
 /// understood, or tells of many failures, a gate says so.
 fn unseen_failures(case: &Case) -> Option<Caveat> {
-    let unseen = "Failures and latencies within the windows of a foreign driver are not seen, for its answers are counted by their bytes.";
     let is_read = case.step.driver.throughput_from == "report";
     if case.experiment.setting.own_engine || !is_read {
         return None;
     }
-    Some(note(match identity::failure_share(&case.step.counts) {
-        share if share > ERRORS_MAX => unseen.to_owned(),
-        share if share > 0.0 => format!(
-            "{unseen} By its own report of this load, before any squeeze, fewer than one in a thousand failed."
-        ),
-        _ => format!("{unseen} By its own report of this load, before any squeeze, none failed."),
-    }))
+    let share = identity::failure_share(&case.step.counts);
+    Some(Caveat::FailuresUnseen {
+        reported: Some(share).filter(|share| *share <= ERRORS_MAX),
+    })
 }
 
 /// A squeeze under which throughput certainly rose. No wall does that.
@@ -266,23 +261,13 @@ fn rose(case: &Case, reading: &Reading) -> Option<Caveat> {
     if reading.squeeze == Squeeze::MoreInFlight || measured.high >= say::RISES {
         return None;
     }
-    let why = match reading.squeeze {
-        Squeeze::InFlight | Squeeze::ThinkTime | Squeeze::OfferedLoad => {
-            "so much at a time stands in its own way"
-        }
-        _ => "what was taken stood in the way of the other side",
-    };
-    let or = match case.experiment.setting.own_engine {
-        true => "",
-        false => " Or the count is off, for a driver's answers are counted by their bytes.",
-    };
-    Some(note(format!(
-        "Throughput rose under the squeeze of {}, by {} % for each per cent that was taken [{}, {}]. That is no wall: {why}.{or}",
-        reading.squeeze.label(),
-        trimmed(-measured.value, 2),
-        trimmed(-measured.high, 2),
-        trimmed(-measured.low, 2),
-    )))
+    Some(Caveat::Rose {
+        squeeze: reading.squeeze,
+        value: measured.value,
+        low: measured.low,
+        high: measured.high,
+        by_bytes: !case.experiment.setting.own_engine,
+    })
 }
 
 /// Squeezes of which many windows were not in force.
@@ -299,11 +284,8 @@ fn without_force(experiment: &Experiment) -> Vec<Caveat> {
         .into_iter()
         .filter(|(_, (out, all))| 4 * out >= *all && *out > 0)
         .map(|(squeeze, (out, all))| {
-            note(format!(
-                "{} was not in force in {} of its windows; they are no evidence.",
-                squeeze.label(),
-                percent(f64::from(out) / f64::from(all))
-            ))
+            let share = f64::from(out) / f64::from(all);
+            Caveat::NotInForce { squeeze, share }
         })
         .collect()
 }

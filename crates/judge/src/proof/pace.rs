@@ -19,11 +19,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::experiment::{Experiment, Window};
-use wallfinder_model::verdict::Evidence;
 
 use crate::finite::{mean, median, positive};
-use crate::words::percent;
 
 /// Differences without which there is no slope.
 const DEGREES_MIN: usize = 10;
@@ -116,14 +115,14 @@ impl Pace {
     pub(super) fn evidence(&self) -> Evidence {
         let (low, high) = self.span;
         Evidence {
-            text: format!(
-                "the machine itself moved throughput by -{} to {}, as a reference loop on its processors tells: windows are compared as at one pace, which takes {} of their variance away",
-                percent(1.0 - low),
-                percent(high - 1.0),
-                percent(self.explained)
-            ),
+            fact: Fact::Pace {
+                lost: 1.0 - low,
+                won: high - 1.0,
+                explained: self.explained,
+            },
             measure: "proof.pace_explained".to_owned(),
             value: self.explained,
+            text: None,
         }
     }
 }

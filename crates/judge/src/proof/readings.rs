@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::Step;
 use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+use wallfinder_model::reason::{Doubt, Odd};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::verdict::Elasticity;
 
@@ -65,28 +66,6 @@ pub(super) enum Answer {
     No,
     /// Not known well enough.
     Open,
-}
-
-/// Why a squeeze names nothing, though its interval lies above a half.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Odd {
-    /// Its interval is as wide as what it could be.
-    TooWide,
-    /// Less in flight costs certainly more than all of it is worth.
-    MoreThanItsShare,
-}
-
-impl Odd {
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Odd::TooWide => {
-                "moves throughput by nobody knows how much: its interval is too wide to tell"
-            }
-            Odd::MoreThanItsShare => {
-                "costs more throughput than its share of what is in flight: it takes something else of the server"
-            }
-        }
-    }
 }
 
 /// One squeeze over all of its rounds.
@@ -156,15 +135,12 @@ impl Reading {
     }
 
     /// Why it is not beyond doubt that it is a wall.
-    pub(super) fn doubt(&self) -> Option<&'static str> {
+    pub(super) fn doubt(&self) -> Option<Doubt> {
         let (low, _) = self.interval();
         match self.answer() {
             Answer::Surely => None,
-            _ if low >= WALL_MIN => Some(
-                "its interval lies above 0.5, but not once the chances of an error are shared over \
-                 all squeezes and looks",
-            ),
-            _ => Some("its interval reaches below 0.5"),
+            _ if low >= WALL_MIN => Some(Doubt::ChancesShared),
+            _ => Some(Doubt::BelowHalf),
         }
     }
 
@@ -212,18 +188,19 @@ impl Reading {
     }
 
     /// Why the small dose does not bear the main one out, where it does not.
-    pub(super) fn unconfirmed(&self) -> Option<String> {
+    pub(super) fn unconfirmed(&self) -> Option<Doubt> {
         let rounds = self.small.map_or(0, |small| small.rounds);
         let Some(small) = self.small.filter(|small| small.rounds >= ROUNDS_CONFIRMED) else {
-            return Some(format!(
-                "its small dose told in {rounds} rounds, and {ROUNDS_CONFIRMED} are needed"
-            ));
+            return Some(Doubt::SmallDoseFew {
+                rounds,
+                needed: ROUNDS_CONFIRMED,
+            });
         };
         let (low, high) = small.interval(ALPHA);
         if low <= 0.0 {
-            Some("its small dose is not known to move anything".to_owned())
+            Some(Doubt::SmallDoseNothing)
         } else if high < WALL_MIN {
-            Some("its small dose moves less than half of what a wall would".to_owned())
+            Some(Doubt::SmallDoseLittle)
         } else {
             None
         }

@@ -14,8 +14,6 @@ use super::estimate::{ALPHA, Estimate, level};
 use super::looks;
 use super::readings::{Answer, Reading, SHARE_MIN};
 
-/// How the detail of a verdict begins where ceilings coincide.
-pub(super) const KINK: &str = "their ceilings coincide";
 /// Use below which telemetry bears a wait out.
 const IDLE: f64 = 0.85;
 /// Use above which a resource has no room, whatever its squeeze did.

@@ -5,16 +5,14 @@
 //! squeezed nor seen, and says so where that is what it leans on.
 
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::{Environment, Step, Verdict, Wall};
+use wallfinder_model::{Detail, Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
 use super::dose::{self, Ceiling};
 use super::estimate::ALPHA;
 use super::prove;
 use super::readings::Readings;
-use super::shares::KINK;
 use crate::finite::positive;
-use crate::words::{capital, rate};
 
 /// An elasticity whose lower end is below this may be noise, and moves nothing.
 const ELASTICITY_MIN: f64 = 0.1;
@@ -28,8 +26,36 @@ pub struct Prediction {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// What it rests on, in one sentence.
-    pub because: String,
+    /// What it rests on.
+    pub because: Because,
+    /// Whether other bytes cost processors less or more, which answers of one size do not tell and this leaves out.
+    pub leaves_bytes_out: bool,
+}
+
+/// What a prediction rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Because {
+    /// The change does not touch what binds.
+    Untouched {
+        /// What that is.
+        walls: Vec<Wall>,
+    },
+    /// What binds now still does.
+    StillBinds {
+        /// What that is.
+        walls: Vec<Wall>,
+        /// At so many times the present throughput.
+        ratio: f64,
+    },
+    /// Another resource binds then.
+    BindsNext {
+        /// Which.
+        wall: Wall,
+        /// At so many a second.
+        throughput: f64,
+        /// Whether squeezing it showed that, and not its demand alone.
+        squeezed: bool,
+    },
 }
 
 /// A multiple of the present throughput, with its interval.
@@ -88,12 +114,13 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
     Some(prediction(throughput, capped, because))
 }
 
-fn prediction(throughput: f64, by: Multiple, because: String) -> Prediction {
+fn prediction(throughput: f64, by: Multiple, because: Because) -> Prediction {
     Prediction {
         throughput: throughput * by.ratio,
         low: throughput * by.low.min(by.ratio),
         high: throughput * by.high.max(by.ratio),
         because,
+        leaves_bytes_out: false,
     }
 }
 
@@ -128,10 +155,7 @@ fn answered(
         by.low *= power(low).min(power(high));
         by.high *= power(low).max(power(high));
     }
-    let kink = verdict
-        .detail
-        .as_deref()
-        .is_some_and(|detail| detail.starts_with(KINK));
+    let kink = matches!(verdict.detail, Some(Detail::Coincide { .. }));
     let held: Vec<Squeeze> = walls
         .iter()
         .filter_map(|wall| squeezes_of(*wall).first().copied())
@@ -172,29 +196,18 @@ fn moved(wall: Wall, ceiling: Ceiling, changes: &[(Squeeze, f64)]) -> Multiple {
     }
 }
 
-fn stays(walls: &[Wall], by: Multiple) -> String {
-    let names: Vec<&str> = walls.iter().map(|wall| wall.words()).collect();
-    let names = capital(&super::say::join(&names));
+fn stays(walls: &[Wall], by: Multiple) -> Because {
+    let walls = walls.to_vec();
     match by.ratio {
-        ratio if (ratio - 1.0).abs() < 0.005 => {
-            format!(
-                "The change does not touch what binds: {}.",
-                crate::words::lower(&names)
-            )
-        }
-        ratio => format!("{names} still binds, at {ratio:.2} times what it was."),
+        ratio if (ratio - 1.0).abs() < 0.005 => Because::Untouched { walls },
+        ratio => Because::StillBinds { walls, ratio },
     }
 }
 
-fn binds_next(wall: Wall, ceiling: Ceiling, at: f64) -> String {
-    let source = if ceiling.interval.is_some() {
-        "as squeezing it showed"
-    } else {
-        "by its service demand, for it was not squeezed until it bound"
-    };
-    format!(
-        "{} then binds, at {}/s, {source}.",
-        capital(wall.words()),
-        rate(at)
-    )
+fn binds_next(wall: Wall, ceiling: Ceiling, at: f64) -> Because {
+    Because::BindsNext {
+        wall,
+        throughput: at,
+        squeezed: ceiling.interval.is_some(),
+    }
 }

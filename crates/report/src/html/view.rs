@@ -17,7 +17,7 @@ use serde::Serialize;
 use wallfinder_model::record::Outcome;
 use wallfinder_model::{Record, Step};
 
-use crate::doubt::Worded;
+use crate::said::Worded;
 use crate::text::judged_step;
 use crate::words;
 use crate::{number, squeezed};

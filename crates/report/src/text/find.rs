@@ -1,7 +1,9 @@
 //! The answer of `find`: where the ceiling is, the wall and the squeezes that tell, what was
 //! out of reach, what comes next.
 
+use wallfinder_model::evidence::Fact;
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::gate::{Gate, GateKind};
 use wallfinder_model::verdict::{Elasticity, How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
 
@@ -9,7 +11,7 @@ use super::{best_step, verdict};
 use crate::figures::{self, Figures};
 use crate::look::{INDENT, Line, Page, Role, cut};
 use crate::squeezed::{self, Dose};
-use crate::{number, words};
+use crate::{number, said, words};
 
 /// `target  http://… · catalogue, 1 process on cpu 0 · client on cpu 1 · link 1 Gbit/s`.
 pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
@@ -71,21 +73,18 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
     };
     let standing = words::standing_of(step).unwrap_or_default();
     verdict::heading(page, verdict.wall, &standing);
-    page.beside(Role::Plain, &words::verdict_sentence(verdict));
+    page.beside(Role::Plain, &said::below_heading(verdict));
     for line in details(verdict) {
         page.beside(Role::Plain, &line);
     }
     // Where squeezes did not decide, telemetry is what there is.
     if verdict.how <= How::Observed {
         const REASONS_MAX: usize = 3;
-        let telemetry = verdict.evidence.iter().filter(|evidence| {
-            !evidence.measure.starts_with("elasticity.")
-                && !evidence.measure.starts_with(PROFILED)
-                && ![NULL_EFFECT, PACE].contains(&evidence.measure.as_str())
-        });
-        let new = telemetry.filter(|evidence| !verdict.sentence.contains(&evidence.text));
-        for evidence in new.take(REASONS_MAX) {
-            page.beside(Role::Dim, &format!("· {}", evidence.text));
+        let telemetry = verdict.evidence.iter().map(|evidence| &evidence.fact);
+        let telemetry = telemetry.filter(|fact| !fact.is_of_squeezes() && !fact.is_of_profiles());
+        let new = telemetry.filter(|fact| !said::tells(&verdict.reason, fact));
+        for fact in new.take(REASONS_MAX) {
+            page.beside(Role::Dim, &format!("· {}", said::fact(fact)));
         }
     }
 }
@@ -94,29 +93,16 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
 pub(crate) fn inside(page: &mut Page, step: &Step) {
     let evidence = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
     let mut label = "INSIDE";
-    for evidence in evidence.filter(|evidence| evidence.measure.starts_with(PROFILED)) {
-        let text = words::capital_sentence(&evidence.text);
+    for evidence in evidence.filter(|evidence| evidence.fact.is_of_profiles()) {
+        let text = words::capital_sentence(&said::fact(&evidence.fact));
         page.entry(label, Role::Plain, &text);
         label = "";
     }
 }
 
-/// How measures of profiles begin.
-const PROFILED: &str = "profile.";
-/// The measure of shams beside shams among the evidence.
-const NULL_EFFECT: &str = "proof.null_effect";
-/// The measure of what the machine's own pace explains.
-const PACE: &str = "proof.pace_explained";
-
 /// What the wall is made of, its shares, and whose number this is.
 pub(crate) fn details(verdict: &Verdict) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(detail) = &verdict.detail
-        && !squeezed::is_out_of_reach(detail)
-        && !verdict.sentence.contains(detail.as_str())
-    {
-        lines.push(words::capital_sentence(&words::with_names(detail)));
-    }
+    let mut lines: Vec<String> = said::made_of(verdict).into_iter().collect();
     let shares: Vec<String> = verdict
         .shares
         .iter()
@@ -210,25 +196,15 @@ pub(crate) fn elasticities(page: &mut Page, step: &Step) {
         }
         page.push(row);
     }
-    null_effect(page, verdict);
-    let pace = verdict.evidence.iter().find(|e| e.measure == PACE);
-    if let Some(pace) = pace {
-        page.beside(Role::Dim, &words::capital_sentence(&pace.text));
-    }
-}
-
-/// What windows with nothing squeezed read against each other, unless a doubt says it.
-fn null_effect(page: &mut Page, verdict: &Verdict) {
-    let null = verdict
-        .evidence
-        .iter()
-        .find(|evidence| evidence.measure == NULL_EFFECT);
-    let doubted = verdict.caveats.iter().any(|caveat| match caveat {
-        wallfinder_model::Caveat::Note { text } => text.contains("nothing squeezed"),
-        _ => false,
-    });
-    if let Some(null) = null.filter(|_| !doubted) {
-        page.beside(Role::Dim, &words::capital_sentence(&null.text));
+    // What is doubted is said as a doubt.
+    let is_doubted = |fact: &Fact| {
+        let null = |gate: &Gate| gate.kind == GateKind::NullEffect && gate.failed();
+        matches!(fact, Fact::Null { .. }) && verdict.gates.iter().any(null)
+    };
+    let facts = verdict.evidence.iter().map(|evidence| &evidence.fact);
+    let machine = facts.filter(|fact| matches!(fact, Fact::Null { .. } | Fact::Pace { .. }));
+    for fact in machine.filter(|fact| !is_doubted(fact)) {
+        page.beside(Role::Dim, &words::capital_sentence(&said::fact(fact)));
     }
 }
 

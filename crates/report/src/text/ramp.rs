@@ -8,7 +8,7 @@ use super::{best_step, verdict};
 use crate::figures::{self, Figures};
 use crate::look::{Line, Page, Role, cut};
 use crate::number::maybe;
-use crate::{number, words};
+use crate::{number, said, words};
 
 /// What all steps have in common.
 pub(crate) fn target(page: &mut Page, record: &Record, first: &Step) {
@@ -82,7 +82,7 @@ pub(crate) fn best(page: &mut Page, record: &Record) {
     }
     page.entry(label, Role::Strong, &text);
     if let Some(past) = ramp.and_then(|ramp| ramp.past_knee) {
-        page.beside(Role::Plain, &words::capital_sentence(&past.sentence));
+        page.beside(Role::Plain, &words::past_knee(&past));
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn best_wall(page: &mut Page, record: &Record) {
     };
     page.beside(
         Role::Plain,
-        &format!("{} ({})", verdict.sentence, words::standing(verdict)),
+        &format!("{} ({})", said::verdict(verdict), words::standing(verdict)),
     );
 }
 

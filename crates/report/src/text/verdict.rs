@@ -4,7 +4,7 @@ use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Step, Wall};
 
 use crate::look::{INDENT, Line, Page, Role};
-use crate::words;
+use crate::{said, words};
 
 /// The colour of a wall: the server's is what one wants to have measured, the client's
 /// means that the number is not the server's. The words say the same.
@@ -37,13 +37,13 @@ pub(crate) fn wall(page: &mut Page, verdict: Option<&Verdict>) {
         return;
     };
     heading(page, verdict.wall, &words::standing(verdict));
-    page.beside(Role::Plain, &words::with_names(&verdict.sentence));
+    page.beside(Role::Plain, &said::below_heading(verdict));
     for line in super::find::details(verdict) {
         page.beside(Role::Plain, &line);
     }
     const REASONS_MAX: usize = 4;
     for evidence in verdict.evidence.iter().take(REASONS_MAX) {
-        page.beside(Role::Dim, &format!("· {}", evidence.text));
+        page.beside(Role::Dim, &format!("· {}", said::fact(&evidence.fact)));
     }
 }
 

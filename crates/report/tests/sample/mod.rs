@@ -11,10 +11,13 @@ use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use wallfinder_judge::proof::ab::{order_of_rounds, ratios};
 use wallfinder_model::environment::{Environment, InterfaceFacts};
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::experiment::{
     Condition, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
 };
+use wallfinder_model::gate::{Gate, GateKind, GateOutcome, Seen};
 use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
+use wallfinder_model::reason::{Beside, Capacity, Full, Moved, Rest, Side, Sign, Unsqueezed};
 use wallfinder_model::record::{
     Ab, Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, Outcome, Record, SCHEMA, Step,
     WorkerSummary,
@@ -23,8 +26,8 @@ use wallfinder_model::telemetry::{
     CoreSample, FamilySample, FamilySummary, LinkSample, LinkSummary, Sample, SocketsSummary,
     TcpSample, Telemetry, ThreadShare,
 };
-use wallfinder_model::verdict::{Elasticity, Evidence, How, NextWall, ResourceView, Verdict};
-use wallfinder_model::{Caveat, DRAIN_DEFAULT, Decode, Nanos, Rate, Wall};
+use wallfinder_model::verdict::{Elasticity, How, NextWall, ResourceView, Saturation, Verdict};
+use wallfinder_model::{Caveat, DRAIN_DEFAULT, Decode, Detail, Nanos, Rate, Reason, Wall};
 
 /// SplitMix64: enough for noise, and the same on every machine.
 pub struct Noise(u64);
@@ -364,8 +367,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             demand_s: Some(demands[k]),
             ceiling: Some(1.0 / demands[k]),
             saturation: (k == top && bound).then(|| match walls[k] {
-                Wall::Downlink => "the queue of the link never empties".to_owned(),
-                _ => "its threads waited to run for 0.9 of the time".to_owned(),
+                Wall::Downlink => Saturation::Dropped { packets: 1_204 },
+                _ => Saturation::RunWait { cores: 0.9 },
             }),
         })
         .collect();
@@ -374,45 +377,58 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         .map(|k| (1.0 / demands[k] / throughput, walls[k]))
         .collect();
     next.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let sentence = match wall {
-        Wall::Concurrency => format!(
-            "Nothing is full; with {in_flight} in flight each request waits mostly for its own round trip."
-        ),
-        Wall::Downlink => {
-            "The link towards the client is full; nothing else is near its limit.".into()
-        }
-        wall => format!(
-            "{} is at {:.0} %, and the next busiest resource at {:.0} %.",
-            wall.words().replacen("the", "The", 1),
-            point.busy[top] * 100.0,
-            point
-                .busy
-                .iter()
-                .enumerate()
-                .filter(|(k, _)| *k != top)
-                .map(|(_, busy)| *busy)
-                .fold(0.0, f64::max)
-                * 100.0
-        ),
+    let one = Capacity {
+        cores: 1.0,
+        quota: false,
+    };
+    let busy = point.busy[top];
+    let reason = match wall {
+        Wall::Concurrency => Reason::NothingFull { few: true },
+        Wall::Downlink => Reason::Full {
+            full: Full {
+                wall,
+                sign: Sign::LinkUse { share: busy },
+            },
+            beside: Beside {
+                server: Some((server_busy, one)),
+                client: Some(client_busy),
+            },
+        },
+        wall => Reason::Full {
+            full: Full {
+                wall,
+                sign: Sign::Busy {
+                    capacity: one,
+                    busy,
+                },
+            },
+            beside: Beside {
+                server: None,
+                client: Some(client_busy),
+            },
+        },
+    };
+    let used = |side: Side, share: f64| Evidence {
+        fact: Fact::Used {
+            side,
+            share,
+            capacity: one,
+        },
+        measure: format!("{}.utilisation", side.label()),
+        value: share,
+        text: None,
     };
     let verdict = Verdict {
         wall,
         how: How::Observed,
         confidence: if bound { 0.85 } else { 0.55 },
-        sentence,
+        reason,
         detail: None,
         evidence: vec![
-            Evidence {
-                text: format!("the server used {:.0} % of its core", server_busy * 100.0),
-                measure: "server.utilisation".into(),
-                value: server_busy,
-            },
-            Evidence {
-                text: format!("the client used {:.0} % of its core", client_busy * 100.0),
-                measure: "client.utilisation".into(),
-                value: client_busy,
-            },
+            used(Side::Server, server_busy),
+            used(Side::Client, client_busy),
         ],
+        gates: Vec::new(),
         resources,
         shares: BTreeMap::new(),
         elasticities: BTreeMap::new(),
@@ -429,6 +445,8 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             side: "client".into(),
             share: 0.14,
         }],
+        sentence: None,
+        made_of: None,
     };
 
     let packets_down = (system.down_bytes / 1448.0).ceil();
@@ -705,6 +723,38 @@ pub fn forty_steps() -> Record {
     record("ramp", "simple", steps)
 }
 
+/// The gates of an experiment, all of which hold.
+fn gates() -> Vec<Gate> {
+    let gate = |kind, asked, seen| Gate {
+        kind,
+        outcome: GateOutcome::Held,
+        asked,
+        seen: Some(seen),
+    };
+    vec![
+        gate(
+            GateKind::NullEffect,
+            Some(0.02),
+            Seen::Interval {
+                low: -0.004,
+                high: 0.006,
+            },
+        ),
+        gate(GateKind::Little, Some(0.03), Seen::Ratio { value: 1.0 }),
+        gate(GateKind::Steady, None, Seen::Ratio { value: 0.998 }),
+        gate(GateKind::Errors, Some(0.001), Seen::Share { value: 0.0 }),
+        gate(GateKind::Steal, Some(0.02), Seen::Share { value: 0.001 }),
+        gate(
+            GateKind::Apart,
+            None,
+            Seen::Processors {
+                server: vec![0],
+                client: vec![1],
+            },
+        ),
+    ]
+}
+
 /// A wall that was proved by squeezes.
 pub fn proved() -> Record {
     let mut record = seven_steps();
@@ -725,8 +775,19 @@ pub fn proved() -> Record {
     verdict.how = How::Proved;
     verdict.confidence = 0.99;
     verdict.wall = Wall::Downlink;
-    verdict.sentence =
-        "Take 20 % of the link away and 20 % of the throughput goes. Nothing else moves it.".into();
+    let moved = Moved {
+        squeeze: Squeeze::Downlink,
+        by: 0.2,
+        lost: 0.2,
+    };
+    verdict.reason = Reason::Moved {
+        wall: Wall::Downlink,
+        moved,
+        rest: Rest {
+            squeezed: true,
+            ..Rest::default()
+        },
+    };
     verdict.elasticities = BTreeMap::from([
         ("downlink".into(), squeezed(0.997, 0.016)),
         ("server-speed".into(), squeezed(0.001, 0.021)),
@@ -740,19 +801,20 @@ pub fn proved() -> Record {
         low: Some(1.0 / READ.server_s / throughput * 0.97),
         high: Some(1.0 / READ.server_s / throughput * 1.03),
     });
-    let evidence = |text: &str, measure: &str, value| Evidence {
-        text: text.into(),
+    let evidence = |fact: Fact, measure: &str, value| Evidence {
+        fact,
         measure: measure.into(),
         value,
+        text: None,
     };
+    let check = "rate 0.8 Gbit/s".to_owned();
+    verdict.gates = gates();
     verdict.evidence = [
+        evidence(Fact::Moved { moved, check }, "elasticity.downlink", 0.997),
         evidence(
-            "Take 20 % of the downlink away and 20 % of the throughput goes (rate 0.8 Gbit/s)",
-            "elasticity.downlink",
-            0.997,
-        ),
-        evidence(
-            "windows with nothing squeezed differed by -0.4 % to 0.6 % from their neighbours",
+            Fact::Null {
+                interval: Some((-0.004, 0.006)),
+            },
             "proof.null_effect",
             0.001,
         ),
@@ -920,14 +982,29 @@ pub fn observed() -> Record {
     let notes: Vec<Caveat> = experiment
         .out_of_reach
         .iter()
-        .map(|out| Caveat::Note {
-            text: format!("{} was out of reach: {}", out.squeeze.label(), out.why),
+        .map(|out| Caveat::OutOfReach {
+            squeeze: out.squeeze,
+            why: out.why.clone(),
         })
         .collect();
     step.experiment = Some(experiment);
     let verdict = step.verdict.as_mut().expect("steps are judged");
-    verdict.sentence = format!("By telemetry: {}", verdict.sentence);
-    verdict.detail = Some(format!("server-speed is out of reach: {why}"));
+    verdict.reason = Reason::ByTelemetry {
+        ruled_out: Vec::new(),
+        observed: Box::new(verdict.reason.clone()),
+    };
+    let missing = Unsqueezed {
+        squeeze: Squeeze::ServerSpeed,
+        why: Some(why.to_owned()),
+        others: None,
+    };
+    verdict.detail = Some(Detail::Unsqueezed {
+        missing: missing.clone(),
+    });
+    let (low, high) = (-0.064, 0.057);
+    verdict.gates = gates();
+    verdict.gates[0].outcome = GateOutcome::Failed { fatal: false };
+    verdict.gates[0].seen = Some(Seen::Interval { low, high });
     verdict.elasticities = BTreeMap::from([
         (
             "client-speed".into(),
@@ -951,18 +1028,16 @@ pub fn observed() -> Record {
     verdict.evidence.insert(
         0,
         Evidence {
-            text: "windows with nothing squeezed differed by -6.4 % to 5.7 % from their neighbours"
-                .into(),
+            fact: Fact::Null {
+                interval: Some((low, high)),
+            },
             measure: "proof.null_effect".into(),
             value: 0.01,
+            text: None,
         },
     );
-    verdict.caveats.push(Caveat::Note {
-        text: "Windows with nothing squeezed: nothing against nothing is only known to be within -6.4 % and 5.7 %; it should be within 2 %.".into(),
-    });
-    verdict.caveats.push(Caveat::Note {
-        text: format!("Not proved: server-speed is out of reach: {why}."),
-    });
+    verdict.caveats.push(Caveat::NullWide { low, high });
+    verdict.caveats.push(Caveat::NotSqueezed { missing });
     verdict.caveats.extend(notes);
     record("find", "simple", steps)
 }
@@ -1178,9 +1253,7 @@ pub fn interrupted() -> Record {
             verdict.wall = Wall::Inconclusive;
             verdict.how = How::Inconclusive;
             verdict.confidence = 0.0;
-            verdict.sentence =
-                "The server was out of sight, so nothing on its side can be ruled in or out."
-                    .into();
+            verdict.reason = Reason::ServerNotSeen { client: None };
             verdict
                 .resources
                 .retain(|resource| resource.wall == Wall::ClientCpu);
@@ -1251,8 +1324,11 @@ pub fn hostile() -> Record {
             latency.quantiles_ns.insert(bad(), 1);
         }
         if let Some(verdict) = &mut step.verdict {
-            verdict.sentence = bad();
-            verdict.detail = Some(bad());
+            verdict.reason = Reason::TooManyFailures {
+                share: 0.5,
+                class: bad(),
+            };
+            verdict.detail = Some(Detail::DriverThreads { name: bad() });
             verdict.shares.insert(bad(), 0.5);
             verdict.elasticities.insert(
                 bad(),
@@ -1264,11 +1340,14 @@ pub fn hostile() -> Record {
                 },
             );
             for evidence in &mut verdict.evidence {
-                evidence.text = bad();
+                evidence.fact = Fact::HotThread {
+                    name: bad(),
+                    busy: 0.5,
+                };
                 evidence.measure = bad();
             }
             for resource in &mut verdict.resources {
-                resource.saturation = Some(bad());
+                resource.saturation = Some(Saturation::NeverRests { thread: bad() });
             }
         }
     }
@@ -1291,12 +1370,16 @@ pub fn hostile_find() -> Record {
         link.rate_bits = None;
     }
     let verdict = step.verdict.as_mut().expect("steps are judged");
-    verdict.sentence = HOSTILE.into();
-    verdict.detail = Some(HOSTILE.into());
+    let bad = || HOSTILE.to_owned();
+    verdict.reason = Reason::EndedEarly { why: bad() };
+    verdict.detail = Some(Detail::Backends { names: vec![bad()] });
     let elasticity = verdict.elasticities["downlink"];
     verdict.elasticities.insert(HOSTILE.into(), elasticity);
     for evidence in &mut verdict.evidence {
-        evidence.text = HOSTILE.into();
+        evidence.fact = Fact::HotThread {
+            name: bad(),
+            busy: 0.5,
+        };
     }
     verdict.caveats.push(Caveat::Note {
         text: HOSTILE.into(),

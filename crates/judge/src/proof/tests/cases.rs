@@ -2,9 +2,10 @@
 
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
+use wallfinder_model::reason::{Doubt, Odd, Open};
 use wallfinder_model::telemetry::{SocketsSummary, ThreadShare};
 use wallfinder_model::verdict::How;
-use wallfinder_model::{Arrival, Caveat, Rate, Step, Verdict, Wall};
+use wallfinder_model::{Arrival, Caveat, Detail, Rate, Reason, Step, Verdict, Wall};
 
 use super::judge;
 use crate::double::a_step;
@@ -48,13 +49,16 @@ fn without_privilege_the_client_is_proved_and_the_server_only_observed() {
             (Wall::ServerCpu, How::Observed),
             "{verdict:#?}"
         );
-        let (not, is) = verdict
-            .sentence
-            .split_once(": squeezing them moves nothing. By telemetry: ")
-            .unwrap();
-        assert!(not.starts_with("Not the load generator's CPU"), "{not}");
-        assert!(is.starts_with("The server's CPU"), "{is}");
-        in_flight_excluded += u32::from(not.ends_with(" and not too little in flight"));
+        let Reason::ByTelemetry {
+            ruled_out,
+            observed,
+        } = &verdict.reason
+        else {
+            panic!("{verdict:#?}");
+        };
+        assert_eq!(ruled_out.first(), Some(&Wall::ClientCpu));
+        in_flight_excluded += u32::from(ruled_out.contains(&Wall::Concurrency));
+        assert!(matches!(&**observed, Reason::Full { full, .. } if full.wall == Wall::ServerCpu));
         let verdict = unprivileged(&sleep, seed);
         assert_eq!(verdict.wall, Wall::Concurrency, "{verdict:#?}");
     }
@@ -88,17 +92,16 @@ fn a_drivers_pool_is_named_by_its_connections() {
         judge(&step)
     };
     let verdict = with_open(4);
-    let detail = verdict.detail.unwrap_or_default();
     assert_eq!(
         (verdict.wall, verdict.how),
         (Wall::Concurrency, How::Likely)
     );
-    assert!(
-        detail.contains("pool") && detail.contains("4 connections"),
-        "{detail}"
+    assert_eq!(
+        verdict.detail,
+        Some(Detail::FewConnections { asked: 64, open: 4 })
     );
-    let detail = with_open(64).detail.unwrap_or_default();
-    assert!(!detail.contains("pool"), "{detail}");
+    let detail = with_open(64).detail;
+    assert!(!detail.is_some_and(|detail| detail.is_on_client()));
 }
 
 /// Pauses are work for processors that are full: what they cost there tells of no pool.
@@ -117,13 +120,11 @@ fn a_pause_tells_of_a_pool_only_where_the_client_has_room() {
         judge(&step)
     };
     let roomy = with_busy(0.3);
-    let detail = roomy.detail.unwrap_or_default();
-    assert_eq!(roomy.wall, Wall::Concurrency, "{detail}");
-    assert!(detail.contains("client's side"), "{detail}");
+    assert_eq!(roomy.wall, Wall::Concurrency, "{roomy:#?}");
+    assert!(roomy.detail.is_some_and(|detail| detail.is_on_client()));
     let full = with_busy(1.0);
-    let detail = full.detail.unwrap_or_default();
-    assert_ne!(full.wall, Wall::Concurrency, "{detail}");
-    assert!(!detail.contains("pool"), "{detail}");
+    assert_ne!(full.wall, Wall::Concurrency, "{full:#?}");
+    assert!(!full.detail.is_some_and(|detail| detail.is_on_client()));
 }
 
 /// Fewer in flight cost a thread that never rests what it saves by taking several at once; more would bring
@@ -180,10 +181,15 @@ fn a_verdict_says_what_a_colleague_would() {
             ..Conditions::default()
         },
     ));
-    assert_eq!(
-        verdict.sentence,
-        "Take 20 % of the downlink away and 20 % of the throughput goes; nothing else that was squeezed moves it."
+    let Reason::Moved { wall, moved, rest } = &verdict.reason else {
+        panic!("{verdict:#?}");
+    };
+    assert_eq!((*wall, moved.squeeze), (Wall::Downlink, Squeeze::Downlink));
+    assert!(
+        (moved.by - 0.2).abs() < 0.01 && (moved.lost - 0.2).abs() < 0.01,
+        "{moved:?}"
     );
+    assert!(rest.squeezed && rest.moving.is_empty(), "{rest:?}");
     assert_eq!(verdict.how, How::Proved);
     let downlink = verdict.elasticities["downlink"];
     assert!((downlink.value - 1.0).abs() < 0.03 && downlink.rounds >= 6);
@@ -201,7 +207,10 @@ fn a_squeeze_that_should_have_bound_and_did_not_is_said() {
     let step = run(&null, Conditions::default());
     let verdict = judge(&step);
     assert!(verdict.how < How::Proved, "{verdict:#?}");
-    let said = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains("server-speed should cost"));
+    let said = |caveat: &Caveat| {
+        let squeeze = Squeeze::ServerSpeed;
+        *caveat == Caveat::Inert { squeeze }
+    };
     assert!(verdict.caveats.iter().any(said), "{:#?}", verdict.caveats);
 }
 
@@ -236,7 +245,7 @@ fn a_timer_that_telemetry_knows_is_a_wait_and_not_concurrency() {
         (Wall::Wait, How::Likely),
         "{verdict:#?}"
     );
-    assert!(verdict.detail.unwrap().starts_with("timer"));
+    assert_eq!(verdict.detail, Some(Detail::DelayedAck));
 }
 
 /// The run of a system with the telemetry of another step.
@@ -247,7 +256,7 @@ fn seen_as(system: &System, step: Step) -> Step {
 }
 
 fn is_held_to_use(verdict: &Verdict) -> bool {
-    let said = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains("cores were at work"));
+    let said = |caveat: &Caveat| matches!(caveat, Caveat::OverUse { .. });
     verdict.caveats.iter().any(said)
 }
 
@@ -406,11 +415,10 @@ fn bursts_that_a_quota_holds_up_are_told_beside_the_offered_load() {
     };
     let verdict = throttled(0.17);
     assert_eq!(verdict.wall, Wall::OfferedLoad, "{verdict:#?}");
-    let detail = verdict.detail.expect("a detail");
-    assert!(
-        detail.contains("throttled in 17 % of the periods"),
-        "{detail}"
-    );
+    assert!(matches!(
+        verdict.detail,
+        Some(Detail::BurstsThrottled { share }) if (share - 0.17).abs() < 1e-6
+    ));
     assert_eq!(throttled(0.01).detail, None);
 }
 
@@ -533,18 +541,19 @@ fn a_side_that_rests_among_strangers_is_no_wall() {
     };
     let resting = beside(0.03);
     assert_eq!(resting.wall, Wall::Inconclusive, "{resting:#?}");
-    assert!(
-        resting
-            .sentence
-            .contains("others' processes had the processors"),
-        "{}",
-        resting.sentence
-    );
-    assert!(
-        resting.sentence.contains("burn (4711) with 1"),
-        "{}",
-        resting.sentence
-    );
+    let Reason::Undecided {
+        why: Open::CrowdedOut { others },
+        ..
+    } = &resting.reason
+    else {
+        panic!("{resting:#?}");
+    };
+    let before: Vec<_> = others
+        .before
+        .iter()
+        .map(|it| (&it.name[..], it.cores))
+        .collect();
+    assert_eq!(before, [("burn (4711)", 1.0)]);
     // One that works has to share, and its speed is what it lacks.
     let working = beside(0.5);
     assert_eq!(working.wall, Wall::ClientCpu, "{working:#?}");
@@ -585,11 +594,16 @@ fn an_elasticity_beyond_its_share_or_too_wide_to_tell_names_nothing() {
         Wall::Inconclusive,
         "{three_quarters:#?}"
     );
-    assert!(
-        three_quarters
-            .sentence
-            .contains("more throughput than its share")
-    );
+    assert!(matches!(
+        three_quarters.reason,
+        Reason::Undecided {
+            why: Open::Odd {
+                odd: Odd::MoreThanItsShare,
+                ..
+            },
+            ..
+        }
+    ));
     let wild = of(|round| [0.8, 0.3, 0.6, 0.3, 0.75, 0.5][round as usize]);
     assert_eq!(wild.wall, Wall::Inconclusive, "{wild:#?}");
 }
@@ -719,22 +733,24 @@ fn throughput_that_rises_under_a_squeeze_is_said() {
         judge(&step)
     };
     let said = |verdict: &Verdict| {
-        let text = |caveat: &Caveat| match caveat {
-            Caveat::Note { text } if text.contains("rose under the squeeze") => Some(text.clone()),
+        let rose = |caveat: &Caveat| match caveat {
+            Caveat::Rose {
+                squeeze,
+                value,
+                by_bytes,
+                ..
+            } => Some((*squeeze, *value, *by_bytes)),
             _ => None,
         };
-        verdict.caveats.iter().find_map(text)
+        verdict.caveats.iter().find_map(rose)
     };
     let verdict = judged(-0.5, true);
     assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
-    let text = said(&verdict).expect("it is said");
-    let (start, end) = (
-        "Throughput rose under the squeeze of server-speed, by 0.",
-        "side.",
-    );
-    assert!(text.starts_with(start) && text.ends_with(end), "{text}");
-    let text = said(&judged(-0.5, false)).expect("it is said");
-    assert!(text.contains("counted by their bytes"), "{text}");
+    let (squeeze, value, by_bytes) = said(&verdict).expect("it is said");
+    assert_eq!((squeeze, by_bytes), (Squeeze::ServerSpeed, false));
+    assert!((-1.0..-0.3).contains(&value), "{value}");
+    let (.., by_bytes) = said(&judged(-0.5, false)).expect("it is said");
+    assert!(by_bytes);
     assert_eq!(said(&judged(-0.03, true)), None);
 }
 
@@ -763,14 +779,13 @@ fn of_a_driver_its_own_report_is_the_gate() {
         assert_eq!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
         (verdict.how, verdict.caveats)
     };
-    let is_noted = |caveats: &[Caveat], words: &str| {
-        let has = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains(words));
-        caveats.iter().any(has)
-    };
 
     let (how, caveats) = judged(|_| {});
     assert_eq!(how, How::Proved, "{caveats:#?}");
-    assert!(is_noted(&caveats, "none failed"), "{caveats:#?}");
+    let none = Caveat::FailuresUnseen {
+        reported: Some(0.0),
+    };
+    assert!(caveats.contains(&none), "{caveats:#?}");
 
     let (how, caveats) = judged(|step| {
         let failed = step.counts.answered / 200;
@@ -783,17 +798,15 @@ fn of_a_driver_its_own_report_is_the_gate() {
 
     let (how, caveats) = judged(|step| step.driver.throughput_from = "wire".to_owned());
     assert_eq!(how, How::Likely);
-    assert!(
-        is_noted(&caveats, "Nobody counted failures"),
-        "{caveats:#?}"
-    );
+    assert!(caveats.contains(&Caveat::FailuresUncounted), "{caveats:#?}");
 
     let (how, caveats) = judged(|step| {
         let windows = &mut step.experiment.as_mut().unwrap().windows;
         windows.iter_mut().for_each(|w| w.throughput *= 1.7);
     });
     assert_eq!(how, How::Likely);
-    assert!(is_noted(&caveats, "may be others"), "{caveats:#?}");
+    let others = |caveat: &Caveat| matches!(caveat, Caveat::OtherAnswers { .. });
+    assert!(caveats.iter().any(others), "{caveats:#?}");
 }
 
 /// Something beside the requests burns the group's time: it answers a quota and no CPU stealer.
@@ -821,9 +834,7 @@ fn what_is_only_likely_says_what_a_proof_lacks() {
     let said = |step: &Step| {
         let verdict = judge(step);
         let notes = verdict.caveats.iter().filter_map(|caveat| match caveat {
-            Caveat::Note { text } => text
-                .strip_prefix("Likely, and not proved: ")
-                .map(str::to_owned),
+            Caveat::LikelyOnly { doubt } => Some(doubt.clone()),
             _ => None,
         });
         (verdict.wall, verdict.how, notes.collect::<Vec<_>>())
@@ -841,7 +852,10 @@ fn what_is_only_likely_says_what_a_proof_lacks() {
         left -= 1;
         left >= 0
     });
-    let lacks = "its small dose told in 2 rounds, and 3 are needed.".to_owned();
+    let lacks = Doubt::SmallDoseFew {
+        rounds: 2,
+        needed: 3,
+    };
     assert_eq!(said(&step), (Wall::Downlink, How::Likely, vec![lacks]));
 
     // At quick effort nothing is proved, and everybody is told so.
@@ -897,7 +911,10 @@ fn a_neighbour_is_named_only_where_processors_are_full() {
     assert_eq!(beside(0.55).wall, Wall::ServerSerial);
     let crowded = beside(0.97);
     assert_eq!(crowded.wall, Wall::ServerCpu);
-    assert!(crowded.detail.unwrap().contains("cron (4711)"));
+    assert!(matches!(
+        &crowded.detail,
+        Some(Detail::Neighbours { named }) if named[0].name == "cron (4711)"
+    ));
 }
 
 /// Squeezes say that one runs at a time, and who looked inside says at what.
@@ -936,9 +953,11 @@ fn a_serial_section_that_squeezes_establish_has_the_name_of_its_lock() {
     });
     let verdict = judge(&step);
     assert_eq!(verdict.wall, Wall::ServerSerial);
-    let detail = verdict.detail.unwrap();
-    let named = "a lock: sync.(*Mutex).Lock in main.next";
-    assert!(detail.starts_with(named), "{detail}");
+    let Some(Detail::LockAt { place, .. }) = &verdict.detail else {
+        panic!("{verdict:#?}");
+    };
+    assert_eq!(place.waits_in, "sync.(*Mutex).Lock");
+    assert_eq!(place.function, "main.next");
 }
 
 /// Four workers that are full on sixteen processors are no lock.
@@ -951,8 +970,10 @@ fn as_many_as_run_at_a_time_are_told() {
     experiment.setting.server_cpus = (0..16).collect();
     let verdict = judge(&step);
     assert_eq!(verdict.wall, Wall::ServerSerial);
-    let detail = verdict.detail.unwrap();
-    assert!(detail.starts_with("about 4 run at a time"), "{detail}");
+    assert!(matches!(
+        verdict.detail,
+        Some(Detail::SomeRun { count }) if (3.5..4.5).contains(&count)
+    ));
 }
 
 /// A database beside the server, which works as long as the server is loaded.
@@ -964,7 +985,10 @@ fn who_works_beside_the_server_under_its_load_is_no_lock_of_it() {
     let verdict = judge(&step);
     assert_eq!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
     assert!(verdict.how < How::Proved);
-    assert!(verdict.detail.unwrap().contains("others used 0.85 cores"));
+    assert!(matches!(
+        verdict.detail,
+        Some(Detail::Neighbour { cores }) if (cores - 0.85).abs() < 0.005
+    ));
 }
 
 /// An open loop a tenth above what a server can do, and one of a half.
@@ -1002,6 +1026,9 @@ fn answers_that_outlast_the_wash_out_say_nothing_of_what_is_in_flight() {
     let verdict = judge(&step);
     assert_ne!(verdict.wall, Wall::Wait, "{verdict:#?}");
     assert!(!verdict.elasticities.contains_key("in-flight"));
-    let said = |caveat: &Caveat| matches!(caveat, Caveat::Note { text } if text.contains("longer than the wait"));
-    assert!(verdict.caveats.iter().any(said), "{:#?}", verdict.caveats);
+    assert!(
+        verdict.caveats.contains(&Caveat::OutlastWashOut),
+        "{:#?}",
+        verdict.caveats
+    );
 }

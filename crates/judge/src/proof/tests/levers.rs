@@ -6,7 +6,7 @@ use wallfinder_model::experiment::Squeeze;
 use super::judge;
 use crate::double::Noise;
 use crate::proof::synthetic::{Conditions, System, run};
-use crate::proof::what_if;
+use crate::proof::{Because, what_if};
 
 #[test]
 fn the_next_wall_is_where_lifting_the_first_shows_it() {
@@ -99,10 +99,8 @@ fn what_does_not_bind_is_predicted_to_gain_nothing() {
     let step = run(&system, Conditions::default());
     let predicted = what_if(&step, &[(Squeeze::ServerSpeed, 2.0)]).unwrap();
     assert!((predicted.throughput / step.throughput - 1.0).abs() < 0.01);
-    assert_eq!(
-        predicted.because,
-        "The change does not touch what binds: the downlink."
-    );
+    let walls = vec![Wall::Downlink];
+    assert_eq!(predicted.because, Because::Untouched { walls });
     assert_eq!(what_if(&step, &[(Squeeze::ServerSpeed, 0.0)]), None);
 }
 

@@ -85,8 +85,8 @@ fn scored_networks(trials: u64, draw: fn(&mut Noise) -> System, conditions: Cond
         let right = verdict.wall != Wall::Inconclusive && right(&system, &verdict);
         if !right {
             println!(
-                "  seed {seed}: {} | {:?} | {}",
-                verdict.sentence,
+                "  seed {seed}: {:?} | {:?} | {}",
+                verdict.reason,
                 verdict.detail,
                 system.truth()
             );
@@ -170,7 +170,7 @@ fn nothing_against_nothing_names_no_wall() {
         waits += u32::from(verdict.wall == Wall::Wait && idle);
         let legitimate = verdict.wall == Wall::Inconclusive || (verdict.wall == Wall::Wait && idle);
         if !legitimate {
-            println!("seed {seed}: {}", verdict.sentence);
+            println!("seed {seed}: {:?}", verdict.reason);
             false_walls += 1;
         }
     }

@@ -1,13 +1,13 @@
 //! The answer: the wall, how sure, the figures, what each resource allows, the squeezes.
 
 use serde::Serialize;
-use wallfinder_model::verdict::{Evidence, Verdict};
+use wallfinder_model::verdict::Verdict;
 use wallfinder_model::{Record, Step, Wall};
 
 use super::proof::kind_of;
 use crate::figures::{Figures, quantile};
 use crate::html::kind;
-use crate::{number, squeezed, words};
+use crate::{number, said, squeezed, words};
 
 #[derive(Serialize)]
 pub(super) struct Hero {
@@ -99,15 +99,15 @@ impl Hero {
             hero.kind = kind(verdict.wall);
             hero.decided = verdict.wall != Wall::Inconclusive;
             hero.standing = words::standing_of(step).unwrap_or_default();
-            hero.sentence = words::verdict_sentence(verdict);
+            hero.sentence = said::below_heading(verdict);
             hero.detail = detail(verdict);
             hero.evidence = verdict
                 .evidence
                 .iter()
                 // What the pictures and the gates show is not said again.
-                .filter(|evidence| step.experiment.is_none() || !is_of_squeezes(evidence))
+                .filter(|evidence| step.experiment.is_none() || !evidence.fact.is_of_squeezes())
                 .take(6)
-                .map(|e| e.text.clone())
+                .map(|evidence| said::fact(&evidence.fact))
                 .collect();
             hero.next = words::next(verdict, step.throughput);
             hero.squeezes = squeezes(verdict);
@@ -116,10 +116,6 @@ impl Hero {
         }
         hero
     }
-}
-
-fn is_of_squeezes(evidence: &Evidence) -> bool {
-    evidence.measure.starts_with("elasticity.") || evidence.measure.starts_with("proof.")
 }
 
 /// Which step the answer is about, where there are several.
@@ -142,12 +138,7 @@ fn at(record: &Record, step: &Step) -> String {
 }
 
 fn detail(verdict: &Verdict) -> Option<String> {
-    let mut parts: Vec<String> = verdict
-        .detail
-        .iter()
-        .filter(|detail| !squeezed::is_out_of_reach(detail))
-        .map(|detail| words::capital_sentence(&words::with_names(detail)))
-        .collect();
+    let mut parts: Vec<String> = said::made_of(verdict).into_iter().collect();
     if !verdict.shares.is_empty() {
         let shares: Vec<String> = verdict
             .shares
@@ -287,7 +278,11 @@ fn ceilings(step: &Step) -> (Vec<CeilingRow>, f64) {
                 demand: resource
                     .demand_s
                     .map_or(String::new(), |seconds| number::span(seconds * 1e9)),
-                saturation: resource.saturation.clone().unwrap_or_default(),
+                saturation: resource
+                    .saturation
+                    .as_ref()
+                    .map(said::saturation)
+                    .unwrap_or_default(),
                 ..CeilingRow::at(ceiling, throughput)
             },
         ));

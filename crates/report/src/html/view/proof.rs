@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 use wallfinder_model::experiment::{Experiment, Squeeze, Window};
-use wallfinder_model::{Caveat, Step, Wall};
+use wallfinder_model::{Step, Wall};
 
 use crate::html::kind;
+use crate::said::{self, Gated};
 use crate::squeezed::{self, Dose};
 use crate::{number, words};
 
@@ -21,7 +22,7 @@ pub(super) struct Proof {
     diagonal: [f64; 4],
     level: f64,
     series: Option<Series>,
-    gates: Vec<Gate>,
+    gates: Vec<Gated>,
     checks: Vec<Check>,
     missing: Vec<Missing>,
 }
@@ -76,14 +77,6 @@ struct Row {
     /// From, width, and how much was taken, 0..1.
     cells: Vec<(f64, f64, f64)>,
     count: usize,
-}
-
-#[derive(Serialize)]
-struct Gate {
-    name: &'static str,
-    want: &'static str,
-    seen: String,
-    outcome: &'static str,
 }
 
 #[derive(Serialize)]
@@ -142,7 +135,7 @@ impl Proof {
             ],
             level: scale.y(1.0),
             series: series(experiment),
-            gates: gates(step, experiment),
+            gates: gates(step),
             checks: checks(&squeezes),
             missing: missing(step, experiment),
         })
@@ -437,121 +430,9 @@ fn what(squeeze: Option<Squeeze>, retained: f64) -> String {
     }
 }
 
-fn gates(step: &Step, experiment: &Experiment) -> Vec<Gate> {
-    let caveats: Vec<&Caveat> = step
-        .verdict
-        .iter()
-        .flat_map(|verdict| &verdict.caveats)
-        .collect();
-    let gate = |name, want, seen: Option<String>, fails: &dyn Fn(&Caveat) -> bool| Gate {
-        name,
-        want,
-        outcome: match &seen {
-            _ if caveats.iter().any(|caveat| fails(caveat)) => "failed",
-            Some(_) => "held",
-            None => "not seen",
-        },
-        seen: seen.unwrap_or_else(|| number::UNKNOWN.to_owned()),
-    };
-    let shams: Vec<&Window> = experiment
-        .windows
-        .iter()
-        .filter(|window| experiment.is_sham(window))
-        .collect();
-    let evidence = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
-    let measures = ["proof.null_effect", "proof.pace_explained"];
-    let null: Vec<String> = evidence
-        .filter(|evidence| measures.contains(&evidence.measure.as_str()))
-        .map(|evidence| words::capital_sentence(&evidence.text))
-        .collect();
-    let null = (!null.is_empty()).then(|| null.join(" "));
-    let failed = shams.iter().map(|w| w.failed as f64).sum::<f64>();
-    let all = failed + shams.iter().map(|w| w.answered as f64).sum::<f64>();
-    let steal = mean(experiment.windows.iter().map(|window| window.steal_share));
-    let setting = &experiment.setting;
-    let mut gates = vec![
-        gate(
-            "A/A",
-            "nothing against nothing within ±2 %",
-            null,
-            &|caveat| matches!(caveat, Caveat::Note { text } if text.contains("nothing squeezed")),
-        ),
-        gate(
-            "Steady",
-            "one level with nothing squeezed",
-            level_change(&shams)
-                .map(|ratio| format!("the last third is {} of the first", number::share(ratio))),
-            &|caveat| matches!(caveat, Caveat::NotSteady { .. }),
-        ),
-        gate(
-            "Errors",
-            "below 0.1 % with nothing squeezed",
-            (all > 0.0).then(|| number::share(failed / all)),
-            &|caveat| matches!(caveat, Caveat::Errors { .. }),
-        ),
-        gate(
-            "Steal",
-            "below 2 % of the processors",
-            steal.map(number::share),
-            &|caveat| matches!(caveat, Caveat::StealAbove { .. }),
-        ),
-    ];
-    if !setting.open_loop {
-        gates.insert(
-            1,
-            gate(
-                "Little's law",
-                "N / (X·R) within 3 % of 1",
-                little(&shams).map(number::factor),
-                &|caveat| matches!(caveat, Caveat::LittleMismatch { .. }),
-            ),
-        );
-    }
-    if !setting.server_cpus.is_empty() && !setting.client_cpus.is_empty() {
-        let list = |cpus: &[u32]| {
-            let shown: Vec<String> = cpus.iter().take(8).map(u32::to_string).collect();
-            shown.join(", ")
-        };
-        gates.push(gate(
-            "Apart",
-            "no processor used by both sides",
-            Some(format!(
-                "server on {}, client on {}",
-                list(&setting.server_cpus),
-                list(&setting.client_cpus)
-            )),
-            &|caveat| matches!(caveat, Caveat::SharedProcessors { .. }),
-        ));
-    }
-    gates
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let known: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-}
-
-/// The mean of the last third of the shams over that of the first.
-fn level_change(shams: &[&Window]) -> Option<f64> {
-    let third = shams.len() / 3;
-    let of = |part: &[&Window]| mean(part.iter().map(|window| window.throughput));
-    let (first, last) = (of(&shams[..third])?, of(&shams[shams.len() - third..])?);
-    let ratio = last / first;
-    ratio.is_finite().then_some(ratio)
-}
-
-/// N / (X·R), the middle of the shams.
-fn little(shams: &[&Window]) -> Option<f64> {
-    let mut ratios: Vec<f64> = shams
-        .iter()
-        .filter_map(|sham| {
-            let all = sham.throughput * (1.0 + sham.failed as f64 / sham.answered.max(1) as f64);
-            let ratio = sham.in_flight_mean? / (all * sham.latency_mean_ns? / 1e9);
-            ratio.is_finite().then_some(ratio)
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied()
+fn gates(step: &Step) -> Vec<Gated> {
+    let gates = step.verdict.iter().flat_map(|verdict| &verdict.gates);
+    gates.map(said::gate).collect()
 }
 
 fn checks(squeezes: &[(Squeeze, Vec<Dose>)]) -> Vec<Check> {

@@ -114,7 +114,7 @@ fn summary(record: &Record) -> String {
     text.push('.');
     if let Some(past) = ramp.and_then(|ramp| ramp.past_knee) {
         text.push(' ');
-        text.push_str(&words::capital_sentence(&past.sentence));
+        text.push_str(&words::past_knee(&past));
     }
     text
 }

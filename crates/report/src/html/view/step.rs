@@ -10,7 +10,7 @@ use super::{Fact, fact};
 use crate::figures::{self, Figures, QUANTILES, at_least, quantile};
 use crate::html::kind;
 use crate::number::maybe;
-use crate::{ended, number, words};
+use crate::{ended, number, said, words};
 
 #[derive(Serialize)]
 pub(super) struct StepView {
@@ -97,9 +97,9 @@ impl StepView {
                 .to_owned(),
             kind: verdict.map_or("neutral", |v| kind(v.wall)),
             standing: verdict.map(words::standing).unwrap_or_default(),
-            sentence: verdict.map(|v| v.sentence.clone()).unwrap_or_default(),
+            sentence: verdict.map(said::verdict).unwrap_or_default(),
             evidence: verdict
-                .map(|v| v.evidence.iter().map(|e| e.text.clone()).collect())
+                .map(|v| v.evidence.iter().map(|e| said::fact(&e.fact)).collect())
                 .unwrap_or_default(),
             load: words::load(&step.load),
             heads: QUANTILES.iter().map(|(name, _)| *name).collect(),
@@ -345,7 +345,11 @@ fn resources(step: &Step) -> Vec<Resource> {
             ceiling: resource.ceiling.map_or(number::UNKNOWN.to_owned(), |c| {
                 format!("{}/s", number::amount(c))
             }),
-            saturation: resource.saturation.clone().unwrap_or_default(),
+            saturation: resource
+                .saturation
+                .as_ref()
+                .map(said::saturation)
+                .unwrap_or_default(),
         })
         .collect()
 }
