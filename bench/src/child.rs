@@ -1,4 +1,4 @@
-//! Processes that are started, pinned, waited for, and asked what they used.
+//! Processes that are started, pinned, waited for, ended, and asked what they used; the labelled suite uses it too.
 //!
 //! CPU time of a client is the growth of `getrusage(RUSAGE_CHILDREN)` while it is reaped:
 //! all of its threads, dead ones included, user and system, in microseconds. Where the
@@ -7,21 +7,23 @@
 //! time, so the sum is what is compared.
 
 use std::io::{self, Read, Seek};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use wallfinder_sys::process::pin_to;
 
 /// A process that has ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// Whether it said that all was well.
-    pub success: bool,
+    /// As the kernel says it.
+    pub status: ExitStatus,
+    /// By itself, within the time that it had.
+    pub in_time: bool,
     /// What it wrote to standard output.
     pub stdout: String,
     /// What it wrote to standard error.
@@ -33,6 +35,11 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether it said that all was well.
+    pub fn is_success(&self) -> bool {
+        self.in_time && self.status.success()
+    }
+
     /// CPU time in all: exact to a microsecond.
     pub fn cpu_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
@@ -53,6 +60,54 @@ impl Ended {
     }
 }
 
+/// A process that does not outlive the value: it is asked to end, where it can be, and killed after a grace.
+#[derive(Debug)]
+pub struct Held {
+    child: Child,
+    asked: Option<(Signal, Duration)>,
+}
+
+impl Held {
+    /// Killed in the end.
+    pub fn killed(child: Child) -> Held {
+        Held { child, asked: None }
+    }
+
+    /// Asked by a signal, and killed if it has not ended after `grace`.
+    pub fn asked(child: Child, signal: Signal, grace: Duration) -> Held {
+        let asked = Some((signal, grace));
+        Held { child, asked }
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it.
+    pub fn end(&mut self) -> io::Result<ExitStatus> {
+        if !self.has_ended() {
+            if let Some((signal, grace)) = self.asked {
+                let _ = kill_process(Pid::from_child(&self.child), signal);
+                let _ = wait_at_most(&self.child, grace);
+            }
+            let _ = self.child.kill();
+        }
+        self.child.wait()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
 /// Starts a process that inherits the processor from the calling thread, which is left
 /// on it: the caller sleeps while the process runs.
 pub fn start_pinned(command: &mut Command, cpu: Option<u32>) -> io::Result<Child> {
@@ -62,22 +117,28 @@ pub fn start_pinned(command: &mut Command, cpu: Option<u32>) -> io::Result<Child
     command.stdin(Stdio::null()).spawn()
 }
 
-/// Runs a process to its end; kills it after `at_most`. No other child may be reaped
+/// Runs a process to its end on a processor; kills it after `at_most`. No other child may be reaped
 /// meanwhile, since the account of all reaped children is what is read.
 pub fn run_pinned(command: &mut Command, cpu: Option<u32>, at_most: Duration) -> io::Result<Ended> {
+    if let Some(cpu) = cpu {
+        pin_to(&[cpu])?;
+    }
+    run(command, at_most, Duration::ZERO)
+}
+
+/// Runs a process to its end; interrupts it after `at_most`, and kills it after `grace`.
+pub fn run(command: &mut Command, at_most: Duration, grace: Duration) -> io::Result<Ended> {
     // Files in memory: a pipe would block a process that says much, or wake this one.
     let mut stdout = std::fs::File::from(memfd_create("stdout", MemfdFlags::CLOEXEC)?);
     let mut stderr = std::fs::File::from(memfd_create("stderr", MemfdFlags::CLOEXEC)?);
     command
+        .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?);
     let before = reaped_seconds();
-    let mut child = start_pinned(command, cpu)?;
-    let in_time = wait_at_most(&child, at_most)?;
-    if !in_time {
-        child.kill()?;
-    }
-    let status = child.wait()?;
+    let mut held = Held::asked(command.spawn()?, Signal::INT, grace);
+    let in_time = wait_at_most(&held.child, at_most)?;
+    let status = held.end()?;
     let after = reaped_seconds();
     let text = |file: &mut std::fs::File| -> io::Result<String> {
         let mut bytes = Vec::new();
@@ -90,7 +151,8 @@ pub fn run_pinned(command: &mut Command, cpu: Option<u32>, at_most: Duration) ->
         stderr.push_str(&format!("\nkilled after {at_most:?}"));
     }
     Ok(Ended {
-        success: status.success() && in_time,
+        status,
+        in_time,
         stdout: text(&mut stdout)?,
         stderr,
         user_seconds: after.0 - before.0,
@@ -161,7 +223,7 @@ mod tests {
         let _alone = REAPING.lock();
         let busy = "echo out; echo err >&2; n=0; while [ $n -lt 100000 ]; do n=$((n+1)); done";
         let ended = run_pinned(&mut shell(busy), None, Duration::from_secs(60)).unwrap();
-        assert!(ended.success);
+        assert!(ended.is_success());
         assert_eq!((ended.stdout.trim(), ended.stderr.trim()), ("out", "err"));
         let idle = run_pinned(&mut shell("true"), None, Duration::from_secs(60)).unwrap();
         assert!(ended.cpu_seconds() > 0.01, "{ended:?}");
@@ -173,8 +235,21 @@ mod tests {
         let _alone = REAPING.lock();
         let ended = run_pinned(&mut shell("exec sleep 60"), None, Duration::from_millis(50));
         let ended = ended.unwrap();
-        assert!(!ended.success);
+        assert!(!ended.in_time && !ended.is_success());
         assert!(ended.last_words().contains("killed"));
+    }
+
+    #[test]
+    fn a_child_that_puts_things_back_when_it_is_interrupted_has_the_time_to() {
+        let _alone = REAPING.lock();
+        let script = "trap 'echo back; exit 3' INT; echo begun >&2; while :; do sleep 0.05; done";
+        let limit = Duration::from_secs(1);
+        let ended = run(&mut shell(script), limit, Duration::from_secs(30)).unwrap();
+        assert_eq!(
+            (ended.status.code(), ended.stdout.as_str()),
+            (Some(3), "back\n")
+        );
+        assert!(!ended.in_time);
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn engine(tools: &Tools, subject: &Subject, flags: &[&str], seconds: f64) -> Res
     let at_most = Duration::from_secs_f64(seconds + 60.0);
     let ended = child::run_pinned(&mut command, tools.client_cpu, at_most)
         .map_err(|error| error.to_string())?;
-    if !ended.success {
+    if !ended.is_success() {
         return Err(format!("the engine: {}", ended.last_words()));
     }
     serde_json::from_str::<ours::Done>(&ended.stdout).map_err(|error| error.to_string())

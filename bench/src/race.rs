@@ -223,7 +223,7 @@ fn turn(
 }
 
 fn account(contestant: Contestant, ended: &Ended, server_seconds: f64) -> Result<Turn, String> {
-    if !ended.success {
+    if !ended.is_success() {
         return Err(ended.last_words());
     }
     let tally = contestant
@@ -278,7 +278,8 @@ mod tests {
 
     fn ended(stdout: &str) -> Ended {
         Ended {
-            success: true,
+            status: Default::default(),
+            in_time: true,
             stdout: stdout.into(),
             stderr: String::new(),
             user_seconds: 0.25,

@@ -3,19 +3,19 @@
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::child;
+use crate::child::{self, Held};
 use crate::contestants::Tools;
 use crate::scenario::Speaks;
 
 /// A running server; killed when dropped.
 #[derive(Debug)]
 pub struct Subject {
-    child: Child,
+    process: Held,
     /// Where it runs.
     pub cpu: u32,
     /// Where it listens.
@@ -38,14 +38,7 @@ impl Subject {
 
     /// CPU time it has used so far.
     pub fn cpu_seconds(&self) -> Result<f64, String> {
-        child::run_seconds(self.child.id()).map_err(|error| format!("the server: {error}"))
-    }
-}
-
-impl Drop for Subject {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        child::run_seconds(self.process.id()).map_err(|error| format!("the server: {error}"))
     }
 }
 
@@ -73,13 +66,12 @@ fn announced(root: &Path, name: &str, flags: &[&str], cpu: u32) -> Result<Subjec
     let address = announcement["listening"]
         .as_str()
         .and_then(|text| text.parse().ok());
+    let process = Held::killed(child);
     let Some(address) = address else {
-        let _ = child.kill();
-        let _ = child.wait();
         return Err(format!("{name} did not say where it listens: `{line}`"));
     };
     Ok(Subject {
-        child,
+        process,
         cpu,
         address,
         announcement,
@@ -105,15 +97,14 @@ fn nghttpd(root: &Path, cpu: u32, tools: &Tools) -> Result<Subject, String> {
     let child = child::start_pinned(&mut command, Some(cpu))
         .map_err(|error| format!("{}: {error}", binary.display()))?;
     let mut subject = Subject {
-        child,
+        process: Held::killed(child),
         cpu,
         address,
         announcement: json!({"server": "nghttpd", "version": version(&binary)}),
     };
     let until = Instant::now() + LISTENS_WITHIN;
     while TcpStream::connect(address).is_err() {
-        let ended = subject.child.try_wait().ok().flatten();
-        if ended.is_some() || Instant::now() > until {
+        if subject.process.has_ended() || Instant::now() > until {
             return Err("nghttpd does not listen".into());
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -1,13 +1,11 @@
 //! Runs `wallfinder find` on a scenario, as a user would.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use wallfinder_bench::child::{self, Held};
 
 use crate::found::{self, Found};
 use crate::ordinary::{self, Standing};
@@ -17,8 +15,6 @@ use crate::scenario::{Scenario, Server};
 const CLIENT_CPU: &str = "1";
 /// Port of every subject.
 const SUBJECT_PORT: u16 = 8090;
-/// How often a running find is looked at.
-const POLL: Duration = Duration::from_millis(50);
 /// How long an interrupted find may take to put everything back.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
@@ -82,7 +78,7 @@ impl Apparatus {
     /// Runs a scenario once.
     pub fn find(&self, scenario: &Scenario, seed: u64) -> Result<Found, String> {
         let _beside = match scenario.beside {
-            Some(command) => Some(Beside::start(command, &self.bin, scenario.server_cpus)?),
+            Some(command) => Some(beside(command, &self.bin, scenario.server_cpus)?),
             None => None,
         };
         let standing = match &scenario.server {
@@ -93,14 +89,14 @@ impl Apparatus {
         };
         let backend = standing.as_ref().and_then(Standing::backend);
         let json = self.run(&self.arguments(scenario, seed, backend))?;
-        found::read(&json)
+        found::read(json.as_bytes())
     }
 
     /// Has the record of a run judged again.
     pub fn judge(&self, run: &Path) -> Result<Found, String> {
         let run = run.display().to_string();
         let json = self.run(&["judge", "--format", "json", &run].map(str::to_owned))?;
-        found::read(&json)
+        found::read(json.as_bytes())
     }
 
     /// The tool: what it says of itself, and a checksum of what it was built from, for builds
@@ -170,36 +166,24 @@ impl Apparatus {
         arguments
     }
 
-    fn run(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
+    fn run(&self, arguments: &[String]) -> Result<String, String> {
         // Ended early, this leaves no experiment behind: the kernel interrupts it.
-        let mut child = Command::new("setpriv")
+        let mut command = Command::new("setpriv");
+        command
             .args(["--pdeathsig", "INT"])
             .arg(&self.wallfinder)
             .args(arguments)
-            .env("WALLFINDER_SUBJECTS", &self.bin)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .env("WALLFINDER_SUBJECTS", &self.bin);
+        let limit = self.effort.time_limit();
+        let ended = child::run(&mut command, limit, INTERRUPT_GRACE)
             .map_err(|error| format!("{}: {error}", self.wallfinder.display()))?;
-        // Read while it runs: a record is larger than a pipe.
-        let stdout = drain(child.stdout.take());
-        let stderr = drain(child.stderr.take());
-        let in_time = wait(&mut child, self.effort.time_limit());
-        if !in_time {
-            interrupt(&mut child);
+        if !ended.in_time {
+            return Err(format!("not done within {limit:?}"));
         }
-        let status = child.wait().map_err(|error| error.to_string())?;
-        let (stdout, stderr) = (joined(stdout), joined(stderr));
-        if !in_time {
-            return Err(format!("not done within {:?}", self.effort.time_limit()));
+        if !ended.status.success() {
+            return Err(format!("{}: {}", ended.status, ended.last_words()));
         }
-        if !status.success() {
-            let said = String::from_utf8_lossy(&stderr);
-            let last = said.lines().rfind(|line| !line.trim().is_empty());
-            return Err(format!("{status}: {}", last.unwrap_or("it said nothing")));
-        }
-        Ok(stdout)
+        Ok(ended.stdout)
     }
 }
 
@@ -243,68 +227,20 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-type Drained = thread::JoinHandle<Vec<u8>>;
-
-fn drain(pipe: Option<impl Read + Send + 'static>) -> Drained {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // What came before it broke is what there is.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        bytes
-    })
-}
-
-fn joined(drained: Drained) -> Vec<u8> {
-    drained.join().unwrap_or_default()
-}
-
-/// Whether it ends within the time.
-fn wait(child: &mut Child, at_most: Duration) -> bool {
-    let since = Instant::now();
-    while since.elapsed() < at_most {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return true;
-        }
-        thread::sleep(POLL);
-    }
-    false
-}
-
-/// Asks it to end, so that it removes its links and groups; kills it if it does not.
-fn interrupt(child: &mut Child) {
-    let _ = kill_process(Pid::from_child(child), Signal::INT);
-    if !wait(child, INTERRUPT_GRACE) {
-        let _ = child.kill();
-    }
-}
-
-/// A process beside the server, ended when dropped.
-struct Beside(Child);
-
-impl Beside {
-    fn start(command: &str, bin: &Path, cpus: &str) -> Result<Beside, String> {
-        let command = words(command);
-        let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;
-        Command::new("taskset")
-            .args(["-c", cpus])
-            .arg(bin.join(program))
-            .args(arguments)
-            .env("WALLFINDER_SUBJECT", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map(Beside)
-            .map_err(|error| format!("the neighbour: taskset: {error}"))
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a process beside the server, on its processors.
+fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
+    let command = words(command);
+    let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;
+    Command::new("taskset")
+        .args(["-c", cpus])
+        .arg(bin.join(program))
+        .args(arguments)
+        .env("WALLFINDER_SUBJECT", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map(Held::killed)
+        .map_err(|error| format!("the neighbour: taskset: {error}"))
 }
 
 /// Splits at spaces; what stands in single quotes is one word.

@@ -8,11 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use wallfinder_bench::child::Held;
 
 use crate::find::words;
 use crate::scenario::Ordinary;
@@ -23,7 +24,7 @@ pub const PORT: u16 = 18_181;
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one may take to end before it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often one that starts or ends is looked at.
+/// How often one that starts is looked at.
 const POLL: Duration = Duration::from_millis(20);
 
 /// One that runs. Dropping it ends it and removes its folder.
@@ -31,7 +32,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Standing {
     folder: PathBuf,
     /// The server last: it is ended before what is behind it.
-    processes: Vec<Child>,
+    processes: Vec<Held>,
     has_backend: bool,
 }
 
@@ -73,8 +74,7 @@ impl Standing {
     fn listening(&mut self) -> Result<(), String> {
         let since = Instant::now();
         while !listens() {
-            let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
-            if self.processes.iter_mut().any(ended) || since.elapsed() > LISTEN_TIMEOUT {
+            if self.processes.iter_mut().any(Held::has_ended) || since.elapsed() > LISTEN_TIMEOUT {
                 let said = fs::read_to_string(self.folder.join(SAID)).unwrap_or_default();
                 let last = said.lines().last().unwrap_or("it said nothing");
                 return Err(format!("the server does not listen: {last}"));
@@ -88,21 +88,22 @@ impl Standing {
 /// The file with what the processes said.
 const SAID: &str = "said.log";
 
-fn start(command: &str, cpus: &str, folder: &Path) -> io::Result<Child> {
+fn start(command: &str, cpus: &str, folder: &Path) -> io::Result<Held> {
     let said = File::options()
         .create(true)
         .append(true)
         .open(folder.join(SAID))?;
     let path = std::env::join_paths(folders()).map_err(io::Error::other)?;
     // Each of them becomes the next one: the process is the server in the end.
-    Command::new("setpriv")
+    let child = Command::new("setpriv")
         .args(["--pdeathsig", "TERM", "taskset", "-c", cpus])
         .args(words(command))
         .env("PATH", path)
         .stdin(Stdio::null())
         .stdout(said.try_clone()?)
         .stderr(said)
-        .spawn()
+        .spawn()?;
+    Ok(Held::asked(child, Signal::TERM, END_TIMEOUT))
 }
 
 fn listens() -> bool {
@@ -112,15 +113,7 @@ fn listens() -> bool {
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        while let Some(mut child) = self.processes.pop() {
-            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
-            let since = Instant::now();
-            while matches!(child.try_wait(), Ok(None)) && since.elapsed() < END_TIMEOUT {
-                thread::sleep(POLL);
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        while self.processes.pop().is_some() {}
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
