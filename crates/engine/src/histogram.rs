@@ -169,6 +169,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn merged_workers_equal_one_histogram(
             workers in proptest::collection::vec(

@@ -5,10 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use wallfinder_engine::{EngineError, Signals, StepSpec, run, unobserved};
-
-use crate::drive::ways;
-
 const PREFACE_BYTES: usize = 24;
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
@@ -49,26 +45,4 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame.extend(stream.to_be_bytes());
     frame.extend(payload);
     frame
-}
-
-/// A server that answers everybody in HTTP/1.1, unasked.
-pub(crate) fn other_protocol() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
-    address
-}
-
-/// A run at that server ends with what this gives: an error, in each way of waiting.
-pub(crate) fn refused(mut spec: StepSpec) -> Vec<EngineError> {
-    let mut errors = Vec::new();
-    for io in ways() {
-        spec.io = io;
-        errors.push(run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap_err());
-    }
-    errors
 }

@@ -10,7 +10,7 @@ use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
 
-/// A closed loop of one worker: 100 ms of warm-up, 400 ms that count.
+/// A closed loop of one worker: 30 ms of warm-up, 150 ms that count.
 pub(crate) fn spec(
     address: SocketAddr,
     request: Exchange,
@@ -24,9 +24,9 @@ pub(crate) fn spec(
             max_in_flight: None,
             workers: 1,
             arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos::from_millis(100),
+            warmup: Nanos::from_millis(30),
             stop: Stop {
-                after: Nanos::from_millis(400),
+                after: Nanos::from_millis(150),
                 requests: None,
             },
             timeout: Nanos::from_secs(5),

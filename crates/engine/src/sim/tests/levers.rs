@@ -4,7 +4,7 @@ use wallfinder_model::Nanos;
 
 use super::super::http1::{ANSWER, Asked, Http1, LAST_ANSWER, after, closes, one_by_one};
 use super::super::peer::says;
-use super::super::world::{MS, Published, Ran, SECOND, Sim};
+use super::super::world::{MS, Published, Ran, Sim};
 use crate::counters::Counters;
 use crate::levers::LeverSetting;
 
@@ -186,14 +186,14 @@ fn a_worker_at_half_speed_spins_as_long_as_it_works() {
     let mut sim = Sim::closed(4, 1);
     // An event takes 10 µs of the worker.
     sim.event_ns = 10_000;
-    let ran = sim.lasting(SECOND).set_at(0, slow).http1(after(0));
+    let ran = sim.set_at(0, slow).http1(after(0));
     let totals = ran.last();
     let worked_ns = totals.events * 10_000;
     let off = totals.spun_ns as f64 / worked_ns as f64 - 1.0;
-    // Readings of the clock are work too.
-    assert!((0.0..0.1).contains(&off), "{off}");
+    // Readings of the clock are work too, and 20 µs of spinning may be owed.
+    assert!((-0.01..0.1).contains(&off), "{off}");
     let all_ns = totals.spun_ns + worked_ns;
-    assert!((0.98..=1.0).contains(&(all_ns as f64 / 1e9)), "{all_ns}");
+    assert!((0.95..=1.01).contains(&(all_ns as f64 / 1e8)), "{all_ns}");
 }
 
 #[test]
