@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use wallfinder_conduct::experiment::Progress;
+use wallfinder_conduct::experiment::WindowsLeft;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::{Arrival, Step};
@@ -12,13 +12,13 @@ use wallfinder_report::text::live::{self, Core, Moment, Phase, Side};
 
 use crate::output;
 
-/// Slices of throughput that the frame's curve shows.
+/// Intervals of throughput that the frame's curve shows.
 const HISTORY_MAX: usize = 120;
-/// Slices between two frames, and between two lines.
-const SLICES_PER_FRAME: u64 = 2;
-const SLICES_PER_LINE: u64 = 10;
-/// Slices between two lines of an experiment, whose windows are shorter than a second.
-const SLICES_PER_EXPERIMENT_LINE: u64 = 50;
+/// Intervals between two frames, and between two lines.
+const INTERVALS_PER_FRAME: u64 = 2;
+const INTERVALS_PER_LINE: u64 = 10;
+/// Intervals between two lines of an experiment, whose windows are shorter than a second.
+const INTERVALS_PER_EXPERIMENT_LINE: u64 = 50;
 
 /// Who shows it, and where.
 #[derive(Debug)]
@@ -26,8 +26,7 @@ pub(crate) struct Presenter {
     mode: Mode,
     look: Look,
     moment: Moment,
-    slices: u64,
-    experiment_slices: u64,
+    intervals: u64,
     /// Lines of the frame on the screen.
     drawn: usize,
     warmup_ns: u64,
@@ -55,8 +54,7 @@ impl Presenter {
             mode,
             look: output::look(terminal, ascii),
             moment: Moment::default(),
-            slices: 0,
-            experiment_slices: 0,
+            intervals: 0,
             drawn: 0,
             warmup_ns: 0,
             client_cpus: Vec::new(),
@@ -82,7 +80,7 @@ impl Presenter {
     pub(crate) fn begins(&mut self, step: &Step, number: u32, steps: u32) {
         let load = &step.load;
         self.warmup_ns = load.warmup.0;
-        self.slices = 0;
+        self.intervals = 0;
         self.moment = Moment {
             title: step.target.url.clone(),
             step: number,
@@ -99,15 +97,17 @@ impl Presenter {
         };
     }
 
-    /// A slice has ended.
+    /// An interval of a step or of an experiment has ended.
     pub(crate) fn interval(&mut self, interval: &Interval, sample: Option<&Sample>) {
+        let is_squeezing = self.is_squeezing();
         let moment = &mut self.moment;
         let rate = interval.answered as f64 * 1e9 / interval.span_ns.max(1) as f64;
-        moment.phase = if interval.at_ns < self.warmup_ns {
-            Phase::WarmUp
-        } else {
-            Phase::Measuring
-        };
+        if !is_squeezing {
+            moment.phase = match interval.at_ns < self.warmup_ns {
+                true => Phase::WarmUp,
+                false => Phase::Measuring,
+            };
+        }
         moment.elapsed_ns = interval.at_ns;
         moment.throughput = rate;
         if moment.history.len() == HISTORY_MAX {
@@ -125,49 +125,27 @@ impl Presenter {
             moment.client = side("client", sample.client.as_ref(), sample, &self.client_cpus);
             moment.server = side("server", sample.server.as_ref(), sample, &self.server_cpus);
         }
-        self.slices += 1;
+        self.intervals += 1;
         self.show();
     }
 
+    fn is_squeezing(&self) -> bool {
+        matches!(self.moment.phase, Phase::Squeezing(_))
+    }
+
     /// A window of an experiment begins.
-    pub(crate) fn squeezing(&mut self, what: String, progress: Progress) {
-        let left_s = progress.left.as_secs();
+    pub(crate) fn squeezing(&mut self, what: String, left: WindowsLeft) {
+        let left_s = left.time.as_secs();
         self.moment.phase = Phase::Squeezing(format!(
             "{what} · window {} of {} · {}:{:02} left",
-            progress.windows + 1,
-            progress.planned,
+            left.measured + 1,
+            left.planned,
             left_s / 60,
             left_s % 60
         ));
-        self.moment.planned_ns = self.moment.elapsed_ns + progress.left.as_nanos() as u64;
+        self.moment.planned_ns = self.moment.elapsed_ns + left.time.as_nanos() as u64;
         if self.mode == Mode::Frame {
             self.draw();
-        }
-    }
-
-    /// A slice of an experiment has ended.
-    pub(crate) fn slice_of_experiment(&mut self, interval: &Interval) {
-        let rate = interval.answered as f64 * 1e9 / interval.span_ns.max(1) as f64;
-        self.moment.throughput = rate;
-        if self.moment.history.len() == HISTORY_MAX {
-            self.moment.history.remove(0);
-        }
-        self.moment.history.push(rate);
-        self.moment.in_flight = interval.in_flight;
-        self.moment.answered += interval.answered;
-        self.moment.failed += interval.failed;
-        self.moment.elapsed_ns = interval.at_ns;
-        self.experiment_slices += 1;
-        match self.mode {
-            Mode::Frame if self.experiment_slices.is_multiple_of(SLICES_PER_FRAME) => self.draw(),
-            Mode::Lines
-                if self
-                    .experiment_slices
-                    .is_multiple_of(SLICES_PER_EXPERIMENT_LINE) =>
-            {
-                let _ = writeln!(io::stderr(), "{}", live::line(&self.moment, &self.look));
-            }
-            Mode::Quiet | Mode::Frame | Mode::Lines => {}
         }
     }
 
@@ -189,10 +167,14 @@ impl Presenter {
     }
 
     fn show(&mut self) {
+        let per_line = match self.is_squeezing() {
+            true => INTERVALS_PER_EXPERIMENT_LINE,
+            false => INTERVALS_PER_LINE,
+        };
         match self.mode {
             Mode::Quiet => {}
-            Mode::Frame if self.slices.is_multiple_of(SLICES_PER_FRAME) => self.draw(),
-            Mode::Lines if self.slices.is_multiple_of(SLICES_PER_LINE) => {
+            Mode::Frame if self.intervals.is_multiple_of(INTERVALS_PER_FRAME) => self.draw(),
+            Mode::Lines if self.intervals.is_multiple_of(per_line) => {
                 let _ = writeln!(io::stderr(), "{}", live::line(&self.moment, &self.look));
             }
             Mode::Frame | Mode::Lines => {}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{
-    ExperimentAudience, ExperimentOrder, Progress, Restart, experiment,
+    ExperimentAudience, ExperimentOrder, Restart, WindowsLeft, experiment,
 };
 use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct, sight};
 use wallfinder_judge::proof;
@@ -421,7 +421,7 @@ struct Squeezing<'s> {
 }
 
 impl ExperimentAudience for Squeezing<'_> {
-    fn window_begins(&mut self, condition: &Condition, progress: Progress) {
+    fn window_begins(&mut self, condition: &Condition, left: WindowsLeft) {
         let what = match condition.squeeze {
             None => "nothing (the base)".to_owned(),
             Some(squeeze) => format!(
@@ -430,7 +430,7 @@ impl ExperimentAudience for Squeezing<'_> {
                 (1.0 - condition.retained).abs() * 100.0
             ),
         };
-        self.presenter.squeezing(what, progress);
+        self.presenter.squeezing(what, left);
     }
 
     fn window_ends(&mut self, experiment: &Experiment) {
@@ -452,7 +452,7 @@ impl ExperimentAudience for Squeezing<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.presenter.slice_of_experiment(interval);
+        self.presenter.interval(interval, None);
     }
 }
 

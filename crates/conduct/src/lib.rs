@@ -104,14 +104,15 @@ pub enum Producer {
     },
 }
 
-/// Who hears how a step goes: about ten times a second, never from a worker.
+/// Hears how a step goes: about ten times a second, never from a worker. This is what a live view implements; what it
+/// is given comes from the engine's [`wallfinder_engine::Progress`], with telemetry beside it.
 pub trait Audience {
     /// The step begins; `step` holds what is known of it already.
     fn begins(&mut self, step: &Step) {
         let _ = step;
     }
 
-    /// A slice has ended; `sample` is the last of telemetry.
+    /// An interval has ended; `sample` is the last of telemetry.
     fn interval(&mut self, interval: &Interval, sample: Option<&Sample>) {
         let _ = (interval, sample);
     }

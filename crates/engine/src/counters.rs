@@ -1,4 +1,4 @@
-//! What a worker counts: plain numbers in fixed places, copied when published.
+//! What a worker counts: plain numbers in fixed places, copied when reported. Each is listed once, in [`Counters`].
 
 use std::collections::BTreeMap;
 
@@ -36,88 +36,140 @@ impl Class {
     }
 }
 
-/// Totals since the worker's start. Copied whole into each publication.
-#[derive(Debug, Clone)]
-pub struct Counters {
-    /// Requests that became due: issued, or waiting for a connection in an open loop.
-    pub scheduled: u64,
-    /// Requests handed to a connection.
-    pub issued: u64,
-    /// Good answers.
-    pub answered: u64,
-    /// Failures by [`Class::index`].
-    pub failed: [u64; CLASSES],
-    /// Connection attempts that failed, by [`Class::index`].
-    pub connect_failed: [u64; CLASSES],
-    /// Connections opened.
-    pub connects: u64,
-    /// Answers by status, 0..=599; others stand at 0.
-    pub statuses: [u64; 600],
-    /// Bytes read.
-    pub bytes_in: u64,
-    /// Bytes written.
-    pub bytes_out: u64,
-    /// Body bytes of good answers.
-    pub body_bytes: u64,
-    /// What those came to that were decoded.
-    pub decoded_bytes: u64,
-    /// Messages of good answers, where the protocol has several in one.
-    pub messages: u64,
-    /// Of those that failed as timeouts: requests that were never sent.
-    pub expired_unsent: u64,
-    /// Of those that failed as timeouts: requests that the worker itself may have made late.
-    pub late_by_client: u64,
-    /// Requests sent again, for their server had not processed them.
-    pub resent: u64,
-    /// Of these, those that wait now to be sent again: scheduled, and not in flight.
-    pub waiting_again: u64,
-    /// Requests in flight now.
-    pub in_flight: u64,
-    /// Requests in flight, summed over time: request-nanoseconds.
-    pub in_flight_area: u128,
-    /// Waits for events.
-    pub waits: u64,
-    /// Events handled.
-    pub events: u64,
-    /// Waits in which answers were let gather.
-    pub batching_waits: u64,
-    /// How long they were let at the most, summed over these waits.
-    pub batching_ns: u64,
-    /// Time spent polling for nothing, before requests that were about to be due.
-    pub polled_ns: u64,
-    /// Time spun, because the worker's speed was squeezed.
-    pub spun_ns: u64,
+/// A count of one or of several, as all counters are added and subtracted.
+trait Count {
+    const ZERO: Self;
+
+    fn add(&mut self, other: &Self);
+
+    fn subtract(&mut self, other: &Self);
 }
 
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters {
-            scheduled: 0,
-            issued: 0,
-            answered: 0,
-            failed: [0; CLASSES],
-            connect_failed: [0; CLASSES],
-            connects: 0,
-            statuses: [0; 600],
-            bytes_in: 0,
-            bytes_out: 0,
-            body_bytes: 0,
-            decoded_bytes: 0,
-            messages: 0,
-            expired_unsent: 0,
-            late_by_client: 0,
-            resent: 0,
-            waiting_again: 0,
-            in_flight: 0,
-            in_flight_area: 0,
-            waits: 0,
-            events: 0,
-            batching_waits: 0,
-            batching_ns: 0,
-            polled_ns: 0,
-            spun_ns: 0,
+macro_rules! count {
+    ($($number:ty),*) => {
+        $(impl Count for $number {
+            const ZERO: $number = 0;
+
+            fn add(&mut self, other: &$number) {
+                *self += other;
+            }
+
+            fn subtract(&mut self, other: &$number) {
+                *self -= other;
+            }
+        })*
+    };
+}
+
+count!(u64, u128);
+
+impl<const N: usize> Count for [u64; N] {
+    const ZERO: [u64; N] = [0; N];
+
+    fn add(&mut self, other: &[u64; N]) {
+        for (into, from) in self.iter_mut().zip(other) {
+            *into += from;
         }
     }
+
+    fn subtract(&mut self, other: &[u64; N]) {
+        for (into, from) in self.iter_mut().zip(other) {
+            *into -= from;
+        }
+    }
+}
+
+/// How a counter changes between two copies: a total is subtracted, a gauge stays that of now.
+macro_rules! since {
+    (Total, $now:expr, $earlier:expr) => {
+        $now.subtract($earlier)
+    };
+    (Gauge, $now:expr, $earlier:expr) => {
+        let _ = $earlier;
+    };
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $change:ident,)*) => {
+        /// Totals since the worker's start. Copied whole into each report.
+        #[derive(Debug, Clone)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: $kind,)*
+        }
+
+        impl Default for Counters {
+            fn default() -> Counters {
+                Counters {
+                    $($name: Count::ZERO,)*
+                }
+            }
+        }
+
+        impl Counters {
+            /// Adds another worker's totals.
+            pub fn add(&mut self, other: &Counters) {
+                $(self.$name.add(&other.$name);)*
+            }
+
+            /// What came since an earlier copy. `in_flight` and `waiting_again` stay those of now.
+            pub fn since(&self, earlier: &Counters) -> Counters {
+                let mut change = self.clone();
+                $(since!($change, change.$name, &earlier.$name);)*
+                change
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests that were to start: issued, or waiting for a connection in an open loop.
+    scheduled: u64 = Total,
+    /// Requests handed to a connection.
+    issued: u64 = Total,
+    /// Good answers.
+    answered: u64 = Total,
+    /// Failures by [`Class::index`].
+    failed: [u64; CLASSES] = Total,
+    /// Connection attempts that failed, by [`Class::index`].
+    connect_failed: [u64; CLASSES] = Total,
+    /// Connections opened.
+    connects: u64 = Total,
+    /// Answers by status, 0..=599; others stand at 0.
+    statuses: [u64; 600] = Total,
+    /// Bytes read.
+    bytes_in: u64 = Total,
+    /// Bytes written.
+    bytes_out: u64 = Total,
+    /// Body bytes of good answers.
+    body_bytes: u64 = Total,
+    /// What those came to that were decoded.
+    decoded_bytes: u64 = Total,
+    /// Messages of good answers, where the protocol has several in one.
+    messages: u64 = Total,
+    /// Of those that failed as timeouts: requests that were never sent.
+    expired_unsent: u64 = Total,
+    /// Of those that failed as timeouts: requests that the worker itself may have made late.
+    late_by_client: u64 = Total,
+    /// Requests sent again, for their server had not processed them.
+    resent: u64 = Total,
+    /// Of these, those that wait now to be sent again: scheduled, and not in flight.
+    waiting_again: u64 = Gauge,
+    /// Requests in flight now.
+    in_flight: u64 = Gauge,
+    /// Requests in flight, summed over time: request-nanoseconds.
+    in_flight_area: u128 = Total,
+    /// Waits for events.
+    waits: u64 = Total,
+    /// Events handled.
+    events: u64 = Total,
+    /// Waits for several answers together.
+    batching_waits: u64 = Total,
+    /// How long these waits could be longer for it, summed over them.
+    batching_ns: u64 = Total,
+    /// Time spent polling for nothing, before requests that were about to start.
+    polled_ns: u64 = Total,
+    /// Time spun, because the worker's speed was squeezed.
+    spun_ns: u64 = Total,
 }
 
 impl Counters {
@@ -126,7 +178,7 @@ impl Counters {
         self.failed.iter().sum()
     }
 
-    /// Requests due and not yet handed to a connection nor given up.
+    /// Requests that should have started and were not yet handed to a connection nor given up: asserts that there are no more outcomes than requests.
     pub fn backlog(&self) -> u64 {
         let gone = self.answered + self.failed_total() + self.in_flight;
         assert!(gone <= self.scheduled, "more outcomes than requests");
@@ -141,74 +193,6 @@ impl Counters {
             .filter(|(_, count)| **count > 0)
             .map(|(index, count)| (Class::name_at(index).to_owned(), *count))
             .collect()
-    }
-
-    /// Adds another worker's totals.
-    pub fn add(&mut self, other: &Counters) {
-        self.scheduled += other.scheduled;
-        self.issued += other.issued;
-        self.answered += other.answered;
-        add_each(&mut self.failed, &other.failed);
-        add_each(&mut self.connect_failed, &other.connect_failed);
-        self.connects += other.connects;
-        add_each(&mut self.statuses, &other.statuses);
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.body_bytes += other.body_bytes;
-        self.decoded_bytes += other.decoded_bytes;
-        self.messages += other.messages;
-        self.expired_unsent += other.expired_unsent;
-        self.late_by_client += other.late_by_client;
-        self.resent += other.resent;
-        self.waiting_again += other.waiting_again;
-        self.in_flight += other.in_flight;
-        self.in_flight_area += other.in_flight_area;
-        self.waits += other.waits;
-        self.events += other.events;
-        self.batching_waits += other.batching_waits;
-        self.batching_ns += other.batching_ns;
-        self.polled_ns += other.polled_ns;
-        self.spun_ns += other.spun_ns;
-    }
-
-    /// What came since an earlier copy. `in_flight` and `waiting_again` stay those of now.
-    pub fn since(&self, earlier: &Counters) -> Counters {
-        let mut change = self.clone();
-        change.scheduled -= earlier.scheduled;
-        change.issued -= earlier.issued;
-        change.answered -= earlier.answered;
-        subtract_each(&mut change.failed, &earlier.failed);
-        subtract_each(&mut change.connect_failed, &earlier.connect_failed);
-        change.connects -= earlier.connects;
-        subtract_each(&mut change.statuses, &earlier.statuses);
-        change.bytes_in -= earlier.bytes_in;
-        change.bytes_out -= earlier.bytes_out;
-        change.body_bytes -= earlier.body_bytes;
-        change.decoded_bytes -= earlier.decoded_bytes;
-        change.messages -= earlier.messages;
-        change.expired_unsent -= earlier.expired_unsent;
-        change.late_by_client -= earlier.late_by_client;
-        change.resent -= earlier.resent;
-        change.in_flight_area -= earlier.in_flight_area;
-        change.waits -= earlier.waits;
-        change.polled_ns -= earlier.polled_ns;
-        change.spun_ns -= earlier.spun_ns;
-        change.events -= earlier.events;
-        change.batching_waits -= earlier.batching_waits;
-        change.batching_ns -= earlier.batching_ns;
-        change
-    }
-}
-
-fn add_each(into: &mut [u64], from: &[u64]) {
-    for (into, from) in into.iter_mut().zip(from) {
-        *into += from;
-    }
-}
-
-fn subtract_each(into: &mut [u64], from: &[u64]) {
-    for (into, from) in into.iter_mut().zip(from) {
-        *into -= from;
     }
 }
 

@@ -73,11 +73,11 @@ pub trait Restart {
     fn restart(&mut self) -> Result<Option<Family>, String>;
 }
 
-/// Who hears how an experiment goes.
+/// Hears how an experiment goes.
 pub trait ExperimentAudience {
     /// A window begins: what is squeezed in it, and how far the experiment is.
-    fn window_begins(&mut self, condition: &Condition, progress: Progress) {
-        let _ = (condition, progress);
+    fn window_begins(&mut self, condition: &Condition, left: WindowsLeft) {
+        let _ = (condition, left);
     }
 
     /// A window has ended; it is the experiment's last. Its telemetry is not known yet.
@@ -88,7 +88,7 @@ pub trait ExperimentAudience {
     /// The server is being started anew.
     fn server_restarts(&mut self) {}
 
-    /// A slice has ended.
+    /// An interval has ended.
     fn interval(&mut self, interval: &Interval) {
         let _ = interval;
     }
@@ -96,13 +96,13 @@ pub trait ExperimentAudience {
 
 /// How far an experiment is, as far as it is planned at this moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
+pub struct WindowsLeft {
     /// Windows measured.
-    pub windows: u32,
+    pub measured: u32,
     /// Windows planned so far.
     pub planned: u32,
     /// Time left for those.
-    pub left: Duration,
+    pub time: Duration,
 }
 
 /// What came of one window, before telemetry is added.
@@ -471,10 +471,10 @@ impl Conducting<'_> {
         let windows_left = planned.saturating_sub(self.windows);
         self.audience.window_begins(
             condition,
-            Progress {
-                windows: self.windows,
+            WindowsLeft {
+                measured: self.windows,
                 planned,
-                left: self.times.each() * windows_left,
+                time: self.times.each() * windows_left,
             },
         );
         let mut tries = 0;

@@ -20,8 +20,6 @@ pub enum Phase {
     Measuring,
     /// A resource is squeezed, named in words: `downlink, 20 %`.
     Squeezing(String),
-    /// Requests in flight are awaited.
-    Draining,
     /// The record is judged.
     Judging,
 }
@@ -33,7 +31,6 @@ impl Phase {
             Phase::WarmUp => "warming up".to_owned(),
             Phase::Measuring => "measuring".to_owned(),
             Phase::Squeezing(what) => format!("squeezing {what}"),
-            Phase::Draining => "draining".to_owned(),
             Phase::Judging => "judging".to_owned(),
         }
     }
