@@ -1,4 +1,4 @@
-//! How long answers may gather before they are handled together.
+//! How many answers are waited for together, and for how long.
 
 use crate::counters::Counters;
 use crate::report::WorkerReport;
@@ -10,7 +10,7 @@ const BATCH_WAIT_PART: u64 = 8;
 /// Where streams are answered several at once, the quickest that a worker can see is slower, for it sends on
 /// all of its connections before it takes the first answers.
 const STREAMS_QUEUEING_TIMES: f64 = 2.5;
-/// A worker that sleeps while they gather may sleep for this part of what most of them take,
+/// A worker that sleeps while they are batched may sleep for this part of what most of them take,
 const SLEEP_PART: f64 = 1.0 / 3.0;
 /// have its whole turn, the sleep and the handling, last for this part of it,
 const TURN_PART: f64 = 0.7;
@@ -19,40 +19,40 @@ const SLEEP_MIN_NS: f64 = 30_000.0;
 const TIMER_LATE_NS: f64 = 8_000.0;
 const BATCH_WAIT_MAX_NS: u64 = 200_000;
 const BATCH_MAX: u64 = 32;
-/// A worker busier than this in an open loop lets answers gather, for so long at the most.
+/// A worker busier than this in an open loop batches answers, for so long at the most.
 const OPEN_BUSY: f64 = 0.5;
-const OPEN_GATHER_US: u32 = 25;
+const OPEN_BATCH_US: u32 = 25;
 
 /// How many completions to wait for together.
 ///
-/// Handling answers one by one costs a system call each. Where answers queue at the
-/// server anyway, a closed loop may let a few of them gather: the requests in flight and
+/// Each answer that is handled alone costs a system call. Where answers queue at the
+/// server anyway, a closed loop may wait for a few of them: the requests in flight and
 /// the throughput fix the mean latency (N/X), so a short wait here only moves time from
-/// the server's queue to this one. Where nothing queues, waiting would slow the loop
+/// the server's queue to this one. Where nothing queues, a wait would slow the loop
 /// down, so there is none: the quickest answer tells the two apart. What a connection brings at once
 /// counts as one, by the slowest of it: the last of ten answers that were made one after the other
 /// is slower than the first without any queue of connections.
 ///
-/// What gathers are events of connections, and not answers. Requests that a connection carries
-/// whole and in order keep coming while answers gather. Where it must make what it sends as
+/// A batch is of events of connections, and not of answers. Requests that a connection carries
+/// whole and in order keep coming while answers are batched. Where the connection must make what it sends as
 /// windows allow (streams), or an answer takes several events (long bodies), the peer may
-/// stand still for want of what gathers here: then no more is waited for than connections can
+/// stand still for want of what is batched here: then no more is waited for than connections can
 /// bring, and an answer's events share the wait.
 ///
-/// Where several streams of a connection are answered at once, to be woken for each connection costs more
-/// than its answers do: there the worker sleeps. It should be its own timer that wakes it, for who is woken by
-/// its peer has the peer pay. So it waits for more connections than can be answered meanwhile, yet
+/// Where several streams of a connection are answered at once, a wake-up for each connection costs more
+/// than its answers do: there the worker sleeps. It should be woken by its own timer, since a wake-up by the peer is
+/// charged to the peer's CPU. So it waits for more connections than can be answered meanwhile, yet
 /// not for all: where the worker itself is the slow part, the others stand ready. And it sleeps for so
 /// long only that the peer still has something to do when the worker has handled what it slept for.
 ///
-/// The end of a send that nobody waits for comes beside what gathers, and is none of it: the socket
-/// takes most sends at once, and five of their ends are not five answers. Where nothing gathers, such an
+/// The end of a send that nothing waits for comes beside the batch, and is no part of it: the socket
+/// takes most sends at once, and five of their ends are not five answers. Where nothing is batched, such an
 /// end is taken as it comes: another call is cheap beside a timer, which a virtual machine pays its
 /// host for whenever it is the next to go off.
 ///
 /// An open loop's worker that is busy with one call for each request and one for each answer
-/// falls behind its own schedule. Then, and only then, answers may gather for some
-/// microseconds; what is due still goes out when it is due.
+/// falls behind its own schedule. Then, and only then, answers may be batched for some
+/// microseconds; what is to start still goes out in time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batching {
     batch: u32,
@@ -90,7 +90,7 @@ impl Brought {
 }
 
 impl Batching {
-    /// Nothing gathers.
+    /// Nothing is batched.
     pub(crate) const NONE: Batching = Batching {
         batch: 1,
         wait_us: 0,
@@ -104,7 +104,7 @@ impl Batching {
     pub(crate) fn adapt_open(&mut self, busy: f64) {
         if busy > OPEN_BUSY {
             self.batch = BATCH_MAX as u32;
-            self.wait_us = OPEN_GATHER_US;
+            self.wait_us = OPEN_BATCH_US;
         } else if busy < OPEN_BUSY / 3.0 {
             self.batch = 1;
         }
@@ -147,15 +147,15 @@ impl Batching {
         // 0 would be no limit.
         self.wait_us = (wait_ns / events_per_answer / 1000).max(1) as u32;
         let quarter = counters.in_flight / 4;
-        let gathered = if sleep_ns.is_some() {
+        let wanted = if sleep_ns.is_some() {
             connections * 3 / 4
         } else if self.makes_own || events_per_answer > 1 {
-            // While half of the connections gather, the peer has the other half to serve.
+            // While half of the connections are waited for, the peer has the other half to serve.
             quarter.min(connections / 2)
         } else {
             quarter
         };
-        self.batch = gathered.clamp(1, BATCH_MAX) as u32;
+        self.batch = wanted.clamp(1, BATCH_MAX) as u32;
     }
 
     /// A connection brought so many answers at once, and the slowest of them took so long.
@@ -163,13 +163,13 @@ impl Batching {
     pub(crate) fn bring(&mut self, answers: u64, slowest_ns: u64) {
         self.brought.answers += answers;
         self.brought.times += 1;
-        // Nobody asks for it in an open loop, however long that takes.
+        // In an open loop it is never asked for, however long that takes.
         self.brought.sum_ns = self.brought.sum_ns.saturating_add(slowest_ns);
         self.brought.min_ns = self.brought.min_ns.min(slowest_ns);
     }
 
     /// How many events to wait for, and for how many microseconds before one is enough (0: one is enough
-    /// at once), while so many sends end in events that nobody waits for.
+    /// at once), while so many sends end in events that nothing waits for.
     #[inline]
     pub(crate) fn beside(&self, unawaited: u32) -> (u32, u32) {
         if self.batch == 1 {
@@ -185,11 +185,11 @@ impl Batching {
     }
 }
 
-/// How long a worker may sleep that is so busy, while answers queue that take so long; nothing when that would
+/// How long a worker that is so busy may sleep, while answers that take so long queue; nothing when that would
 /// not pay.
 fn sleep_for(usual_ns: u64, busy: f64) -> Option<u64> {
     let usual_ns = usual_ns as f64;
-    // While it sleeps as much gathers as keeps it busy for its share of the turn.
+    // While it sleeps as much comes as keeps it busy for its share of the turn.
     let within_turn_ns = TURN_PART * usual_ns * (1.0 - busy.min(1.0)) - TIMER_LATE_NS;
     let sleep_ns = within_turn_ns.min(SLEEP_PART * usual_ns);
     (sleep_ns >= SLEEP_MIN_NS).then_some(sleep_ns as u64)
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_queue_gather() {
+    fn answers_that_queue_are_batched() {
         let batching = adapted(100, 100, 64, 64, false);
         assert_eq!(batching.beside(0), (16, 200));
         let together = [vec![(10, 100_000)], vec![(10, 20_000_000); 9]].concat();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_sleeps_while_streams_gather_that_are_answered_at_once() {
+    fn a_worker_sleeps_while_streams_are_batched_that_are_answered_at_once() {
         // Ten streams each: a receive, and the end of a send.
         let brought = [vec![(10, 40_000)], vec![(10, 240_000); 99]].concat();
         let waits = |brought: &[(u64, u64)], own, busy| {
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(waits(&brought, true, 0.8), (5, 29));
         let quick = [vec![(10, 10_000)], vec![(10, 80_000); 99]].concat();
         assert_eq!(waits(&quick, true, 0.2), (5, 9));
-        // Requests that nobody makes, or that are answered one at a time.
+        // Requests that no connection makes, or that are answered one at a time.
         assert_eq!(waits(&brought, false, 0.2), (25, 29));
         let no_batching: Vec<(u64, u64)> = brought.iter().map(|&(_, ns)| (1, ns)).collect();
         assert_eq!(waits(&no_batching, true, 0.2).1, 14);
@@ -310,7 +310,7 @@ mod tests {
     /// 50 streams of 64 KB on one connection went at a quarter of their speed: each send and
     /// each receive waited for eleven others, which only its own end could have brought about.
     #[test]
-    fn one_connection_waits_for_nobody() {
+    fn one_connection_waits_for_no_other() {
         let streams = adapted_to(&[(5, 100_000), (5, 20_000_000)], 4, 50, 1, true, 0.1);
         assert_eq!(streams.batch, 1);
         let long_answers = adapted(800, 100, 50, 1, false);
@@ -319,7 +319,7 @@ mod tests {
 
     /// Two of ten at a time are hardly fewer system calls than one at a time.
     #[test]
-    fn half_of_few_connections_gather() {
+    fn half_of_few_connections_are_batched() {
         let streams = adapted(100, 100, 100, 10, true);
         assert_eq!(streams.batch, 5);
         let one_each = adapted(100, 100, 10, 10, true);
@@ -327,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_sends_are_none_of_what_gathers() {
+    fn ends_of_sends_are_no_part_of_a_batch() {
         let streams = adapted(100, 100, 100, 10, true);
         assert_eq!(streams.beside(4), (9, 200));
-        // Who waits for one answer waits for no other, and sets no timer.
+        // A wait for one answer is for no other, and sets no timer.
         assert_eq!(Batching::NONE.beside(4), (1, 0));
     }
 

@@ -1,5 +1,5 @@
 //! The most that this machine's workers can drive for a load: measured, then compared with
-//! every result, so that nobody mistakes the engine's ceiling for a server's.
+//! every result, so that the engine's ceiling is not mistaken for a server's.
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Typical {
     pub body_bytes: u64,
     /// Messages of an answer, in gRPC.
     pub messages: u64,
-    /// Whether connections ended with their first answer, although nobody had asked for that.
+    /// Whether connections ended with their first answer, although that was not asked for.
     pub closes: bool,
 }
 

@@ -36,10 +36,14 @@ impl Deadlines {
         self.next_ns.max(self.not_before_ns)
     }
 
-    /// A request with this intended instant is under way.
+    /// A request with this intended start is under way.
     #[inline]
-    pub(crate) fn watch(&mut self, due_ns: u64) {
-        self.watch_until(due_ns.saturating_add(self.timeout_ns).saturating_add(1));
+    pub(crate) fn watch(&mut self, intended_ns: u64) {
+        self.watch_until(
+            intended_ns
+                .saturating_add(self.timeout_ns)
+                .saturating_add(1),
+        );
     }
 
     /// Something is late from this instant on.
@@ -56,13 +60,13 @@ impl Deadlines {
 
     /// Whether a request is past its deadline.
     #[inline]
-    pub(crate) fn is_late(&self, due_ns: u64, now: u64) -> bool {
-        now.saturating_sub(due_ns) > self.timeout_ns
+    pub(crate) fn is_late(&self, intended_ns: u64, now: u64) -> bool {
+        now.saturating_sub(intended_ns) > self.timeout_ns
     }
 
     /// Whether an answer that is late would not have been, had the worker been quicker by so much.
-    pub(crate) fn own_doing(&self, due_ns: u64, now: u64, own_ns: u64) -> bool {
-        !self.is_late(due_ns, now.saturating_sub(own_ns))
+    pub(crate) fn own_doing(&self, intended_ns: u64, now: u64, own_ns: u64) -> bool {
+        !self.is_late(intended_ns, now.saturating_sub(own_ns))
     }
 
     /// Whether a request without an answer was sent so late that it lacked the time for one.

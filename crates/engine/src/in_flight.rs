@@ -1,7 +1,7 @@
 //! How many requests a worker may have in flight, and what a lever can take of them or add.
 //!
-//! Connections and requests are whole, so that what is asked for and what comes of it may differ: whoever asks
-//! is told ([`in_flight_left`], [`in_flight_more`]).
+//! Connections and requests are whole, so that what is asked for and what comes of it may differ: a
+//! caller is told ([`in_flight_left`], [`in_flight_more`]).
 
 use wallfinder_model::Load;
 
@@ -179,7 +179,7 @@ mod tests {
         };
         assert_eq!(in_flight_left(&load, 0.8), Some(0.8));
         assert_eq!((spare_connections(&load), in_flight_more(&load)), (0, 1.26));
-        // Where there are as many as wanted, nobody waits, and more of them bring nothing.
+        // Where there are as many as wanted no request waits, and more of them bring nothing.
         load.max_in_flight = Some(500);
         assert_eq!(in_flight_more(&load), 1.0);
     }

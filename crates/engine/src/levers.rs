@@ -4,7 +4,7 @@
 //! requests in flight back, pause before each request, or follow its schedule at another
 //! pace; one at a time, so that it can be seen which of them moves the throughput. What it
 //! is not: it decides nothing, and without a change it costs a worker one load of a number
-//! that nobody writes.
+//! that is hardly ever written.
 //!
 //! ```text
 //!  conductor ── set(LeverSetting { window: 7, … }) ──► version ──► worker: ends its window 6
@@ -86,7 +86,7 @@ impl Levers {
                 && setting.pace > 0.0,
             "a lever beyond its range: {setting:?}"
         );
-        let mut last = self.setting.lock().expect("nobody panics in here");
+        let mut last = self.setting.lock().expect("no thread panics in here");
         *last = setting;
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -119,7 +119,7 @@ impl Levers {
 
     /// The last setting and its version.
     pub(crate) fn setting(&self) -> (u32, LeverSetting) {
-        let last = self.setting.lock().expect("nobody panics in here");
+        let last = self.setting.lock().expect("no thread panics in here");
         (self.version(), *last)
     }
 }

@@ -22,13 +22,13 @@ pub struct Measured {
     pub in_flight_mean: f64,
     /// Jain's index of the window's answers over connections, where there are several.
     pub fairness: Option<f64>,
-    /// From the intended instant to the last byte.
+    /// From the intended start to the last byte.
     pub latency: Option<record::Histogram>,
     /// From sending to the last byte.
     pub service: Option<record::Histogram>,
     /// From sending to the first byte.
     pub first_byte: Option<record::Histogram>,
-    /// From the intended instant to sending.
+    /// From the intended start to sending.
     pub lateness: Option<record::Histogram>,
     /// What became of the requests in flight when the window closed; those answered since are in the
     /// histograms.

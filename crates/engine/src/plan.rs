@@ -13,7 +13,7 @@ pub(crate) struct WorkerPlan {
     pub(crate) connections: u32,
     /// Connections of a closed loop that are used only where a lever asks for more in flight.
     pub(crate) spare: u32,
-    /// Whether it is kept on a processor: then polling takes time from nobody.
+    /// Whether it is kept on a processor: then polling takes time from no other thread.
     pub(crate) pinned: bool,
     /// Requests that this worker may make, where the load counts them.
     pub(crate) requests: Option<u64>,

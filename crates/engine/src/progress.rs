@@ -1,7 +1,7 @@
 //! What is told while a step runs.
 //!
 //! ```text
-//!   worker ─ WorkerReport ─► collector ─ Progress ─► the caller of run, who shows it
+//!   worker ─ WorkerReport ─► collector ─ Progress ─► the caller of run, and a live view
 //! ```
 
 use wallfinder_model::record::Interval;

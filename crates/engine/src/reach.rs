@@ -1,7 +1,7 @@
 //! Whether a worker could reach its server: how many connections were open, and when none was.
 //!
 //! A moment without a connection is an *outage* where an attempt to open one failed meanwhile, or takes long:
-//! a server that ends each connection after its answer is not gone in between, nor while nobody wants one.
+//! a server that ends each connection after its answer is not gone in between, nor while none is wanted.
 
 use wallfinder_model::record::Outage;
 
@@ -185,7 +185,7 @@ mod tests {
             reach.closed((1_000 + 10 * at) * MS);
             reach.opened((1_001 + 10 * at) * MS, (1_005 + 10 * at) * MS);
         }
-        // Nor is a pause in which nobody wants a connection.
+        // Nor is a pause in which no connection is wanted.
         reach.closed(1_500 * MS);
         reach.opened(1_900 * MS, 1_905 * MS);
         reach.closed(1_910 * MS);

@@ -1,9 +1,9 @@
-//! Every request as it ended, for whoever wants more than histograms.
+//! Every request as it ended, where histograms are not enough.
 //!
 //! ```text
-//!   worker ─push─► block ─full─► Exchange ─take─► SampleReceiver ─► a file
-//!                  ▲                               │
-//!                  └───────────── empty ◄─give_back┘
+//!   SampleSender ─push─► block ─full─► Blocks ─► SampleReceiver ─► a file
+//!                        ▲                            │
+//!                        └─────────── empty ◄─────────┘
 //! ```
 //!
 //! A worker fills blocks that were set aside for it, and never waits: where its reader has

@@ -1,8 +1,8 @@
-//! When requests are due: a pure function of how many were issued.
+//! When requests are meant to start: a pure function of how many were issued.
 //!
 //! What it is: the arrivals of one worker, as offsets from the schedule's zero. What it is
 //! not: it reads no clock and remembers no answers; a closed loop has no schedule, since
-//! its requests are due when answers make room.
+//! its requests start when answers make room.
 //!
 //! The arrivals of all workers interleave: arrival `k` of worker `i` among `n` is arrival
 //! `k·n + i` of the load, so that the load is the same whatever the number of workers.
@@ -140,18 +140,18 @@ impl Schedule {
         self.next_ns = self.find_next(at as f64);
     }
 
-    /// Takes every arrival due by `elapsed_ns`, and says how many were ever due by then.
+    /// Takes every arrival up to `elapsed_ns`, and says how many there were by then.
     pub fn take_until(&mut self, elapsed_ns: u64) -> u64 {
         let elapsed_ns = self.pace.to_own(elapsed_ns);
         if let Pattern::Constant { gap_ns } = self.pattern {
             // In closed form, since a long stall can leave millions behind.
-            let due = if elapsed_ns == 0 {
+            let arrived = if elapsed_ns == 0 {
                 0.0
             } else {
                 ((elapsed_ns as f64 / gap_ns - self.worker as f64) / self.workers as f64).floor()
                     - 1.0
             };
-            self.taken = self.taken.max((due.max(0.0) as u64).min(self.limit));
+            self.taken = self.taken.max((arrived.max(0.0) as u64).min(self.limit));
             self.next_ns = self.find_next(0.0);
         }
         while self.next_ns.is_some_and(|at| at <= elapsed_ns) {

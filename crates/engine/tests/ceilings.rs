@@ -146,7 +146,7 @@ fn framed_messages_in_turn_and_by_id() {
     }
 }
 
-/// Whose roots have signed nobody: a null server is believed all the same.
+/// A client whose roots have signed no server: a null server is believed all the same.
 fn suspicious(alpn: &[&str], version: Version) -> Client {
     let root = rcgen::generate_simple_self_signed(["elsewhere".to_owned()]).unwrap();
     Client::new(&Options {

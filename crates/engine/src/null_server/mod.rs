@@ -162,8 +162,8 @@ impl NullServer {
         self.address
     }
 
-    /// Whether a connection could not be taken so far, for want of a descriptor or of memory: whoever
-    /// made it believes that it is open, and waits.
+    /// Whether a connection could not be taken so far, for want of a descriptor or of memory: its
+    /// client takes it for open, and waits.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed)
     }

@@ -27,7 +27,7 @@ impl<S> Secured<S> {
     }
 }
 
-/// The server's end for a client, with a certificate that nobody vouches for.
+/// The server's end for a client, with a certificate that no root has signed.
 pub(super) fn double(client: &Client) -> Result<Double, EngineError> {
     let made = generate_simple_self_signed(["null".to_owned()]).map_err(bad_request)?;
     let CertifiedKey { cert, signing_key } = made;

@@ -17,7 +17,7 @@ const HEADER_BYTES: usize = 9;
 const PREFACE_BYTES: usize = 24;
 /// The longest payload that every endpoint takes.
 const PAYLOAD_BYTES_MAX: usize = 16_384;
-/// A window that nobody has changed, and the largest.
+/// A window that was not changed, and the largest.
 const WINDOW_DEFAULT: i64 = 65_535;
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// Bytes read before the connection's window is opened again by as many.

@@ -54,7 +54,7 @@ pub(super) struct Connection<W> {
     /// Whether the first attempt has ended.
     pub(super) tried: bool,
     /// Closed, and opened when it has something to send: a server that serves one connection at a time
-    /// with each of its threads would wait on it for what nobody means to send.
+    /// with each of its threads would wait on it for what is not to be sent.
     pub(super) resting: bool,
 }
 

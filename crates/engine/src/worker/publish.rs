@@ -62,7 +62,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         true
     }
 
-    /// Lets answers gather as the time since the last report suggests.
+    /// Batches answers as the time since the last report suggests.
     fn adapt_batching(&mut self, now: u64, cpu_ns: u64) {
         let last = &mut self.publishing;
         let counters = &self.ledger.counters;
@@ -74,7 +74,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         last.cpu_ns = cpu_ns;
         last.polled_ns = counters.polled_ns;
         if self.plan.load.no_batching || !I::BATCHES {
-            // Nothing ever gathers.
+            // Nothing is ever batched.
         } else if self.admission.is_open() {
             if span_ns >= ADAPT_MIN_NS {
                 self.batching.adapt_open(busy);

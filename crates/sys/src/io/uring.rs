@@ -281,12 +281,12 @@ impl Uring {
     }
 
     /// Hands over what is queued and waits for `want` completions, or for a time; one is enough after
-    /// `gather_us`.
+    /// `batch_wait_us`.
     fn enter(
         &self,
         want: u32,
         timeout_ns: Option<u64>,
-        gather_us: Option<u32>,
+        batch_wait_us: Option<u32>,
     ) -> Result<(), Errno> {
         let timeout;
         let mut args = SubmitArgs::new();
@@ -296,7 +296,7 @@ impl Uring {
                 .nsec((ns % 1_000_000_000) as u32);
             args = args.timespec(&timeout);
         }
-        if let Some(us) = gather_us {
+        if let Some(us) = batch_wait_us {
             args = args.min_wait_usec(us);
         }
         match self.ring.submitter().submit_with_args(want as usize, &args) {
@@ -504,16 +504,18 @@ impl Io for Uring {
         if want <= 1 {
             return self.enter(want, wait.timeout_ns, None);
         }
-        let gather_ns = u64::from(wait.batch_wait_us) * 1_000;
-        let gather_ns = wait.timeout_ns.map_or(gather_ns, |ns| ns.min(gather_ns));
+        let batch_wait_ns = u64::from(wait.batch_wait_us) * 1_000;
+        let batch_wait_ns = wait
+            .timeout_ns
+            .map_or(batch_wait_ns, |ns| ns.min(batch_wait_ns));
         if self.has_min_wait {
-            // While events may gather the kernel looks at no other limit; and none at all would be none.
-            let gather_us = (gather_ns / 1_000).max(1) as u32;
-            return self.enter(want, wait.timeout_ns, Some(gather_us));
+            // While it waits for a batch the kernel looks at no other limit; and 0 would be no limit at all.
+            let batch_wait_us = (batch_wait_ns / 1_000).max(1) as u32;
+            return self.enter(want, wait.timeout_ns, Some(batch_wait_us));
         }
         // Before 6.12 a call waits for all of them or for any: for all, then, and for any if none came.
-        self.enter(want, Some(gather_ns), None)?;
-        let rest_ns = wait.timeout_ns.map(|ns| ns - gather_ns);
+        self.enter(want, Some(batch_wait_ns), None)?;
+        let rest_ns = wait.timeout_ns.map(|ns| ns - batch_wait_ns);
         if rest_ns == Some(0) || !self.ring.completion().is_empty() {
             return Ok(());
         }
@@ -604,9 +606,9 @@ mod tests {
         }
     }
 
-    /// A worker that has something to do soon lets nothing gather for longer.
+    /// A worker that has something to do soon waits for no batch for longer.
     #[test]
-    fn a_wait_ends_in_time_however_long_events_may_gather() {
+    fn a_wait_ends_in_time_however_long_a_batch_may_take() {
         let Some(mut io) = one_connection(([127, 0, 0, 1], 9).into()) else {
             return;
         };
@@ -630,7 +632,7 @@ mod tests {
     /// On any kernel a worker may ask for several events, and gets what there is after a while; this one
     /// does as kernels before 6.12 must.
     #[test]
-    fn what_gathers_is_handed_over_by_kernels_that_cannot_let_it() {
+    fn a_batch_is_handed_over_by_kernels_that_cannot_wait_for_one() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let Some(mut io) = one_connection(listener.local_addr().unwrap()) else {
             return;
@@ -645,12 +647,12 @@ mod tests {
         io.wait(wait(None)).unwrap();
         assert_eq!(io.next_event(), Some(Event::Connected { conn: 0 }));
         let (mut far, _) = listener.accept().unwrap();
-        // Nothing comes, in less time than may gather and in more.
+        // Nothing comes, in less time than a batch may take and in more.
         for timeout_ns in [0, 1_000_000, 4_000_000] {
             io.wait(wait(Some(timeout_ns))).unwrap();
             assert_eq!(io.next_event(), None);
         }
-        // One is enough, whether it comes while others may gather or later.
+        // One is enough, whether it comes while others are waited for or later.
         for later in [0, 20] {
             let mut peer = far.try_clone().unwrap();
             let writing = std::thread::spawn(move || {
