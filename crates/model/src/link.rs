@@ -32,23 +32,14 @@ pub struct LinkSpec {
 }
 
 /// A text that is no link, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no link: {why} (write RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as `1gbit,mtu=1500`)"
+)]
 pub struct BadLink {
     text: String,
     why: String,
 }
-
-impl fmt::Display for BadLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is no link: {} (write RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as `1gbit,mtu=1500`)",
-            self.text, self.why
-        )
-    }
-}
-
-impl std::error::Error for BadLink {}
 
 impl FromStr for LinkSpec {
     type Err = BadLink;

@@ -7,7 +7,8 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 /// A study, or a scenario, that cannot be used. Displays as `file:line:column: what`, and renders
 /// with its lines through [`miette`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}:{}:{}: {}", .0.file, .0.line, .0.column, .0.message)]
 pub struct FileError(Box<Inner>);
 
 #[derive(Debug, Clone)]
@@ -68,18 +69,6 @@ fn floor(text: &str, mut at: usize) -> usize {
     }
     at
 }
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}:{}: {}",
-            self.0.file, self.0.line, self.0.column, self.0.message
-        )
-    }
-}
-
-impl std::error::Error for FileError {}
 
 impl Diagnostic for FileError {
     fn source_code(&self) -> Option<&dyn SourceCode> {

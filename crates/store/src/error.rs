@@ -1,18 +1,19 @@
 //! What can go wrong with a run's folder, and who is at fault.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// An error of the store. The message names the path and, where there is one, the way out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The run's folder is there already.
+    #[error("{} exists already; a run never writes into another one's folder", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
     /// What another user could change is no place for a record.
+    #[error("{} {why}; what is written there would not be safe from others", path.display())]
     UnsafePlace {
         /// The folder.
         path: PathBuf,
@@ -20,6 +21,7 @@ pub enum StoreError {
         why: String,
     },
     /// The operating system refused.
+    #[error("could not {doing} {}: {why}{}", path.display(), way_out(*kind))]
     Io {
         /// What was being done, such as `write to`.
         doing: &'static str,
@@ -31,6 +33,7 @@ pub enum StoreError {
         why: String,
     },
     /// The disk did not take the journal in time.
+    #[error("the disk under {} took nothing for {waited_s} s", path.display())]
     DiskTooSlow {
         /// The journal.
         path: PathBuf,
@@ -38,6 +41,7 @@ pub enum StoreError {
         waited_s: u64,
     },
     /// The path holds no run.
+    #[error("{} is not a run: {why}", path.display())]
     NotARun {
         /// The path.
         path: PathBuf,
@@ -45,6 +49,7 @@ pub enum StoreError {
         why: String,
     },
     /// What should be a file is none that is read.
+    #[error("{} {why}", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -52,6 +57,10 @@ pub enum StoreError {
         why: &'static str,
     },
     /// Nothing could be recovered: the journal is damaged before its first entry ends.
+    #[error(
+        "{} is damaged at byte {offset_bytes} ({why}), before anything that could be recovered",
+        path.display()
+    )]
     Damaged {
         /// The journal.
         path: PathBuf,
@@ -61,6 +70,11 @@ pub enum StoreError {
         why: String,
     },
     /// The record was written by a newer version.
+    #[error(
+        "{} has the schema `{found}`, newer than `{}` that this version reads; use a newer wallfinder",
+        path.display(),
+        wallfinder_model::record::SCHEMA
+    )]
     NewerSchema {
         /// The file.
         path: PathBuf,
@@ -68,6 +82,7 @@ pub enum StoreError {
         found: String,
     },
     /// The file is not a record.
+    #[error("{} is not a record: {why}", path.display())]
     BadRecord {
         /// The file.
         path: PathBuf,
@@ -75,6 +90,10 @@ pub enum StoreError {
         why: String,
     },
     /// A file or entry is larger than is taken.
+    #[error(
+        "{} holds {bytes} bytes in one piece; at most {bytes_max} are taken",
+        path.display()
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -103,74 +122,14 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StoreError::Exists { path } => write!(
-                f,
-                "{} exists already; a run never writes into another one's folder",
-                path.display()
-            ),
-            StoreError::UnsafePlace { path, why } => write!(
-                f,
-                "{} {why}; what is written there would not be safe from others",
-                path.display()
-            ),
-            StoreError::Io {
-                doing,
-                path,
-                kind,
-                why,
-            } => {
-                write!(f, "could not {doing} {}: {why}", path.display())?;
-                match kind {
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                        f.write_str("; what was written before is kept")
-                    }
-                    io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-                        f.write_str("; choose a folder that can be written to")
-                    }
-                    _ => Ok(()),
-                }
-            }
-            StoreError::DiskTooSlow { path, waited_s } => write!(
-                f,
-                "the disk under {} took nothing for {waited_s} s",
-                path.display()
-            ),
-            StoreError::NotARun { path, why } => {
-                write!(f, "{} is not a run: {why}", path.display())
-            }
-            StoreError::NotAFile { path, why } => write!(f, "{} {why}", path.display()),
-            StoreError::Damaged {
-                path,
-                offset_bytes,
-                why,
-            } => write!(
-                f,
-                "{} is damaged at byte {offset_bytes} ({why}), before anything that could be recovered",
-                path.display()
-            ),
-            StoreError::NewerSchema { path, found } => write!(
-                f,
-                "{} has the schema `{found}`, newer than `{}` that this version reads; use a newer wallfinder",
-                path.display(),
-                wallfinder_model::record::SCHEMA
-            ),
-            StoreError::BadRecord { path, why } => {
-                write!(f, "{} is not a record: {why}", path.display())
-            }
-            StoreError::TooLarge {
-                path,
-                bytes,
-                bytes_max,
-            } => write!(
-                f,
-                "{} holds {bytes} bytes in one piece; at most {bytes_max} are taken",
-                path.display()
-            ),
+fn way_out(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; what was written before is kept"
         }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            "; choose a folder that can be written to"
+        }
+        _ => "",
     }
 }
-
-impl std::error::Error for StoreError {}

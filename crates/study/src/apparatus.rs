@@ -2,8 +2,6 @@
 //!
 //! The tool implements it over its engine, probes and stage; tests with a double.
 
-use std::fmt;
-
 use wallfinder_model::Environment;
 use wallfinder_model::record::Step;
 
@@ -26,24 +24,15 @@ pub enum Availability {
 }
 
 /// Why something did not happen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApparatusError {
     /// This step did not work out; the others may.
+    #[error("{0}")]
     Failed(String),
     /// The user stopped the run. What was measured is kept.
+    #[error("interrupted")]
     Interrupted,
 }
-
-impl fmt::Display for ApparatusError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ApparatusError::Failed(why) => f.write_str(why),
-            ApparatusError::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for ApparatusError {}
 
 /// Where a run is.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! the Shell Command Language), and nothing is expanded: no variables, no globs, no
 //! pipes. Whoever needs a shell names one: `sh -c '…'`.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::programs::SUBJECTS_VARIABLE;
@@ -22,11 +21,13 @@ pub struct CommandLine {
 }
 
 /// A command line that cannot be run. The fault is the user's, or something is not built.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no program in it.
+    #[error("the command is empty")]
     Empty,
     /// A quote is opened and not closed.
+    #[error("the {quote} at byte {at} of the command is never closed")]
     OpenQuote {
         /// The quote.
         quote: char,
@@ -34,8 +35,14 @@ pub enum CommandError {
         at: usize,
     },
     /// A word holds a zero byte.
+    #[error("the command holds a zero byte")]
     ZeroByte,
     /// A subject, or a driver, that comes with the tool is not there.
+    #[error(
+        "`{name}` comes with Wallfinder and is not built (looked in {} and on PATH); run `make subjects`, \
+         or set {SUBJECTS_VARIABLE}",
+        listed(looked_in, "")
+    )]
     NotBuilt {
         /// Its name.
         name: String,
@@ -43,6 +50,10 @@ pub enum CommandError {
         looked_in: Vec<PathBuf>,
     },
     /// The program was not found.
+    #[error(
+        "`{program}` was not found on PATH; install it, or give its path{}",
+        passed(passed_over)
+    )]
     NotFound {
         /// As written.
         program: String,
@@ -50,66 +61,32 @@ pub enum CommandError {
         passed_over: Vec<PathBuf>,
     },
     /// Somebody else could have put the program there, and this process is root.
+    #[error(transparent)]
     Untrusted(Untrusted),
     /// The program's file cannot be executed.
+    #[error("{} cannot be executed", path.display())]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
 }
 
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CommandError::Empty => f.write_str("the command is empty"),
-            CommandError::OpenQuote { quote, at } => {
-                write!(f, "the {quote} at byte {at} of the command is never closed")
-            }
-            CommandError::ZeroByte => f.write_str("the command holds a zero byte"),
-            CommandError::NotBuilt { name, looked_in } => {
-                write!(
-                    f,
-                    "`{name}` comes with Wallfinder and is not built (looked in "
-                )?;
-                for (nth, path) in looked_in.iter().enumerate() {
-                    let comma = if nth > 0 { ", " } else { "" };
-                    write!(f, "{comma}{}", path.display())?;
-                }
-                write!(
-                    f,
-                    " and on PATH); run `make subjects`, or set {SUBJECTS_VARIABLE}"
-                )
-            }
-            CommandError::NotFound {
-                program,
-                passed_over,
-            } => {
-                write!(
-                    f,
-                    "`{program}` was not found on PATH; install it, or give its path"
-                )?;
-                if !passed_over.is_empty() {
-                    let shown: Vec<String> = passed_over
-                        .iter()
-                        .map(|path| format!("`{}`", path.display()))
-                        .collect();
-                    write!(
-                        f,
-                        " (entries of PATH that mean the current folder are passed over: {})",
-                        shown.join(", ")
-                    )?;
-                }
-                Ok(())
-            }
-            CommandError::Untrusted(untrusted) => untrusted.fmt(f),
-            CommandError::NotExecutable { path } => {
-                write!(f, "{} cannot be executed", path.display())
-            }
-        }
+fn passed(over: &[PathBuf]) -> String {
+    match over {
+        [] => String::new(),
+        _ => format!(
+            " (entries of PATH that mean the current folder are passed over: {})",
+            listed(over, "`")
+        ),
     }
 }
 
-impl std::error::Error for CommandError {}
+fn listed(paths: &[PathBuf], quote: &str) -> String {
+    let shown = paths
+        .iter()
+        .map(|path| format!("{quote}{}{quote}", path.display()));
+    shown.collect::<Vec<_>>().join(", ")
+}
 
 /// Splits a command into words as a shell does. Nothing is expanded.
 pub fn split(command: &str) -> Result<Vec<String>, CommandError> {

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 /// Something that this process may not do here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is out of reach: {why}")]
 pub struct NoPrivilege {
     /// What was wanted: `a control group around the server`.
     pub what: String,
@@ -13,20 +14,14 @@ pub struct NoPrivilege {
     pub why: String,
 }
 
-impl fmt::Display for NoPrivilege {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is out of reach: {}", self.what, self.why)
-    }
-}
-
-impl std::error::Error for NoPrivilege {}
-
 /// Why a part of the apparatus does not stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TestbedError {
     /// It may not be done here.
-    NoPrivilege(NoPrivilege),
+    #[error(transparent)]
+    NoPrivilege(#[from] NoPrivilege),
     /// It could be done, and is not, so that nobody else's things are touched.
+    #[error("{what} is refused: {why}")]
     Refused {
         /// What was wanted.
         what: String,
@@ -34,6 +29,7 @@ pub enum TestbedError {
         why: String,
     },
     /// The system would not.
+    #[error("could not {doing}: {why}")]
     Failed {
         /// What was being done.
         doing: String,
@@ -67,23 +63,5 @@ impl TestbedError {
     /// For a file that the kernel would not let us read or write.
     pub(crate) fn at(doing: &str, path: &Path, error: &io::Error) -> TestbedError {
         TestbedError::failed(format!("{doing} {}", path.display()), error)
-    }
-}
-
-impl fmt::Display for TestbedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TestbedError::NoPrivilege(missing) => missing.fmt(f),
-            TestbedError::Refused { what, why } => write!(f, "{what} is refused: {why}"),
-            TestbedError::Failed { doing, why } => write!(f, "could not {doing}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for TestbedError {}
-
-impl From<NoPrivilege> for TestbedError {
-    fn from(missing: NoPrivilege) -> TestbedError {
-        TestbedError::NoPrivilege(missing)
     }
 }

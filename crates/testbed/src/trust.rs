@@ -7,7 +7,6 @@
 //!
 //! Only root is held to this: anybody else has no more to lose than what the program is run with.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +15,12 @@ use std::path::{Path, PathBuf};
 use rustix::process::{geteuid, getuid};
 
 /// Why something is not run as root.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} is not run as root: {} {why}, who may put any program there; give both to root \
+     (chown, chmod go-w), or name the program by its path",
+    file.display(), place.display()
+)]
 pub struct Untrusted {
     /// What was to be run.
     pub file: PathBuf,
@@ -25,21 +29,6 @@ pub struct Untrusted {
     /// Who, and how: `belongs to user 1000`.
     pub why: String,
 }
-
-impl fmt::Display for Untrusted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is not run as root: {} {}, who may put any program there; give both to root \
-             (chown, chmod go-w), or name the program by its path",
-            self.file.display(),
-            self.place.display(),
-            self.why
-        )
-    }
-}
-
-impl std::error::Error for Untrusted {}
 
 /// The place without links, if this process may take a program or make a folder there.
 pub(crate) fn trusted(place: &Path) -> Result<PathBuf, Untrusted> {

@@ -5,8 +5,6 @@
 //! user gives can end a line early: a request that would smuggle a second one, or that
 //! this client could not frame the answer to, is refused with the name of its place.
 
-use std::fmt;
-
 /// A request as the user gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -107,7 +105,8 @@ impl Request {
 pub(crate) const USER_AGENT: &str = concat!("wallfinder/", env!("CARGO_PKG_VERSION"));
 
 /// A request or an option that cannot be used, and where in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {reason}")]
 pub struct BadRequest {
     place: String,
     reason: String,
@@ -133,14 +132,6 @@ impl BadRequest {
         &self.place
     }
 }
-
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.reason)
-    }
-}
-
-impl std::error::Error for BadRequest {}
 
 fn check_method(method: &str) -> Result<(), BadRequest> {
     let refuse = |reason| Err(BadRequest::new("method", reason));

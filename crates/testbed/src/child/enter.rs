@@ -1,7 +1,6 @@
 //! Inside the child, before it becomes the program asked for.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,13 +15,16 @@ use super::{GUARD, environment, guard, keeper, run_as};
 use crate::{cpu_stealer, lab};
 
 /// Why the child did not become the program.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum EnterError {
     /// Called with other words than the parent writes.
+    #[error("this subcommand is internal: {0}")]
     BadArgs(String),
     /// The process that asked for it is gone.
+    #[error("the process that started this one is gone")]
     ParentGone,
     /// The kernel refused.
+    #[error("could not {doing}: {error}")]
     Os {
         /// What.
         doing: &'static str,
@@ -30,6 +32,7 @@ pub enum EnterError {
         error: io::Error,
     },
     /// The kernel refused something about a place.
+    #[error("could not {doing} {}: {error}", path.display())]
     At {
         /// What.
         doing: &'static str,
@@ -39,21 +42,6 @@ pub enum EnterError {
         error: io::Error,
     },
 }
-
-impl fmt::Display for EnterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EnterError::BadArgs(why) => write!(f, "this subcommand is internal: {why}"),
-            EnterError::ParentGone => f.write_str("the process that started this one is gone"),
-            EnterError::Os { doing, error } => write!(f, "could not {doing}: {error}"),
-            EnterError::At { doing, path, error } => {
-                write!(f, "could not {doing} {}: {error}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for EnterError {}
 
 /// Arranges the child's end, place and user, and becomes the program: on success this does not
 /// return, except for the keeper, a guard, the CPU stealer and the relay, whose work is done when it does.

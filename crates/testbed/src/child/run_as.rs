@@ -6,7 +6,6 @@
 //! job, holds secrets that are none of its business.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,9 +47,12 @@ pub struct RunAs {
 }
 
 /// Why it cannot be so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunAsError {
     /// There is no such user.
+    #[error(
+        "there is no user `{name}` on this machine ({by}); name one that there is with --as, or --as root"
+    )]
     Unknown {
         /// As asked for.
         name: String,
@@ -58,11 +60,13 @@ pub enum RunAsError {
         by: &'static str,
     },
     /// Only root becomes somebody else.
+    #[error("only root runs a program as `{name}`; leave out --as, or run wallfinder with sudo")]
     NotRoot {
         /// As asked for.
         name: String,
     },
     /// The user has no number in this namespace.
+    #[error("`{name}` (user {uid}) has no number in this user namespace; leave out --as")]
     NotMapped {
         /// As asked for.
         name: String,
@@ -70,6 +74,7 @@ pub enum RunAsError {
         uid: u32,
     },
     /// The users of this machine cannot be looked up.
+    #[error("the user `{name}` could not be looked up: {why}")]
     NoLookup {
         /// As asked for.
         name: String,
@@ -77,49 +82,18 @@ pub enum RunAsError {
         why: String,
     },
     /// A variable that is to be passed, and is not there.
+    #[error("--env {name}: it is not set here; give its value with --env {name}=VALUE")]
     NotSet {
         /// Its name.
         name: String,
     },
     /// No name of a variable.
+    #[error("--env takes NAME or NAME=VALUE, and `{given}` has no name of a variable")]
     BadName {
         /// As given.
         given: String,
     },
 }
-
-impl fmt::Display for RunAsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunAsError::Unknown { name, by } => write!(
-                f,
-                "there is no user `{name}` on this machine ({by}); name one that there is with --as, \
-                 or --as root"
-            ),
-            RunAsError::NotRoot { name } => write!(
-                f,
-                "only root runs a program as `{name}`; leave out --as, or run wallfinder with sudo"
-            ),
-            RunAsError::NotMapped { name, uid } => write!(
-                f,
-                "`{name}` (user {uid}) has no number in this user namespace; leave out --as"
-            ),
-            RunAsError::NoLookup { name, why } => {
-                write!(f, "the user `{name}` could not be looked up: {why}")
-            }
-            RunAsError::NotSet { name } => write!(
-                f,
-                "--env {name}: it is not set here; give its value with --env {name}=VALUE"
-            ),
-            RunAsError::BadName { given } => write!(
-                f,
-                "--env takes NAME or NAME=VALUE, and `{given}` has no name of a variable"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RunAsError {}
 
 impl RunAs {
     /// What `--as` and `--env` ask for; without `--as` the user that sudo was called by.

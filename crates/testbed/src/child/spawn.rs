@@ -73,26 +73,14 @@ pub(crate) struct ChildSpec<'a> {
 }
 
 /// A child could not be started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("could not start {}: {why}", program.display())]
 pub struct SpawnError {
     /// The program.
     pub program: PathBuf,
     /// In the system's words.
     pub why: String,
 }
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "could not start {}: {}",
-            self.program.display(),
-            self.why
-        )
-    }
-}
-
-impl std::error::Error for SpawnError {}
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,6 @@ mod spec;
 mod targets;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,32 +76,21 @@ impl DriveOptions {
 }
 
 /// Why a driver did not run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// The command cannot be run.
+    #[error(transparent)]
     Command(CommandError),
     /// The system would not start it.
+    #[error(transparent)]
     Spawn(SpawnError),
     /// There is no place for its report.
+    #[error("could not make a folder for the driver's report: {why}")]
     NoScratch {
         /// Where, and in the system's words.
         why: String,
     },
 }
-
-impl fmt::Display for DriverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DriverError::Command(error) => error.fmt(f),
-            DriverError::Spawn(error) => error.fmt(f),
-            DriverError::NoScratch { why } => {
-                write!(f, "could not make a folder for the driver's report: {why}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DriverError {}
 
 /// A driver at work. Dropping it ends all that it started.
 #[derive(Debug)]

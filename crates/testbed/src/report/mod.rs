@@ -12,7 +12,6 @@ mod text;
 mod text_tools;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use wallfinder_model::record::Histogram;
 
@@ -73,19 +72,12 @@ pub struct Latency {
 }
 
 /// A report that was not understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct Unread {
     /// What was looked for, and what was found.
     pub why: String,
 }
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for Unread {}
 
 impl DriverReport {
     /// Answers that count as good.

@@ -115,7 +115,8 @@ impl Format {
 }
 
 /// Why a format cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{part}` {reason}; a frame is spelt u32be, u16le,inclusive or u32be,id=u64be@0,max=65536")]
 pub struct BadFormat {
     /// The part of it that is wrong.
     part: String,
@@ -130,18 +131,6 @@ impl BadFormat {
         }
     }
 }
-
-impl fmt::Display for BadFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` {}; a frame is spelt u32be, u16le,inclusive or u32be,id=u64be@0,max=65536",
-            self.part, self.reason
-        )
-    }
-}
-
-impl std::error::Error for BadFormat {}
 
 impl FromStr for Integer {
     type Err = BadFormat;

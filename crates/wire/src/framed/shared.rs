@@ -1,6 +1,5 @@
 //! What the connections of one worker have in common.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::format::Format;
@@ -26,9 +25,12 @@ pub struct Options {
 }
 
 /// Why a message cannot be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// It is empty, or too short for the id.
+    #[error(
+        "the message has {bytes} bytes and the frame needs {min} at least; give one with -b, --body-file or --body-bytes"
+    )]
     TooShort {
         /// Its bytes.
         bytes: u64,
@@ -36,6 +38,9 @@ pub enum BadRequest {
         min: u64,
     },
     /// Its length does not fit into the format's.
+    #[error(
+        "the message has {bytes} bytes and the frame's length says {max} at most; a wider length is spelt u32be or u64be"
+    )]
     TooLong {
         /// Its bytes.
         bytes: u64,
@@ -43,6 +48,9 @@ pub enum BadRequest {
         max: u64,
     },
     /// The id is too narrow for so many requests in flight.
+    #[error(
+        "an id of {width} bytes does not tell {in_flight_max} requests in flight apart; send fewer at once"
+    )]
     NarrowId {
         /// Requests in flight.
         in_flight_max: u32,
@@ -50,30 +58,6 @@ pub enum BadRequest {
         width: usize,
     },
 }
-
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadRequest::TooShort { bytes, min } => write!(
-                f,
-                "the message has {bytes} bytes and the frame needs {min} at least; give one with -b, --body-file or --body-bytes"
-            ),
-            BadRequest::TooLong { bytes, max } => write!(
-                f,
-                "the message has {bytes} bytes and the frame's length says {max} at most; a wider length is spelt u32be or u64be"
-            ),
-            BadRequest::NarrowId {
-                in_flight_max,
-                width,
-            } => write!(
-                f,
-                "an id of {width} bytes does not tell {in_flight_max} requests in flight apart; send fewer at once"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BadRequest {}
 
 /// One worker's encoded message and habits.
 #[derive(Debug)]

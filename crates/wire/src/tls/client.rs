@@ -91,16 +91,9 @@ pub struct Options {
 }
 
 /// Why a client cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadOptions(pub(super) String);
-
-impl std::fmt::Display for BadOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadOptions {}
 
 /// What connections are begun with.
 #[derive(Debug, Clone)]

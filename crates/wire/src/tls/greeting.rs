@@ -25,24 +25,15 @@ pub struct Greeting {
 }
 
 /// Why there will be no load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// What the server showed is not good for the name, in this time, by those who are trusted.
+    #[error("the server's certificate is refused: {0}")]
     Certificate(String),
     /// They came to no agreement, or it does not speak TLS.
+    #[error("no handshake: {0}")]
     Handshake(String),
 }
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refused::Certificate(why) => write!(f, "the server's certificate is refused: {why}"),
-            Refused::Handshake(why) => write!(f, "no handshake: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// What a peer's first bytes show it to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,8 @@ pub trait Interpret {
 }
 
 /// Why a header block cannot be decoded. All are COMPRESSION_ERRORs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.why())]
 pub enum HpackError {
     /// The block ends inside a representation.
     Truncated,
@@ -53,14 +54,6 @@ impl HpackError {
         }
     }
 }
-
-impl fmt::Display for HpackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.why())
-    }
-}
-
-impl std::error::Error for HpackError {}
 
 /// How much one header block may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
