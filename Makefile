@@ -46,10 +46,33 @@ variants: subjects ## Build the echo subjects with other limits of objects and f
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
 	@$(CARGO) build --release --locked -j $(JOBS) -p wallfinder
+	@./scripts/strip.sh $(WALLFINDER)
+
+PREFIX ?= /usr/local
+LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/wallfinder
+MANUAL := $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS := bash:bash-completion/completions/wallfinder zsh:zsh/site-functions/_wallfinder \
+	fish:fish/vendor_completions.d/wallfinder.fish
+
+# What `make build` built; it builds nothing itself, so that root need not.
+.PHONY: install
+install: ## Install the tool, the bundled servers, manual pages and completions under PREFIX (/usr/local).
+	@test -x $(WALLFINDER) && test -x bin/catalogue || { echo 'install: nothing is built yet: make build' >&2; exit 1; }
+	@install -D -m 755 $(WALLFINDER) $(DESTDIR)$(PREFIX)/bin/wallfinder
+	@install -d $(LIBEXEC) $(MANUAL)
+	@install -m 755 $(wildcard bin/*-client bin/*-rs) bin/catalogue bin/content bin/echo bin/knownwall $(LIBEXEC)
+	@$(WALLFINDER) man $(MANUAL)
+	@for each in $(COMPLETIONS); do file=$(DESTDIR)$(PREFIX)/share/$${each#*:}; install -d $${file%/*} \
+		&& $(WALLFINDER) completions $${each%%:*} > $$file || exit 1; done
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed under PREFIX.
+	@rm -rf $(LIBEXEC) $(DESTDIR)$(PREFIX)/bin/wallfinder $(MANUAL)/wallfinder.1 $(MANUAL)/wallfinder-*.1
+	@for each in $(COMPLETIONS); do rm -f $(DESTDIR)$(PREFIX)/share/$${each#*:}; done
 
 .PHONY: demo
-demo: build drivers ## Load the catalogue, ramp three routes, name each wall, write the report.
-	@$(WALLFINDER) study run client-ceiling --size demo
+demo: build drivers ## Whose number is autocannon's? What is ours? Which wall stands behind a link? In two minutes.
+	@./scripts/demo.sh $(WALLFINDER)
 
 .PHONY: drivers
 drivers: ## Foreign load generators that the demo and the benchmarks use, where they can be had.

@@ -8,6 +8,7 @@ mod doctor;
 mod find;
 mod lift;
 mod load;
+mod packaged;
 pub(crate) mod profile;
 mod record;
 mod samples;
@@ -43,6 +44,8 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Samples(flags) => samples::samples(&flags),
         Command::Calibrate(flags) => calibrate::calibrate(&flags),
         Command::Doctor(flags) => doctor::doctor(&flags),
+        Command::Completions { shell } => packaged::completions(shell),
+        Command::Man { folder } => packaged::man(&folder),
         Command::Schema(flags) => match flags.of {
             SchemaOf::Study => output::put(&study::schema_text(), None),
             SchemaOf::Scenario => {

@@ -64,6 +64,18 @@ pub(crate) enum Command {
     Doctor(DoctorFlags),
     /// Print the JSON Schema of `--format json`, of study files, or of scenario files.
     Schema(SchemaFlags),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is there.
+        folder: PathBuf,
+    },
 }
 
 /// What `doctor` does beside looking.
