@@ -689,7 +689,7 @@ fn what_was_cut_short_is_at_most_likely_and_says_so() {
     assert!(
         caveats
             .iter()
-            .any(|c| matches!(c, Caveat::Incomplete { .. }))
+            .any(|c| matches!(c, Caveat::CutShort { .. }))
     );
 }
 
