@@ -75,6 +75,29 @@ fn crates_depend_only_on_what_they_may() {
     }
 }
 
+/// Flags become a scenario in one place: a command that makes load knows nothing else.
+#[test]
+fn commands_that_make_load_see_no_flags() {
+    let cli = root().join("crates/cli/src");
+    for name in [
+        "bench.rs",
+        "exchange.rs",
+        "listening.rs",
+        "order.rs",
+        "squeezing.rs",
+        "testbed.rs",
+        "tls.rs",
+        "commands/ab.rs",
+        "commands/bytes.rs",
+        "commands/find.rs",
+        "commands/lift.rs",
+        "commands/load.rs",
+    ] {
+        let text = fs::read_to_string(cli.join(name)).unwrap();
+        assert!(!text.contains("flags::"), "{name} sees flags");
+    }
+}
+
 /// Files with one of these endings below a folder, without what was built or fetched.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();

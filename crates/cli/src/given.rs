@@ -282,6 +282,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_referred_to_is_no_secret() {
+        let words = [
+            "w",
+            "run",
+            "h:1",
+            "-H",
+            "Authorization: env:API_TOKEN",
+            "--env=PASSWORD=file:/run/password",
+        ];
+        assert_eq!(kept(&words), words);
+        assert!(secrets(&line(&words)).is_empty());
+    }
+
+    #[test]
     fn what_only_looks_like_a_url_stays() {
         let words = [
             "w",

@@ -64,7 +64,10 @@ fn a_step_is_a_scenario_that_any_command_takes() {
     step.payload = Some(64);
     let target = step.scenario("127.0.0.1:8083", false).target;
     assert_eq!(target.url, "http://127.0.0.1:8083/simple");
-    assert_eq!((target.method.as_str(), target.echo_bytes), ("POST", Some(64)));
+    assert_eq!(
+        (target.method.as_str(), target.echo_bytes),
+        ("POST", Some(64))
+    );
     step.speaks = Speaks::FramedCredit;
     step.path = String::new();
     let target = step.scenario("127.0.0.1:8083", true).target;
