@@ -173,6 +173,116 @@ fn sans_io_crates_deny_themselves_sockets_files_threads_and_clocks() {
     }
 }
 
+/// Where code looks into the words of a verdict, of its evidence or of a doubt: what it has, and what it does.
+fn looks_into_words(code: &str) -> Vec<String> {
+    /// Ways to look into a text.
+    const LOOKS: [&str; 8] = [
+        ".contains(",
+        ".starts_with(",
+        ".ends_with(",
+        ".strip_prefix(",
+        ".strip_suffix(",
+        ".eq_ignore_ascii_case(",
+        "==",
+        "!=",
+    ];
+    /// Texts that were made of a verdict.
+    const WORDS: [&str; 11] = [
+        "said::verdict(",
+        "said::below_heading(",
+        "said::made_of(",
+        "said::detail(",
+        "said::fact(",
+        "said::caveat(",
+        "verdict.sentence",
+        "verdict.made_of",
+        "evidence.text",
+        "worded.fact",
+        ".detail.as_deref()",
+    ];
+    let lines = code
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(""));
+    let tight: String = lines.flat_map(str::split_whitespace).collect();
+    let mut found: Vec<String> = Vec::new();
+    for look in LOOKS {
+        for (at, _) in tight.match_indices(look) {
+            let begin = tight[..at]
+                .rfind([';', '{', '}'])
+                .map_or(0, |begin| begin + 1);
+            let held = &tight[begin..at];
+            if WORDS.iter().any(|words| held.contains(words)) {
+                found.push(format!("{held}{look}"));
+            }
+        }
+    }
+    for note in ["Caveat::Note{text}iftext", "Caveat::Incomplete{what}ifwhat"] {
+        found.extend(tight.contains(note).then(|| note.to_owned()));
+    }
+    found
+}
+
+#[test]
+fn nothing_matches_on_the_words_of_a_verdict() {
+    for (code, looks) in [
+        ("if said::fact(&e.fact).contains(\"idle\") {}", true),
+        (
+            "verdict\n    .detail\n    .as_deref()\n    == Some(\"phases\")",
+            true,
+        ),
+        ("let why = verdict.sentence.strip_prefix(\"Not \");", true),
+        (
+            "matches!(c, Caveat::Note { text } if text.contains(\"x\"))",
+            true,
+        ),
+        ("let text = said::fact(&e.fact);", false),
+        (
+            "matches!(verdict.detail, Some(Detail::Phases)) && a == b",
+            false,
+        ),
+    ] {
+        assert_eq!(!looks_into_words(code).is_empty(), looks, "{code}");
+    }
+    for home in [
+        "crates/judge",
+        "crates/report",
+        "crates/cli",
+        "crates/conduct",
+        "crates/study",
+        "walls",
+    ] {
+        for path in files(&root().join(home).join("src"), &["rs"]) {
+            let text = fs::read_to_string(&path).unwrap();
+            let inner = path.strip_prefix(root()).unwrap_or(&path);
+            let is_test = |part: &std::ffi::OsStr| part.to_string_lossy().starts_with("tests");
+            if inner.iter().any(is_test) {
+                continue;
+            }
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+            let found = looks_into_words(code);
+            assert!(
+                found.is_empty(),
+                "{} looks into words: {found:?}. Sentences are for readers; match on the typed reason, detail, \
+                 fact or caveat instead, and add a variant where one is missing.",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_judge_words_no_doubt_itself() {
+    for path in files(&root().join("crates/judge/src"), &["rs"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+        assert!(
+            !code.contains("Caveat::Note {\n"),
+            "{}: a doubt of the judge is a variant of Caveat, which report::said words",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn no_module_is_a_drawer_for_odds_and_ends() {
     for path in files(&root().join("crates"), &[".rs"]) {

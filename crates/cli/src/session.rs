@@ -8,7 +8,7 @@ use wallfinder_conduct::experiment::{
     ExperimentAudience, ExperimentOrder, Restart, WindowsLeft, experiment,
 };
 use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct, sight};
-use wallfinder_judge::proof;
+use wallfinder_judge::judge_step;
 use wallfinder_model::experiment::{Alone, Condition, Effort, Experiment, OutOfReach, Setting};
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
 use wallfinder_model::sizes::Sizes;
@@ -242,7 +242,7 @@ impl Session {
         let step = self.record.steps.last_mut().expect("it is still there");
         step.experiment = Some(experiment);
         step.caveats.extend(doubts);
-        step.verdict = Some(proof::prove(step, &self.record.environment));
+        step.verdict = Some(judge_step(step, &self.record.environment));
         if let Some(error) = failure {
             return Err(store(error));
         }
@@ -305,7 +305,7 @@ impl Session {
         let doubt = keep(step, conducted);
         let caveat = doubt.map(|text| Caveat::Note { text });
         self.record.caveats.extend(caveat);
-        step.verdict = Some(proof::prove(step, environment));
+        step.verdict = Some(judge_step(step, environment));
         let kept = step.without(secrets::ours());
         self.journal.step_ends(&kept).map_err(store)
     }

@@ -181,7 +181,7 @@ pub fn conduct(
             foreign_step::run(order, spec, url, environment, signals, audience)?
         }
     };
-    step.verdict = Some(wallfinder_judge::observed::verdict(&step, environment));
+    step.verdict = Some(wallfinder_judge::judge_step(&step, environment));
     Ok(step)
 }
 

@@ -5,16 +5,16 @@
 //!
 //! ```text
 //!            ┌─► identity, little, steady ──► caveats ─┐
-//!  Step ──► ─┼─► cost ────────────────────────────────┼─► observed::verdict
+//!  Step ──► ─┼─► cost ────────────────────────────────┼─► judge_step
 //!            └─► histogram                             │        │
-//!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘
-//!  Step with an Experiment ─► proof::prove, proof::next (what to run), proof::what_if
+//!  [Step] ──────────────────────────────► ramp ◄───────┴────────┘ judge_among
+//!  Step with an Experiment ─► proof::next (what to run), proof::what_if
 //!  Verdict ─► require      Step ─► thresholds      (Record, Record) ─► compare
 //!  the same cells, several times over ─► rounds ─► crossover
 //!  what a profiler wrote ─► profile (who has the time, what waits for what)
 //! ```
 //!
-//! [`observed`] names walls from telemetry and never says proved; [`proof`] judges windows in
+//! `observed` names walls from telemetry and never says proved; [`proof`] judges windows in
 //! which one resource at a time was squeezed. Neither squeezes: that is the conductor's work.
 //!
 //! Invariants: no record makes it panic, whatever its numbers; a value that is not finite
@@ -42,7 +42,7 @@ mod finite;
 pub mod histogram;
 pub mod identity;
 pub mod little;
-pub mod observed;
+mod observed;
 pub mod profile;
 pub mod proof;
 pub mod ramp;
@@ -50,7 +50,10 @@ pub mod require;
 pub mod rounds;
 pub mod samples;
 pub mod steady;
+mod step;
 mod student;
 pub mod thresholds;
 pub mod unanswered;
 pub mod words;
+
+pub use step::{judge_among, judge_step};

@@ -99,7 +99,7 @@ pub fn read(steps: &[Step], environment: &Environment) -> Ramp {
 
 /// A verdict for each step of any mixture of ramps: steps of one target, driver and shape
 /// are neighbours of each other.
-pub fn verdicts(steps: &[Step], environment: &Environment) -> Vec<Verdict> {
+pub(crate) fn verdicts(steps: &[Step], environment: &Environment) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = steps
         .iter()
         .map(|step| observed::verdict(step, environment))

@@ -32,10 +32,7 @@ fn troubled() -> Record {
     });
     let server = step.telemetry.server.as_mut().expect("it was seen");
     server.processes = 0;
-    step.verdict = Some(wallfinder_judge::observed::verdict(
-        step,
-        &record.environment,
-    ));
+    step.verdict = Some(wallfinder_judge::judge_step(step, &record.environment));
     record
 }
 

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_judge::ramp;
 use wallfinder_model::chart::Chart;
 use wallfinder_model::record::{ClaimOutcome, Step};
 use wallfinder_model::verdict::How;
@@ -248,7 +247,7 @@ impl Course<'_> {
         measured.name = step.label.clone();
         measured.cell = Some(step.cell());
         if !is_squeezed(&measured) {
-            let verdict = wallfinder_judge::observed::verdict(&measured, &self.environment);
+            let verdict = wallfinder_judge::judge_step(&measured, &self.environment);
             measured.verdict = Some(verdict);
         }
         Ok(measured)
@@ -291,7 +290,7 @@ impl Course<'_> {
 
 /// Corrects observed verdicts by the neighbouring steps of their ramps.
 pub fn refine(steps: &mut [Step], environment: &Environment) {
-    let verdicts = ramp::verdicts(steps, environment);
+    let verdicts = wallfinder_judge::judge_among(steps, environment);
     for (step, verdict) in steps.iter_mut().zip(verdicts) {
         if !is_squeezed(step) {
             step.verdict = Some(verdict);

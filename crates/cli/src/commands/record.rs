@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wallfinder_judge::require::{Requirement, require};
 use wallfinder_judge::thresholds::Threshold;
-use wallfinder_judge::{proof, ramp, unanswered};
+use wallfinder_judge::{judge_among, judge_step, proof, ramp, unanswered};
 use wallfinder_model::record::SCHEMA;
 use wallfinder_model::{Record, Step, Verdict};
 use wallfinder_report::text::Paths;
@@ -75,13 +75,9 @@ fn open_with_folder(run: &Path) -> Result<(Record, Folder), Failed> {
 
 /// Judges every step anew, with its neighbours where they make a ramp.
 pub(crate) fn judge_steps(record: &mut Record) {
-    let verdicts = ramp::verdicts(&record.steps, &record.environment);
+    let verdicts = judge_among(&record.steps, &record.environment);
     for (step, verdict) in record.steps.iter_mut().zip(verdicts) {
-        // Squeezes tell more than telemetry.
-        step.verdict = Some(match step.experiment {
-            Some(_) => proof::prove(step, &record.environment),
-            None => verdict,
-        });
+        step.verdict = Some(verdict);
     }
 }
 
@@ -112,7 +108,7 @@ fn judge_recovered(record: &mut Record) {
         let windows = step.experiment.iter().flat_map(|e| &e.windows);
         let judged = step.verdict.iter().any(|v| !v.elasticities.is_empty());
         if windows.count() > 0 && !judged {
-            step.verdict = Some(proof::prove(step, &record.environment));
+            step.verdict = Some(judge_step(step, &record.environment));
         }
     }
 }

@@ -47,7 +47,7 @@ mod tests_outages;
 const CONFIDENCE_MIN: f64 = 0.25;
 
 /// The observed verdict of one step, with evidence, resources and caveats.
-pub fn verdict(step: &Step, environment: &Environment) -> Verdict {
+pub(crate) fn verdict(step: &Step, environment: &Environment) -> Verdict {
     let sight = Sight::of(step, environment);
     let caveats = caveats::of_step(step, environment);
     let conclusion = conclude(&sight);

@@ -60,7 +60,7 @@ pub use pairs::{WASH_OUT_MAX_S, relatives};
 pub use what_if::{Because, Prediction, what_if};
 
 /// The verdict of a step with an experiment; without one, the observed verdict.
-pub fn prove(step: &Step, environment: &Environment) -> Verdict {
+pub(crate) fn prove(step: &Step, environment: &Environment) -> Verdict {
     let observed = observed::verdict(step, environment);
     let Some(experiment) = &step.experiment else {
         return observed;

@@ -282,7 +282,7 @@ fn squeezed(step: &Step) -> Verdict {
         elasticities: squeezes
             .map(|squeeze| (squeeze.label().to_owned(), elasticity))
             .collect(),
-        ..wallfinder_judge::observed::verdict(step, &Environment::default())
+        ..wallfinder_judge::judge_step(step, &Environment::default())
     }
 }
 

@@ -686,11 +686,7 @@ fn what_was_cut_short_is_at_most_likely_and_says_so() {
         experiment.cut_short = Some("interrupted".to_owned());
     });
     assert_eq!((wall, how), (Wall::ServerCpu, How::Likely));
-    assert!(
-        caveats
-            .iter()
-            .any(|c| matches!(c, Caveat::CutShort { .. }))
-    );
+    assert!(caveats.iter().any(|c| matches!(c, Caveat::CutShort { .. })));
 }
 
 #[test]
