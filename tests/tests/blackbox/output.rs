@@ -133,7 +133,7 @@ fn csv_has_the_documented_header_and_a_row_for_each_step() {
         "throughput_from",
         "connections",
         "in_flight_per_connection",
-        "permits",
+        "max_in_flight",
         "workers",
         "arrival",
         "rate_asked",
