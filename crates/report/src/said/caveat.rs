@@ -430,7 +430,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             cores,
         } => (
             format!(
-                "{} read {measured:.2}, of which at most {most:.2} can be the processors' speed: {} cores were at work. The rest is that what wakes there is held up by what takes their time.",
+                "{} read {measured:.2}, of which at most {most:.2} can be the processors' speed, for only {} cores were at work. The rest is delay: threads that wake up wait until the squeeze lets go of their processor.",
                 capital(resource(*squeeze)),
                 number::cores(*cores)
             ),
