@@ -1,16 +1,5 @@
-//! Numbers as a colleague would say them.
-//!
-//! For sentences of verdicts and claims; tables are the report's business.
-
-/// `98 %`, `0.4 %`.
-pub fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value > 0.0 && value < 1.0 {
-        format!("{value:.1} %")
-    } else {
-        format!("{value:.0} %")
-    }
-}
+//! Numbers as a colleague would say them: for claims of studies, and for what ends a command. Verdicts are worded
+//! by the report.
 
 /// `28,140`, `790`, `3.5`.
 pub fn rate(value: f64) -> String {
@@ -50,39 +39,17 @@ pub fn trimmed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// The first letter in upper case.
-pub fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => String::new(),
-    }
-}
-
-/// The first letter in lower case.
-pub fn lower(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_lowercase().chain(chars).collect(),
-        None => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_read_as_they_are_said() {
-        assert_eq!(percent(0.984), "98 %");
-        assert_eq!(percent(0.004), "0.4 %");
         assert_eq!(rate(28_140.2), "28,140");
         assert_eq!(rate(999.6), "1,000");
         assert_eq!(rate(3.46), "3.5");
         assert_eq!(rate(f64::NAN), "unknown");
         assert_eq!(time(0.0034), "3.4 ms");
-        assert_eq!(capital("the server"), "The server");
-        assert_eq!(lower("Take 20 %"), "take 20 %");
         assert_eq!(
             (trimmed(0.5, 2), trimmed(100.0, 0)),
             ("0.5".into(), "100".into())
