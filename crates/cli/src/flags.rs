@@ -3,11 +3,28 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
 use wallfinder_study::Size;
 use wallfinder_testbed::tune::Tuning;
+
+/// What flags are about, in the order that help shows. A heading stands where its first flag does, which may
+/// be one that only `--help-all` shows.
+mod heading {
+    pub(super) const TARGET: &str = "Target";
+    pub(super) const LOAD: &str = "Load";
+    pub(super) const CLIENT: &str = "Client";
+    pub(super) const SERVER: &str = "Server";
+    pub(super) const LINK: &str = "Link";
+    pub(super) const PROTOCOL: &str = "Protocol and TLS";
+    pub(super) const B: &str = "Setting B (what is not given is as for A)";
+    pub(super) const WATCHING: &str = "Watching";
+    pub(super) const PROOF: &str = "Proof";
+    pub(super) const CHECKS: &str = "Checks";
+    pub(super) const OUTPUT: &str = "Output";
+    pub(super) const GENERAL: &str = "Help and log";
+}
 
 /// Load testing that names the wall, and proves it.
 #[derive(Debug, Parser)]
@@ -25,11 +42,33 @@ use wallfinder_testbed::tune::Tuning;
         wallfinder run --driver 'autocannon -c 100 -p 100 {url}' http://127.0.0.1:8083/simple\n\n\
         Exit codes: 0 done, 1 could not run or nothing was answered well, 2 bad arguments, 3 a threshold was breached,\n  \
         4 --require did not hold, 130/143 interrupted (the partial record is sealed).",
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    disable_help_flag = true,
+    disable_version_flag = true
 )]
 pub(crate) struct Flags {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) general: GeneralFlags,
+}
+
+/// What every command has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::GENERAL)]
+pub(crate) struct GeneralFlags {
+    /// Print help.
+    #[arg(short = 'h', long, action = ArgAction::Help, global = true)]
+    help: Option<bool>,
+
+    /// Print help with every flag.
+    #[arg(long, action = ArgAction::HelpLong, global = true)]
+    help_all: Option<bool>,
+
+    /// Print the version.
+    #[arg(short = 'V', long, action = ArgAction::Version)]
+    version: Option<bool>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,9 +79,11 @@ pub(crate) enum Command {
     Ramp(RampFlags),
     /// Ramp to the ceiling, squeeze each resource there, and name the wall, proved.
     Find(FindFlags),
-    /// Two settings of one lever, interleaved, with an interval on the ratio.
+    /// Compare two settings of one lever, interleaved, with an interval on the ratio.
     Ab(Box<AbFlags>),
-    /// Answers of several sizes and codings: what bytes cost, and from which size compressing pays.
+    /// Load answers of several sizes and codings: what bytes cost, and from which size compressing pays.
+    #[command(after_help = "The URL may hold sizes in braces, such as \
+        'http://subject:8085/realistic/{1k,8k,64k}.txt': quote it, or the shell takes it apart.")]
     Bytes(Box<BytesFlags>),
     /// Run the built-in studies, and judge their claims.
     Study(StudyFlags),
@@ -56,7 +97,7 @@ pub(crate) enum Command {
     Report(ReportFlags),
     /// Compare two records step by step, and say where their environments differ.
     Compare(CompareFlags),
-    /// Quantiles of kept requests, exact and with intervals.
+    /// Print quantiles of kept requests, exact and with intervals.
     Samples(SamplesFlags),
     /// Find the most that this machine's workers can drive.
     Calibrate(CalibrateFlags),
@@ -85,11 +126,11 @@ pub(crate) struct DoctorFlags {
     #[arg(long)]
     pub(crate) clean: bool,
 
-    /// Try the squeezes of `find` too: on a process that sleeps, and on a link of its own.
+    /// Try the squeezes of `find` too, on a process that sleeps and on a link of its own.
     #[arg(long, conflicts_with = "clean")]
     pub(crate) squeezes: bool,
 
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text", conflicts_with = "clean")]
     pub(crate) format: PlainFormat,
 }
@@ -97,299 +138,302 @@ pub(crate) struct DoctorFlags {
 /// What to load, and how it is shown: shared by the commands that make load.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TargetFlags {
-    /// The URL under load; the host `subject` is the one started by --subject.
-    #[arg(value_name = "URL", required_unless_present = "scenario")]
+    /// Load this URL; the host `subject` stands for the server that --subject starts.
+    #[arg(value_name = "URL", required_unless_present = "scenario", help_heading = heading::TARGET)]
     pub(crate) url: Option<String>,
 
-    /// Run the scenario in this file, TOML or JSON; flags beside it take the place of what it says.
-    #[arg(long, value_name = "FILE")]
+    /// Use this request method.
+    #[arg(short = 'm', long, default_value = "GET", help_heading = heading::TARGET)]
+    pub(crate) method: String,
+
+    /// Send this header field, such as 'Accept: text/html' (metadata of grpc://); may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = heading::TARGET)]
+    pub(crate) headers: Vec<String>,
+
+    /// Send this body, at most 64 MiB. @FILE reads it from a file or a pipe, @- from standard input.
+    /// For grpc:// give JSON: an object, or an array of them where the client streams.
+    #[arg(short = 'b', long, conflicts_with = "body_bytes", help_heading = heading::TARGET)]
+    pub(crate) body: Option<String>,
+
+    /// Send a body of this many bytes.
+    #[arg(long, value_name = "N", hide = true, help_heading = heading::TARGET)]
+    pub(crate) body_bytes: Option<Bytes>,
+
+    /// Allow load on this host, which is not loopback, private or a lab address.
+    #[arg(long, value_name = "HOST", help_heading = heading::TARGET)]
+    pub(crate) i_may_load: Vec<String>,
+
+    /// Wait this long for the target to listen; 0s begins at once.
+    #[arg(long, value_name = "TIME", default_value = "5s", hide = true, help_heading = heading::TARGET)]
+    pub(crate) wait: Nanos,
+
+    /// Run the scenario in this file, TOML or JSON. Flags override what it says.
+    #[arg(long, value_name = "FILE", help_heading = heading::TARGET)]
     pub(crate) scenario: Option<PathBuf>,
 
     /// Print the scenario that the flags mean, as TOML, and run nothing.
-    #[arg(long)]
+    #[arg(long, hide = true, help_heading = heading::TARGET)]
     pub(crate) print_scenario: bool,
 
-    /// Engine threads; by default one for each processor of the client.
-    #[arg(short = 't', long = "threads", alias = "workers", value_parser = count_u32)]
-    pub(crate) workers: Option<u32>,
-
-    /// Length of the measured window of each step.
-    #[arg(short = 'd', long, default_value = "10s")]
+    /// Measure each step for this long.
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "10s", help_heading = heading::LOAD)]
     pub(crate) duration: Nanos,
 
-    /// Not measured at the start of each step [default: a twentieth of the duration, 0.3 s to 5 s].
-    #[arg(long)]
+    /// Load for this long before each step's window opens [default: a twentieth of the duration, 0.3 s
+    /// to 5 s].
+    #[arg(long, value_name = "TIME", help_heading = heading::LOAD)]
     pub(crate) warmup: Option<Nanos>,
 
-    /// Requests in flight on each connection (HTTP/1.1 pipelining, streams of HTTP/2 and calls
-    /// of grpc://, messages of tcp://).
-    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
+    /// Keep this many requests in flight on each connection: pipelined requests of HTTP/1.1, streams of
+    /// HTTP/2, calls of grpc://, messages of tcp://.
+    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], value_name = "N", default_value = "1",
+          value_parser = count_u32, help_heading = heading::LOAD)]
     pub(crate) pipeline: u32,
 
-    /// Keep at most this many requests in flight over all connections; the others wait in turn.
-    /// Latency counts from when they were to be sent, service time from when they were.
-    #[arg(long, value_name = "REQUESTS", value_parser = count_u32)]
+    /// Keep at most this many requests in flight over all connections; the others wait in turn. Latency
+    /// counts from a request's intended start, service time from when it was sent.
+    #[arg(long, value_name = "REQUESTS", value_parser = count_u32, help_heading = heading::LOAD)]
     pub(crate) max_in_flight: Option<u32>,
 
     /// Pause between an answer and the next request of a closed loop.
-    #[arg(long, default_value = "0s")]
+    #[arg(long, value_name = "TIME", default_value = "0s", hide = true, help_heading = heading::LOAD)]
     pub(crate) think: Nanos,
 
-    /// Request method.
-    #[arg(short = 'm', long, default_value = "GET")]
-    pub(crate) method: String,
-
-    /// Header field, such as 'Accept: text/html', or metadata of grpc://; may be repeated.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<String>,
-
-    /// Speak HTTP/2, by prior knowledge; --pipeline is then the streams of a connection.
-    #[arg(long)]
-    pub(crate) http2: bool,
-
-    /// Believe any certificate of https://, grpcs:// and tcps://. The report says so.
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
-
-    /// Believe certificates that those in this file have signed (PEM), and no others.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub(crate) cacert: Option<PathBuf>,
-
-    /// The name that the server's certificate must be for [default: the URL's host].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) server_name: Option<String>,
-
-    /// Show this certificate to a server that asks for one, and what leads to its root (PEM).
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-
-    /// The key of --cert (PEM).
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
-
-    /// Groups for the exchange of keys, the best first: x25519, secp256r1, secp384r1.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) tls_groups: Vec<String>,
-
-    /// Speak this version only.
-    #[arg(long, value_enum)]
-    pub(crate) tls_version: Option<TlsVersionFlag>,
-
-    /// Begin each connection from nothing, and resume none: with --no-keepalive every request is
-    /// a full handshake.
-    #[arg(long)]
-    pub(crate) no_tls_resumption: bool,
-
-    /// How messages of tcp:// are framed: `u32be`, `u16le,inclusive`, `u32be,id=u64be@0`,
-    /// `…,max=65536`. The message is the body.
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) frame: Option<wallfinder_wire::framed::Format>,
-
-    /// A .proto file that describes the method of grpc://host:port/package.Service/Method; may
-    /// be repeated. Without it, and without --protoset, the server is asked (reflection).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) proto: Vec<PathBuf>,
-
-    /// A folder that imports of --proto are looked for in; may be repeated.
-    #[arg(
-        short = 'I',
-        long = "proto-path",
-        value_name = "DIR",
-        requires = "proto"
-    )]
-    pub(crate) proto_path: Vec<PathBuf>,
-
-    /// A FileDescriptorSet that describes the method of grpc://.
-    #[arg(long, value_name = "FILE", conflicts_with = "proto")]
-    pub(crate) protoset: Option<PathBuf>,
-
-    /// Tell the server of grpc:// how long it may take, and wait no longer (grpc-timeout).
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) deadline: Option<Nanos>,
-
-    /// Send each message of a grpc:// call when the one before it is answered, where both sides
-    /// stream: a conversation.
-    #[arg(long)]
-    pub(crate) in_turn: bool,
-
-    /// Request body, of 64 MiB at the most; @FILE reads it from a file or a pipe, @- from standard
-    /// input. For grpc:// it is JSON: an object, or an array of them where the client streams.
-    #[arg(short = 'b', long, conflicts_with = "body_bytes")]
-    pub(crate) body: Option<String>,
-
-    /// Request body of this many bytes.
-    #[arg(long, value_name = "N")]
-    pub(crate) body_bytes: Option<Bytes>,
-
-    /// Total deadline of a request, from its intended instant. An answer that comes later is a timeout.
-    #[arg(long, default_value = "10s")]
+    /// End a request this long after its intended start. An answer that comes later is a timeout.
+    #[arg(long, value_name = "TIME", default_value = "10s", help_heading = heading::LOAD)]
     pub(crate) timeout: Nanos,
 
     /// Wait this long after the window for answers to requests that are still in flight. Their latencies
-    /// count; what has no answer then is told with its age.
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    /// count; requests without an answer are listed with their age.
+    #[arg(long, value_name = "TIME", default_value = "1s", hide = true, help_heading = heading::LOAD)]
     pub(crate) drain: Nanos,
 
-    /// Wait this long for the target to listen before the load begins, where it does not yet; 0s: begin at
-    /// once.
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    pub(crate) wait: Nanos,
-
-    /// Open a connection for each request.
-    #[arg(long)]
+    /// Open a new connection for each request.
+    #[arg(long, hide = true, help_heading = heading::LOAD)]
     pub(crate) no_keepalive: bool,
 
-    /// Which coded bodies (gzip, deflate, br, zstd) are decoded and verified. Ask for a coding
-    /// with -H "Accept-Encoding: br".
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "none")]
-    pub(crate) decode: DecodeFlag,
+    /// Seed everything that is drawn at random with this number.
+    #[arg(long, value_name = "N", default_value = "1", hide = true, help_heading = heading::LOAD)]
+    pub(crate) seed: u64,
 
-    /// Short for --decode inflate.
-    #[arg(long, conflicts_with = "decode")]
-    pub(crate) inflate: bool,
+    /// Use this many engine threads [default: one for each processor of the client].
+    #[arg(short = 't', long = "threads", alias = "workers", value_name = "N", value_parser = count_u32,
+          help_heading = heading::CLIENT)]
+    pub(crate) workers: Option<u32>,
 
-    /// Handle each answer as it comes. Else answers that queue at the server anyway may wait for one
-    /// another at the client, so that the server need not wake it for each.
-    #[arg(long)]
-    pub(crate) no_batching: bool,
-
-    /// How sockets are waited for.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) io: IoFlag,
-
-    /// Processors for the workers or the driver, such as 1 or 2-3,6.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    /// Run the workers or the driver on these processors, such as 1 or 2-3,6.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list, help_heading = heading::CLIENT)]
     pub(crate) client_cpus: Option<CpuList>,
 
-    /// Processors for the subject.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
-    pub(crate) server_cpus: Option<CpuList>,
+    /// Let another load generator produce the load, under the same observation. In the command {url}
+    /// stands for the target, {connections}, {pipeline} and {duration} for the step's.
+    #[arg(long, value_name = "COMMAND", help_heading = heading::CLIENT)]
+    pub(crate) driver: Option<String>,
+
+    /// Limit the load generator to this many cores' worth of time.
+    #[arg(long, value_name = "CORES", value_parser = cores, hide = true, help_heading = heading::CLIENT)]
+    pub(crate) client_quota: Option<f64>,
+
+    /// Run the load inside this network namespace: a name in /run/netns, or a path.
+    #[arg(long, value_name = "NAME", conflicts_with = "link", hide = true, help_heading = heading::CLIENT)]
+    pub(crate) client_netns: Option<String>,
+
+    /// Run the load inside this control group: the folder that holds its cgroup.procs.
+    #[arg(long, value_name = "PATH", conflicts_with = "client_quota", hide = true,
+          help_heading = heading::CLIENT)]
+    pub(crate) client_cgroup: Option<PathBuf>,
+
+    /// Wait for sockets in this way.
+    #[arg(long, value_enum, default_value = "auto", hide = true, help_heading = heading::CLIENT)]
+    pub(crate) io: IoFlag,
+
+    /// Handle each answer as it comes. By default answers that queue at the server anyway may wait for
+    /// one another at the client, so that the server need not wake it for each.
+    #[arg(long, hide = true, help_heading = heading::CLIENT)]
+    pub(crate) no_batching: bool,
 
     /// Start this server for the run and stop it afterwards; built-in: 'catalogue [FLAGS]'.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = heading::SERVER)]
     pub(crate) subject: Option<String>,
+
+    /// Run the subject on these processors.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list, help_heading = heading::SERVER)]
+    pub(crate) server_cpus: Option<CpuList>,
+
+    /// Limit the subject to this many cores' worth of time (a control group's quota).
+    #[arg(long, value_name = "CORES", value_parser = cores, help_heading = heading::SERVER)]
+    pub(crate) server_quota: Option<f64>,
+
+    /// Watch this process as the server, where it cannot be found from the URL.
+    #[arg(long, value_name = "PID", help_heading = heading::SERVER)]
+    pub(crate) server_pid: Option<u32>,
+
+    /// Watch the processes of this control group's folder as the server, where they cannot be found from
+    /// the URL.
+    #[arg(long, value_name = "DIR", conflicts_with = "server_pid", hide = true,
+          help_heading = heading::SERVER)]
+    pub(crate) server_cgroup: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) children: ChildFlags,
 
-    /// Lay a link between the client and the subject, each a host of its own:
+    /// Lay a link between client and subject, each a host of its own:
     /// RATE[,mtu=N][,up=RATE][,delay=TIME][,buffer=SIZE], such as 1gbit or 20mbit,up=5mbit,delay=10ms.
-    /// The delay is one way, in each direction: delay=10ms adds 20 ms to a round trip. Needs root.
-    #[arg(long, value_name = "LINK")]
+    /// The delay is one way: delay=10ms adds 20 ms to a round trip. Needs root.
+    #[arg(long, value_name = "LINK", help_heading = heading::LINK)]
     pub(crate) link: Option<String>,
 
-    /// Let the subject use this many cores' worth of time (a control group's quota).
-    #[arg(long, value_name = "CORES", value_parser = cores)]
-    pub(crate) server_quota: Option<f64>,
+    /// Speak HTTP/2 by prior knowledge; --pipeline is then the streams of a connection.
+    #[arg(long, help_heading = heading::PROTOCOL)]
+    pub(crate) http2: bool,
 
-    /// Let the load generator use this many cores' worth of time.
-    #[arg(long, value_name = "CORES", value_parser = cores)]
-    pub(crate) client_quota: Option<f64>,
+    /// Skip certificate verification of https://, grpcs:// and tcps://. The report says so.
+    #[arg(short = 'k', long, help_heading = heading::PROTOCOL)]
+    pub(crate) insecure: bool,
 
-    /// Run the load inside this network namespace: a name in /run/netns, or a path.
-    #[arg(long, value_name = "NAME", conflicts_with = "link")]
-    pub(crate) client_netns: Option<String>,
+    /// Trust the certificate authorities in this file (PEM), and no others.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = heading::PROTOCOL)]
+    pub(crate) cacert: Option<PathBuf>,
 
-    /// Run the load inside this control group: the folder that holds its cgroup.procs.
-    #[arg(long, value_name = "PATH", conflicts_with = "client_quota")]
-    pub(crate) client_cgroup: Option<PathBuf>,
+    /// Require the server's certificate to be for this name [default: the URL's host].
+    #[arg(long, value_name = "NAME", hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) server_name: Option<String>,
 
-    /// An interface whose rate may be squeezed on the way from server to client, and its full
-    /// rate where it has no tbf: [NETNS/]IFACE[,RATE]. It is journalled first and put back. Without
-    /// NETNS it is of the namespace that the command is started in, whatever --client-netns says.
-    #[arg(long, value_name = "DEV", conflicts_with = "link")]
-    pub(crate) downlink_dev: Option<String>,
+    /// Present this certificate, and the chain to its root, to a server that asks for one (PEM).
+    #[arg(long, value_name = "FILE", requires = "key", hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) cert: Option<PathBuf>,
 
-    /// The same on the way from client to server.
-    #[arg(long, value_name = "DEV", conflicts_with = "link")]
-    pub(crate) uplink_dev: Option<String>,
+    /// Use this key for --cert (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert", hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) key: Option<PathBuf>,
 
-    /// A process behind the server, squeezed apart from it; may be repeated.
-    #[arg(long, value_name = "PID")]
-    pub(crate) backend_pid: Vec<u32>,
+    /// Offer these groups for the key exchange, the preferred one first: x25519, secp256r1, secp384r1.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) tls_groups: Vec<String>,
 
-    /// Let another load generator produce the load, under the same observation: {url} in the
-    /// command is the target; {connections}, {pipeline} and {duration} are the step's.
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) driver: Option<String>,
+    /// Speak this version of TLS only.
+    #[arg(long, value_enum, hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) tls_version: Option<TlsVersionFlag>,
 
-    /// The server's process, where it cannot be found from the URL.
-    #[arg(long, value_name = "PID")]
-    pub(crate) server_pid: Option<u32>,
+    /// Resume no TLS session. With --no-keepalive every request is then a full handshake.
+    #[arg(long, hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) no_tls_resumption: bool,
 
-    /// The folder of the control group that the server's processes are in, where they cannot be
-    /// found from the URL.
-    #[arg(long, value_name = "DIR", conflicts_with = "server_pid")]
-    pub(crate) server_cgroup: Option<PathBuf>,
+    /// Frame messages of tcp:// in this way: `u32be`, `u16le,inclusive`, `u32be,id=u64be@0`,
+    /// `…,max=65536`. The message is the body.
+    #[arg(long, value_name = "FORMAT", help_heading = heading::PROTOCOL)]
+    pub(crate) frame: Option<wallfinder_wire::framed::Format>,
+
+    /// Read the method of grpc://host:port/package.Service/Method from this .proto file; may be repeated.
+    /// Without it, and without --protoset, the server is asked (reflection).
+    #[arg(long, value_name = "FILE", help_heading = heading::PROTOCOL)]
+    pub(crate) proto: Vec<PathBuf>,
+
+    /// Look for imports of --proto in this folder; may be repeated.
+    #[arg(short = 'I', long = "proto-path", value_name = "DIR", requires = "proto", hide = true,
+          help_heading = heading::PROTOCOL)]
+    pub(crate) proto_path: Vec<PathBuf>,
+
+    /// Read the method of grpc:// from this FileDescriptorSet.
+    #[arg(long, value_name = "FILE", conflicts_with = "proto", hide = true,
+          help_heading = heading::PROTOCOL)]
+    pub(crate) protoset: Option<PathBuf>,
+
+    /// Tell the server of grpc:// how long it may take (grpc-timeout), and wait no longer.
+    #[arg(long, value_name = "DURATION", hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) deadline: Option<Nanos>,
+
+    /// Send each message of a grpc:// call after the answer to the one before, where both sides stream.
+    #[arg(long, hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) in_turn: bool,
+
+    /// Decode and verify these coded bodies (gzip, deflate, br, zstd). Ask for a coding with
+    /// -H "Accept-Encoding: br".
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "none", hide = true,
+          help_heading = heading::PROTOCOL)]
+    pub(crate) decode: DecodeFlag,
+
+    /// Short for --decode inflate.
+    #[arg(long, conflicts_with = "decode", hide = true, help_heading = heading::PROTOCOL)]
+    pub(crate) inflate: bool,
 
     /// Do not measure the engine's own ceiling after each step.
-    #[arg(long)]
+    #[arg(long, hide = true, help_heading = heading::WATCHING)]
     pub(crate) no_calibrate: bool,
 
-    /// Seed of everything drawn at random.
-    #[arg(long, default_value = "1")]
-    pub(crate) seed: u64,
+    /// Squeeze the rate of this interface on the way from server to client: [NETNS/]IFACE[,RATE], with its
+    /// full rate where it has no tbf. The change is journalled first and put back. Without NETNS the
+    /// interface is in the namespace that the command is started in, whatever --client-netns says.
+    #[arg(long, value_name = "DEV", conflicts_with = "link", hide = true, help_heading = heading::PROOF)]
+    pub(crate) downlink_dev: Option<String>,
 
-    /// You may load this host although it is not loopback, private or a lab address.
-    #[arg(long, value_name = "HOST")]
-    pub(crate) i_may_load: Vec<String>,
+    /// Squeeze the rate of this interface on the way from client to server.
+    #[arg(long, value_name = "DEV", conflicts_with = "link", hide = true, help_heading = heading::PROOF)]
+    pub(crate) uplink_dev: Option<String>,
 
-    /// Fail with exit code 3 unless it holds, such as 'p99<5ms', 'rps>20k', 'errors<0.1%', 'unavailable<1%'.
-    #[arg(long, value_name = "CONDITION")]
+    /// Squeeze this process behind the server apart from it; may be repeated.
+    #[arg(long, value_name = "PID", hide = true, help_heading = heading::PROOF)]
+    pub(crate) backend_pid: Vec<u32>,
+
+    /// Fail with exit code 3 unless this holds, such as 'p99<5ms', 'rps>20k', 'errors<0.1%',
+    /// 'unavailable<1%'.
+    #[arg(long, value_name = "CONDITION", help_heading = heading::CHECKS)]
     pub(crate) threshold: Vec<String>,
 
-    /// Fail with exit code 4 unless the verdict is server-bound, or the wall named.
-    #[arg(long, value_name = "WALL")]
+    /// Fail with exit code 4 unless the verdict is `server-bound`, or the wall named.
+    #[arg(long, value_name = "WALL", help_heading = heading::CHECKS)]
     pub(crate) require: Option<String>,
-
-    /// Accepted for scripts of other tools: latencies are always printed.
-    #[arg(long)]
-    pub(crate) latency: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+
+    /// Do nothing: latencies are always printed. Accepted for scripts of other tools.
+    #[arg(long, hide = true, help_heading = heading::OUTPUT)]
+    pub(crate) latency: bool,
 }
 
 /// As whom programs run that are started for a run, and what they are given.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = heading::SERVER)]
 pub(crate) struct ChildFlags {
     /// Run the subject and the driver as this user, with its groups [default: under sudo the user who
     /// called it; else as wallfinder itself]. `--as root` keeps root. Needs root.
-    #[arg(long = "as", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER", hide = true)]
     pub(crate) as_user: Option<String>,
 
     /// Give the subject and the driver this variable too; may be repeated. Without it they have PATH,
     /// HOME, USER, LOGNAME, SHELL, LANG, LANGUAGE, LC_*, TZ, TERM, TMPDIR, GOMAXPROCS, GOGC, GOMEMLIMIT,
     /// GODEBUG, GOTRACEBACK and WALLFINDER_*, and what stands before the program in their command.
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(long, value_name = "NAME[=VALUE]", hide = true)]
     pub(crate) env: Vec<String>,
 }
 
 /// Where results go.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct OutputFlags {
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
 
-    /// Write what is printed to this file instead.
+    /// Write the result to this file instead.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Folder that records are kept in.
+    /// Keep records in this folder.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) runs: PathBuf,
 
-    /// Name of the run, part of its folder's name.
+    /// Name the run; the name is part of its folder's.
     #[arg(long)]
     pub(crate) name: Option<String>,
 
-    /// No live view and no progress.
+    /// Show no live view and no progress.
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
 
-    /// Keep to ASCII.
-    #[arg(long)]
+    /// Print ASCII only.
+    #[arg(long, hide = true)]
     pub(crate) ascii: bool,
 }
 
@@ -398,29 +442,32 @@ pub(crate) struct RunFlags {
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections in all.
-    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    /// Open this many connections in all.
+    #[arg(short = 'c', long, value_name = "N", default_value = "64", value_parser = count_u32,
+          display_order = 0, help_heading = heading::LOAD)]
     pub(crate) connections: u32,
 
-    /// Open loop: requests per second in all, whatever the answers do.
-    #[arg(short = 'R', long)]
+    /// Send this many requests per second in all, whatever the answers do (open loop).
+    #[arg(short = 'R', long, value_name = "RATE", display_order = 1, help_heading = heading::LOAD)]
     pub(crate) rate: Option<Rate>,
 
-    /// Open loop: the rate grows linearly to this one over the run.
-    #[arg(long, conflicts_with = "poisson")]
+    /// Grow the rate linearly to this one over the run (open loop).
+    #[arg(long, value_name = "RATE", conflicts_with = "poisson", display_order = 2,
+          help_heading = heading::LOAD)]
     pub(crate) rate_to: Option<Rate>,
 
-    /// Open loop: exponential gaps between requests instead of even ones.
-    #[arg(long)]
+    /// Space requests by exponential gaps instead of even ones (open loop).
+    #[arg(long, display_order = 3, help_heading = heading::LOAD)]
     pub(crate) poisson: bool,
 
-    /// Stop after this many requests, counted from the end of --warmup, which is then none
-    /// unless it is given; -d is the longest it may take.
-    #[arg(short = 'n', long, value_parser = units::parse_count)]
+    /// Stop after this many requests, and after -d at the latest. They are counted from the end of
+    /// --warmup, which is none unless it is given.
+    #[arg(short = 'n', long, value_name = "N", value_parser = units::parse_count,
+          help_heading = heading::LOAD)]
     pub(crate) requests: Option<u64>,
 
     /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) samples: bool,
 }
 
@@ -429,22 +476,24 @@ pub(crate) struct RampFlags {
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections of each step.
+    /// Run one step for each of these numbers of connections.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count_u32,
-          default_value = "1,4,16,64,256")]
+          default_value = "1,4,16,64,256", display_order = 0, help_heading = heading::LOAD)]
     pub(crate) connections: Vec<u32>,
 
-    /// Open loop: one step for each of these rates, at the largest number of connections.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Run one step for each of these rates, at the largest number of connections (open loop).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', display_order = 1,
+          help_heading = heading::LOAD)]
     pub(crate) rates: Vec<Rate>,
 
-    /// One step for each of these numbers in flight on a connection, at the largest number of connections:
-    /// pipelined requests, streams, messages.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count_u32, conflicts_with = "rates")]
+    /// Run one step for each of these numbers in flight on a connection (see --pipeline), at the largest
+    /// number of connections.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = count_u32,
+          conflicts_with = "rates", display_order = 2, help_heading = heading::LOAD)]
     pub(crate) depths: Vec<u32>,
 
     /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) samples: bool,
 }
 
@@ -453,49 +502,49 @@ pub(crate) struct FindFlags {
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections in all; without it a ramp finds how many reach the ceiling.
-    #[arg(short = 'c', long, value_parser = count_u32)]
+    /// Open this many connections in all [default: as many as reach the ceiling, which a ramp finds].
+    #[arg(short = 'c', long, value_name = "N", value_parser = count_u32, display_order = 0,
+          help_heading = heading::LOAD)]
     pub(crate) connections: Option<u32>,
 
-    /// Open loop: requests per second in all. Below the ceiling the wall is the rate itself.
-    #[arg(short = 'R', long)]
+    /// Send this many requests per second in all (open loop). Below the ceiling the wall is the rate
+    /// itself.
+    #[arg(short = 'R', long, value_name = "RATE", display_order = 1, help_heading = heading::LOAD)]
     pub(crate) rate: Option<Rate>,
 
-    /// How much time it may take: quick (about a minute, likely at best), normal (about four),
-    /// thorough (about a quarter of an hour).
-    #[arg(long, value_enum, default_value = "normal")]
+    /// Spend this much time: quick (about a minute, likely at best), normal (about four), thorough (about
+    /// a quarter of an hour).
+    #[arg(long, value_enum, default_value = "normal", display_order = 0, help_heading = heading::PROOF)]
     pub(crate) effort: EffortFlag,
 
-    /// Length of each measured window, 100ms to 30s; without it long enough for a thousand
-    /// answers, within what the effort has time for. Longer ones steady a server that works in
-    /// bursts.
-    #[arg(long, value_name = "TIME", value_parser = window)]
+    /// Measure windows of this length, 100ms to 30s [default: long enough for a thousand answers, within
+    /// the effort]. Longer ones steady a server that works in bursts.
+    #[arg(long, value_name = "TIME", value_parser = window, help_heading = heading::PROOF)]
     pub(crate) window: Option<Nanos>,
 
-    /// Where the server offers Go's /debug/pprof/: at the wall it is asked for its profiles, and
-    /// the function behind the wall is named. A subject that says where it does is asked by
-    /// itself; of others the kernel samples stacks, where that is allowed.
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    /// Ask for Go's profiles here (/debug/pprof/) at the wall, and name the function behind it. A subject
+    /// that says where it offers them is asked by itself; of others the kernel samples stacks, where that
+    /// is allowed.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', help_heading = heading::WATCHING)]
     pub(crate) pprof: Vec<String>,
 
-    /// Do not look inside the server once the wall is known: the load ends a few seconds sooner, and no
+    /// Do not look inside the server once the wall is known. The load ends a few seconds sooner, and no
     /// function is named.
-    #[arg(long, conflicts_with = "pprof")]
+    #[arg(long, conflicts_with = "pprof", hide = true, help_heading = heading::WATCHING)]
     pub(crate) no_inside: bool,
 
-    /// Predict a change, such as downlink=2 (twice the rate), link=10gbit, cpu=2x (the server's), client=2x,
-    /// bytes=0.5.
-    #[arg(long, value_name = "RESOURCE=FACTOR")]
+    /// Predict a change, such as downlink=2 (twice the rate), link=10gbit, cpu=2x (the server's),
+    /// client=2x, bytes=0.5.
+    #[arg(long, value_name = "RESOURCE=FACTOR", help_heading = heading::PROOF)]
     pub(crate) what_if: Vec<String>,
 
-    /// Make the changes of --what-if that are ours to make (the rate of --link, --server-quota,
-    /// processors that are free, engine threads, requests in flight), and measure each beside its
-    /// prediction.
-    #[arg(long)]
+    /// Make the changes of --what-if that can be made here (the rate of --link, --server-quota, free
+    /// processors, engine threads, requests in flight), and measure each beside its prediction.
+    #[arg(long, help_heading = heading::PROOF)]
     pub(crate) lift: bool,
 
-    /// Put the sham in the place of every squeeze: nothing may then be named a wall.
-    #[arg(long, hide = true)]
+    /// Put the sham in the place of every squeeze: no wall may then be named.
+    #[arg(long, hide = true, help_heading = heading::PROOF)]
     pub(crate) null: bool,
 }
 
@@ -506,116 +555,117 @@ pub(crate) struct AbFlags {
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections in all.
-    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    /// Open this many connections in all.
+    #[arg(short = 'c', long, value_name = "N", default_value = "64", value_parser = count_u32,
+          display_order = 0, help_heading = heading::LOAD)]
     pub(crate) connections: u32,
 
-    /// Open loop: requests per second in all.
-    #[arg(short = 'R', long)]
+    /// Send this many requests per second in all (open loop).
+    #[arg(short = 'R', long, value_name = "RATE", display_order = 1, help_heading = heading::LOAD)]
     pub(crate) rate: Option<Rate>,
 
-    /// Rounds; each holds both settings once. -d is the time measured for each setting, over
+    /// Run this many rounds; each holds both settings once. -d is the time measured for each setting, over
     /// all rounds.
-    #[arg(long, default_value = "8", value_parser = rounds)]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = rounds, display_order = 0,
+          help_heading = heading::PROOF)]
     pub(crate) rounds: u32,
 
-    /// Paths of A and B, such as /read,/read-gz; the URL's own path is then not used.
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1)]
+    /// Load these paths as A and B, such as /read,/read-gz, in place of the URL's own.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, help_heading = heading::B)]
     pub(crate) path: Vec<String>,
 
-    /// The URL of B.
-    #[arg(long, value_name = "URL", conflicts_with = "path")]
+    /// Load this URL as B.
+    #[arg(long, value_name = "URL", conflicts_with = "path", help_heading = heading::B)]
     pub(crate) url_b: Option<String>,
 
-    /// A header field that B sends as well; may be repeated.
-    #[arg(long, value_name = "NAME: VALUE")]
+    /// Send this header field as well; may be repeated.
+    #[arg(long, value_name = "NAME: VALUE", help_heading = heading::B)]
     pub(crate) header_b: Vec<String>,
 
-    /// The subject of B, such as 'catalogue --prefork' or 'GOGC=off catalogue'.
-    #[arg(long, value_name = "COMMAND")]
+    /// Start this subject, such as 'catalogue --prefork' or 'GOGC=off catalogue'.
+    #[arg(long, value_name = "COMMAND", help_heading = heading::B)]
     pub(crate) subject_b: Option<String>,
 
-    /// The link of B.
-    #[arg(long, value_name = "LINK")]
+    /// Lay this link.
+    #[arg(long, value_name = "LINK", help_heading = heading::B)]
     pub(crate) link_b: Option<String>,
 
-    /// The quota of B's subject, in processors.
-    #[arg(long, value_name = "CORES", value_parser = cores)]
+    /// Limit B's subject to this many cores' worth of time.
+    #[arg(long, value_name = "CORES", value_parser = cores, help_heading = heading::B)]
     pub(crate) server_quota_b: Option<f64>,
 
-    /// The driver of B, or `wallfinder` for our own engine.
-    #[arg(long, value_name = "COMMAND")]
+    /// Let this driver produce the load, or `wallfinder`, its own engine.
+    #[arg(long, value_name = "COMMAND", help_heading = heading::B)]
     pub(crate) driver_b: Option<String>,
 
-    /// Connections of B.
-    #[arg(long, value_name = "N", value_parser = count_u32)]
+    /// Open this many connections.
+    #[arg(long, value_name = "N", value_parser = count_u32, help_heading = heading::B)]
     pub(crate) connections_b: Option<u32>,
 
-    /// Requests in flight on each connection of B.
-    #[arg(long, value_name = "N", value_parser = count_u32)]
+    /// Keep this many requests in flight on each connection.
+    #[arg(long, value_name = "N", value_parser = count_u32, help_heading = heading::B)]
     pub(crate) pipeline_b: Option<u32>,
 
-    /// Requests in flight over all connections of B at most.
-    #[arg(long, value_name = "REQUESTS", value_parser = count_u32)]
+    /// Keep at most this many requests in flight over all connections.
+    #[arg(long, value_name = "REQUESTS", value_parser = count_u32, hide = true,
+          help_heading = heading::B)]
     pub(crate) max_in_flight_b: Option<u32>,
 
-    /// B takes answers one by one (--no-batching): shows what batching them is worth.
-    #[arg(long, conflicts_with = "no_batching")]
+    /// Handle each answer as it comes (--no-batching): shows what batching is worth.
+    #[arg(long, conflicts_with = "no_batching", hide = true, help_heading = heading::B)]
     pub(crate) no_batching_b: bool,
 
-    /// Engine threads of B.
-    #[arg(long, value_name = "N", value_parser = count_u32)]
+    /// Use this many engine threads.
+    #[arg(long, value_name = "N", value_parser = count_u32, hide = true, help_heading = heading::B)]
     pub(crate) threads_b: Option<u32>,
 
-    /// Processors for B's subject, where they are to be others than A's.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    /// Run B's subject on these processors.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list, hide = true, help_heading = heading::B)]
     pub(crate) server_cpus_b: Option<CpuList>,
 
-    /// A setting of this host while B is held, such as huge-pages=always, rps=0-1, rfs=4096,
-    /// busy-poll=50, irq-affinity=1; put back after each turn. May be repeated. Takes root. With
-    /// huge-pages and busy-poll, which a process has from its start, each turn of A and of B has a
-    /// server of its own: they need --subject.
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// Set this on the host while B is held, such as huge-pages=always, rps=0-1, rfs=4096, busy-poll=50,
+    /// irq-affinity=1; may be repeated. It is put back after each turn. A process has huge-pages and
+    /// busy-poll from its start, so these need --subject: each turn of A and of B then has a server of its
+    /// own. Needs root.
+    #[arg(long, value_name = "KEY=VALUE", hide = true, help_heading = heading::B)]
     pub(crate) tune_b: Vec<Tuning>,
 
-    /// What looks into B's server, or into what loads it (`client`), or `telemetry`, which every run
-    /// has and A then does without: the ratio is what observing itself costs.
-    #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',')]
+    /// Look into B's server with this, or into what loads it (`client`); the ratio is what looking costs.
+    /// `telemetry` is what every run has: A then does without.
+    #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',', hide = true,
+          help_heading = heading::B)]
     pub(crate) observe_b: Vec<ProbeFlag>,
 
-    /// Ask one thing alone: whether B costs at most this share of A's throughput, such as 2%. The
-    /// answer is yes where the whole 95 % interval lies within it, no where it lies beyond, and else
-    /// not decided. Small shares take many rounds: --rounds 150 -d 375s.
-    #[arg(long, value_name = "SHARE", conflicts_with = "rate", value_parser = share)]
+    /// Ask only whether B costs at most this share of A's throughput, such as 2%. The answer is yes where
+    /// the whole 95 % interval lies within it, no where it lies beyond, and else not decided. Small shares
+    /// take many rounds: --rounds 150 -d 375s.
+    #[arg(long, value_name = "SHARE", conflicts_with = "rate", value_parser = share,
+          help_heading = heading::PROOF)]
     pub(crate) at_most_cost: Option<f64>,
 }
 
-/// Answers of several sizes, each in several codings. With --link every one of them is measured behind
-/// it and without it, in turn, and what it lets through is predicted from the bytes alone.
+/// Answers of several sizes, each in several codings. With --link each is measured behind it and without
+/// it, in turn, and what the link lets through is predicted from the bytes alone.
 #[derive(Debug, Args)]
 pub(crate) struct BytesFlags {
-    /// Here the URL may hold sizes in braces, such as 'http://subject:8085/realistic/{1k,8k,64k}.txt':
-    /// quote it, or the shell takes it apart.
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections in all.
-    #[arg(short = 'c', long, default_value = "20", value_parser = count_u32)]
+    /// Open this many connections in all.
+    #[arg(short = 'c', long, value_name = "N", default_value = "20", value_parser = count_u32,
+          display_order = 0, help_heading = heading::LOAD)]
     pub(crate) connections: u32,
 
-    /// Codings that are asked for one at a time (Accept-Encoding); answers as they are (identity) are
-    /// always among them.
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "identity,gzip"
-    )]
+    /// Ask for these codings, one at a time (Accept-Encoding). Answers as they are (identity) are always
+    /// among them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "identity,gzip",
+          help_heading = heading::TARGET)]
     pub(crate) codings: Vec<String>,
 
-    /// Rounds; each holds every answer once on each side of the link. -d is the time measured for
-    /// each of them, over all rounds.
-    #[arg(long, default_value = "6", value_parser = rounds)]
+    /// Run this many rounds; each holds every answer once on each side of the link. -d is the time measured
+    /// for each answer, over all rounds.
+    #[arg(long, value_name = "N", default_value = "6", value_parser = rounds, display_order = 0,
+          help_heading = heading::PROOF)]
     pub(crate) rounds: u32,
 }
 
@@ -656,22 +706,23 @@ pub(crate) struct StudyFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StudyCommand {
-    /// The built-in studies.
+    /// List the built-in studies.
     List,
-    /// What a study asks, does and claims.
+    /// Show what a study asks, does and claims.
     Show {
-        /// Name of a built-in study, or a file.
+        /// Name a built-in study, or a file.
         study: String,
     },
     /// Run a study and judge its claims.
     Run {
-        /// Name of a built-in study, or a file.
+        /// Name a built-in study, or a file.
+        #[arg(help_heading = heading::TARGET)]
         study: String,
-        /// How much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
-        #[arg(long, default_value = "smoke")]
+        /// Run this much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
+        #[arg(long, default_value = "smoke", help_heading = heading::LOAD)]
         size: Size,
         /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
-        #[arg(long, value_name = "PART", value_delimiter = ',')]
+        #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = heading::LOAD)]
         with: Vec<String>,
         #[command(flatten)]
         children: ChildFlags,
@@ -680,9 +731,9 @@ pub(crate) enum StudyCommand {
     },
     /// Write a copy of a built-in study to edit.
     New {
-        /// File to write.
+        /// Write this file.
         file: PathBuf,
-        /// The study to start from.
+        /// Start from this study.
         #[arg(long, default_value = "client-ceiling")]
         from: String,
     },
@@ -693,8 +744,8 @@ pub(crate) struct JudgeFlags {
     #[command(flatten)]
     pub(crate) record: RecordFlags,
 
-    /// Judge the claims of this study by the record's steps: a name or a file. A record of a built-in
-    /// study is judged by that.
+    /// Judge the claims of this study, a name or a file, by the record's steps [default: those of the
+    /// built-in study that the record is of].
     #[arg(long)]
     pub(crate) study: Option<String>,
 }
@@ -704,62 +755,62 @@ pub(crate) struct ReportFlags {
     #[command(flatten)]
     pub(crate) record: RecordFlags,
 
-    /// Write the page to this file, and not to `report.html` in the run's folder.
+    /// Write the page to this file instead of `report.html` in the run's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordFlags {
-    /// The run's folder; `runs/latest` is the last one.
+    /// Read the record in this run's folder; `runs/latest` is the last one.
     pub(crate) run: PathBuf,
 
-    /// Fail with exit code 4 unless the verdict is server-bound, or the wall named.
+    /// Fail with exit code 4 unless the verdict is `server-bound`, or the wall named.
     #[arg(long, value_name = "WALL")]
     pub(crate) require: Option<String>,
 
-    /// Fail with exit code 3 unless it holds.
+    /// Fail with exit code 3 unless this holds, such as 'p99<5ms'; may be repeated.
     #[arg(long, value_name = "CONDITION")]
     pub(crate) threshold: Vec<String>,
 
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
 
-    /// Write what is printed to this file instead.
+    /// Write the result to this file instead.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Keep to ASCII.
+    /// Print ASCII only.
     #[arg(long)]
     pub(crate) ascii: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareFlags {
-    /// The run to compare with.
+    /// Compare with this run.
     pub(crate) before: PathBuf,
-    /// The run to compare.
+    /// Compare this run.
     pub(crate) after: PathBuf,
 
-    /// Fail with exit code 3 where a step's throughput is surely below this many times the earlier
-    /// one's, or a step is missing: 0.9. Two runs of the same thing differ by some per cent; what is
-    /// less than that, `ab` finds.
+    /// Fail with exit code 3 where a step is missing, or its throughput is surely below this many times
+    /// the earlier one's, such as 0.9. Two runs of the same thing differ by some per cent; `ab` finds
+    /// smaller differences.
     #[arg(long, value_name = "RATIO", value_parser = positive_ratio)]
     pub(crate) at_least: Option<f64>,
 
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SamplesFlags {
-    /// Files of `run --samples`, or folders of runs that hold some.
+    /// Read these files of `run --samples`, or folders of runs that hold some.
     #[arg(required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: PlainFormat,
 }
@@ -775,46 +826,47 @@ pub(crate) struct ProfileFlags {
     #[command(flatten)]
     pub(crate) target: TargetFlags,
 
-    /// Connections in all.
-    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    /// Open this many connections in all.
+    #[arg(short = 'c', long, value_name = "N", default_value = "64", value_parser = count_u32,
+          display_order = 0, help_heading = heading::LOAD)]
     pub(crate) connections: u32,
 
-    /// Open loop: requests per second in all, whatever the answers do.
-    #[arg(short = 'R', long)]
+    /// Send this many requests per second in all, whatever the answers do (open loop).
+    #[arg(short = 'R', long, value_name = "RATE", display_order = 1, help_heading = heading::LOAD)]
     pub(crate) rate: Option<Rate>,
 
-    /// Where the server offers Go's /debug/pprof/; several, such as prefork children, are merged.
-    /// Subjects of ours are asked by themselves. Without any the kernel samples its stacks.
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    /// Ask for Go's profiles here (/debug/pprof/); several, such as prefork children, are merged. Bundled
+    /// subjects are asked by themselves. Without any the kernel samples the server's stacks.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', help_heading = heading::WATCHING)]
     pub(crate) pprof: Vec<String>,
 
-    /// Let the kernel sample the server's stacks beside Go's profiles: whatever it is written in,
-    /// user and kernel. Takes root.
-    #[arg(long)]
+    /// Let the kernel sample the server's stacks beside Go's profiles, user and kernel, whatever it is
+    /// written in. Needs root.
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) stacks: bool,
 
-    /// Watch the system calls too, by name, until enough are known, a second at most: how often for each
-    /// request, how long, how many failed. Takes root; a server that calls often is slower meanwhile.
-    #[arg(long)]
+    /// Watch system calls by name, until enough are known, a second at most: how often for each request,
+    /// how long, how many failed. A server that calls often is slower meanwhile. Needs root.
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) calls: bool,
 
-    /// Look inside the client as well, this tool or the --driver, by what the kernel tells of it.
-    /// Takes root.
-    #[arg(long)]
+    /// Look inside the client as well, this tool or the --driver, by what the kernel tells of it. Needs
+    /// root.
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) client: bool,
 
-    /// Capture these alone [default: all].
-    #[arg(long, value_enum, value_delimiter = ',')]
+    /// Capture these only [default: all].
+    #[arg(long, value_enum, value_delimiter = ',', help_heading = heading::WATCHING)]
     pub(crate) kinds: Vec<KindFlag>,
 
-    /// Keep the runtime's trace of the first second too, for `go tool trace`. It costs the server
-    /// much more than the others.
-    #[arg(long)]
+    /// Keep the runtime's trace of the first second too, for `go tool trace`. It costs the server much more
+    /// than the others.
+    #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) trace: bool,
 
-    /// What names of functions say of what they do, in place of the table that
-    /// `wallfinder pprof --rules-default` prints.
-    #[arg(long, value_name = "FILE")]
+    /// Read from this file what functions do by their names, in place of the table that `wallfinder pprof
+    /// --rules-default` prints.
+    #[arg(long, value_name = "FILE", hide = true, help_heading = heading::WATCHING)]
     pub(crate) rules: Option<PathBuf>,
 }
 
@@ -844,16 +896,17 @@ impl From<KindFlag> for ProfileKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct PprofFlags {
-    /// Files of profiles, compressed or not; several of one kind are merged.
+    /// Read these profiles, compressed or not; several of one kind are merged.
     #[arg(required_unless_present = "rules_default")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// What they are of, where that is not clear from what they count: waits and contention look
+    /// Take the profiles for this kind, where what they count does not tell it: waits and contention look
     /// alike.
     #[arg(long, value_enum)]
     pub(crate) kind: Option<KindFlag>,
 
-    /// Show what changed since this profile: each function, for a second and where it is known for a request.
+    /// Show what changed since this profile: each function, for a second, and for a request where that is
+    /// known.
     #[arg(long, value_name = "FILE")]
     pub(crate) before: Option<PathBuf>,
 
@@ -861,7 +914,7 @@ pub(crate) struct PprofFlags {
     #[arg(long, conflicts_with = "before")]
     pub(crate) folded: bool,
 
-    /// What names of functions say of what they do, in place of the table that ships.
+    /// Read from this file what functions do by their names, in place of the table that ships.
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Option<PathBuf>,
 
@@ -869,57 +922,60 @@ pub(crate) struct PprofFlags {
     #[arg(long)]
     pub(crate) rules_default: bool,
 
-    /// What is printed.
+    /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateFlags {
-    /// Connections in all.
-    #[arg(short = 'c', long, default_value = "64", value_parser = count_u32)]
+    /// Open this many connections in all.
+    #[arg(short = 'c', long, value_name = "N", default_value = "64", value_parser = count_u32,
+          help_heading = heading::LOAD)]
     pub(crate) connections: u32,
 
-    /// Requests in flight on each connection.
-    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], default_value = "1", value_parser = count_u32)]
+    /// Keep this many requests in flight on each connection.
+    #[arg(long = "pipeline", aliases = ["pipelining", "streams"], value_name = "N", default_value = "1",
+          value_parser = count_u32, help_heading = heading::LOAD)]
     pub(crate) pipeline: u32,
 
     /// Speak HTTP/2.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::PROTOCOL)]
     pub(crate) http2: bool,
 
     /// Speak TLS around it.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::PROTOCOL)]
     pub(crate) tls: bool,
 
-    /// Engine threads; by default one for each processor of the client.
-    #[arg(short = 't', long = "threads", alias = "workers", value_parser = count_u32)]
+    /// Use this many engine threads [default: one for each processor of the client].
+    #[arg(short = 't', long = "threads", alias = "workers", value_name = "N", value_parser = count_u32,
+          help_heading = heading::CLIENT)]
     pub(crate) workers: Option<u32>,
 
-    /// Length of each measurement.
-    #[arg(short = 'd', long, default_value = "2s")]
+    /// Measure for this long each time.
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "2s", help_heading = heading::LOAD)]
     pub(crate) duration: Nanos,
 
-    /// Bytes of the answers' bodies.
-    #[arg(long, default_value = "16")]
+    /// Answer with bodies of this many bytes.
+    #[arg(long, value_name = "N", default_value = "16", help_heading = heading::LOAD)]
     pub(crate) answer_bytes: Bytes,
 
-    /// How sockets are waited for.
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Wait for sockets in this way.
+    #[arg(long, value_enum, default_value = "auto", help_heading = heading::CLIENT)]
     pub(crate) io: IoFlag,
 
-    /// Processors for the workers.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list)]
+    /// Run the workers on these processors, such as 1 or 2-3,6.
+    #[arg(long, value_name = "CPUS", value_parser = cpu_list, help_heading = heading::CLIENT)]
     pub(crate) client_cpus: Option<CpuList>,
 
-    /// What is printed.
-    #[arg(long, value_enum, default_value = "text")]
+    /// Print the result in this format.
+    #[arg(long, value_enum, default_value = "text", help_heading = heading::OUTPUT)]
     pub(crate) format: PlainFormat,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaFlags {
-    /// Which schema.
+    /// Print this one.
     #[arg(value_enum, default_value = "record")]
     pub(crate) of: SchemaOf,
 }

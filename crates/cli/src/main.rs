@@ -10,6 +10,7 @@ mod exchange;
 mod exit;
 mod flags;
 mod given;
+mod help;
 mod interrupt;
 mod job;
 mod listening;
@@ -29,7 +30,7 @@ mod tls;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use crate::flags::Flags;
 
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         return become_child(words);
     }
     output::guard_panics();
-    let parsed = Flags::command().try_get_matches();
+    let parsed = help::command(std::env::args_os()).try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Flags::from_arg_matches(&matches)?, matches)));
     let (flags, matches) = match parsed {
         Ok(parsed) => parsed,
