@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Command, CommandFactory};
 
 use crate::flags::Flags;
 
@@ -42,6 +42,8 @@ fn naming_rest(command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+
     use super::*;
 
     const SCREENS: usize = 3 * 50;
