@@ -40,8 +40,9 @@ mod heading {
         wallfinder run --subject catalogue http://subject:8083/compute -c 64\n  \
         wallfinder run grpc://127.0.0.1:50051/shop.v1.Orders/Put --proto shop.proto -b '{\"name\": \"x\"}'\n  \
         wallfinder run --driver 'autocannon -c 100 -p 100 {url}' http://127.0.0.1:8083/simple\n\n\
-        Exit codes: 0 done, 1 could not run or nothing was answered well, 2 bad arguments, 3 a threshold was breached,\n  \
-        4 --require did not hold, 130/143 interrupted (the partial record is sealed).",
+        Exit codes:\n  \
+        0 done, 1 could not run or nothing was answered well, 2 bad arguments, 3 a threshold was breached,\n  \
+        4 --require did not hold, 130/143 interrupted (the partial record is sealed)",
     disable_help_subcommand = true,
     disable_help_flag = true,
     disable_version_flag = true
@@ -139,7 +140,7 @@ pub(crate) struct DoctorFlags {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TargetFlags {
     /// Load this URL; the host `subject` stands for the server that --subject starts.
-    #[arg(value_name = "URL", required_unless_present = "scenario", help_heading = heading::TARGET)]
+    #[arg(value_name = "URL", required_unless_present = "scenario")]
     pub(crate) url: Option<String>,
 
     /// Use this request method.
@@ -716,7 +717,6 @@ pub(crate) enum StudyCommand {
     /// Run a study and judge its claims.
     Run {
         /// Name a built-in study, or a file.
-        #[arg(help_heading = heading::TARGET)]
         study: String,
         /// Run this much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
         #[arg(long, default_value = "smoke", help_heading = heading::LOAD)]
