@@ -15,6 +15,8 @@ use crate::scenario::{MESSAGE, Scenario, Speaks};
 pub enum Contestant {
     /// The whole tool: `wallfinder run`.
     Wallfinder,
+    /// The same with default flags: with a warm-up, and with a ceiling that is measured or kept.
+    WallfinderDefaults,
     /// Our engine alone, as it chooses to wait (io_uring where there is one).
     Engine,
     /// Our engine alone, on epoll.
@@ -61,8 +63,9 @@ impl Contestant {
     pub const NULL_URING_8_ALL: Contestant = null(Way::Uring, 8, Refill::All);
 
     /// Everyone, in the order of tables.
-    pub const ALL: [Contestant; 15] = [
+    pub const ALL: [Contestant; 16] = [
         Contestant::Wallfinder,
+        Contestant::WallfinderDefaults,
         Contestant::Engine,
         Contestant::EngineEpoll,
         Contestant::NULL_EPOLL,
@@ -83,6 +86,7 @@ impl Contestant {
     pub fn name(self) -> String {
         match self {
             Contestant::Wallfinder => "wallfinder".into(),
+            Contestant::WallfinderDefaults => "wallfinder-defaults".into(),
             Contestant::Engine => "engine".into(),
             Contestant::EngineEpoll => "engine-epoll".into(),
             Contestant::Null { way, batch, refill } => {
@@ -122,8 +126,23 @@ impl Contestant {
         let url = format!("{scheme}://{address}{}", scenario.path);
         let (connections, depth) = (scenario.connections.to_string(), scenario.depth.to_string());
         // Not every peer takes fractions of a second.
+        // Ten seconds are a run as users make it; a second is for tests.
+        let seconds = match scenario.is_of_defaults() && seconds > 1.0 {
+            true => seconds.max(10.0),
+            false => seconds,
+        };
         let whole = format!("{}", seconds.ceil().max(1.0));
         let no_pipelining = || Err("it does not pipeline HTTP/1.1".to_owned());
+        let is_whole_tool = matches!(
+            self,
+            Contestant::Wallfinder | Contestant::WallfinderDefaults
+        );
+        if scenario.is_of_defaults() && !is_whole_tool {
+            return Err("it has no defaults of ours".into());
+        }
+        if self == Contestant::WallfinderDefaults && !scenario.is_of_defaults() {
+            return Err("it races where defaults do".into());
+        }
         if !self.can_speak(scenario.speaks) {
             return Err("it does not speak the protocol".into());
         }
@@ -131,7 +150,7 @@ impl Contestant {
         let (http2, grpc) = (speaks == Speaks::Http2, speaks == Speaks::Grpc);
         let mut command;
         match self {
-            Contestant::Wallfinder => {
+            Contestant::Wallfinder | Contestant::WallfinderDefaults => {
                 command = Command::new(tools.wallfinder()?);
                 let url = match speaks {
                     Speaks::Framed => format!("tcp://{address}"),
@@ -157,7 +176,10 @@ impl Contestant {
                         command.arg("-k");
                     }
                 }
-                command.args(["--warmup", "0ms", "--no-calibrate", "--format", "json"]);
+                command.args(["--format", "json"]);
+                if self == Contestant::Wallfinder {
+                    command.args(["--warmup", "0ms", "--no-calibrate"]);
+                }
                 if let Some(cpu) = tools.client_cpu {
                     command.args(["--client-cpus", &cpu.to_string()]);
                 }
@@ -258,7 +280,10 @@ impl Contestant {
     fn can_speak(self, protocol: Speaks) -> bool {
         let ours = matches!(
             self,
-            Contestant::Wallfinder | Contestant::Engine | Contestant::EngineEpoll
+            Contestant::Wallfinder
+                | Contestant::WallfinderDefaults
+                | Contestant::Engine
+                | Contestant::EngineEpoll
         );
         let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
         match protocol {
@@ -277,7 +302,7 @@ impl Contestant {
     /// Reads its standard output.
     pub fn read(self, stdout: &str) -> Result<Tally, Unreadable> {
         match self {
-            Contestant::Wallfinder => outputs::wallfinder(stdout),
+            Contestant::Wallfinder | Contestant::WallfinderDefaults => outputs::wallfinder(stdout),
             Contestant::Engine | Contestant::EngineEpoll | Contestant::Null { .. } => {
                 outputs::own(stdout)
             }

@@ -36,7 +36,7 @@ enum Part {
 
 #[derive(Debug, Clone, Args)]
 struct Bench {
-    /// simple-1, simple-100, read-1, h2-10x10, framed-1, framed-10, open-loop, memory; repeatable. All of them otherwise.
+    /// simple-1, simple-100, read-1, h2-10x10, framed-1, framed-10, defaults-1, defaults-100, open-loop, memory; repeatable. All of them otherwise.
     #[arg(long)]
     scenario: Vec<String>,
     /// Race only these; repeatable.
@@ -242,11 +242,11 @@ impl Wanted {
 
     /// Who stands for us in a race.
     fn ours(&self, race: &race::Race) -> Contestant {
-        self.ours
-            .unwrap_or_else(|| match race.score(Contestant::Wallfinder) {
-                Some(_) => Contestant::Wallfinder,
-                None => Contestant::Engine,
-            })
+        let takes_part = |who: &Contestant| race.score(*who).is_some();
+        self.ours.unwrap_or_else(|| {
+            let mut ours = [Contestant::WallfinderDefaults, Contestant::Wallfinder].into_iter();
+            ours.find(takes_part).unwrap_or(Contestant::Engine)
+        })
     }
 }
 

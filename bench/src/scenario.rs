@@ -21,6 +21,13 @@ pub struct Scenario {
     pub aims: &'static [Aim],
 }
 
+impl Scenario {
+    /// Whether it compares the tool with default flags and the tool that only drives load: what is paid once for each run.
+    pub fn is_of_defaults(&self) -> bool {
+        self.name.starts_with("defaults-")
+    }
+}
+
 /// A protocol, and with it the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Speaks {
@@ -74,7 +81,7 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "simple-1",
         speaks: Speaks::Http1,
@@ -150,5 +157,21 @@ pub const SCENARIOS: [Scenario; 8] = [
         connections: 100,
         depth: 1,
         aims: &[aim(Contestant::Wrk, 1.05)],
+    },
+    Scenario {
+        name: "defaults-1",
+        speaks: Speaks::Http1,
+        path: "/simple",
+        connections: 100,
+        depth: 1,
+        aims: &[aim(Contestant::Wallfinder, 1.10)],
+    },
+    Scenario {
+        name: "defaults-100",
+        speaks: Speaks::Http1,
+        path: "/simple",
+        connections: 100,
+        depth: 100,
+        aims: &[aim(Contestant::Wallfinder, 1.10)],
     },
 ];

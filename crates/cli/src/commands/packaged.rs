@@ -23,7 +23,11 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failed> {
     tool.build();
     page(&tool, "wallfinder", folder)?;
     for command in tool.get_subcommands().filter(|one| !one.is_hide_set()) {
-        page(command, &format!("wallfinder-{}", command.get_name()), folder)?;
+        page(
+            command,
+            &format!("wallfinder-{}", command.get_name()),
+            folder,
+        )?;
     }
     Ok(())
 }
