@@ -98,6 +98,25 @@ fn commands_that_make_load_see_no_flags() {
     }
 }
 
+/// The hot path and what only computes have no log.
+#[test]
+fn events_are_logged_by_crates_that_decide() {
+    let mut log = BTreeSet::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) else {
+            continue;
+        };
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+        let dependencies = manifest["dependencies"].as_table();
+        if dependencies.is_some_and(|dependencies| dependencies.contains_key("tracing")) {
+            log.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    let decide = ["cli", "conduct", "testbed"].map(str::to_owned);
+    assert_eq!(log, BTreeSet::from(decide));
+}
+
 /// Files with one of these endings below a folder, without what was built or fetched.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -67,6 +67,11 @@ pub(crate) struct GeneralFlags {
     #[arg(long, action = ArgAction::HelpLong, global = true)]
     help_all: Option<bool>,
 
+    /// Log decisions on standard error; -vv logs details too. WALLFINDER_LOG takes a filter, such as
+    /// debug or wallfinder_testbed=debug.
+    #[arg(short = 'v', long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+
     /// Print the version.
     #[arg(short = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,

@@ -14,6 +14,7 @@ mod help;
 mod interrupt;
 mod job;
 mod listening;
+mod log;
 mod messages;
 mod order;
 mod output;
@@ -59,7 +60,9 @@ fn main() -> ExitCode {
         }
     };
     let own = matches.subcommand().map_or(&matches, |(_, own)| own);
-    match commands::dispatch(flags.command, own) {
+    let ran =
+        log::start(flags.general.verbose).and_then(|()| commands::dispatch(flags.command, own));
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             if !failed.message.is_empty() {

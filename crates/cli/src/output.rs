@@ -72,6 +72,13 @@ pub(crate) fn tell(message: &str) {
     let _ = writeln!(io::stderr(), "{}", safe::message(&message));
 }
 
+/// Logs an event as one line on standard error, under the same rules.
+pub(crate) fn log(event: &str) {
+    let event = secrets::scrubbed_so_far(event);
+    let line = safe::message(&safe::clean(event.trim_end()));
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Shows a part of a report on standard error.
 pub(crate) fn show(text: &str, look: &Look) {
     let _ = write!(io::stderr(), "{}", safe::on_terminal(text, look.colour));

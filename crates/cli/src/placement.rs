@@ -36,7 +36,15 @@ impl Placement {
         server_runs_on: Option<Vec<u32>>,
     ) -> Placement {
         let processors = Processors::seen(server_runs_on.as_deref().unwrap_or_default());
+        let asked = client.is_some() || server.is_some();
         let (client, server) = place(&processors, client, server, server_is_ours, server_runs_on);
+        tracing::info!(
+            ?client,
+            ?server,
+            asked,
+            server_is_ours,
+            "processors are placed"
+        );
         Placement {
             client,
             server,

@@ -10,7 +10,7 @@ use wallfinder_model::{Arrival, Step};
 use wallfinder_report::look::Look;
 use wallfinder_report::text::live::{self, Core, Moment, Phase, Side};
 
-use crate::output;
+use crate::{log, output};
 
 /// Intervals of throughput that the frame's curve shows.
 const HISTORY_MAX: usize = 120;
@@ -45,7 +45,8 @@ impl Presenter {
     /// One for standard error; quiet where that is asked for.
     pub(crate) fn new(quiet: bool, ascii: bool) -> Presenter {
         let terminal = io::stderr().is_terminal();
-        let mode = match (quiet, terminal) {
+        // The log's lines would stand within a frame.
+        let mode = match (quiet, terminal && !log::is_on()) {
             (true, _) => Mode::Quiet,
             (false, true) => Mode::Frame,
             (false, false) => Mode::Lines,

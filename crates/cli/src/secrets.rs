@@ -22,6 +22,14 @@ pub(crate) fn ours() -> &'static Secrets {
     OURS.get_or_init(of_this_process)
 }
 
+/// A text without the secrets that are known by now: others may still be learned.
+pub(crate) fn scrubbed_so_far(text: &str) -> String {
+    match OURS.get() {
+        Some(secrets) => secrets.scrub(text).into_owned(),
+        None => of_this_process().scrub(text).into_owned(),
+    }
+}
+
 fn of_this_process() -> Secrets {
     let mut secrets = given::secrets(&command_line());
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();

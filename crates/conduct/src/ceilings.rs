@@ -69,15 +69,33 @@ impl Calibration {
         let pace = || reference_loop::pace_ns(spec.cpus.first().copied());
         let usable = self.cache.as_ref().filter(|_| spec.tls.is_none());
         let (Some(cache), Some(machine), Some(pace_ns)) = (usable, machine(), pace()) else {
-            return measured();
+            let ceiling = measured()?;
+            tracing::info!(
+                throughput = ceiling.throughput.round(),
+                kept = false,
+                "calibration is measured"
+            );
+            return Ok(ceiling);
         };
         let now_s = clock::realtime_ns() / 1_000_000_000;
         let mut kept = Kept::of(cache.read(FILE).as_deref(), machine, now_s);
         let key = key(spec, typical, server_cpu);
         if let Some(ceiling) = kept.get(&key, pace_ns, now_s) {
+            tracing::info!(
+                throughput = ceiling.throughput.round(),
+                age_s = ceiling.age_s,
+                pace_ns,
+                "calibration is taken from the cache"
+            );
             return Ok(ceiling);
         }
         let ceiling = measured()?;
+        tracing::info!(
+            throughput = ceiling.throughput.round(),
+            kept = true,
+            pace_ns,
+            "calibration is measured"
+        );
         kept.put(
             key,
             Entry {

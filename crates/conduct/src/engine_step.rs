@@ -152,7 +152,23 @@ pub(crate) fn run(
         capture: None,
         relayed: None,
     };
+    tracing::info!(
+        step = %order.name,
+        connections = spec.load.connections,
+        workers = spec.load.workers,
+        cpus = ?spec.cpus,
+        under_quota = spec.under_quota,
+        warmup_ms = spec.load.warmup.0 / 1_000_000,
+        "step begins"
+    );
     let measured = drive(&spec, signals, &mut |progress| watch.hear(&progress))?;
+    tracing::info!(
+        io = ?measured.io,
+        throughput = measured.throughput.round(),
+        answered = measured.counts.answered,
+        failed = measured.counts.failed_total(),
+        "step is measured"
+    );
     let Watch {
         mut blank,
         sampler,

@@ -112,7 +112,9 @@ pub(crate) fn run(
         std::thread::sleep(LOOK_EVERY);
         if may_overhear && Instant::now() >= overhear_at {
             may_overhear = false;
-            match overheard(order, driver.pid()) {
+            let weighed = overheard(order, driver.pid());
+            tracing::debug!(exchange = ?weighed, "driver's packets are weighed");
+            match weighed {
                 Ok(weight) => exchange = weight,
                 Err(why) => step.caveats.push(Caveat::Note { text: why }),
             }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::child::{Child, ChildSpec, Ended, Keep, Place, RunAs, Shim, SpawnError, Stray};
 use crate::command::{CommandError, CommandLine};
+use crate::cpu_stealer::shown_cpus;
 use crate::iproute;
 use crate::programs;
 
@@ -324,6 +325,14 @@ impl Subject {
             .as_ref()
             .and_then(version_announced)
             .or_else(|| version_asked(&spec, &program.path, &env));
+        tracing::info!(
+            program = %program.path.display(),
+            pid = child.pid(),
+            %address,
+            says_so = announced.is_some(),
+            cpus = %shown_cpus(&spec.cpus),
+            "subject listens"
+        );
         Ok(Subject {
             child,
             named: line.program,
@@ -377,13 +386,20 @@ impl Subject {
 
     /// Ends it: SIGTERM for its group, and after the grace SIGKILL for all that it started.
     pub fn stop(mut self) -> Ended {
-        self.child.stop(self.grace)
+        self.end()
+    }
+
+    fn end(&mut self) -> Ended {
+        let by_itself = self.child.exited().is_some();
+        let ended = self.child.stop(self.grace);
+        tracing::debug!(program = %self.named, by_itself, %ended, "subject is gone");
+        ended
     }
 }
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        self.child.stop(self.grace);
+        self.end();
     }
 }
 

@@ -314,6 +314,7 @@ impl Tuning {
     fn write(&self, place: &Place, text: &str, journal: &Journal) -> Result<(), TestbedError> {
         place.write(text, journal)?;
         let found = place.read()?;
+        tracing::info!(setting = %self, file = %place.path.display(), %found, "host setting is changed");
         match self.knob.agrees(text, &found) {
             true => Ok(()),
             false => Err(TestbedError::failed(

@@ -11,6 +11,7 @@ mod closing;
 mod decode;
 mod echo_client;
 mod exit_codes;
+mod eyes;
 mod failures;
 mod find;
 mod folders;

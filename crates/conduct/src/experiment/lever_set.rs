@@ -173,6 +173,9 @@ impl LeverSet {
         self.now = squeeze.map(|squeeze| (squeeze, retained));
         self.turn = self.turn.wrapping_add(1);
         let wanted = squeeze.and_then(|squeeze| self.lever(squeeze));
+        if let (Some(squeeze), None) = (squeeze, wanted) {
+            tracing::debug!(squeeze = squeeze.label(), retained, "engine is squeezed");
+        }
         if let Some(before) = self.pulled.take_if(|before| wanted != Some(*before)) {
             set(&mut *self.levers[before], 1.0)?;
         }
@@ -322,12 +325,21 @@ impl LeverSet {
     pub(crate) fn release(&mut self) {
         self.now = None;
         for lever in &mut self.levers {
-            let _ = lever.set(1.0);
+            match lever.set(1.0) {
+                Ok(()) => {
+                    tracing::debug!(squeeze = lever.squeeze().label(), "lever is released");
+                }
+                Err(error) => {
+                    let squeeze = lever.squeeze().label();
+                    tracing::warn!(squeeze, %error, "lever could not be released");
+                }
+            }
         }
     }
 }
 
 fn set(lever: &mut dyn Lever, retained: f64) -> Result<(), ConductError> {
+    tracing::debug!(squeeze = lever.squeeze().label(), retained, "lever is set");
     lever.set(retained).map_err(|error| {
         ConductError::Lever(format!(
             "{} could not be squeezed: {error}",

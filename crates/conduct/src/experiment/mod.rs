@@ -207,12 +207,30 @@ pub fn experiment(
         open: Vec::new(),
         reference_loop,
     };
+    tracing::info!(
+        effort = ?order.effort,
+        window_ms = conducting.times.window.as_millis() as u64,
+        wash_out_ms = conducting.times.wash_out.as_millis() as u64,
+        seed = order.seed,
+        null = order.null,
+        "experiment begins"
+    );
+    for out in &experiment.out_of_reach {
+        tracing::info!(squeeze = out.squeeze.label(), why = %out.why, "squeeze is out of reach");
+    }
     relayed(order.step);
     let ended = conducting.all(&mut experiment);
     let relayed = relayed(order.step);
     conducting.lever_set.release();
     let closed = conducting.end_load(&mut experiment);
-    match ended.and(closed) {
+    let ended = ended.and(closed);
+    match &ended {
+        Ok(()) => tracing::info!(windows = experiment.windows.len(), "experiment has ended"),
+        Err(error) => {
+            tracing::warn!(windows = experiment.windows.len(), %error, "experiment is cut short");
+        }
+    }
+    match ended {
         Err(error) if experiment.windows.is_empty() => return Err(error),
         Err(error) => experiment.cut_short = Some(error.to_string()),
         Ok(()) => {}
@@ -349,8 +367,17 @@ impl Conducting<'_> {
         self.source = Some(self.loads.begin()?);
         loop {
             let Next::Rounds { rounds, conditions } = looks::next(experiment) else {
+                tracing::info!(rounds = self.round, "judge looks: that is enough");
                 return Ok(());
             };
+            let squeezes = conditions.iter();
+            let squeezes = squeezes.map(|of| format!("{}@{}", of.squeeze.label(), of.retained));
+            tracing::info!(
+                rounds_so_far = self.round,
+                rounds,
+                squeezes = %squeezes.collect::<Vec<_>>().join(", "),
+                "judge looks: more rounds are designed"
+            );
             let indices: Vec<usize> = conditions
                 .iter()
                 .map(|wanted| self.condition(experiment, wanted.squeeze, wanted.retained))
@@ -406,6 +433,11 @@ impl Conducting<'_> {
         };
         let family = restart.restart().map_err(ConductError::Subject)?;
         self.restarts += 1;
+        tracing::info!(
+            restarts = self.restarts,
+            before_round = self.round,
+            "server is started anew"
+        );
         let pids = family.as_ref().map(|family| family.pids.clone());
         self.lever_set.server_is(&pids.unwrap_or_default())?;
         self.loads.step.server = family;
@@ -507,6 +539,7 @@ impl Conducting<'_> {
                 break (seen, check, span);
             }
             tries += 1;
+            tracing::info!(tries, stood_still, "window is measured again");
             if tries == TRIES_MAX {
                 let why = match stood_still {
                     true => "the machine or this process stood still, again and again",
@@ -516,6 +549,16 @@ impl Conducting<'_> {
             }
         };
         let check = self.lever_set.borne_out(check, &seen);
+        tracing::debug!(
+            round = self.round,
+            squeeze = condition.squeeze.map_or("sham", Squeeze::label),
+            asked = condition.retained,
+            retained = check.retained.map(|share| (share * 1e3).round() / 1e3),
+            in_force = check.in_force,
+            throughput = seen.throughput.round(),
+            check = (!check.text.is_empty()).then_some(check.text.as_str()),
+            "window is measured"
+        );
         self.windows += 1;
         let reference_loop = self.reference_loop.as_ref();
         let [server_reference_ns, client_reference_ns] = reference_loop

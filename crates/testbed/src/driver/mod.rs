@@ -165,6 +165,14 @@ impl Driver {
             stderr: Keep::Tail(STDERR_BYTES_MAX),
         })
         .map_err(DriverError::Spawn)?;
+        tracing::info!(
+            kind = spec.kind().name(),
+            program = %invocation.program.display(),
+            pid = child.pid(),
+            version = version.as_deref().unwrap_or("unknown"),
+            time_limit_s = options.time_limit.as_secs(),
+            "driver starts"
+        );
         Ok(Driver {
             child,
             spec: spec.clone(),
@@ -246,6 +254,13 @@ impl Driver {
             }
             unread
         });
+        tracing::info!(
+            %ended,
+            took_ms = elapsed.as_millis() as u64,
+            stopped = ?self.stopped,
+            report = %report.as_ref().map_or_else(|unread| unread.why.as_str(), |_| "read"),
+            "driver has ended"
+        );
         let program = self.invocation.program.to_string_lossy().into_owned();
         DriverOutcome {
             ended,

@@ -341,6 +341,7 @@ impl Group {
                 self.write("cpu.cfs_period_us", &self.period_us.to_string())?;
             }
         }
+        tracing::debug!(group = %self.folder.display(), cores, period_us = self.period_us, "quota is set");
         let quota = quota_us(self.period_us);
         match self.version {
             Version::One => {

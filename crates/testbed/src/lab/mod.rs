@@ -116,6 +116,7 @@ impl Lab {
         let up = Tbf::of_link(&spec, spec.up_bits);
         let up = Shaper::on_own(client, &interface_named(&lab.client_link)?, up, journal)?;
         (lab.down, lab.up) = (Some(down), Some(up));
+        tracing::info!(link = %lab.how(), "testbed is laid");
         Ok(lab)
     }
 

@@ -80,7 +80,10 @@ pub struct Reach {
 impl Reach {
     fn add(&mut self, squeeze: Squeeze, lever: Result<Box<dyn Lever>, String>) {
         match lever {
-            Ok(lever) => self.levers.push(lever),
+            Ok(lever) => {
+                tracing::info!(squeeze = squeeze.label(), how = %lever.how(), "lever stands");
+                self.levers.push(lever);
+            }
             Err(why) => self.out_of_reach.push(OutOfReach { squeeze, why }),
         }
     }

@@ -106,6 +106,7 @@ impl Journal {
             Ok(Journal::new(own_folder()?, world, tag))
         });
         let journal = journal.as_ref().map_err(Clone::clone)?;
+        tracing::debug!(journal = %journal.path().display(), "undo journal is open");
         keep_journal(shim, journal.folder.path(), &journal.name);
         Ok(journal)
     }
@@ -181,6 +182,7 @@ impl Journal {
             state.put(&Line::head(self.tag.process, self.world.clone()))?;
         }
         let id = state.next;
+        tracing::debug!(id, change = ?undo, "undo journal: a change is about to be made");
         state.next += 1;
         let lock = state.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let lock = lock.try_clone()?;
@@ -204,7 +206,11 @@ impl Journal {
             return Ok(());
         };
         let lock = self.held()?;
-        undo.perform(&lock)?;
+        if let Err(error) = undo.perform(&lock) {
+            tracing::warn!(id, %error, "undo journal: a change could not be taken back");
+            return Err(error);
+        }
+        tracing::debug!(id, "undo journal: a change is taken back");
         drop(lock);
         self.forget(id);
         Ok(())
