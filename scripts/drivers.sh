@@ -12,6 +12,7 @@ say() { echo "drivers: $*"; }
 install_or_say drivers "steps that need them are left out" wrk:wrk h2load:nghttp2-client
 install_or_say drivers "tests that load it are left out" nghttpd:nghttp2-server
 install_or_say drivers "the test that counts segments with it is left out" tcpdump:tcpdump
+install_or_say tests "tests of the page and of coded bodies in a browser are left out" chromium:chromium
 install_or_say lab "links cannot be laid, and tests that need them are left out" ip:iproute2 tc:iproute2
 
 # npm comes with node, but not with Debian's.

@@ -129,7 +129,6 @@ fn flag_of_grpc(job: &Job) -> Option<&'static str> {
 fn grpc_request(job: &Job) -> Result<Option<grpc::Request>, Failed> {
     let target = &job.scenario.target;
     let refused = [
-        ("--inflate", target.decode == Decode::Inflate),
         ("--decode", target.decode != Decode::None),
         ("-m", target.method != "GET"),
         ("--http2", target.http2),
@@ -185,7 +184,6 @@ fn framed_request(job: &Job) -> Result<framed::Request, Failed> {
     })?;
     let refused = [
         ("-H", !target.headers.is_empty()),
-        ("--inflate", target.decode == Decode::Inflate),
         ("--decode", target.decode != Decode::None),
         ("-m", target.method != "GET"),
         ("--http2", target.http2),

@@ -29,8 +29,7 @@ fn echo_clients_are_found_among_the_subjects_and_their_reports_understood() {
     ] {
         let subject = format!("echo --protocol {protocol}");
         let url = format!("{scheme}://subject:{}{path}", free_port());
-        let driver =
-            format!("echo-client {protocol} --clients 4 --duration 600ms --max-in-flight 2");
+        let driver = format!("echo-client {protocol} --clients 4 --duration 600ms --semaphore 2");
         let args = ["run", &url, "--subject", &subject, "--driver", &driver];
         place.run(&[&args[..], how].concat()).ends_with(0);
         let record = place.record();

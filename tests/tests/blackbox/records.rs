@@ -316,11 +316,11 @@ fn a_newer_record_is_refused_by_name() {
     let file = run.join("record.json");
     fs::write(
         &file,
-        "{\"schema\": \"wallfinder.record/2\", \"new\": true}",
+        "{\"schema\": \"wallfinder.record/3\", \"new\": true}",
     )
     .unwrap();
     let ran = on(&place, "report", &run, &[]).ends_with(1);
-    assert!(ran.err.contains("wallfinder.record/2"), "{}", ran.err);
+    assert!(ran.err.contains("wallfinder.record/3"), "{}", ran.err);
     assert!(ran.err.contains("newer"), "{}", ran.err);
 }
 

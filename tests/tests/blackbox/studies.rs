@@ -30,7 +30,7 @@ name = "engine"
 [[driver]]
 name = "two-permits"
 program = "echo-client"
-arguments = ["--max-in-flight", "2"]
+arguments = ["--semaphore", "2"]
 
 [[claim]]
 id = "all-answered"
