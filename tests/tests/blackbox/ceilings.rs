@@ -105,7 +105,7 @@ fn a_ceiling_is_kept_for_the_next_run_of_the_load() {
     let (again, printed) = again.expect("one of five runs is at the pace of the one before");
     assert_is_one(&again["ceiling"]);
     assert!(
-        printed.contains("calibrated") && printed.contains(" ago"),
+        printed.contains("; measured ") && printed.contains(" ago)"),
         "{printed}"
     );
     let (other, _) = step(&place, &["--pipeline", "4"]);

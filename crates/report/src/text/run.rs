@@ -75,21 +75,21 @@ fn throughput(page: &mut Page, step: &Step, figures: &Figures) {
     }
     page.entry("throughput", Role::Strong, &parts.join(" · "));
     if let (Some(ceiling), Some(share)) = (&step.ceiling, figures.ceiling_share) {
-        let how = if ceiling.workers_saturated {
-            match ceiling.age_s {
-                Some(age_s) => format!("calibrated {} ago", number::rough(age_s * 1_000_000_000)),
-                None => "calibrated".to_owned(),
-            }
-        } else {
-            format!(
+        let how = match ceiling.workers_saturated {
+            true => "calibrated".to_owned(),
+            false => format!(
                 "from their CPU per request; {}/s driven",
                 number::amount(ceiling.driven)
-            )
+            ),
         };
+        let age = ceiling.age_s.map_or(String::new(), |age_s| {
+            let age = number::rough(age_s.max(1) * 1_000_000_000);
+            format!("; measured {age} ago")
+        });
         page.beside(
             Role::Plain,
             &format!(
-                "{} of what these workers can drive ({}/s, {how})",
+                "{} of what these workers can drive ({}/s, {how}{age})",
                 number::share(share),
                 number::amount(ceiling.throughput)
             ),
