@@ -179,7 +179,7 @@ fn each_doubt_is_said_once_and_only_what_matters_is_missing() {
 fn two_settings_are_answered_in_one_sentence() {
     let text = |record: &Record| text::record(record, &PATHS, &Look::default());
     let differs = text(&sample::ab());
-    assert!(differs.contains("ANSWER     B answers 2.05 × as many requests as A [2.03, 2.06]."));
+    assert!(differs.contains("ANSWER     B answers 2.05 × as many requests as A [2.04, 2.06]."));
     assert!(text(&equal()).contains("ANSWER     No difference shown"));
     assert!(text(&few()).contains("ANSWER     Not compared: only 2 rounds have both"));
 }
