@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, precheck, run, unobserved};
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop, record};
+use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
 use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
 
@@ -102,10 +102,7 @@ fn step(spec: &Spec) -> StepSpec {
     let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
     StepSpec {
         load: Load {
-            connections: spec.connections,
             in_flight_per_connection: spec.depth,
-            max_in_flight: None,
-            workers: 1,
             arrival: match spec.rate {
                 Some(rate) => Arrival::Constant { rate: Rate(rate) },
                 None => Arrival::Closed { think: Nanos(0) },
@@ -116,13 +113,7 @@ fn step(spec: &Spec) -> StepSpec {
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(spec.connections)
         },
         address: spec.address,
         request: exchange(spec),

@@ -20,7 +20,7 @@ pub(crate) fn command<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Co
 }
 
 /// With every flag of every command shown.
-fn with_all(command: Command) -> Command {
+pub(crate) fn with_all(command: Command) -> Command {
     let command = command.mut_args(|flag| flag.hide(false));
     command.mut_subcommands(with_all)
 }

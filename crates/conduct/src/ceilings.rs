@@ -38,24 +38,28 @@ const BYTES_OF_NO_SIZE: f64 = 256.0;
 #[derive(Debug, Clone)]
 pub struct Calibration {
     long: Nanos,
-    cache: Option<Cache>,
+    /// Whether one that was kept will do.
+    kept_will_do: bool,
 }
 
 impl Calibration {
     /// Measured for so long, whatever was measured before.
-    pub fn anew(long: Nanos) -> Calibration {
-        Calibration { long, cache: None }
+    pub const fn anew(long: Nanos) -> Calibration {
+        Calibration {
+            long,
+            kept_will_do: false,
+        }
     }
 
     /// One that was kept is taken, and a measured one is kept. Workers need a moment to open many connections.
-    pub fn usual(connections: u32) -> Calibration {
+    pub const fn usual(connections: u32) -> Calibration {
         let long = match connections {
             0..=500 => Nanos::from_millis(150),
             _ => Nanos::from_millis(600),
         };
         Calibration {
             long,
-            cache: Cache::of_user(),
+            kept_will_do: true,
         }
     }
 
@@ -65,47 +69,65 @@ impl Calibration {
         typical: Typical,
         server_cpu: Option<u32>,
     ) -> Result<Ceiling, EngineError> {
-        let measured = || calibrate(spec, typical, server_cpu, self.long);
-        let pace = || reference_loop::pace_ns(spec.cpus.first().copied());
-        let usable = self.cache.as_ref().filter(|_| spec.tls.is_none());
-        let (Some(cache), Some(machine), Some(pace_ns)) = (usable, machine(), pace()) else {
-            let ceiling = measured()?;
-            tracing::info!(
-                throughput = ceiling.throughput.round(),
-                kept = false,
-                "calibration is measured"
-            );
-            return Ok(ceiling);
+        let place = match self.kept_will_do && spec.tls.is_none() {
+            true => Place::of(spec, typical, server_cpu),
+            false => None,
         };
-        let now_s = clock::realtime_ns() / 1_000_000_000;
-        let mut kept = Kept::of(cache.read(FILE).as_deref(), machine, now_s);
-        let key = key(spec, typical, server_cpu);
-        if let Some(ceiling) = kept.get(&key, pace_ns, now_s) {
+        if let Some(ceiling) = place.as_ref().and_then(Place::ceiling) {
             tracing::info!(
                 throughput = ceiling.throughput.round(),
                 age_s = ceiling.age_s,
-                pace_ns,
                 "calibration is taken from the cache"
             );
             return Ok(ceiling);
         }
-        let ceiling = measured()?;
+        let ceiling = calibrate(spec, typical, server_cpu, self.long)?;
         tracing::info!(
             throughput = ceiling.throughput.round(),
-            kept = true,
-            pace_ns,
+            kept = place.is_some(),
             "calibration is measured"
         );
-        kept.put(
-            key,
-            Entry {
-                at_s: now_s,
-                pace_ns,
-                ceiling: ceiling.clone(),
-            },
-        );
-        cache.write(FILE, &kept.text());
+        if let Some(place) = place {
+            place.keep(ceiling.clone());
+        }
         Ok(ceiling)
+    }
+}
+
+/// Where the ceiling of a load is kept, or will be.
+struct Place {
+    cache: Cache,
+    kept: Kept,
+    key: String,
+    pace_ns: f64,
+    now_s: u64,
+}
+
+impl Place {
+    fn of(spec: &StepSpec, typical: Typical, server_cpu: Option<u32>) -> Option<Place> {
+        let cache = Cache::of_user()?;
+        let now_s = clock::realtime_ns() / 1_000_000_000;
+        Some(Place {
+            kept: Kept::of(cache.read(FILE).as_deref(), machine()?, now_s),
+            cache,
+            key: key(spec, typical, server_cpu),
+            pace_ns: reference_loop::pace_ns(spec.cpus.first().copied())?,
+            now_s,
+        })
+    }
+
+    fn ceiling(&self) -> Option<Ceiling> {
+        self.kept.get(&self.key, self.pace_ns, self.now_s)
+    }
+
+    fn keep(mut self, ceiling: Ceiling) {
+        let entry = Entry {
+            at_s: self.now_s,
+            pace_ns: self.pace_ns,
+            ceiling,
+        };
+        self.kept.put(self.key, entry);
+        self.cache.write(FILE, &self.kept.text());
     }
 }
 

@@ -148,30 +148,19 @@ fn protocol(request: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{DRAIN_DEFAULT, Decode, Rate, Stop};
+    use wallfinder_model::{Rate, Stop};
     use wallfinder_testbed::driver::DriverSpec;
     use wallfinder_wire::{Request, framed, grpc};
 
     fn load(depth: u32) -> Load {
         Load {
-            connections: 50,
             in_flight_per_connection: depth,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),
             stop: Stop {
                 after: Nanos::from_secs(3),
                 requests: None,
             },
-            timeout: Nanos::SECOND,
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(50)
         }
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_wire::http1::Request;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,24 +16,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let spec = StepSpec {
         load: Load {
-            connections: connections.parse()?,
             in_flight_per_connection: depth.parse()?,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(500),
             stop: Stop {
                 after: Nanos::from_secs(seconds.parse()?),
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(connections.parse()?)
         },
         address: address.parse()?,
         request: Request::get(address, path).into(),

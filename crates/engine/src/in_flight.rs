@@ -124,7 +124,6 @@ pub fn in_flight_more(load: &Load) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Nanos, Stop};
 
     use super::*;
 
@@ -146,26 +145,7 @@ mod tests {
     }
 
     fn load_of(connections: u32) -> Load {
-        Load {
-            connections,
-            in_flight_per_connection: 1,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos(0),
-            stop: Stop {
-                after: Nanos::from_secs(1),
-                requests: None,
-            },
-            timeout: Nanos::from_secs(1),
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".to_owned(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
-        }
+        Load::closed(connections)
     }
 
     #[test]

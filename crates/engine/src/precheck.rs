@@ -80,29 +80,9 @@ fn check_ports(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Nanos, Stop};
 
     fn load(connections: u32) -> Load {
-        Load {
-            connections,
-            in_flight_per_connection: 1,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos(0),
-            stop: Stop {
-                after: Nanos::SECOND,
-                requests: None,
-            },
-            timeout: Nanos::SECOND,
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
-        }
+        Load::closed(connections)
     }
 
     #[test]

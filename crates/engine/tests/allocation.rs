@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::SampleChannel;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
 use wallfinder_wire::{Exchange, framed};
@@ -154,7 +154,6 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                 }
                 let spec = StepSpec {
                     load: Load {
-                        connections: 50,
                         in_flight_per_connection: depth,
                         max_in_flight: bound,
                         workers: 2,
@@ -165,13 +164,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                             requests: None,
                         },
                         timeout: Nanos::from_secs(5),
-                        drain: DRAIN_DEFAULT,
-                        connection_per_request: false,
-                        method: "GET".into(),
-                        header_names: Vec::new(),
-                        body_bytes: 0,
-                        decode: Decode::None,
-                        no_batching: false,
+                        ..Load::closed(50)
                     },
                     address,
                     request: request.clone(),

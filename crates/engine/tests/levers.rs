@@ -13,7 +13,7 @@ use wallfinder_engine::levers::Levers;
 use wallfinder_engine::{
     ExperimentWindow, IoChoice, LeverSetting, Progress, Signals, StepSpec, run, workers_of,
 };
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Arrival, Load, Nanos, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
 
@@ -45,9 +45,6 @@ fn sleeping_server(pause: Duration) -> SocketAddr {
 
 fn load(arrival: Arrival, connections: u32, workers: u32) -> Load {
     Load {
-        connections,
-        in_flight_per_connection: 1,
-        max_in_flight: None,
         workers,
         arrival,
         warmup: Nanos::from_millis(50),
@@ -56,13 +53,7 @@ fn load(arrival: Arrival, connections: u32, workers: u32) -> Load {
             requests: None,
         },
         timeout: Nanos::from_secs(5),
-        drain: DRAIN_DEFAULT,
-        connection_per_request: false,
-        method: "GET".into(),
-        header_names: Vec::new(),
-        body_bytes: 0,
-        decode: Decode::None,
-        no_batching: false,
+        ..Load::closed(connections)
     }
 }
 

@@ -8,7 +8,7 @@ use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Ste
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
-use wallfinder_model::{DRAIN_DEFAULT, Decode, Environment, Nanos, Plan, Rate, Record};
+use wallfinder_model::{Environment, Nanos, Plan, Rate, Record};
 
 /// Length of the window.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
@@ -64,24 +64,12 @@ pub(crate) fn a_step() -> DoubleStep {
             tls: None,
         },
         load: Load {
-            connections: 64,
-            in_flight_per_connection: 1,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos(0),
             stop: Stop {
                 after: Nanos(WINDOW_NS),
                 requests: None,
             },
             timeout: Nanos::from_secs(10),
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".to_owned(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(64)
         },
         driver: Driver {
             name: "wallfinder".to_owned(),

@@ -178,6 +178,30 @@ fn decode_of<'de, D: Deserializer<'de>>(source: D) -> Result<Decode, D::Error> {
 }
 
 impl Load {
+    /// A closed loop of one worker, with a GET at a time on each connection, for a second: what other loads differ from.
+    pub fn closed(connections: u32) -> Load {
+        Load {
+            connections,
+            in_flight_per_connection: 1,
+            max_in_flight: None,
+            workers: 1,
+            arrival: Arrival::Closed { think: Nanos(0) },
+            warmup: Nanos(0),
+            stop: Stop {
+                after: Nanos::SECOND,
+                requests: None,
+            },
+            timeout: Nanos::SECOND,
+            drain: DRAIN_DEFAULT,
+            connection_per_request: false,
+            method: "GET".to_owned(),
+            header_names: Vec::new(),
+            body_bytes: 0,
+            decode: Decode::None,
+            no_batching: false,
+        }
+    }
+
     /// Requests that are wanted at a time: each is in flight, or waits for room.
     pub fn wanted_max(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.in_flight_per_connection)
@@ -243,24 +267,8 @@ mod tests {
     #[test]
     fn what_is_decoded_is_read_from_records_of_any_age() {
         let load = Load {
-            connections: 1,
-            in_flight_per_connection: 1,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos(0),
-            stop: Stop {
-                after: Nanos::SECOND,
-                requests: None,
-            },
-            timeout: Nanos::SECOND,
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
             decode: Decode::Check,
-            no_batching: false,
+            ..Load::closed(1)
         };
         let text = serde_json::to_string(&load).unwrap();
         let said = r#""decode":"check""#;

@@ -323,7 +323,6 @@ fn whole(now: usize, factor: f64) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_model::{Arrival, Decode, Stop};
 
     use super::*;
 
@@ -342,24 +341,8 @@ mod tests {
     fn facts() -> Facts {
         Facts {
             load: Load {
-                connections: 16,
-                in_flight_per_connection: 1,
-                max_in_flight: None,
-                workers: 1,
-                arrival: Arrival::Closed { think: Nanos(0) },
-                warmup: Nanos(0),
-                stop: Stop {
-                    after: Nanos::SECOND,
-                    requests: None,
-                },
-                timeout: Nanos::SECOND,
                 drain: Nanos(0),
-                connection_per_request: false,
-                method: "GET".into(),
-                header_names: Vec::new(),
-                body_bytes: 0,
-                decode: Decode::None,
-                no_batching: false,
+                ..Load::closed(16)
             },
             wall: Some(Wall::ServerCpu),
             server_cpus: vec![0],

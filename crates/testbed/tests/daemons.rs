@@ -2,11 +2,9 @@
 
 mod helper;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use helper::{free_port, helper_path, is_running, shim, wait_until};
+use helper::{free_port, is_running, parent, shim, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use wallfinder_testbed::child::left_over;
 use wallfinder_testbed::driver::{DriveOptions, Driver, DriverSpec};
@@ -135,19 +133,6 @@ time.sleep(60)'"
     assert_eq!(subject.in_background(), None, "its first process runs");
     subject.stop();
     assert!(marked(&mark).is_empty());
-}
-
-/// Starts a subject below another process, which is to be killed.
-fn parent(command: &str, port: u16) -> (std::process::Child, u32) {
-    let mut parent = Command::new(helper_path())
-        .args(["parent", command, &port.to_string()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a parent");
-    let mut line = String::new();
-    let stdout = parent.stdout.take().expect("piped");
-    BufReader::new(stdout).read_line(&mut line).expect("a line");
-    (parent, line.trim().parse().expect("a pid"))
 }
 
 /// A server with a daemon beside it that nothing ties to it but its descent.

@@ -2,11 +2,10 @@
 
 mod helper;
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use helper::{bearing, free_port, group_of, helper_path, is_running, shim, wait_until};
+use helper::{bearing, free_port, group_of, helper_path, is_running, parent, shim, wait_until};
 use wallfinder_testbed::child::Ended;
 use wallfinder_testbed::subject::{Subject, SubjectError, SubjectSpec};
 
@@ -129,17 +128,7 @@ fn a_subject_that_ignores_the_request_to_end_is_killed() {
 fn a_family_dies_with_a_parent_that_is_killed() {
     for _ in 0..3 {
         let port = free_port();
-        let mut parent = Command::new(helper_path())
-            .arg("parent")
-            .arg(server(port, "os.fork()==0 and time.sleep(60)"))
-            .arg(port.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a parent");
-        let mut line = String::new();
-        let stdout = parent.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let pid: u32 = line.trim().parse().expect("a pid");
+        let (mut parent, pid) = parent(&server(port, "os.fork()==0 and time.sleep(60)"), port);
         let group = group_of(pid);
         assert_eq!(group.len(), 2, "with its child");
         parent.kill().expect("SIGKILL");

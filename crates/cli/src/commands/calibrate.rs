@@ -6,7 +6,7 @@ use serde_json::json;
 use wallfinder_engine::StepSpec;
 use wallfinder_engine::calibrate::{Typical, calibrate as measure};
 use wallfinder_engine::precheck;
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_report::number;
 use wallfinder_wire::{Exchange, Request};
 
@@ -23,24 +23,14 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
     let placement = Placement::decide(client_cpus, None, true, None);
     let workers = flags.workers.unwrap_or(placement.processors());
     let load = Load {
-        connections: flags.connections,
         in_flight_per_connection: flags.pipeline,
-        max_in_flight: None,
         workers: workers.clamp(1, flags.connections),
-        arrival: Arrival::Closed { think: Nanos(0) },
-        warmup: Nanos(0),
         stop: Stop {
             after: flags.duration,
             requests: None,
         },
         timeout: Nanos::from_secs(10),
-        drain: DRAIN_DEFAULT,
-        connection_per_request: false,
-        method: "GET".into(),
-        header_names: Vec::new(),
-        body_bytes: 0,
-        decode: Decode::None,
-        no_batching: false,
+        ..Load::closed(flags.connections)
     };
     let request = Request::get("null", "/");
     let spec = StepSpec {

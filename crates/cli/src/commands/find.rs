@@ -276,31 +276,16 @@ fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
 #[cfg(test)]
 mod tests {
     use wallfinder_engine::in_flight::in_flight_left;
-    use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Stop};
+    use wallfinder_model::Load;
 
     use super::*;
 
     #[test]
     fn workers_have_enough_in_flight_for_a_part_of_it_to_be_taken() {
         let load = |workers| Load {
-            connections: 32,
-            in_flight_per_connection: 1,
-            max_in_flight: None,
             workers,
-            arrival: Arrival::Closed { think: Nanos(0) },
-            warmup: Nanos(0),
-            stop: Stop {
-                after: Nanos::SECOND,
-                requests: None,
-            },
             timeout: DRIVER_RUN,
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".into(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(32)
         };
         for left in [0.8, 0.9] {
             let taken = |workers| in_flight_left(&load(workers), left);

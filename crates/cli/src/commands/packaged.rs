@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::exit::Failed;
 use crate::flags::Flags;
-use crate::output;
+use crate::{help, output};
 
 /// `wallfinder completions SHELL`.
 pub(crate) fn completions(shell: Shell) -> Result<(), Failed> {
@@ -17,9 +17,9 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failed> {
     output::put(&String::from_utf8_lossy(&text), None)
 }
 
-/// `wallfinder man FOLDER`: a page of the tool, and one of each command.
+/// `wallfinder man FOLDER`: a page of the tool, and one of each command, with all that `--help-all` shows.
 pub(crate) fn man(folder: &Path) -> Result<(), Failed> {
-    let mut tool = Flags::command();
+    let mut tool = help::with_all(Flags::command());
     tool.build();
     page(&tool, "wallfinder", folder)?;
     for command in tool.get_subcommands().filter(|one| !one.is_hide_set()) {
@@ -32,11 +32,9 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What `--help-all` shows is in the manual, too.
 fn page(command: &Command, name: &str, folder: &Path) -> Result<(), Failed> {
-    let whole = command.clone().mut_args(|argument| argument.hide(false));
     let mut text = Vec::new();
-    Man::new(whole)
+    Man::new(command.clone())
         .title(name)
         .render(&mut text)
         .map_err(|error| Failed::run(format!("the manual of {name}: {error}")))?;

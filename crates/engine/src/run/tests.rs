@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_wire::{Outcome, Request, Transmit};
 
 use super::*;
@@ -98,24 +98,13 @@ impl Wire for Bomb {
 fn a_worker_that_panics_takes_the_others_with_it_at_once() {
     let request = Request::get("null", "/");
     let load = Load {
-        connections: 4,
-        in_flight_per_connection: 1,
-        max_in_flight: None,
         workers: 2,
-        arrival: Arrival::Closed { think: Nanos(0) },
-        warmup: Nanos(0),
         stop: Stop {
             after: Nanos::from_secs(120),
             requests: None,
         },
         timeout: Nanos::from_secs(5),
-        drain: DRAIN_DEFAULT,
-        connection_per_request: false,
-        method: "GET".into(),
-        header_names: Vec::new(),
-        body_bytes: 0,
-        decode: Decode::None,
-        no_batching: false,
+        ..Load::closed(4)
     };
     let spec = StepSpec {
         load,

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Failure, Load, Nanos, Rate, Stop};
+use wallfinder_model::{Arrival, Failure, Load, Nanos, Rate, Stop};
 use wallfinder_sys::io::{Io, IoConfig};
 use wallfinder_wire::http1::{self, Http1 as Http1Wire};
 use wallfinder_wire::http2::{self, Http2 as Http2Wire};
@@ -56,24 +56,14 @@ impl Sim {
     pub(super) fn closed(connections: u32, depth: u32) -> Sim {
         Sim {
             load: Load {
-                connections,
                 in_flight_per_connection: depth,
-                max_in_flight: None,
-                workers: 1,
-                arrival: Arrival::Closed { think: Nanos(0) },
-                warmup: Nanos(0),
                 stop: Stop {
                     after: Nanos(100 * MS),
                     requests: None,
                 },
                 timeout: Nanos::from_secs(5),
-                drain: DRAIN_DEFAULT,
-                connection_per_request: false,
-                method: "GET".into(),
-                header_names: Vec::new(),
-                body_bytes: 0,
-                decode: Decode::None,
                 no_batching: true,
+                ..Load::closed(connections)
             },
             seed: 1,
             spare: 0,

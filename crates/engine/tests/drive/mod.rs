@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, run, unobserved};
-use wallfinder_model::{Arrival, DRAIN_DEFAULT, Decode, Load, Nanos, Stop};
+use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
 
@@ -19,24 +19,17 @@ pub(crate) fn spec(
 ) -> StepSpec {
     StepSpec {
         load: Load {
-            connections,
             in_flight_per_connection: depth,
-            max_in_flight: None,
-            workers: 1,
-            arrival: Arrival::Closed { think: Nanos(0) },
             warmup: Nanos::from_millis(30),
             stop: Stop {
                 after: Nanos::from_millis(150),
                 requests: None,
             },
             timeout: Nanos::from_secs(5),
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
             method: request.method(),
             header_names: request.header_names(),
             body_bytes: request.body_bytes(),
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(connections)
         },
         address,
         request,

@@ -27,7 +27,7 @@ use wallfinder_model::telemetry::{
     TcpSample, Telemetry, ThreadShare,
 };
 use wallfinder_model::verdict::{Elasticity, How, NextWall, ResourceView, Saturation, Verdict};
-use wallfinder_model::{Caveat, DRAIN_DEFAULT, Decode, Detail, Nanos, Rate, Reason, Wall};
+use wallfinder_model::{Caveat, Detail, Nanos, Rate, Reason, Wall};
 
 /// SplitMix64: enough for noise, and the same on every machine.
 pub struct Noise(u64);
@@ -147,24 +147,14 @@ pub fn target(path: &str) -> Target {
 
 pub fn load(connections: u32, depth: u32) -> Load {
     Load {
-        connections,
         in_flight_per_connection: depth,
-        max_in_flight: None,
-        workers: 1,
-        arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_secs(2),
         stop: Stop {
             after: Nanos::from_secs(10),
             requests: None,
         },
         timeout: Nanos::from_secs(30),
-        drain: DRAIN_DEFAULT,
-        connection_per_request: false,
-        method: "GET".into(),
-        header_names: vec![],
-        body_bytes: 0,
-        decode: Decode::None,
-        no_batching: false,
+        ..Load::closed(connections)
     }
 }
 

@@ -5,12 +5,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
+use wallfinder_model::plan::{Load, Plan, StepPlan, Target};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval, Record, SCHEMA, Step};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, TcpSample, Telemetry,
 };
-use wallfinder_model::{DRAIN_DEFAULT, Decode, Environment, Nanos};
+use wallfinder_model::{Environment, Nanos};
 
 /// A fresh folder, removed when dropped.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -45,24 +45,9 @@ pub(crate) fn target() -> Target {
 
 pub(crate) fn load() -> Load {
     Load {
-        connections: 100,
-        in_flight_per_connection: 1,
-        max_in_flight: None,
-        workers: 1,
-        arrival: Arrival::Closed { think: Nanos(0) },
         warmup: Nanos::from_millis(200),
-        stop: Stop {
-            after: Nanos::from_secs(1),
-            requests: None,
-        },
         timeout: Nanos::from_secs(10),
-        drain: DRAIN_DEFAULT,
-        connection_per_request: false,
-        method: "GET".into(),
-        header_names: vec![],
-        body_bytes: 0,
-        decode: Decode::None,
-        no_batching: false,
+        ..Load::closed(100)
     }
 }
 

@@ -4,8 +4,9 @@
 
 pub(crate) mod steps;
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,19 @@ pub(crate) fn helper_path() -> &'static PathBuf {
         }
         path
     })
+}
+
+/// Starts a subject below another process, which is to be killed.
+pub(crate) fn parent(command: &str, port: u16) -> (Child, u32) {
+    let mut parent = Command::new(helper_path())
+        .args(["parent", command, &port.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a parent");
+    let mut line = String::new();
+    let stdout = parent.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    (parent, line.trim().parse().expect("a pid"))
 }
 
 pub(crate) fn shim() -> Shim {
