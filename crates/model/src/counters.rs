@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// System calls of a family, by name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +43,8 @@ impl SystemCalls {
 }
 
 /// Calls that do the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum CallKind {
     /// Waiting for another thread, and waking it.
     Futex,
@@ -60,25 +62,12 @@ pub enum CallKind {
 
 impl CallKind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [CallKind; 6] = [
-        CallKind::Futex,
-        CallKind::Reads,
-        CallKind::Writes,
-        CallKind::Epoll,
-        CallKind::Sleeps,
-        CallKind::Yields,
-    ];
+    pub const ALL: [CallKind; CallKind::VARIANTS.len()] =
+        *CallKind::VARIANTS.first_chunk().unwrap();
 
     /// `futex`, as in tables and in studies.
     pub fn label(self) -> &'static str {
-        match self {
-            CallKind::Futex => "futex",
-            CallKind::Reads => "reads",
-            CallKind::Writes => "writes",
-            CallKind::Epoll => "epoll",
-            CallKind::Sleeps => "sleeps",
-            CallKind::Yields => "yields",
-        }
+        self.into()
     }
 
     /// The kernel's names.

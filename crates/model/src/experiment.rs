@@ -12,13 +12,28 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::record::Interval;
+use crate::verdict::Wall;
 
 /// A small, reversible reduction of one resource.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    VariantArray,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Squeeze {
     /// Each of the server's processors made slower.
@@ -47,36 +62,62 @@ pub enum Squeeze {
 
 impl Squeeze {
     /// Every squeeze.
-    pub const ALL: [Squeeze; 11] = [
-        Squeeze::ServerSpeed,
-        Squeeze::ServerCapacity,
-        Squeeze::ClientSpeed,
-        Squeeze::ClientCapacity,
-        Squeeze::Downlink,
-        Squeeze::Uplink,
-        Squeeze::InFlight,
-        Squeeze::MoreInFlight,
-        Squeeze::ThinkTime,
-        Squeeze::OfferedLoad,
-        Squeeze::BackendSpeed,
-    ];
+    pub const ALL: [Squeeze; Squeeze::VARIANTS.len()] = *Squeeze::VARIANTS.first_chunk().unwrap();
 
     /// The label, which is also the key of the verdict's elasticities: `server-speed`.
-    pub const fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
+        self.into()
+    }
+
+    /// The wall that it speaks for or against.
+    pub const fn wall(self) -> Wall {
         match self {
-            Squeeze::ServerSpeed => "server-speed",
-            Squeeze::ServerCapacity => "server-capacity",
-            Squeeze::ClientSpeed => "client-speed",
-            Squeeze::ClientCapacity => "client-capacity",
-            Squeeze::Downlink => "downlink",
-            Squeeze::Uplink => "uplink",
-            Squeeze::InFlight => "in-flight",
-            Squeeze::MoreInFlight => "more-in-flight",
-            Squeeze::ThinkTime => "think-time",
-            Squeeze::OfferedLoad => "offered-load",
-            Squeeze::BackendSpeed => "backend-speed",
+            Squeeze::ServerSpeed | Squeeze::ServerCapacity => Wall::ServerCpu,
+            Squeeze::ClientSpeed | Squeeze::ClientCapacity => Wall::ClientCpu,
+            Squeeze::Downlink => Wall::Downlink,
+            Squeeze::Uplink => Wall::Uplink,
+            Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Wall::Concurrency,
+            Squeeze::OfferedLoad => Wall::OfferedLoad,
+            Squeeze::BackendSpeed => Wall::Backend,
         }
     }
+
+    /// What it takes of its resource.
+    pub const fn takes(self) -> Takes {
+        match self {
+            Squeeze::ServerSpeed
+            | Squeeze::ClientSpeed
+            | Squeeze::Downlink
+            | Squeeze::Uplink
+            | Squeeze::BackendSpeed => Takes::Speed,
+            Squeeze::ServerCapacity | Squeeze::ClientCapacity => Takes::Capacity,
+            Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Takes::InFlight,
+            Squeeze::OfferedLoad => Takes::Offered,
+        }
+    }
+
+    /// Whether there is anything for it to take in an experiment.
+    pub fn applies(self, setting: &Setting) -> bool {
+        match self.wall() {
+            Wall::Concurrency => !setting.open_loop,
+            Wall::OfferedLoad => setting.open_loop,
+            Wall::Backend => !setting.backends.is_empty(),
+            _ => true,
+        }
+    }
+}
+
+/// What a squeeze takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Speed, which can be taken until what is slack binds.
+    Speed,
+    /// Time as a whole, at the speed that there is.
+    Capacity,
+    /// Requests in flight.
+    InFlight,
+    /// Requests that are offered.
+    Offered,
 }
 
 /// How much time an experiment may take, and how sure it may become.

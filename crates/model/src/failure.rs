@@ -2,99 +2,91 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Why a request did not end in a good answer, apart from broken protocol bytes (those
 /// classes are the wire's, such as `h1.length`). `Copy`, and an index into counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    VariantArray,
+    IntoStaticStr,
+)]
 #[repr(u8)]
 pub enum Failure {
     /// An answer with a 4xx status.
+    #[strum(serialize = "status.4xx")]
     Status4xx,
     /// An answer with a 5xx status.
+    #[strum(serialize = "status.5xx")]
     Status5xx,
     /// An answer with a status outside 200..=599.
+    #[strum(serialize = "status.other")]
     StatusOther,
     /// Not answered within the total deadline, counted from the intended instant.
+    #[strum(serialize = "timeout.total")]
     TimeoutTotal,
     /// The same, while the peer held back the window that the request needed.
+    #[strum(serialize = "timeout.flow")]
     TimeoutFlow,
     /// The connection was refused.
+    #[strum(serialize = "net.refused")]
     NetRefused,
     /// No route to the host or network.
+    #[strum(serialize = "net.unreachable")]
     NetUnreachable,
     /// The connection did not open within its deadline.
+    #[strum(serialize = "timeout.connect")]
     TimeoutConnect,
     /// Reset while connecting.
+    #[strum(serialize = "net.reset.connect")]
     ResetConnect,
     /// Reset while the request was being sent.
+    #[strum(serialize = "net.reset.send")]
     ResetSend,
     /// Reset while waiting for the first byte.
+    #[strum(serialize = "net.reset.wait")]
     ResetWait,
     /// Reset inside an answer.
+    #[strum(serialize = "net.reset.body")]
     ResetBody,
     /// The peer closed while the request waited for its first byte.
+    #[strum(serialize = "net.closed.wait")]
     ClosedWait,
     /// The peer closed an idle, kept-alive connection while the request was on its way.
+    #[strum(serialize = "net.stale_reuse")]
     StaleReuse,
     /// In flight behind another request whose failure ended the connection.
+    #[strum(serialize = "net.abandoned")]
     Abandoned,
     /// No file descriptor left.
+    #[strum(serialize = "local.fd")]
     LocalFd,
     /// No local port left.
+    #[strum(serialize = "local.port")]
     LocalPort,
     /// No memory or buffer left in the kernel.
+    #[strum(serialize = "local.memory")]
     LocalMemory,
     /// Another error of the socket.
+    #[strum(serialize = "net.other")]
     NetOther,
 }
 
 impl Failure {
     /// Every class, in the order of its index.
-    pub const ALL: [Failure; 19] = [
-        Failure::Status4xx,
-        Failure::Status5xx,
-        Failure::StatusOther,
-        Failure::TimeoutTotal,
-        Failure::TimeoutFlow,
-        Failure::NetRefused,
-        Failure::NetUnreachable,
-        Failure::TimeoutConnect,
-        Failure::ResetConnect,
-        Failure::ResetSend,
-        Failure::ResetWait,
-        Failure::ResetBody,
-        Failure::ClosedWait,
-        Failure::StaleReuse,
-        Failure::Abandoned,
-        Failure::LocalFd,
-        Failure::LocalPort,
-        Failure::LocalMemory,
-        Failure::NetOther,
-    ];
+    pub const ALL: [Failure; Failure::VARIANTS.len()] = *Failure::VARIANTS.first_chunk().unwrap();
 
     /// The class as it stands in records and output, such as `net.refused`.
-    pub const fn class(self) -> &'static str {
-        match self {
-            Failure::Status4xx => "status.4xx",
-            Failure::Status5xx => "status.5xx",
-            Failure::StatusOther => "status.other",
-            Failure::TimeoutTotal => "timeout.total",
-            Failure::TimeoutFlow => "timeout.flow",
-            Failure::NetRefused => "net.refused",
-            Failure::NetUnreachable => "net.unreachable",
-            Failure::TimeoutConnect => "timeout.connect",
-            Failure::ResetConnect => "net.reset.connect",
-            Failure::ResetSend => "net.reset.send",
-            Failure::ResetWait => "net.reset.wait",
-            Failure::ResetBody => "net.reset.body",
-            Failure::ClosedWait => "net.closed.wait",
-            Failure::StaleReuse => "net.stale_reuse",
-            Failure::Abandoned => "net.abandoned",
-            Failure::LocalFd => "local.fd",
-            Failure::LocalPort => "local.port",
-            Failure::LocalMemory => "local.memory",
-            Failure::NetOther => "net.other",
-        }
+    pub fn class(self) -> &'static str {
+        self.into()
     }
 }
 

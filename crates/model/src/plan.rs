@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::experiment::Effort;
 use crate::units::{Nanos, Rate};
@@ -136,7 +137,20 @@ fn drain_of_old_records() -> Nanos {
 }
 
 /// Which content-coded bodies the engine decodes and verifies: gzip, deflate, br, zstd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    VariantArray,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Decode {
     /// None: what stands in a body is not looked at.
@@ -150,15 +164,11 @@ pub enum Decode {
 
 impl Decode {
     /// Every choice.
-    pub const ALL: [Decode; 3] = [Decode::None, Decode::Check, Decode::Inflate];
+    pub const ALL: [Decode; Decode::VARIANTS.len()] = *Decode::VARIANTS.first_chunk().unwrap();
 
     /// As it is asked for: `none`, `check`, `inflate`.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Decode::None => "none",
-            Decode::Check => "check",
-            Decode::Inflate => "inflate",
-        }
+    pub fn label(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -7,13 +7,26 @@ use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::counters::{EventCount, SystemCalls};
 
 /// What a profile is of.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileKind {
     /// Time on a processor, by the process's own profiler.
@@ -59,16 +72,7 @@ impl ProfileKind {
 
     /// `cpu`, as in file names and in the record.
     pub fn label(self) -> &'static str {
-        match self {
-            ProfileKind::Cpu => "cpu",
-            ProfileKind::Stacks => "stacks",
-            ProfileKind::Mutex => "mutex",
-            ProfileKind::Block => "block",
-            ProfileKind::Waits => "waits",
-            ProfileKind::Allocs => "allocs",
-            ProfileKind::Heap => "heap",
-            ProfileKind::Goroutine => "goroutine",
-        }
+        self.into()
     }
 
     /// The sample type to read, as the Go runtime names it.

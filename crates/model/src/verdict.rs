@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::caveat::Caveat;
 use crate::detail::Detail;
@@ -14,8 +15,21 @@ pub use crate::evidence::Evidence;
 
 /// The resource that binds. The label in records and on the command line is in kebab case.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    VariantArray,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Wall {
     /// The server's processors, or its quota of them.
@@ -44,35 +58,11 @@ pub enum Wall {
 
 impl Wall {
     /// Every wall.
-    pub const ALL: [Wall; 11] = [
-        Wall::ServerCpu,
-        Wall::ServerSerial,
-        Wall::ClientCpu,
-        Wall::Downlink,
-        Wall::Uplink,
-        Wall::Concurrency,
-        Wall::OfferedLoad,
-        Wall::Backend,
-        Wall::Wait,
-        Wall::CoLimited,
-        Wall::Inconclusive,
-    ];
+    pub const ALL: [Wall; Wall::VARIANTS.len()] = *Wall::VARIANTS.first_chunk().unwrap();
 
     /// The label: `server-cpu`.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Wall::ServerCpu => "server-cpu",
-            Wall::ServerSerial => "server-serial",
-            Wall::ClientCpu => "client-cpu",
-            Wall::Downlink => "downlink",
-            Wall::Uplink => "uplink",
-            Wall::Concurrency => "concurrency",
-            Wall::OfferedLoad => "offered-load",
-            Wall::Backend => "backend",
-            Wall::Wait => "wait",
-            Wall::CoLimited => "co-limited",
-            Wall::Inconclusive => "inconclusive",
-        }
+    pub fn label(self) -> &'static str {
+        self.into()
     }
 
     /// As a reader would say it: `the server's CPU`.

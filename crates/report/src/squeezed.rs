@@ -208,7 +208,7 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
         Squeeze::ThinkTime => !setting.open_loop && !squeezed(Squeeze::InFlight),
         Squeeze::MoreInFlight => false,
         Squeeze::OfferedLoad => setting.open_loop,
-        Squeeze::BackendSpeed => !setting.backends.is_empty(),
+        Squeeze::BackendSpeed => squeeze.applies(setting),
     }
 }
 

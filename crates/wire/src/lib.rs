@@ -33,6 +33,8 @@
     )
 )]
 
+use strum::{IntoStaticStr, VariantArray};
+
 mod content;
 mod exchange;
 pub mod framed;
@@ -51,141 +53,207 @@ pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
 /// counters: the hot path counts, the report names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, VariantArray, IntoStaticStr)]
 #[repr(u8)]
 pub enum WireError {
     /// Malformed status line.
+    #[strum(serialize = "h1.status")]
     H1Status,
     /// Head above its limit of bytes or fields.
+    #[strum(serialize = "h1.head_limit")]
     H1HeadLimit,
     /// NUL, bare CR, space before the colon, or another broken field.
+    #[strum(serialize = "h1.head")]
     H1Head,
     /// A length that is not one: negative, hex, overflowing, or differing duplicates.
+    #[strum(serialize = "h1.length")]
     H1Length,
     /// A transfer coding that this client does not know.
+    #[strum(serialize = "h1.framing")]
     H1Framing,
     /// A broken or endless chunk, extension or trailer.
+    #[strum(serialize = "h1.chunk")]
     H1Chunk,
     /// The stream ended inside an answer.
+    #[strum(serialize = "h1.truncated")]
     H1Truncated,
     /// Bytes that no request asked for.
+    #[strum(serialize = "h1.unsolicited")]
     H1Unsolicited,
     /// Too many interim answers, or a switch of protocols that nobody asked for.
+    #[strum(serialize = "h1.interim")]
     H1Interim,
     /// A body that does not decode, or decodes to more than its cap.
+    #[strum(serialize = "body.decode")]
     BodyDecode,
     /// The peer does not begin as HTTP/2 begins: it speaks another protocol.
+    #[strum(serialize = "h2.preface")]
     H2Preface,
     /// A frame where it may not stand, or with what it may not say.
+    #[strum(serialize = "h2.protocol")]
     H2Protocol,
     /// A frame of a length that its kind cannot have.
+    #[strum(serialize = "h2.frame_size")]
     H2FrameSize,
     /// More bytes than the window, or a window above 2^31 - 1.
+    #[strum(serialize = "h2.flow")]
     H2Flow,
     /// A frame of a stream that has ended.
+    #[strum(serialize = "h2.stream_closed")]
     H2StreamClosed,
     /// A header block that does not decode, or to more than its limit.
+    #[strum(serialize = "h2.compression")]
     H2Compression,
     /// A header block without end.
+    #[strum(serialize = "h2.head_flood")]
     H2HeadFlood,
     /// Frames without end that bring no answer further.
+    #[strum(serialize = "h2.flood")]
     H2Flood,
     /// An answer whose fields or order of frames are malformed.
+    #[strum(serialize = "h2.head")]
     H2Head,
     /// A length that is not one, or not that of the body.
+    #[strum(serialize = "h2.length")]
     H2Length,
     /// Too many interim heads, or 101.
+    #[strum(serialize = "h2.interim")]
     H2Interim,
     /// The stream of bytes ended inside an answer.
+    #[strum(serialize = "h2.truncated")]
     H2Truncated,
     /// A GOAWAY said that the request was not looked at: it may be sent again.
+    #[strum(serialize = "h2.unprocessed")]
     H2Unprocessed,
     /// The peer reset the stream with NO_ERROR.
+    #[strum(serialize = "h2.reset.no_error")]
     H2ResetNoError,
     /// The peer reset the stream with PROTOCOL_ERROR.
+    #[strum(serialize = "h2.reset.protocol_error")]
     H2ResetProtocolError,
     /// The peer reset the stream with INTERNAL_ERROR.
+    #[strum(serialize = "h2.reset.internal_error")]
     H2ResetInternalError,
     /// The peer reset the stream with FLOW_CONTROL_ERROR.
+    #[strum(serialize = "h2.reset.flow_control_error")]
     H2ResetFlowControlError,
     /// The peer reset the stream with SETTINGS_TIMEOUT.
+    #[strum(serialize = "h2.reset.settings_timeout")]
     H2ResetSettingsTimeout,
     /// The peer reset the stream with STREAM_CLOSED.
+    #[strum(serialize = "h2.reset.stream_closed")]
     H2ResetStreamClosed,
     /// The peer reset the stream with FRAME_SIZE_ERROR.
+    #[strum(serialize = "h2.reset.frame_size_error")]
     H2ResetFrameSizeError,
     /// The peer reset the stream with REFUSED_STREAM.
+    #[strum(serialize = "h2.reset.refused_stream")]
     H2ResetRefusedStream,
     /// The peer reset the stream with CANCEL.
+    #[strum(serialize = "h2.reset.cancel")]
     H2ResetCancel,
     /// The peer reset the stream with COMPRESSION_ERROR.
+    #[strum(serialize = "h2.reset.compression_error")]
     H2ResetCompressionError,
     /// The peer reset the stream with CONNECT_ERROR.
+    #[strum(serialize = "h2.reset.connect_error")]
     H2ResetConnectError,
     /// The peer reset the stream with ENHANCE_YOUR_CALM.
+    #[strum(serialize = "h2.reset.enhance_your_calm")]
     H2ResetEnhanceYourCalm,
     /// The peer reset the stream with INADEQUATE_SECURITY.
+    #[strum(serialize = "h2.reset.inadequate_security")]
     H2ResetInadequateSecurity,
     /// The peer reset the stream with HTTP_1_1_REQUIRED.
+    #[strum(serialize = "h2.reset.http_1_1_required")]
     H2ResetHttp11Required,
     /// The peer reset the stream with a code that the standard does not know.
+    #[strum(serialize = "h2.reset.other")]
     H2ResetOther,
     /// A frame's length is zero, above its limit, or too short for what it must hold.
+    #[strum(serialize = "frame.length")]
     FrameLength,
     /// A frame that answers no request: an id that is unknown or was answered already, or
     /// more frames than requests.
+    #[strum(serialize = "frame.unmatched")]
     FrameUnmatched,
     /// The stream ended inside a frame.
+    #[strum(serialize = "frame.truncated")]
     FrameTruncated,
     /// Credit that is none: not granted first, of nothing, or beyond what may be granted.
+    #[strum(serialize = "frame.credit")]
     FrameCredit,
     /// A message of an answer is too long, broken off, or coded in a way that was not offered.
+    #[strum(serialize = "grpc.frame")]
     GrpcFrame,
     /// A call ended without a status, or with one that is none.
+    #[strum(serialize = "grpc.no_status")]
     GrpcNoStatus,
     /// An answer of another content type than gRPC's.
+    #[strum(serialize = "grpc.content_type")]
     GrpcContentType,
     /// A call ended with OK, and another number of messages than its method has.
+    #[strum(serialize = "grpc.messages")]
     GrpcMessages,
     /// The call ended with CANCELLED.
+    #[strum(serialize = "grpc.status.cancelled")]
     GrpcCancelled,
     /// The call ended with UNKNOWN.
+    #[strum(serialize = "grpc.status.unknown")]
     GrpcUnknown,
     /// The call ended with INVALID_ARGUMENT.
+    #[strum(serialize = "grpc.status.invalid_argument")]
     GrpcInvalidArgument,
     /// The call ended with DEADLINE_EXCEEDED.
+    #[strum(serialize = "grpc.status.deadline_exceeded")]
     GrpcDeadlineExceeded,
     /// The call ended with NOT_FOUND.
+    #[strum(serialize = "grpc.status.not_found")]
     GrpcNotFound,
     /// The call ended with ALREADY_EXISTS.
+    #[strum(serialize = "grpc.status.already_exists")]
     GrpcAlreadyExists,
     /// The call ended with PERMISSION_DENIED.
+    #[strum(serialize = "grpc.status.permission_denied")]
     GrpcPermissionDenied,
     /// The call ended with RESOURCE_EXHAUSTED.
+    #[strum(serialize = "grpc.status.resource_exhausted")]
     GrpcResourceExhausted,
     /// The call ended with FAILED_PRECONDITION.
+    #[strum(serialize = "grpc.status.failed_precondition")]
     GrpcFailedPrecondition,
     /// The call ended with ABORTED.
+    #[strum(serialize = "grpc.status.aborted")]
     GrpcAborted,
     /// The call ended with OUT_OF_RANGE.
+    #[strum(serialize = "grpc.status.out_of_range")]
     GrpcOutOfRange,
     /// The call ended with UNIMPLEMENTED.
+    #[strum(serialize = "grpc.status.unimplemented")]
     GrpcUnimplemented,
     /// The call ended with INTERNAL.
+    #[strum(serialize = "grpc.status.internal")]
     GrpcInternal,
     /// The call ended with UNAVAILABLE.
+    #[strum(serialize = "grpc.status.unavailable")]
     GrpcUnavailable,
     /// The call ended with DATA_LOSS.
+    #[strum(serialize = "grpc.status.data_loss")]
     GrpcDataLoss,
     /// The call ended with UNAUTHENTICATED.
+    #[strum(serialize = "grpc.status.unauthenticated")]
     GrpcUnauthenticated,
     /// The call ended with a status that the specification does not know.
+    #[strum(serialize = "grpc.status.other")]
     GrpcStatusOther,
     /// No agreement on how to encrypt, or on whom to believe; or what answers speaks no TLS.
+    #[strum(serialize = "tls.handshake")]
     TlsHandshake,
     /// Records that do not decrypt, are out of place, or an alert, after the handshake.
+    #[strum(serialize = "tls.record")]
     TlsRecord,
     /// An answer that ends with the stream, which ended without a word (close_notify).
+    #[strum(serialize = "tls.truncated")]
     TlsTruncated,
 }
 
@@ -200,145 +268,12 @@ impl WireError {
     }
 
     /// Every class, in the order of its index.
-    pub const ALL: [WireError; 66] = [
-        WireError::H1Status,
-        WireError::H1HeadLimit,
-        WireError::H1Head,
-        WireError::H1Length,
-        WireError::H1Framing,
-        WireError::H1Chunk,
-        WireError::H1Truncated,
-        WireError::H1Unsolicited,
-        WireError::H1Interim,
-        WireError::BodyDecode,
-        WireError::H2Preface,
-        WireError::H2Protocol,
-        WireError::H2FrameSize,
-        WireError::H2Flow,
-        WireError::H2StreamClosed,
-        WireError::H2Compression,
-        WireError::H2HeadFlood,
-        WireError::H2Flood,
-        WireError::H2Head,
-        WireError::H2Length,
-        WireError::H2Interim,
-        WireError::H2Truncated,
-        WireError::H2Unprocessed,
-        WireError::H2ResetNoError,
-        WireError::H2ResetProtocolError,
-        WireError::H2ResetInternalError,
-        WireError::H2ResetFlowControlError,
-        WireError::H2ResetSettingsTimeout,
-        WireError::H2ResetStreamClosed,
-        WireError::H2ResetFrameSizeError,
-        WireError::H2ResetRefusedStream,
-        WireError::H2ResetCancel,
-        WireError::H2ResetCompressionError,
-        WireError::H2ResetConnectError,
-        WireError::H2ResetEnhanceYourCalm,
-        WireError::H2ResetInadequateSecurity,
-        WireError::H2ResetHttp11Required,
-        WireError::H2ResetOther,
-        WireError::FrameLength,
-        WireError::FrameUnmatched,
-        WireError::FrameTruncated,
-        WireError::FrameCredit,
-        WireError::GrpcFrame,
-        WireError::GrpcNoStatus,
-        WireError::GrpcContentType,
-        WireError::GrpcMessages,
-        WireError::GrpcCancelled,
-        WireError::GrpcUnknown,
-        WireError::GrpcInvalidArgument,
-        WireError::GrpcDeadlineExceeded,
-        WireError::GrpcNotFound,
-        WireError::GrpcAlreadyExists,
-        WireError::GrpcPermissionDenied,
-        WireError::GrpcResourceExhausted,
-        WireError::GrpcFailedPrecondition,
-        WireError::GrpcAborted,
-        WireError::GrpcOutOfRange,
-        WireError::GrpcUnimplemented,
-        WireError::GrpcInternal,
-        WireError::GrpcUnavailable,
-        WireError::GrpcDataLoss,
-        WireError::GrpcUnauthenticated,
-        WireError::GrpcStatusOther,
-        WireError::TlsHandshake,
-        WireError::TlsRecord,
-        WireError::TlsTruncated,
-    ];
+    pub const ALL: [WireError; WireError::VARIANTS.len()] =
+        *WireError::VARIANTS.first_chunk().unwrap();
 
     /// The class as it stands in records and output, such as `h1.length`.
-    pub const fn class(self) -> &'static str {
-        match self {
-            WireError::H1Status => "h1.status",
-            WireError::H1HeadLimit => "h1.head_limit",
-            WireError::H1Head => "h1.head",
-            WireError::H1Length => "h1.length",
-            WireError::H1Framing => "h1.framing",
-            WireError::H1Chunk => "h1.chunk",
-            WireError::H1Truncated => "h1.truncated",
-            WireError::H1Unsolicited => "h1.unsolicited",
-            WireError::H1Interim => "h1.interim",
-            WireError::BodyDecode => "body.decode",
-            WireError::H2Preface => "h2.preface",
-            WireError::H2Protocol => "h2.protocol",
-            WireError::H2FrameSize => "h2.frame_size",
-            WireError::H2Flow => "h2.flow",
-            WireError::H2StreamClosed => "h2.stream_closed",
-            WireError::H2Compression => "h2.compression",
-            WireError::H2HeadFlood => "h2.head_flood",
-            WireError::H2Flood => "h2.flood",
-            WireError::H2Head => "h2.head",
-            WireError::H2Length => "h2.length",
-            WireError::H2Interim => "h2.interim",
-            WireError::H2Truncated => "h2.truncated",
-            WireError::H2Unprocessed => "h2.unprocessed",
-            WireError::H2ResetNoError => "h2.reset.no_error",
-            WireError::H2ResetProtocolError => "h2.reset.protocol_error",
-            WireError::H2ResetInternalError => "h2.reset.internal_error",
-            WireError::H2ResetFlowControlError => "h2.reset.flow_control_error",
-            WireError::H2ResetSettingsTimeout => "h2.reset.settings_timeout",
-            WireError::H2ResetStreamClosed => "h2.reset.stream_closed",
-            WireError::H2ResetFrameSizeError => "h2.reset.frame_size_error",
-            WireError::H2ResetRefusedStream => "h2.reset.refused_stream",
-            WireError::H2ResetCancel => "h2.reset.cancel",
-            WireError::H2ResetCompressionError => "h2.reset.compression_error",
-            WireError::H2ResetConnectError => "h2.reset.connect_error",
-            WireError::H2ResetEnhanceYourCalm => "h2.reset.enhance_your_calm",
-            WireError::H2ResetInadequateSecurity => "h2.reset.inadequate_security",
-            WireError::H2ResetHttp11Required => "h2.reset.http_1_1_required",
-            WireError::H2ResetOther => "h2.reset.other",
-            WireError::FrameLength => "frame.length",
-            WireError::FrameUnmatched => "frame.unmatched",
-            WireError::FrameTruncated => "frame.truncated",
-            WireError::FrameCredit => "frame.credit",
-            WireError::GrpcFrame => "grpc.frame",
-            WireError::GrpcNoStatus => "grpc.no_status",
-            WireError::GrpcContentType => "grpc.content_type",
-            WireError::GrpcMessages => "grpc.messages",
-            WireError::GrpcCancelled => "grpc.status.cancelled",
-            WireError::GrpcUnknown => "grpc.status.unknown",
-            WireError::GrpcInvalidArgument => "grpc.status.invalid_argument",
-            WireError::GrpcDeadlineExceeded => "grpc.status.deadline_exceeded",
-            WireError::GrpcNotFound => "grpc.status.not_found",
-            WireError::GrpcAlreadyExists => "grpc.status.already_exists",
-            WireError::GrpcPermissionDenied => "grpc.status.permission_denied",
-            WireError::GrpcResourceExhausted => "grpc.status.resource_exhausted",
-            WireError::GrpcFailedPrecondition => "grpc.status.failed_precondition",
-            WireError::GrpcAborted => "grpc.status.aborted",
-            WireError::GrpcOutOfRange => "grpc.status.out_of_range",
-            WireError::GrpcUnimplemented => "grpc.status.unimplemented",
-            WireError::GrpcInternal => "grpc.status.internal",
-            WireError::GrpcUnavailable => "grpc.status.unavailable",
-            WireError::GrpcDataLoss => "grpc.status.data_loss",
-            WireError::GrpcUnauthenticated => "grpc.status.unauthenticated",
-            WireError::GrpcStatusOther => "grpc.status.other",
-            WireError::TlsHandshake => "tls.handshake",
-            WireError::TlsRecord => "tls.record",
-            WireError::TlsTruncated => "tls.truncated",
-        }
+    pub fn class(self) -> &'static str {
+        self.into()
     }
 
     /// The class of a stream that the peer reset; `None` for a code of its own.

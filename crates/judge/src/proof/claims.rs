@@ -11,6 +11,7 @@ use wallfinder_model::{Detail, Step, Wall};
 
 use super::gates::Gates;
 use super::readings::{Answer, Reading, Readings};
+use super::shares;
 use crate::caveats;
 use crate::finite::positive;
 
@@ -55,18 +56,14 @@ impl<'c> Case<'c> {
 
     /// Every resource that is named by its squeeze.
     pub(super) fn claims(&self) -> Vec<Claim<'c>> {
-        let simple = [
-            (Squeeze::Downlink, Wall::Downlink),
-            (Squeeze::Uplink, Wall::Uplink),
-            (Squeeze::BackendSpeed, Wall::Backend),
-        ];
         let mut claims: Vec<Claim> = [self.server(), self.client()]
             .into_iter()
             .flatten()
             .collect();
-        for (squeeze, wall) in simple {
-            let named = self.get(squeeze).filter(|reading| reading.names());
-            claims.extend(named.map(|reading| {
+        for wall in [Wall::Downlink, Wall::Uplink, Wall::Backend] {
+            let own = squeezes_of(wall).into_iter();
+            let naming = own.filter_map(|squeeze| self.get(squeeze).filter(|it| it.names()));
+            claims.extend(shares::strongest(naming).map(|reading| {
                 let names = &self.experiment.setting.backends;
                 let detail =
                     (wall == Wall::Backend && !names.is_empty()).then(|| Detail::Backends {
@@ -270,17 +267,11 @@ impl Claim<'_> {
     }
 }
 
-/// The squeezes that speak for or against a wall.
-pub(super) fn squeezes_of(wall: Wall) -> &'static [Squeeze] {
-    match wall {
-        Wall::ServerCpu => &[Squeeze::ServerSpeed, Squeeze::ServerCapacity],
-        Wall::ServerSerial => &[Squeeze::ServerSpeed],
-        Wall::ClientCpu => &[Squeeze::ClientSpeed, Squeeze::ClientCapacity],
-        Wall::Downlink => &[Squeeze::Downlink],
-        Wall::Uplink => &[Squeeze::Uplink],
-        Wall::Concurrency => &[Squeeze::InFlight, Squeeze::ThinkTime],
-        Wall::OfferedLoad => &[Squeeze::OfferedLoad],
-        Wall::Backend => &[Squeeze::BackendSpeed],
-        Wall::Wait | Wall::CoLimited | Wall::Inconclusive => &[],
-    }
+/// The squeezes that speak for or against a wall, that of its speed first.
+pub(super) fn squeezes_of(wall: Wall) -> Vec<Squeeze> {
+    let speaks = |squeeze: &Squeeze| match wall {
+        Wall::ServerSerial => *squeeze == Squeeze::ServerSpeed,
+        _ => squeeze.wall() == wall && *squeeze != Squeeze::MoreInFlight,
+    };
+    Squeeze::ALL.into_iter().filter(speaks).collect()
 }

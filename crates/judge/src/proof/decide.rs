@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use wallfinder_model::experiment::{Effort, Squeeze};
+use wallfinder_model::experiment::{Effort, Squeeze, Takes};
 use wallfinder_model::reason::Doubt;
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Detail, Reason, Wall};
@@ -101,11 +101,8 @@ fn gated(case: &Case) -> Option<Decision> {
 fn restarts(case: &Case) -> Option<Decision> {
     // What is in flight is told by one squeeze; the others of it only bear that out.
     let in_flight = case.readings.in_flight().map(|reading| reading.squeeze);
-    let decides = |reading: &&Reading| match reading.squeeze {
-        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => {
-            Some(reading.squeeze) == in_flight
-        }
-        _ => true,
+    let decides = |reading: &&Reading| {
+        reading.squeeze.takes() != Takes::InFlight || Some(reading.squeeze) == in_flight
     };
     let one = case
         .readings
@@ -359,7 +356,7 @@ fn single(case: &Case, claim: &Claim, behind: Option<(&Claim, Estimate)>) -> Dec
         None => Reason::Moved {
             wall: claim.wall,
             moved,
-            rest: say::rest(case, squeezes_of(claim.wall)),
+            rest: say::rest(case, &squeezes_of(claim.wall)),
         },
     };
     // Bent and alone: something that was not squeezed binds before it.

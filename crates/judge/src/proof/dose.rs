@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::Wall;
-use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::experiment::{Squeeze, Takes};
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
 use super::claims::ONE_THREAD_MAX;
@@ -36,15 +36,6 @@ pub(super) struct Ceiling {
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// The rates that may be a next wall.
-const RATES: [(Squeeze, Wall); 5] = [
-    (Squeeze::ServerSpeed, Wall::ServerCpu),
-    (Squeeze::ClientSpeed, Wall::ClientCpu),
-    (Squeeze::Downlink, Wall::Downlink),
-    (Squeeze::Uplink, Wall::Uplink),
-    (Squeeze::BackendSpeed, Wall::Backend),
-];
-
 /// Ceilings of everything that was squeezed or seen, `walls` apart.
 pub(super) fn ceilings(
     readings: &Readings,
@@ -53,7 +44,11 @@ pub(super) fn ceilings(
     walls: &[Wall],
 ) -> BTreeMap<Wall, Ceiling> {
     let mut ceilings = BTreeMap::new();
-    for (squeeze, wall) in RATES {
+    for squeeze in Squeeze::ALL {
+        if squeeze.takes() != Takes::Speed {
+            continue;
+        }
+        let wall = squeeze.wall();
         let server = [Wall::ServerCpu, Wall::ServerSerial];
         let same = server.contains(&wall) && walls.iter().any(|wall| server.contains(wall));
         let reading = readings.get(squeeze);

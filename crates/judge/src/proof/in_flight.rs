@@ -1,7 +1,7 @@
 //! What too little in flight is made of: a pool, a limit per connection, or where the time of
 //! a request goes.
 
-use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::experiment::Takes;
 use wallfinder_model::reason::Part;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::{Detail, Wall};
@@ -37,19 +37,15 @@ fn body_share(case: &Case) -> Option<f64> {
 
 /// Each station's share of the response time: with nothing queued, that is its elasticity.
 fn time_of_a_request(case: &Case) -> Option<Detail> {
-    let stations = [
-        (Squeeze::ServerSpeed, Wall::ServerCpu),
-        (Squeeze::ClientSpeed, Wall::ClientCpu),
-        (Squeeze::Downlink, Wall::Downlink),
-        (Squeeze::Uplink, Wall::Uplink),
-        (Squeeze::BackendSpeed, Wall::Backend),
-    ];
     let of = |value: f64| (value >= PART_MIN).then_some(value.min(1.0));
     let rest = residual(case).and_then(|rest| of(rest.value));
-    let parts: Vec<Part> = stations
-        .into_iter()
-        .filter_map(|(squeeze, wall)| {
-            let value = of(case.get(squeeze)?.local.value)?;
+    let parts: Vec<Part> = case
+        .readings
+        .iter()
+        .filter(|reading| reading.squeeze.takes() == Takes::Speed)
+        .filter_map(|reading| {
+            let value = of(reading.local.value)?;
+            let wall = reading.squeeze.wall();
             Some(Part { wall, value })
         })
         .collect();

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+use wallfinder_model::experiment::{Effort, Experiment, Squeeze, Takes};
 
 use super::decide;
 use super::design;
@@ -112,17 +112,15 @@ pub fn in_reach(experiment: &Experiment) -> Vec<Squeeze> {
     Squeeze::ALL
         .into_iter()
         .filter(|squeeze| had(*squeeze))
+        .filter(|squeeze| squeeze.applies(setting))
         .filter(|squeeze| match squeeze {
-            Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
-            Squeeze::ThinkTime => !setting.open_loop,
+            Squeeze::InFlight => setting.in_flight_max > 1,
             // It tells what too little in flight is worth, for which a quick look has no time.
-            Squeeze::MoreInFlight => !setting.open_loop && experiment.effort != Effort::Quick,
+            Squeeze::MoreInFlight => experiment.effort != Effort::Quick,
             // A quick look has no time for it, unless a quota asks for it.
             Squeeze::ClientCapacity => {
                 experiment.effort != Effort::Quick || setting.client_quota_cores.is_some()
             }
-            Squeeze::OfferedLoad => setting.open_loop,
-            Squeeze::BackendSpeed => !setting.backends.is_empty(),
             _ => true,
         })
         .collect()
@@ -415,23 +413,12 @@ fn look_after(rounds: u32) -> u32 {
 
 /// A squeeze of a rate, whose small dose tells a wall from a next wall.
 fn is_rate(squeeze: Squeeze) -> bool {
-    is_speed(squeeze)
-        || matches!(
-            squeeze,
-            Squeeze::ServerCapacity | Squeeze::ClientCapacity | Squeeze::OfferedLoad
-        )
+    squeeze.takes() != Takes::InFlight
 }
 
 /// A squeeze that may be deep: until what is slack binds.
 pub(super) fn is_speed(squeeze: Squeeze) -> bool {
-    matches!(
-        squeeze,
-        Squeeze::ServerSpeed
-            | Squeeze::ClientSpeed
-            | Squeeze::Downlink
-            | Squeeze::Uplink
-            | Squeeze::BackendSpeed
-    )
+    squeeze.takes() == Takes::Speed
 }
 
 #[cfg(test)]

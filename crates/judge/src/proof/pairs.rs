@@ -13,7 +13,7 @@
 
 use std::ops::RangeInclusive;
 
-use wallfinder_model::experiment::{Experiment, Squeeze, Window};
+use wallfinder_model::experiment::{Experiment, Squeeze, Takes, Window};
 
 use super::estimate::{self, Estimate};
 use super::pace;
@@ -50,12 +50,8 @@ pub(super) enum Dose {
 impl Dose {
     /// The dose of a condition. In-flight comes in whole requests, so that any is its main.
     pub(super) fn of(squeeze: Squeeze, retained: f64) -> Dose {
-        let whole = matches!(
-            squeeze,
-            Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime
-        );
         match retained {
-            r if whole || (0.72..=0.86).contains(&r) => Dose::Main,
+            r if squeeze.takes() == Takes::InFlight || (0.72..=0.86).contains(&r) => Dose::Main,
             r if r > 0.86 => Dose::Small,
             _ => Dose::Deep,
         }
@@ -87,15 +83,11 @@ impl Pair {
 pub(super) fn pairs(experiment: &Experiment) -> Vec<Pair> {
     let shams = without_isolated(&shams(experiment));
     let unwashed = outlast_the_wash_out(&shams);
-    let of_flight = |squeeze: Squeeze| {
-        use Squeeze::{InFlight, MoreInFlight, ThinkTime};
-        matches!(squeeze, InFlight | MoreInFlight | ThinkTime)
-    };
     experiment
         .windows
         .iter()
         .filter_map(|window| pair(experiment, &shams, window))
-        .filter(|pair| !(unwashed && of_flight(pair.squeeze)))
+        .filter(|pair| !(unwashed && pair.squeeze.takes() == Takes::InFlight))
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! What squeezes did, as a verdict's reasons name it.
 
 use wallfinder_model::Wall;
-use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::experiment::{Squeeze, Takes};
 use wallfinder_model::reason::{Moved, Rest};
 
 use super::claims::Case;
@@ -66,18 +66,14 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> Rest {
 
 /// What certainly is no wall.
 pub(super) fn ruled_out(case: &Case) -> Vec<Wall> {
-    let walls = [
-        (Squeeze::ServerSpeed, Wall::ServerCpu),
-        (Squeeze::ClientSpeed, Wall::ClientCpu),
-        (Squeeze::Downlink, Wall::Downlink),
-        (Squeeze::Uplink, Wall::Uplink),
-        (Squeeze::OfferedLoad, Wall::OfferedLoad),
-        (Squeeze::BackendSpeed, Wall::Backend),
-    ];
-    let mut out: Vec<Wall> = walls
-        .into_iter()
-        .filter(|(squeeze, _)| case.readings.get(*squeeze).is_some_and(Reading::excluded))
-        .map(|(_, wall)| wall)
+    let speaks = |reading: &&Reading| {
+        matches!(reading.squeeze.takes(), Takes::Speed | Takes::Offered) && reading.excluded()
+    };
+    let mut out: Vec<Wall> = case
+        .readings
+        .iter()
+        .filter(speaks)
+        .map(|reading| reading.squeeze.wall())
         .collect();
     if case.readings.in_flight().is_some_and(Reading::excluded) {
         out.push(Wall::Concurrency);

@@ -86,9 +86,14 @@ pub(super) fn sum(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate>
 }
 
 /// Of squeezes of one resource, that which throughput answers to the most.
-fn stronger<'c>(case: &Case<'c>, squeezes: &[Squeeze]) -> Option<&'c Reading> {
-    let had = squeezes.iter().filter_map(|squeeze| case.get(*squeeze));
-    had.max_by(|a, b| a.local.value.total_cmp(&b.local.value))
+fn stronger<'c>(case: &Case<'c>, wall: Wall) -> Option<&'c Reading> {
+    let own = squeezes_of(wall).into_iter();
+    strongest(own.filter_map(|squeeze| case.get(squeeze)))
+}
+
+/// The reading that throughput answers to the most.
+pub(super) fn strongest<'c>(readings: impl Iterator<Item = &'c Reading>) -> Option<&'c Reading> {
+    readings.max_by(|a, b| a.local.value.total_cmp(&b.local.value))
 }
 
 /// What certainly has a share, the rest included.
@@ -102,7 +107,7 @@ pub(super) fn parts(case: &Case) -> Vec<Part> {
     ];
     let mut parts: Vec<Part> = resources
         .into_iter()
-        .filter_map(|wall| Some((wall, stronger(case, squeezes_of(wall))?)))
+        .filter_map(|wall| Some((wall, stronger(case, wall)?)))
         .filter(|(_, reading)| reading.has_share())
         .map(|(wall, reading)| Part {
             sure: surely_shared(case, reading.local),
@@ -128,17 +133,10 @@ pub(super) fn residual(case: &Case) -> Option<Estimate> {
     if !missing(case).is_empty() {
         return None;
     }
-    let others = [
-        Squeeze::Downlink,
-        Squeeze::Uplink,
-        Squeeze::BackendSpeed,
-        Squeeze::OfferedLoad,
-    ];
-    let sides = [Wall::ServerCpu, Wall::ClientCpu];
-    let all = sides
+    let rates = Wall::ALL
         .into_iter()
-        .filter_map(|wall| stronger(case, squeezes_of(wall)))
-        .chain(others.into_iter().filter_map(|s| case.get(s)));
+        .filter(|wall| *wall != Wall::Concurrency && *wall != Wall::ServerSerial);
+    let all = rates.filter_map(|wall| stronger(case, wall));
     let sum = sum(all.map(|reading| reading.local))?;
     Some(Estimate {
         value: 1.0 - sum.value,

@@ -2,7 +2,7 @@
 //! out of reach, what comes next.
 
 use wallfinder_model::evidence::Fact;
-use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::experiment::{Squeeze, Takes};
 use wallfinder_model::gate::{Gate, GateKind};
 use wallfinder_model::verdict::{Elasticity, How, Verdict};
 use wallfinder_model::{Record, Step, Wall};
@@ -221,10 +221,7 @@ fn main(doses: &[Dose]) -> Option<&Dose> {
 
 /// The dose of about a tenth. In flight comes in whole requests, and has none.
 fn small(squeeze: Squeeze, doses: &[Dose]) -> Option<&Dose> {
-    let whole = matches!(
-        squeeze,
-        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime
-    );
+    let whole = squeeze.takes() == Takes::InFlight;
     doses
         .iter()
         .find(|dose| !whole && (0.86..0.95).contains(&dose.asked))

@@ -1,9 +1,10 @@
 //! What became of a call, as its peer says it in `grpc-status`.
 
 use crate::WireError;
+use strum::VariantArray;
 
 /// The codes of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, VariantArray)]
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Code {
@@ -28,25 +29,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of its number.
-    pub const ALL: [Code; 17] = [
-        Code::Ok,
-        Code::Cancelled,
-        Code::Unknown,
-        Code::InvalidArgument,
-        Code::DeadlineExceeded,
-        Code::NotFound,
-        Code::AlreadyExists,
-        Code::PermissionDenied,
-        Code::ResourceExhausted,
-        Code::FailedPrecondition,
-        Code::Aborted,
-        Code::OutOfRange,
-        Code::Unimplemented,
-        Code::Internal,
-        Code::Unavailable,
-        Code::DataLoss,
-        Code::Unauthenticated,
-    ];
+    pub const ALL: [Code; Code::VARIANTS.len()] = *Code::VARIANTS.first_chunk().unwrap();
 }
 
 /// What a header block says of the call.

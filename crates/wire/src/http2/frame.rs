@@ -1,5 +1,7 @@
 //! Frames: their header, kinds, flags and error codes (RFC 9113, 4.1, 6 and 7).
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// The header of every frame, in bytes.
 pub(super) const HEADER_BYTES: usize = 9;
 
@@ -100,57 +102,57 @@ impl FrameHeader {
 }
 
 /// Why a stream or connection ends (RFC 9113, 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, VariantArray, IntoStaticStr)]
 #[repr(u32)]
 pub enum ErrorCode {
     /// No error.
+    #[strum(serialize = "NO_ERROR")]
     NoError = 0x0,
     /// The protocol was broken.
+    #[strum(serialize = "PROTOCOL_ERROR")]
     ProtocolError = 0x1,
     /// The endpoint itself is broken.
+    #[strum(serialize = "INTERNAL_ERROR")]
     InternalError = 0x2,
     /// More bytes than the window, or a window above 2^31 - 1.
+    #[strum(serialize = "FLOW_CONTROL_ERROR")]
     FlowControlError = 0x3,
     /// SETTINGS were not acknowledged in time.
+    #[strum(serialize = "SETTINGS_TIMEOUT")]
     SettingsTimeout = 0x4,
     /// A frame for a closed stream.
+    #[strum(serialize = "STREAM_CLOSED")]
     StreamClosed = 0x5,
     /// A frame of a wrong length.
+    #[strum(serialize = "FRAME_SIZE_ERROR")]
     FrameSizeError = 0x6,
     /// Refused before anything was done for it.
+    #[strum(serialize = "REFUSED_STREAM")]
     RefusedStream = 0x7,
     /// No longer wanted.
+    #[strum(serialize = "CANCEL")]
     Cancel = 0x8,
     /// A header block that does not decode.
+    #[strum(serialize = "COMPRESSION_ERROR")]
     CompressionError = 0x9,
     /// The tunnel of a CONNECT is lost.
+    #[strum(serialize = "CONNECT_ERROR")]
     ConnectError = 0xa,
     /// The peer does too much.
+    #[strum(serialize = "ENHANCE_YOUR_CALM")]
     EnhanceYourCalm = 0xb,
     /// TLS below what is required.
+    #[strum(serialize = "INADEQUATE_SECURITY")]
     InadequateSecurity = 0xc,
     /// HTTP/1.1 is required.
+    #[strum(serialize = "HTTP_1_1_REQUIRED")]
     Http11Required = 0xd,
 }
 
 impl ErrorCode {
     /// Every code, in order of its value.
-    pub const ALL: [ErrorCode; 14] = [
-        ErrorCode::NoError,
-        ErrorCode::ProtocolError,
-        ErrorCode::InternalError,
-        ErrorCode::FlowControlError,
-        ErrorCode::SettingsTimeout,
-        ErrorCode::StreamClosed,
-        ErrorCode::FrameSizeError,
-        ErrorCode::RefusedStream,
-        ErrorCode::Cancel,
-        ErrorCode::CompressionError,
-        ErrorCode::ConnectError,
-        ErrorCode::EnhanceYourCalm,
-        ErrorCode::InadequateSecurity,
-        ErrorCode::Http11Required,
-    ];
+    pub const ALL: [ErrorCode; ErrorCode::VARIANTS.len()] =
+        *ErrorCode::VARIANTS.first_chunk().unwrap();
 
     /// The code of a value on the wire; `None` for one that the standard does not know.
     pub fn from_wire(value: u32) -> Option<ErrorCode> {
@@ -158,23 +160,8 @@ impl ErrorCode {
     }
 
     /// The standard's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorCode::NoError => "NO_ERROR",
-            ErrorCode::ProtocolError => "PROTOCOL_ERROR",
-            ErrorCode::InternalError => "INTERNAL_ERROR",
-            ErrorCode::FlowControlError => "FLOW_CONTROL_ERROR",
-            ErrorCode::SettingsTimeout => "SETTINGS_TIMEOUT",
-            ErrorCode::StreamClosed => "STREAM_CLOSED",
-            ErrorCode::FrameSizeError => "FRAME_SIZE_ERROR",
-            ErrorCode::RefusedStream => "REFUSED_STREAM",
-            ErrorCode::Cancel => "CANCEL",
-            ErrorCode::CompressionError => "COMPRESSION_ERROR",
-            ErrorCode::ConnectError => "CONNECT_ERROR",
-            ErrorCode::EnhanceYourCalm => "ENHANCE_YOUR_CALM",
-            ErrorCode::InadequateSecurity => "INADEQUATE_SECURITY",
-            ErrorCode::Http11Required => "HTTP_1_1_REQUIRED",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -5,8 +5,8 @@
 //! says; every picture stands without script and without inline style.
 
 use serde::Serialize;
+use wallfinder_model::Step;
 use wallfinder_model::experiment::{Experiment, Squeeze, Window};
-use wallfinder_model::{Step, Wall};
 
 use crate::html::kind;
 use crate::said::{self, Gated};
@@ -97,25 +97,12 @@ struct Missing {
     matters: bool,
 }
 
-/// The resource of a squeeze.
-pub(super) const fn wall_of(squeeze: Squeeze) -> Wall {
-    match squeeze {
-        Squeeze::ServerSpeed | Squeeze::ServerCapacity => Wall::ServerCpu,
-        Squeeze::ClientSpeed | Squeeze::ClientCapacity => Wall::ClientCpu,
-        Squeeze::Downlink => Wall::Downlink,
-        Squeeze::Uplink => Wall::Uplink,
-        Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Wall::Concurrency,
-        Squeeze::OfferedLoad => Wall::OfferedLoad,
-        Squeeze::BackendSpeed => Wall::Backend,
-    }
-}
-
 /// The style of a squeeze by its label.
 pub(super) fn kind_of(label: &str) -> &'static str {
     Squeeze::ALL
         .into_iter()
         .find(|squeeze| squeeze.label() == label)
-        .map_or("neutral", |squeeze| kind(wall_of(squeeze)))
+        .map_or("neutral", |squeeze| kind(squeeze.wall()))
 }
 
 impl Proof {
@@ -263,7 +250,7 @@ fn curves(step: &Step, squeezes: &[(Squeeze, Vec<Dose>)], scale: Scale) -> Vec<C
             let points = doses.iter().flat_map(|dose| &dose.points);
             Curve {
                 name: words::squeeze(squeeze.label()),
-                kind: kind(wall_of(*squeeze)),
+                kind: kind(squeeze.wall()),
                 elasticity: elasticity(*squeeze)
                     .map(|e| number::elasticity(e.value))
                     .unwrap_or_default(),
@@ -343,7 +330,7 @@ fn series(experiment: &Experiment) -> Option<Series> {
                 from,
                 width,
                 y: y(window.throughput),
-                kind: squeeze.map_or("neutral", |squeeze| kind(wall_of(squeeze))),
+                kind: squeeze.map_or("neutral", |squeeze| kind(squeeze.wall())),
                 sham: squeeze.is_none(),
                 words: format!(
                     "{}: {}/s",
@@ -382,7 +369,7 @@ fn series(experiment: &Experiment) -> Option<Series> {
             let count = cells.len();
             (count > 0).then(|| Row {
                 name: squeeze.map_or("nothing".to_owned(), |s| words::squeeze(s.label())),
-                kind: squeeze.map_or("neutral", |squeeze| kind(wall_of(squeeze))),
+                kind: squeeze.map_or("neutral", |squeeze| kind(squeeze.wall())),
                 cells,
                 count,
             })
@@ -445,7 +432,7 @@ fn checks(squeezes: &[(Squeeze, Vec<Dose>)]) -> Vec<Check> {
             let taken = dose.middle().map(|(left, _)| taken(left));
             Check {
                 name: words::squeeze(squeeze.label()),
-                kind: kind(wall_of(squeeze)),
+                kind: kind(squeeze.wall()),
                 taken: taken.unwrap_or_else(|| self::taken(dose.asked)),
                 how: dose.how.clone(),
                 windows: match (held, untold) {
