@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wallfinder_model::scenario::Telling;
-use wallfinder_model::{Record, Scenario, Step};
+use wallfinder_model::{Json, Record, Scenario, Step};
 use wallfinder_study::{Study, StudyStep};
 use wallfinder_testbed::command;
 use wallfinder_testbed::redact::Secrets;
@@ -109,7 +107,7 @@ fn command_line() -> Vec<String> {
 }
 
 /// What may be kept: the same, with `***` in the place of secrets in all of its texts.
-pub(crate) trait Kept: Serialize + DeserializeOwned + Clone {
+pub(crate) trait Kept: Json + Clone {
     /// Takes over what is not part of its serialised form.
     fn take_rest(&mut self, from: &Self) {
         let _ = from;
@@ -146,11 +144,11 @@ impl Kept for Record {
 }
 
 /// `None` where no secret is in it.
-fn scrubbed<T: Serialize + DeserializeOwned>(kept: &T, secrets: &Secrets) -> Option<T> {
+fn scrubbed<T: Json>(kept: &T, secrets: &Secrets) -> Option<T> {
     if secrets.is_empty() {
         return None;
     }
-    let before = serde_json::to_value(kept).ok()?;
+    let before: Value = serde_json::from_slice(&kept.to_json().ok()?).ok()?;
     let mut found = Vec::new();
     find(&before, secrets, &mut String::new(), &mut found);
     if found.is_empty() {
@@ -160,7 +158,7 @@ fn scrubbed<T: Serialize + DeserializeOwned>(kept: &T, secrets: &Secrets) -> Opt
     for (place, text) in &found {
         set(&mut after, place, text);
     }
-    if let Ok(scrubbed) = serde_json::from_value(after) {
+    if let Some(scrubbed) = typed(&after) {
         return Some(scrubbed);
     }
     // A secret that is a word of the format itself, such as `closed`, cannot be taken out of that.
@@ -168,11 +166,15 @@ fn scrubbed<T: Serialize + DeserializeOwned>(kept: &T, secrets: &Secrets) -> Opt
     for (place, text) in &found {
         let mut tried = after.clone();
         set(&mut tried, place, text);
-        if serde_json::from_value::<T>(tried.clone()).is_ok() {
+        if typed::<T>(&tried).is_some() {
             after = tried;
         }
     }
-    serde_json::from_value(after).ok()
+    typed(&after)
+}
+
+fn typed<T: Json>(value: &Value) -> Option<T> {
+    T::from_json(&serde_json::to_vec(value).ok()?).ok()
 }
 
 fn set(value: &mut Value, place: &str, text: &str) {
@@ -212,7 +214,7 @@ fn find(value: &Value, secrets: &Secrets, place: &mut String, found: &mut Vec<(S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
+    use serde::{Deserialize, Serialize};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -220,6 +222,7 @@ mod tests {
         Closed { words: Vec<String>, count: u64 },
     }
 
+    wallfinder_model::kept_as_json!(Arrival);
     impl Kept for Arrival {}
 
     fn without(secret: &str, words: &[&str]) -> Vec<String> {

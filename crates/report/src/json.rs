@@ -6,7 +6,8 @@
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
-use wallfinder_model::Record;
+use wallfinder_model::json::indented;
+use wallfinder_model::{Json, Record};
 
 use crate::said;
 
@@ -35,9 +36,9 @@ pub fn worded(record: &Record) -> Record {
 pub fn document(record: &Record) -> String {
     let record = worded(record);
     // Every key is a string and every value plain data: this cannot fail.
-    let mut text = serde_json::to_string_pretty(&record).unwrap_or_else(|_| "null".to_owned());
-    text.push('\n');
-    text
+    let text = record.to_json().map(|json| indented(&json));
+    let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+    format!("{text}\n")
 }
 
 /// The published JSON Schema (2020-12) of [`document`].

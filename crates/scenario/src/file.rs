@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
-use wallfinder_model::Scenario;
+use wallfinder_model::{Json as _, Scenario};
 
 use crate::{Fault, FileError};
 
@@ -28,7 +28,7 @@ impl ScenarioFile {
     /// A text of neither form, a key that there is not, a value that its key does not take.
     pub fn parse(name: &str, text: &str) -> Result<ScenarioFile, FileError> {
         let scenario = match is_json(text) {
-            true => serde_json::from_str(text).map_err(|error| {
+            true => Scenario::from_json(text.as_bytes()).map_err(|error| {
                 let at = offset(text, error.line(), error.column());
                 FileError::at(name, text, at..at, without_place(&error.to_string()))
             }),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use wallfinder_model::record::SCHEMA;
-use wallfinder_model::{Caveat, Record};
+use wallfinder_model::{Caveat, Json, Record};
 
 use crate::folder::{Folder, read_whole};
 use crate::journal::recover;
@@ -110,7 +110,7 @@ fn read_record(path: &Path, bytes: &[u8]) -> Result<Record, StoreError> {
         }
         return record_1::read(bytes).map_err(bad);
     }
-    serde_json::from_slice(bytes).map_err(bad)
+    Record::from_json(bytes).map_err(bad)
 }
 
 #[derive(Deserialize)]

@@ -10,8 +10,8 @@
 //!
 //! It is not a validator: what has not the shape of the first version stays as it is, and today's types refuse it.
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+use wallfinder_model::Json;
 
 /// The schema that is read here.
 pub(crate) const SCHEMA: &str = "wallfinder.record/1";
@@ -20,7 +20,7 @@ pub(crate) const SCHEMA: &str = "wallfinder.record/1";
 const NEVER_SAID: &str = "counters-unavailable";
 
 /// What a piece of a record or of its journal is.
-pub(crate) trait Piece: DeserializeOwned {
+pub(crate) trait Piece: Json {
     /// Brings one of the first version into today's shape.
     fn upgrade(value: &mut Value);
 }
@@ -29,7 +29,7 @@ pub(crate) trait Piece: DeserializeOwned {
 pub(crate) fn read<T: Piece>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut value = serde_json::from_slice(bytes)?;
     T::upgrade(&mut value);
-    serde_json::from_value(value)
+    T::from_json(&serde_json::to_vec(&value)?)
 }
 
 impl Piece for wallfinder_model::Record {

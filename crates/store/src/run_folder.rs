@@ -13,7 +13,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use wallfinder_model::{Plan, Record};
+use wallfinder_model::json::indented;
+use wallfinder_model::{Json, Plan, Record};
 
 use crate::folder::Folder;
 use crate::journal::Journal;
@@ -89,7 +90,7 @@ impl RunFolder {
 
     fn write_plan(&self, plan: &Plan) -> Result<(), StoreError> {
         self.folder.write_through(PLAN, |file| {
-            serde_json::to_writer_pretty(&mut *file, plan)?;
+            file.write_all(&indented(&plan.to_json()?))?;
             file.write_all(b"\n")
         })
     }
@@ -108,11 +109,11 @@ impl RunFolder {
             path: self.path().join(RECORD),
             why: e.to_string(),
         };
-        let bytes = serde_json::to_vec_pretty(record).map_err(bad)?;
+        let bytes = record.to_json().map_err(bad)?;
         // A number that is not finite turns into null, and would not read back.
-        serde_json::from_slice::<Record>(&bytes).map_err(bad)?;
+        Record::from_json(&bytes).map_err(bad)?;
         self.folder
-            .write_through(RECORD, |file| file.write_all(&bytes))
+            .write_through(RECORD, |file| file.write_all(&indented(&bytes)))
     }
 }
 

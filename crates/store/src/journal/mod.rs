@@ -106,6 +106,14 @@ pub(crate) struct LeftOut {
     pub(crate) samples: u64,
 }
 
+wallfinder_model::kept_as_json!(
+    LeftOut,
+    StepExperiment,
+    StepInterval,
+    StepSamples,
+    StepWindow
+);
+
 impl Journal {
     /// Starts a journal on an empty medium. When this returns, the header is on the disk.
     pub(crate) fn start(

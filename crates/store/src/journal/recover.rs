@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Sample;
-use wallfinder_model::{Caveat, Record, Step};
+use wallfinder_model::{Caveat, Json, Record, Step};
 
 use super::entry::{Damage, Entries, Entry, Kind};
 use crate::record_1::{self, Piece};
@@ -60,7 +59,7 @@ fn read_header(payload: &[u8]) -> serde_json::Result<Record> {
     let versioned: Versioned = serde_json::from_slice(payload)?;
     match versioned.schema == record_1::SCHEMA {
         true => record_1::read(payload),
-        false => serde_json::from_slice(payload),
+        false => Record::from_json(payload),
     }
 }
 
@@ -216,8 +215,8 @@ impl Recovered {
     }
 }
 
-fn parse<T: DeserializeOwned>(entry: &Entry<'_>) -> Result<T, String> {
-    serde_json::from_slice(entry.payload).map_err(|e| e.to_string())
+fn parse<T: Json>(entry: &Entry<'_>) -> Result<T, String> {
+    T::from_json(entry.payload).map_err(|e| e.to_string())
 }
 
 /// Which planned steps have nothing to show.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use wallfinder_model::Json;
 
 use super::entry::{self, Kind};
 use super::medium::Medium;
@@ -81,8 +81,8 @@ impl Shared {
 }
 
 /// JSON of a value of ours.
-pub(super) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(value).map_err(|e| StoreError::BadRecord {
+pub(super) fn json(path: &Path, value: &impl Json) -> Result<Vec<u8>, StoreError> {
+    value.to_json().map_err(|e| StoreError::BadRecord {
         path: path.to_owned(),
         why: e.to_string(),
     })
