@@ -75,6 +75,9 @@ pub enum Failure {
     /// No memory or buffer left in the kernel.
     #[strum(serialize = "local.memory")]
     LocalMemory,
+    /// This machine does not let the connection out: its firewall, a route or a policy forbids it.
+    #[strum(serialize = "net.forbidden")]
+    NetForbidden,
     /// Another error of the socket.
     #[strum(serialize = "net.other")]
     NetOther,

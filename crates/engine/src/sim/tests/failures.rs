@@ -122,7 +122,9 @@ fn attempts_that_fail_have_the_class_of_their_reason() {
         (Errno::NETUNREACH, "net.unreachable"),
         (Errno::TIMEDOUT, "timeout.connect"),
         (Errno::CONNRESET, "net.reset.connect"),
-        (Errno::PERM, "net.other"),
+        (Errno::PERM, "net.forbidden"),
+        (Errno::ACCESS, "net.forbidden"),
+        (Errno::NOPROTOOPT, "net.other"),
     ] {
         let peer = after(MS).connecting(move |_, _, _| Connect::Refuse { after_ns: 0, errno });
         let ran = Sim::closed(1, 1).http1(peer);
@@ -170,6 +172,7 @@ fn every_class_can_happen() {
         Errno::ADDRINUSE,
         Errno::NOMEM,
         Errno::PERM,
+        Errno::NOPROTOOPT,
     ] {
         let peer = after(MS).connecting(move |_, _, _| Connect::Refuse { after_ns: 0, errno });
         note(Sim::closed(1, 1).http1(peer));
