@@ -58,6 +58,8 @@ pub enum Squeeze {
     OfferedLoad,
     /// The processors of a process behind the server made slower.
     BackendSpeed,
+    /// Processor time taken from a process behind the server that has a quota of it.
+    BackendCapacity,
 }
 
 impl Squeeze {
@@ -78,7 +80,7 @@ impl Squeeze {
             Squeeze::Uplink => Wall::Uplink,
             Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Wall::Concurrency,
             Squeeze::OfferedLoad => Wall::OfferedLoad,
-            Squeeze::BackendSpeed => Wall::Backend,
+            Squeeze::BackendSpeed | Squeeze::BackendCapacity => Wall::Backend,
         }
     }
 
@@ -90,7 +92,9 @@ impl Squeeze {
             | Squeeze::Downlink
             | Squeeze::Uplink
             | Squeeze::BackendSpeed => Takes::Speed,
-            Squeeze::ServerCapacity | Squeeze::ClientCapacity => Takes::Capacity,
+            Squeeze::ServerCapacity | Squeeze::ClientCapacity | Squeeze::BackendCapacity => {
+                Takes::Capacity
+            }
             Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Takes::InFlight,
             Squeeze::OfferedLoad => Takes::Offered,
         }

@@ -209,6 +209,8 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
         Squeeze::MoreInFlight => false,
         Squeeze::OfferedLoad => setting.open_loop,
         Squeeze::BackendSpeed => squeeze.applies(setting),
+        // Without a quota its speed says it all.
+        Squeeze::BackendCapacity => false,
     }
 }
 

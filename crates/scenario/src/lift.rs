@@ -99,7 +99,7 @@ pub fn made(
                     "both are held at one rate: `wallfinder ramp --rates` holds several".to_owned(),
                 );
             }
-            (Squeeze::BackendSpeed, _) => {
+            (Squeeze::BackendSpeed | Squeeze::BackendCapacity, _) => {
                 return Err(
                     "what is behind the server is not ours to start: give it more processors, \
                      and `wallfinder compare` a run with them and one without"

@@ -520,6 +520,64 @@ fn every_lever_is_put_up_for_sides_that_are_apart() {
     assert_eq!([server.groups(), client.groups(), backend.groups()], homes);
 }
 
+/// A database in a container with a quota, behind a server on another machine.
+#[test]
+fn the_quota_of_a_backend_is_squeezed_where_it_has_one() {
+    if no_groups() || allowed_cpus().len() < 2 {
+        return;
+    }
+    let _turn = turn();
+    let cpus = allowed_cpus();
+    let (client, backend) = (Spinner::on(cpus[1]), Spinner::on(cpus[0]));
+    let side = |spinner: &Spinner| Side {
+        pids: vec![spinner.pid()],
+        ..Side::default()
+    };
+    let put_up = || {
+        reach(Scene {
+            server: Side {
+                elsewhere: true,
+                ..Side::default()
+            },
+            client: side(&client),
+            backend: Some(side(&backend)),
+            backend_cores: Some(0.5),
+            downlink: None,
+            uplink: None,
+            seed: 7,
+            shim: shim(),
+        })
+    };
+    let without = put_up();
+    let mut out = without.out_of_reach.iter();
+    let out = out.find(|out| out.squeeze == Squeeze::BackendCapacity);
+    assert!(
+        out.is_some_and(|out| out.why.contains("no quota")),
+        "{out:?}"
+    );
+    drop(without);
+
+    let mut quota = Steps::begin(&[&format!("quota={}:0.5", backend.pid())]);
+    quota.next();
+    let home = backend.groups();
+    let mut within = put_up();
+    let lever = within
+        .levers
+        .iter_mut()
+        .find(|lever| lever.squeeze() == Squeeze::BackendCapacity)
+        .unwrap_or_else(|| panic!("{:?}", within.out_of_reach));
+    lever.set(0.8).expect("a smaller quota");
+    lever.begin_window();
+    let (before, since) = (backend.cpu(), std::time::Instant::now());
+    std::thread::sleep(Duration::from_millis(600));
+    let cores = (backend.cpu() - before).as_secs_f64() / since.elapsed().as_secs_f64();
+    let check = lever.end_window();
+    assert_eq!(check.in_force, Some(true), "{check:?}");
+    assert!((cores - 0.4).abs() < 0.06, "{cores} cores: {check:?}");
+    drop(within);
+    assert_eq!(backend.groups(), home);
+}
+
 #[test]
 fn a_process_killed_with_a_squeeze_in_force_leaves_nothing() {
     if no_groups() {

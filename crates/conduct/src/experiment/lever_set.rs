@@ -8,7 +8,7 @@ use std::time::Duration;
 use wallfinder_engine::LeverSetting;
 use wallfinder_engine::in_flight::{in_flight_left, in_flight_more};
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
-use wallfinder_model::{Arrival, Load, Nanos, Step};
+use wallfinder_model::{Arrival, Load, Nanos, Step, Wall};
 use wallfinder_testbed::squeeze::{Check, Lever};
 
 use super::Seen;
@@ -125,7 +125,7 @@ impl LeverSet {
             }),
             Squeeze::OfferedLoad => (!self.load.arrival.is_open())
                 .then(|| "a closed loop offers what the server takes".to_owned()),
-            Squeeze::BackendSpeed => {
+            squeeze if squeeze.wall() == Wall::Backend => {
                 Some("no process behind the server is named: --backend-pid names one".to_owned())
             }
             _ => Some("nothing here reaches it".to_owned()),

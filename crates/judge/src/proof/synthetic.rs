@@ -28,6 +28,7 @@ pub(super) struct System {
     pub(super) downlink: f64,
     pub(super) uplink: f64,
     pub(super) backend: f64,
+    pub(super) backend_quota: Option<f64>,
     /// A queue that no squeeze reaches: a pool, a sleeping lock.
     pub(super) inner: f64,
     /// How many such queues there are, one behind the other.
@@ -60,6 +61,7 @@ impl Default for System {
             downlink: 2e-6,
             uplink: 1e-6,
             backend: 0.0,
+            backend_quota: None,
             inner: 0.0,
             alike: 1,
             delay: 0.0,
@@ -105,7 +107,13 @@ impl System {
             }
             Squeeze::Downlink => changed.downlink /= r,
             Squeeze::Uplink => changed.uplink /= r,
-            Squeeze::BackendSpeed => changed.backend /= r,
+            Squeeze::BackendSpeed => match self.backend_quota {
+                Some(quota) if quota < r => {}
+                _ => changed.backend /= r,
+            },
+            Squeeze::BackendCapacity => {
+                changed.backend_quota = Some(self.backend_quota.unwrap_or(1.0) * r);
+            }
             Squeeze::InFlight | Squeeze::MoreInFlight => changed.in_flight *= r,
             Squeeze::ThinkTime => {
                 changed.delay += self.in_flight() / self.throughput() * (1.0 / r - 1.0);
@@ -133,7 +141,7 @@ impl System {
             self.client / self.client_quota.unwrap_or(1.0),
             self.downlink,
             self.uplink,
-            self.backend,
+            self.backend / self.backend_quota.unwrap_or(1.0),
         ]);
         demands
     }
@@ -167,14 +175,16 @@ impl System {
         let server = self
             .elasticity(Squeeze::ServerSpeed)
             .max(self.elasticity(Squeeze::ServerCapacity));
+        let backend = self
+            .elasticity(Squeeze::BackendSpeed)
+            .max(self.elasticity(Squeeze::BackendCapacity));
         let others = [
             Squeeze::ClientSpeed,
             Squeeze::Downlink,
             Squeeze::Uplink,
-            Squeeze::BackendSpeed,
             Squeeze::OfferedLoad,
         ];
-        1.0 - server - others.into_iter().map(|s| self.elasticity(s)).sum::<f64>()
+        1.0 - server - backend - others.into_iter().map(|s| self.elasticity(s)).sum::<f64>()
     }
 
     /// Its elasticities, to be printed beside a verdict that is wrong.
@@ -194,6 +204,7 @@ impl System {
     fn has(&self, squeeze: Squeeze) -> bool {
         match squeeze {
             Squeeze::BackendSpeed => self.backend > 0.0,
+            Squeeze::BackendCapacity => self.backend > 0.0 && self.backend_quota.is_some(),
             Squeeze::ClientCapacity => self.client_quota.is_some(),
             _ => true,
         }

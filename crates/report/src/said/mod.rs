@@ -61,6 +61,7 @@ const fn resource(squeeze: Squeeze) -> &'static str {
         Squeeze::ThinkTime => "a pause before each request",
         Squeeze::OfferedLoad => "the offered load",
         Squeeze::BackendSpeed => "the backend's processor speed",
+        Squeeze::BackendCapacity => "the backend's processor time",
     }
 }
 

@@ -133,6 +133,7 @@ pub fn reach(scene: Scene) -> Reach {
         apart.and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim));
     let client_capacity =
         client_apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim));
+    let backend_capacity = alone.map(|backend| quota_at_hand(backend, &shim));
     for ((squeeze, side, name, seed, _), stealer) in speeds.into_iter().zip(stealers) {
         let lever = stealer.and_then(|stealer| match stealer {
             Ok(stealer) => Ok(Box::new(Speed::by_stealer(squeeze, stealer)) as Box<dyn Lever>),
@@ -150,6 +151,9 @@ pub fn reach(scene: Scene) -> Reach {
     }
     reach.add(Squeeze::ServerCapacity, server_capacity);
     reach.add(Squeeze::ClientCapacity, client_capacity);
+    if let Some(lever) = backend_capacity {
+        reach.add(Squeeze::BackendCapacity, lever);
+    }
     for (squeeze, shaper, flag) in [
         (Squeeze::Downlink, downlink, "--downlink-dev"),
         (Squeeze::Uplink, uplink, "--uplink-dev"),
@@ -298,6 +302,26 @@ fn pausable(cores: Option<f64>) -> Result<(), String> {
     }
 }
 
+/// A quota on a control group.
+fn quota(squeeze: Squeeze, side: &Side, name: &str, shim: &Shim) -> Result<Capacity, TestbedError> {
+    let group = match side.comes_later {
+        true => Group::for_children(name, Control::Cpu, shim)?,
+        false => Group::around(&side.pids, name, Control::Cpu, shim)?,
+    };
+    Capacity::of(squeeze, group, side.cpus.len(), &side.pids)
+}
+
+/// A part of the quota that a backend has. While a quota binds, its processors have time left, so that their
+/// speed tells nothing; without one, their speed tells all.
+fn quota_at_hand(backend: &Side, shim: &Shim) -> Result<Box<dyn Lever>, String> {
+    let capacity = quota(Squeeze::BackendCapacity, backend, "backend", shim);
+    let capacity = capacity.map_err(|error| error.to_string())?;
+    match capacity.outer_quota_cores() {
+        Some(_) => Ok(Box::new(capacity)),
+        None => Err("it has no quota of processor time, so that its speed tells all".to_owned()),
+    }
+}
+
 /// A quota on a control group, else one processor less.
 fn capacity(
     squeeze: Squeeze,
@@ -305,14 +329,7 @@ fn capacity(
     name: &str,
     shim: &Shim,
 ) -> Result<Box<dyn Lever>, String> {
-    let put_up = || -> Result<Capacity, TestbedError> {
-        let group = match side.comes_later {
-            true => Group::for_children(name, Control::Cpu, shim)?,
-            false => Group::around(&side.pids, name, Control::Cpu, shim)?,
-        };
-        Capacity::of(squeeze, group, side.cpus.len(), &side.pids)
-    };
-    let no_quota = match put_up() {
+    let no_quota = match quota(squeeze, side, name, shim) {
         Ok(capacity) => return Ok(Box::new(capacity)),
         Err(error) => error,
     };

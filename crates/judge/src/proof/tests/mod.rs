@@ -332,6 +332,16 @@ fn suite() -> Vec<Row> {
                 },
             )
         },
+        row(
+            "a backend at its quota",
+            &[Wall::Backend],
+            System {
+                server: 100e-6,
+                backend: 150e-6,
+                backend_quota: Some(0.5),
+                ..base()
+            },
+        ),
     ]
 }
 
