@@ -44,7 +44,14 @@ const WINDOW_MIN: f64 = 0.95;
 /// measuring ([`Step::caveats`]) is not raised again.
 pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    caveats.extend(unanswered::unreachable(step));
+    caveats.extend(
+        unanswered::unreachable(step).map(|away| Caveat::Unreachable {
+            at_ns: away.at_ns,
+            for_ns: away.for_ns,
+            window_ns: step.window_ns,
+            outages: away.outages,
+        }),
+    );
     caveats.extend(failures(step));
     caveats.extend(unanswered::redirects(step));
     caveats.extend(bounds::unanswered(step));

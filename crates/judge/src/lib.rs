@@ -54,6 +54,5 @@ mod step;
 mod student;
 pub mod thresholds;
 pub mod unanswered;
-pub mod words;
 
 pub use step::{judge_among, judge_step};

@@ -1,4 +1,4 @@
-//! `--require`: whether verdicts are what a user insists on.
+//! `--require`: whether a verdict is what a user insists on.
 //!
 //! A requirement fails closed: without a verdict, or with one that is inconclusive or
 //! co-limited, it does not hold.
@@ -48,12 +48,13 @@ impl Requirement {
         Wall::CoLimited,
     ];
 
-    /// Whether one verdict satisfies it.
-    pub fn holds(self, verdict: &Verdict) -> bool {
-        match self {
+    /// Whether there is a verdict that satisfies it. Which one is the caller's choice: of a ramp it is the one at
+    /// the ceiling, for the steps below it are bound by what is in flight.
+    pub fn holds(self, verdict: Option<&Verdict>) -> bool {
+        verdict.is_some_and(|verdict| match self {
             Requirement::ServerBound => verdict.wall.is_server(),
             Requirement::Wall(wall) => verdict.wall == wall && wall != Wall::Inconclusive,
-        }
+        })
     }
 }
 
@@ -81,43 +82,6 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What became of a requirement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Whether every verdict satisfies it, and there is one.
-    pub holds: bool,
-    /// In words: what was required, and what the verdicts were where it failed.
-    pub sentence: String,
-}
-
-/// Holds a requirement against verdicts. Which ones is the caller's choice: of a ramp it
-/// is the verdict at the ceiling, for the steps below it are bound by what is in flight.
-pub fn require(requirement: Requirement, verdicts: &[Verdict]) -> Answer {
-    if verdicts.is_empty() {
-        return Answer {
-            holds: false,
-            sentence: format!("{requirement} was required, and there is no verdict"),
-        };
-    }
-    let failing: Vec<&str> = verdicts
-        .iter()
-        .filter(|verdict| !requirement.holds(verdict))
-        .map(|verdict| verdict.wall.label())
-        .collect();
-    let sentence = if failing.is_empty() {
-        format!("{requirement} was required and holds")
-    } else {
-        format!(
-            "{requirement} was required, and the wall is {}",
-            failing.join(", ")
-        )
-    };
-    Answer {
-        holds: failing.is_empty(),
-        sentence,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,15 +97,15 @@ mod tests {
                 wall,
                 Wall::ServerCpu | Wall::ServerSerial | Wall::Wait | Wall::Backend
             );
-            let answer = require(Requirement::ServerBound, std::slice::from_ref(&verdict));
-            assert_eq!(answer.holds, expected, "{wall:?}");
+            let holds = Requirement::ServerBound.holds(Some(&verdict));
+            assert_eq!(holds, expected, "{wall:?}");
         }
     }
 
     #[test]
     fn nothing_judged_is_nothing_fulfilled() {
-        let any = "client-cpu".parse().unwrap();
-        assert!(!require(any, &[]).holds);
+        assert!(!Requirement::ServerBound.holds(None));
+        assert!(!Requirement::Wall(Wall::ClientCpu).holds(None));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::reason::Side;
 use wallfinder_model::{Caveat, Step};
 
 use crate::compare::RatioInterval;
@@ -55,30 +56,47 @@ pub fn ratio(over: &ByRound, under: &ByRound) -> Option<RatioInterval> {
     })
 }
 
-/// What others did to a step, in words, where that was so much that its round may tell nothing of
-/// the cell.
-pub fn disturbance(step: &Step) -> Option<String> {
+/// What others did to a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Disturbance {
+    /// They used processors of a side.
+    Neighbour {
+        /// Whose.
+        side: Side,
+        /// Cores.
+        cores: f64,
+    },
+    /// The hypervisor took time.
+    Stolen {
+        /// Share of it, 0..1.
+        share: f64,
+    },
+    /// Everything stood still.
+    StoodStill {
+        /// For so long.
+        gap_ns: u64,
+    },
+}
+
+/// What others did to a step, where that was so much that its round may tell nothing of the cell.
+pub fn disturbance(step: &Step) -> Option<Disturbance> {
     let telemetry = &step.telemetry;
     let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
-    let caveats: Vec<&Caveat> = step.caveats.iter().chain(judged).collect();
-    let side = |name: &str| match name {
-        "client" => telemetry.client.as_ref(),
-        _ => telemetry.server.as_ref(),
-    };
-    caveats.iter().find_map(|caveat| match caveat {
-        Caveat::Neighbour { side: name, cores } => {
-            let family = side(name)?;
+    let mut caveats = step.caveats.iter().chain(judged);
+    caveats.find_map(|caveat| match *caveat {
+        Caveat::Neighbour { ref side, cores } => {
+            let (side, family) = match side.as_str() {
+                "client" => (Side::Client, telemetry.client.as_ref()?),
+                _ => (Side::Server, telemetry.server.as_ref()?),
+            };
             let processors = family.cpus_allowed.len().max(1) as f64;
-            let contended = family.cpus_busy >= BUSY_MIN && *cores >= NEIGHBOUR_MIN * processors;
-            contended.then(|| format!("others used {cores:.2} cores of the {name}'s processors"))
+            let contended = family.cpus_busy >= BUSY_MIN && cores >= NEIGHBOUR_MIN * processors;
+            contended.then_some(Disturbance::Neighbour { side, cores })
         }
-        Caveat::StealAbove { share } if *share >= STEAL_MIN => Some(format!(
-            "the hypervisor took {:.0} % of its time",
-            share * 100.0
-        )),
-        Caveat::Gap { gap_ns, .. } if *gap_ns as f64 >= GAP_MIN * step.window_ns as f64 => Some(
-            format!("everything stood still for {} ms", gap_ns / 1_000_000),
-        ),
+        Caveat::StealAbove { share } if share >= STEAL_MIN => Some(Disturbance::Stolen { share }),
+        Caveat::Gap { gap_ns, .. } if gap_ns as f64 >= GAP_MIN * step.window_ns as f64 => {
+            Some(Disturbance::StoodStill { gap_ns })
+        }
         _ => None,
     })
 }
@@ -156,13 +174,11 @@ mod tests {
         step.caveats = vec![Caveat::StealAbove { share: 0.03 }];
         assert_eq!(disturbance(&step), None, "a little is not much");
         step.caveats = vec![Caveat::StealAbove { share: 0.07 }];
-        let found = disturbance(&step);
-        assert_eq!(
-            found.as_deref(),
-            Some("the hypervisor took 7 % of its time")
-        );
+        let stolen = Disturbance::Stolen { share: 0.07 };
+        assert_eq!(disturbance(&step), Some(stolen));
         let gap_ns = step.window_ns / 10;
         step.caveats = vec![Caveat::Gap { gap_ns, at_ns: 0 }];
-        assert!(disturbance(&step).is_some());
+        let still = Disturbance::StoodStill { gap_ns };
+        assert_eq!(disturbance(&step), Some(still));
     }
 }

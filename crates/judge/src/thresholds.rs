@@ -17,32 +17,41 @@
 use std::fmt;
 use std::str::FromStr;
 
+use wallfinder_model::reason::{Ended, Unreachable};
 use wallfinder_model::{Nanos, Rate, Step};
 
 use crate::bounds::Bounds;
 use crate::finite::known;
-use crate::words::trimmed;
 use crate::{histogram, identity, unanswered};
 
 /// One condition on a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    text: String,
-    measure: Measure,
+    /// As written.
+    pub text: String,
+    /// What it is of.
+    pub measure: Measure,
     op: Op,
     /// In the measure's unit: nanoseconds, share, requests per second.
     limit: f64,
 }
 
+/// What a threshold is of, and in which unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Measure {
-    /// A quantile of latency, 0..1.
+pub enum Measure {
+    /// A quantile of latency, 0..1; nanoseconds.
     Quantile(f64),
+    /// Mean latency, nanoseconds.
     Mean,
+    /// The least latency, nanoseconds.
     Min,
+    /// The greatest latency, nanoseconds.
     Max,
+    /// Failures as a share, 0..1.
     Errors,
+    /// Share of the window without a connection, 0..1.
     Unavailable,
+    /// Good answers per second.
     Throughput,
 }
 
@@ -66,17 +75,47 @@ impl fmt::Display for BadThreshold {
 
 impl std::error::Error for BadThreshold {}
 
-/// What became of a threshold.
+/// What became of a threshold. A value has the unit of its measure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Crossing {
-    /// The threshold as written.
-    pub threshold: String,
-    /// The measured value: nanoseconds, share, or requests per second.
-    pub value: Option<f64>,
+pub enum Crossing {
+    /// It was kept.
+    Kept {
+        /// The value.
+        value: f64,
+    },
+    /// It was breached.
+    Breached {
+        /// The value.
+        value: f64,
+        /// When the server could not be reached, where that is in the value.
+        away: Option<Unreachable>,
+    },
+    /// It would be kept, had not requests without an answer room to lift the value above it.
+    AtLeast {
+        /// The value.
+        value: f64,
+        /// So many of them.
+        unanswered: u64,
+    },
+    /// Nothing was answered well.
+    NothingAnswered {
+        /// How requests ended.
+        ended: Vec<Ended>,
+    },
+    /// A foreign driver does not tell the value.
+    NotTold {
+        /// Which.
+        driver: String,
+    },
+    /// The value was not measured.
+    NotMeasured,
+}
+
+impl Crossing {
     /// Whether it was kept.
-    pub holds: bool,
-    /// In words, with the value.
-    pub sentence: String,
+    pub fn holds(&self) -> bool {
+        matches!(self, Crossing::Kept { .. })
+    }
 }
 
 impl FromStr for Threshold {
@@ -177,16 +216,6 @@ impl Measure {
             }
         }
     }
-
-    fn words(self, value: f64) -> String {
-        match self {
-            Measure::Errors | Measure::Unavailable => {
-                format!("{} %", trimmed(value * 100.0, 3))
-            }
-            Measure::Throughput => format!("{value:.0}/s"),
-            _ => Nanos(value as u64).to_string(),
-        }
-    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -202,17 +231,6 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl Threshold {
-    /// Why there is nothing to hold it against.
-    fn without_samples(&self, step: &Step) -> String {
-        match unanswered::nothing_answered(step) {
-            Some(why) => format!("nothing was answered well: {why}"),
-            None if step.driver.command.is_some() => {
-                format!("{} does not tell it", step.driver.name)
-            }
-            None => "it was not measured".to_owned(),
-        }
-    }
-
     /// Requests without an answer that could lift the measure above its upper limit.
     fn unanswered_within(&self, step: &Step) -> u64 {
         let is_upper = matches!(self.op, Op::Less | Op::LessOrEqual);
@@ -228,46 +246,31 @@ impl Threshold {
         if could_lift { bounds.unanswered() } else { 0 }
     }
 
-    /// What a breach is due to, beside its number.
-    fn because(&self, step: &Step, holds: bool) -> String {
-        let of_outage = matches!(self.measure, Measure::Errors | Measure::Unavailable);
-        match unanswered::unreachable_in_words(step).filter(|_| of_outage && !holds) {
-            Some(when) => format!(": the server could not be reached {when}"),
-            None => String::new(),
-        }
-    }
-
     /// Holds the threshold against a step.
     pub fn evaluate(&self, step: &Step) -> Crossing {
-        let value = self.measure.of(step);
-        let kept = value.is_some_and(|value| match self.op {
+        let Some(value) = self.measure.of(step) else {
+            return match unanswered::nothing_answered(step) {
+                Some(ended) => Crossing::NothingAnswered { ended },
+                None if step.driver.command.is_some() => Crossing::NotTold {
+                    driver: step.driver.name.clone(),
+                },
+                None => Crossing::NotMeasured,
+            };
+        };
+        let kept = match self.op {
             Op::Less => value < self.limit,
             Op::LessOrEqual => value <= self.limit,
             Op::More => value > self.limit,
             Op::MoreOrEqual => value >= self.limit,
-        });
-        let unanswered = self.unanswered_within(step);
-        let holds = kept && unanswered == 0;
-        let sentence = match value {
-            None => format!("{}: failed, {}", self.text, self.without_samples(step)),
-            Some(value) if kept && !holds => format!(
-                "{}: failed, it was at least {}: {unanswered} requests had no answer when the load ended",
-                self.text,
-                self.measure.words(value)
-            ),
-            Some(value) => format!(
-                "{}: {}, it was {}{}",
-                self.text,
-                if holds { "kept" } else { "breached" },
-                self.measure.words(value),
-                self.because(step, holds)
-            ),
         };
-        Crossing {
-            threshold: self.text.clone(),
-            value,
-            holds,
-            sentence,
+        match (kept, self.unanswered_within(step)) {
+            (true, 0) => Crossing::Kept { value },
+            (true, unanswered) => Crossing::AtLeast { value, unanswered },
+            (false, _) => {
+                let of_outage = matches!(self.measure, Measure::Errors | Measure::Unavailable);
+                let away = of_outage.then(|| unanswered::unreachable(step)).flatten();
+                Crossing::Breached { value, away }
+            }
         }
     }
 }
@@ -304,12 +307,10 @@ mod tests {
             ("errors<0.0001", false),
         ] {
             let crossing = check(text, &step);
-            assert_eq!(crossing.holds, holds, "{}", crossing.sentence);
+            assert_eq!(crossing.holds(), holds, "{text}: {crossing:?}");
         }
-        assert_eq!(
-            check("p99<5ms", &step).sentence,
-            "p99<5ms: breached, it was 6 ms"
-        );
+        let (value, away) = (6e6, None);
+        assert_eq!(check("p99<5ms", &step), Crossing::Breached { value, away });
     }
 
     #[test]
@@ -335,11 +336,14 @@ mod tests {
             ("min<5ms", true),
         ] {
             let crossing = check(text, &step);
-            assert_eq!(crossing.holds, holds, "{}", crossing.sentence);
+            assert_eq!(crossing.holds(), holds, "{text}: {crossing:?}");
         }
-        let sentence = check("p99<5ms", &step).sentence;
-        assert!(sentence.contains("at least"), "{sentence}");
-        assert!(sentence.contains("27 requests"), "{sentence}");
+        let crossing = check("p99<5ms", &step);
+        let unanswered = 27;
+        assert!(
+            matches!(crossing, Crossing::AtLeast { unanswered: n, .. } if n == unanswered),
+            "{crossing:?}"
+        );
     }
 
     #[test]
@@ -363,53 +367,58 @@ mod tests {
             "unavailable<1%",
             "unavailable<0.7",
         ] {
-            let crossing = check(text, &step);
-            assert!(!crossing.holds, "{}", crossing.sentence);
-            assert!(
-                crossing.sentence.ends_with(
-                    "breached, it was 70 %: the server could not be reached for 3.5 s from 1.5 s on"
-                ),
-                "{}",
-                crossing.sentence
+            let away = Some(Unreachable {
+                at_ns: Some(1_500_000_000),
+                for_ns: 3_500_000_000,
+                outages: 1,
+            });
+            let value = 0.7;
+            assert_eq!(
+                check(text, &step),
+                Crossing::Breached { value, away },
+                "{text}"
             );
         }
-        assert!(check("unavailable<71%", &step).holds);
-        assert!(check("errors>50%", &step).holds);
+        assert!(check("unavailable<71%", &step).holds());
+        assert!(check("errors>50%", &step).holds());
         // Nothing is diluted where the requests themselves failed more.
         let mut failing = step;
         failing
             .counts
             .failed
             .insert("status.5xx".into(), failing.counts.answered * 9);
-        assert!(!check("errors<89%", &failing).holds);
-        assert!(check("unavailable<71%", &failing).holds);
+        assert!(!check("errors<89%", &failing).holds());
+        assert!(check("unavailable<71%", &failing).holds());
     }
 
     #[test]
     fn where_all_is_reachable_unavailable_is_0_and_of_another_driver_it_is_not_known() {
         let reachable = a_step().build();
-        assert_eq!(check("unavailable<1%", &reachable).value, Some(0.0));
+        let none = Crossing::Kept { value: 0.0 };
+        assert_eq!(check("unavailable<1%", &reachable), none);
         let mut foreign = reachable;
         foreign.driver.command = Some("wrk".into());
-        let crossing = check("unavailable<1%", &foreign);
-        assert!(!crossing.holds && crossing.value.is_none());
-        assert!(
-            crossing.sentence.ends_with("does not tell it"),
-            "{}",
-            crossing.sentence
+        let driver = foreign.driver.name.clone();
+        assert_eq!(
+            check("unavailable<1%", &foreign),
+            Crossing::NotTold { driver }
         );
     }
 
     #[test]
-    fn without_samples_it_is_said_what_failed() {
+    fn without_samples_it_is_known_what_failed() {
         let refused = a_step().throughput(0.0).with(|step| {
             step.counts
                 .connect_failures
                 .insert("net.refused".into(), 37);
         });
+        let ended = vec![Ended::NotConnected {
+            count: 37,
+            class: "net.refused".into(),
+        }];
         assert_eq!(
-            check("p99<5ms", &refused.build()).sentence,
-            "p99<5ms: failed, nothing was answered well: 37 attempts to connect failed as net.refused"
+            check("p99<5ms", &refused.build()),
+            Crossing::NothingAnswered { ended }
         );
     }
 
@@ -417,7 +426,7 @@ mod tests {
     fn without_samples_every_threshold_fails() {
         let step = a_step().throughput(0.0).build();
         for text in ["p99<1h", "errors<100%", "rps>0", "p37>0ns", "max<1h"] {
-            assert!(!check(text, &step).holds, "{text}");
+            assert!(!check(text, &step).holds(), "{text}");
         }
     }
 
@@ -446,7 +455,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "(p|rps|errors|mean)?[0-9.]{0,4}[<>]?=?.{0,8}") {
             if let Ok(threshold) = text.parse::<Threshold>() {
-                prop_assert!(!threshold.evaluate(&a_step().throughput(0.0).build()).holds);
+                prop_assert!(!threshold.evaluate(&a_step().throughput(0.0).build()).holds());
             }
         }
     }

@@ -1,16 +1,16 @@
-//! What became of requests that were not answered well, in words that the counts bear out.
+//! What became of requests that were not answered well, as the counts bear it out.
 //!
-//! What it is: the one place that turns classes of failure, statuses and outages of a step into
-//! clauses, for thresholds, verdicts, reports and exit messages alike. What it is not: a verdict;
-//! it names no wall.
+//! What it is: the one place that looks for it in classes of failure, statuses and outages of a step, for
+//! thresholds, verdicts, reports and exit messages alike. What it is not: a verdict; it names no wall.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use wallfinder_model::reason::{Ended, Unreachable};
 use wallfinder_model::record::{Counts, Driver, Outage};
 use wallfinder_model::{Arrival, Caveat, Step};
 
 use crate::identity;
-use crate::words::{rate, time};
 
 /// Statuses that send the client elsewhere. 304 is not among them: the page is what the client is said
 /// to have already (RFC 9110 15.4).
@@ -18,47 +18,53 @@ const REDIRECTS: [u16; 6] = [300, 301, 302, 303, 307, 308];
 /// Share of the window without a connection above which no wall is named.
 pub const UNREACHABLE_MAX: f64 = 0.01;
 
-/// Why a step has no good answer, to stand behind a colon: what was tried, and how it ended. `None`: it has
-/// one.
-pub fn nothing_answered(step: &Step) -> Option<String> {
+/// How the requests of a step ended that has no good answer. `None`: it has one.
+pub fn nothing_answered(step: &Step) -> Option<Vec<Ended>> {
     if step.counts.answered > 0 {
         return None;
     }
-    let mut why = why_nothing(&step.counts, &step.driver);
-    let (window, load) = (step.window_ns, &step.load);
-    match load.arrival {
-        Arrival::Closed { think } if think.0 > window && step.counts.failed.is_empty() => {
-            let of = |ns: u64| time(ns as f64 / 1e9);
-            let (pause, window) = (of(think.0), of(window));
-            why.push_str(&format!(
-                "; connections pause for {pause} between requests, and the window is {window} long"
-            ));
-        }
-        _ => {}
+    let mut ended = how_ended(&step.counts, &step.driver);
+    if let Arrival::Closed { think } = step.load.arrival
+        && think.0 > step.window_ns
+        && step.counts.failed.is_empty()
+    {
+        ended.push(Ended::Pause {
+            pause_ns: think.0,
+            window_ns: step.window_ns,
+        });
     }
-    Some(why)
+    Some(ended)
 }
 
-/// Why one of two settings that were held in turn has no good answer in any of its steps, and how many
-/// those are. `None`: it has one, or was never held.
-pub fn setting_unanswered(steps: &[Step], order: &[(u32, bool)], is_b: bool) -> Option<String> {
-    let mut own = steps
-        .iter()
-        .zip(order)
-        .filter(|(_, (_, of_b))| *of_b == is_b)
-        .map(|(step, _)| step);
-    let first = own.next()?;
-    let (mut sum, mut held) = (first.counts.clone(), 1u64);
-    for step in own {
-        add(&mut sum, &step.counts);
-        held += 1;
-    }
-    (sum.answered == 0).then(|| {
-        let rounds = if held == 1 { "round" } else { "rounds" };
-        let name = if is_b { "B" } else { "A" };
-        let why = why_nothing(&sum, &first.driver);
-        format!("{name} had no good answer in {held} {rounds}: {why}")
-    })
+/// One of two settings that were held in turn, of which no round has a good answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnansweredSetting {
+    /// Whether it is the second.
+    pub is_b: bool,
+    /// In how many rounds it was held.
+    pub rounds: u64,
+    /// How its requests ended.
+    pub ended: Vec<Ended>,
+}
+
+/// The setting without a good answer in any of its steps. `None`: each has one, or was never held.
+pub fn setting_unanswered(steps: &[Step], order: &[(u32, bool)]) -> Option<UnansweredSetting> {
+    let of = |is_b: bool| {
+        let held = steps.iter().zip(order);
+        let mut own = held.filter(|(_, (_, of_b))| *of_b == is_b);
+        let (first, _) = own.next()?;
+        let (mut sum, mut rounds) = (first.counts.clone(), 1);
+        for (step, _) in own {
+            add(&mut sum, &step.counts);
+            rounds += 1;
+        }
+        (sum.answered == 0).then(|| UnansweredSetting {
+            is_b,
+            rounds,
+            ended: how_ended(&sum, &first.driver),
+        })
+    };
+    of(true).or_else(|| of(false))
 }
 
 /// Adds what says how requests ended.
@@ -83,59 +89,43 @@ fn add(sum: &mut Counts, counts: &Counts) {
     }
 }
 
-fn why_nothing(counts: &Counts, driver: &Driver) -> String {
-    let ended = how_others_ended(counts);
-    match driver.command {
-        _ if !ended.is_empty() => ended.join(", "),
-        Some(_) => format!("{} reports no good answer", driver.name),
-        None => "no request was sent in the window".to_owned(),
-    }
-}
-
 /// How requests ended, or did not, that got no good answer; most of all first.
-fn how_others_ended(counts: &Counts) -> Vec<String> {
-    let mut ended: Vec<(u64, String)> = Vec::new();
-    for (class, count) in &counts.failed {
-        ended.push((*count, failed_as(class, *count, counts)));
+fn how_ended(counts: &Counts, driver: &Driver) -> Vec<Ended> {
+    let mut ended: Vec<(u64, Ended)> = Vec::new();
+    for (class, &count) in &counts.connect_failures {
+        let class = class.clone();
+        ended.push((count, Ended::NotConnected { count, class }));
     }
-    for (class, count) in &counts.connect_failures {
-        let attempts = if *count == 1 { "attempt" } else { "attempts" };
-        let text = format!("{} {attempts} to connect failed as {class}", whole(*count));
-        ended.push((*count, text));
+    let count = u64::try_from(counts.not_sent).unwrap_or(0);
+    ended.push((count, Ended::NotSent { count }));
+    for (class, &count) in &counts.failed {
+        let failed = Ended::Failed {
+            count,
+            class: class.clone(),
+            statuses: statuses_of(class, counts),
+            unsent: unsent_of(class, counts),
+        };
+        ended.push((count, failed));
     }
     // A few that the window's end cut off beside thousands that failed explain nothing.
-    let some = ended
-        .iter()
-        .fold(0u64, |sum, (n, _)| sum.saturating_add(*n))
-        / 100;
-    let open = Some(counts.in_flight_end).filter(|open| *open > some);
-    let open = open.unwrap_or(0);
-    ended.push((
-        open,
-        format!("{} in flight when the window closed", whole(open)),
-    ));
-    let due = u64::try_from(counts.not_sent).unwrap_or(0);
-    ended.push((due, format!("{} due and never sent", whole(due))));
-    ended.retain(|(count, _)| *count > 0);
-    ended.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    ended.into_iter().map(|(_, text)| text).collect()
-}
-
-/// `5,120 failed as status.4xx (404)`, `879 failed as timeout.total (679 of them never sent)`.
-fn failed_as(class: &str, count: u64, counts: &Counts) -> String {
-    let mut text = format!("{} failed as {class}", whole(count));
-    let of_class = statuses_of(class, counts);
-    let statuses = of_class.iter().map(|status| match of_class.len() {
-        1 => status.to_string(),
-        _ => format!("{status}: {}", whole(counts.statuses[status])),
-    });
-    let statuses: Vec<String> = statuses.collect();
-    if !statuses.is_empty() {
-        text.push_str(&format!(" ({})", statuses.join(", ")));
-    } else if let Some(unsent) = unsent_of(class, counts) {
-        text.push_str(&format!(" ({} of them never sent)", whole(unsent)));
+    let failed = counts
+        .failed
+        .values()
+        .chain(counts.connect_failures.values());
+    let some = failed.fold(0u64, |sum, n| sum.saturating_add(*n)) / 100;
+    let count = counts.in_flight_end;
+    if count > some {
+        ended.push((count, Ended::InFlight { count }));
     }
-    text
+    ended.retain(|(count, _)| *count > 0);
+    ended.sort_by_key(|(count, _)| Reverse(*count));
+    match driver.command {
+        _ if !ended.is_empty() => ended.into_iter().map(|(_, ended)| ended).collect(),
+        Some(_) => vec![Ended::NoneReported {
+            driver: driver.name.clone(),
+        }],
+        None => vec![Ended::NoneSent],
+    }
 }
 
 /// Of a class of failure, the requests that were never sent; `None`: there are none.
@@ -145,16 +135,18 @@ pub fn unsent_of(class: &str, counts: &Counts) -> Option<u64> {
 }
 
 /// The statuses that a class such as `status.4xx` stands for, of those that came.
-pub fn statuses_of(class: &str, counts: &Counts) -> Vec<u16> {
+fn statuses_of(class: &str, counts: &Counts) -> Vec<(u16, u64)> {
     let is_of_class = |status: u16| match class {
         "status.4xx" => (400..500).contains(&status),
         "status.5xx" => (500..600).contains(&status),
         "status.other" => !(200..600).contains(&status),
         _ => false,
     };
-    let came = counts.statuses.iter().filter(|(_, count)| **count > 0);
-    came.map(|(status, _)| *status)
-        .filter(|status| is_of_class(*status))
+    let all = counts
+        .statuses
+        .iter()
+        .map(|(status, count)| (*status, *count));
+    all.filter(|(status, count)| *count > 0 && is_of_class(*status))
         .collect()
 }
 
@@ -204,7 +196,7 @@ pub fn failure_share(step: &Step) -> f64 {
 }
 
 /// Outages as far as they lie within the window, from its opening.
-pub fn outages_in_window(step: &Step) -> Vec<Outage> {
+fn outages_in_window(step: &Step) -> Vec<Outage> {
     let from_ns = step.load.warmup.0;
     let to_ns = from_ns.saturating_add(step.window_ns);
     let within = step.outages.iter().filter_map(|outage| {
@@ -218,43 +210,16 @@ pub fn outages_in_window(step: &Step) -> Vec<Outage> {
     within.collect()
 }
 
-/// When and for how long the target could not be reached: `for 3.5 s from 1.5 s on`.
-pub fn unreachable_in_words(step: &Step) -> Option<String> {
-    if unreachable_share(step) <= 0.0 {
-        return None;
-    }
-    let seconds = |ns: u64| time(ns as f64 / 1e9);
-    let whole = seconds(step.counts.unreachable_ns);
-    Some(match outages_in_window(step).as_slice() {
-        [] => format!("for {whole}"),
-        [one] => format!("for {whole} from {} on", seconds(one.at_ns)),
-        [first, rest @ ..] => format!(
-            "for {whole} in {} outages, the first from {} on",
-            rest.len() + 1,
-            seconds(first.at_ns)
-        ),
-    })
-}
-
-/// The same as a doubt about the step.
-pub(crate) fn unreachable(step: &Step) -> Option<Caveat> {
-    let for_ns = step.counts.unreachable_ns;
+/// When and for how long the target could not be reached.
+pub fn unreachable(step: &Step) -> Option<Unreachable> {
     (unreachable_share(step) > 0.0).then(|| {
         let outages = outages_in_window(step);
-        Caveat::Unreachable {
+        Unreachable {
             at_ns: outages.first().map(|outage| outage.at_ns),
-            for_ns,
-            window_ns: step.window_ns,
+            for_ns: step.counts.unreachable_ns,
             outages: outages.len().max(1) as u64,
         }
     })
-}
-
-fn whole(count: u64) -> String {
-    match count {
-        0..10 => count.to_string(),
-        count => rate(count as f64),
-    }
 }
 
 #[cfg(test)]
@@ -263,49 +228,72 @@ mod tests {
     use crate::double::a_step;
     use wallfinder_model::Nanos;
 
-    fn nothing(with: impl FnOnce(&mut Step)) -> String {
+    fn nothing(with: impl FnOnce(&mut Step)) -> Vec<Ended> {
         let step = a_step().throughput(0.0).with(with).build();
         nothing_answered(&step).expect("nothing was answered")
     }
 
+    fn failed(count: u64, class: &str, statuses: &[(u16, u64)], unsent: Option<u64>) -> Ended {
+        Ended::Failed {
+            count,
+            class: class.to_owned(),
+            statuses: statuses.to_vec(),
+            unsent,
+        }
+    }
+
     #[test]
-    fn what_ended_without_an_answer_is_told_by_class_and_count() {
-        let refused = nothing(|step| {
-            step.counts
-                .connect_failures
-                .insert("net.refused".into(), 37);
+    fn what_ended_without_an_answer_is_counted_by_class_most_of_all_first() {
+        let refused = |count| Ended::NotConnected {
+            count,
+            class: "net.refused".into(),
+        };
+        let mixed = nothing(|step| {
+            let attempts = &mut step.counts.connect_failures;
+            attempts.insert("net.refused".into(), 37);
+            step.counts.failed.insert("net.closed.wait".into(), 37);
+            step.counts.failed.insert("net.reset.wait".into(), 41);
+            step.counts.not_sent = 37;
+            step.counts.in_flight_end = 37;
         });
-        assert_eq!(refused, "37 attempts to connect failed as net.refused");
+        assert_eq!(
+            mixed,
+            [
+                failed(41, "net.reset.wait", &[], None),
+                refused(37),
+                Ended::NotSent { count: 37 },
+                failed(37, "net.closed.wait", &[], None),
+                Ended::InFlight { count: 37 }
+            ]
+        );
         let expired = nothing(|step| {
-            step.counts.failed.insert("timeout.total".into(), 879);
+            step.counts.failed.insert("timeout.total".into(), 5_879);
             step.counts.expired_unsent = 679;
             step.counts.in_flight_end = 40;
         });
-        assert_eq!(
-            expired,
-            "879 failed as timeout.total (679 of them never sent), \
-             40 in flight when the window closed"
-        );
+        let unsent = Some(679);
+        assert_eq!(expired, [failed(5_879, "timeout.total", &[], unsent)]);
         let missing = nothing(|step| {
             step.counts.failed.insert("status.4xx".into(), 5_120);
-            step.counts.statuses.extend([(404, 5_000), (410, 120)]);
+            let statuses = [(404, 5_000), (410, 120), (500, 0), (200, 3)];
+            step.counts.statuses.extend(statuses);
         });
-        assert_eq!(missing, "5,120 failed as status.4xx (404: 5,000, 410: 120)");
-        let open = nothing(|step| step.counts.in_flight_end = 300);
-        assert_eq!(open, "300 in flight when the window closed");
-        let slow = nothing(|_| {});
-        assert_eq!(slow, "no request was sent in the window");
+        let statuses = [(404, 5_000), (410, 120)];
+        assert_eq!(missing, [failed(5_120, "status.4xx", &statuses, None)]);
+        assert_eq!(nothing(|_| {}), [Ended::NoneSent]);
+        let driver = nothing(|step| step.driver.command = Some("wrk".into()));
+        assert!(matches!(driver[..], [Ended::NoneReported { .. }]));
         let paused = nothing(|step| {
             step.load.arrival = Arrival::Closed {
                 think: Nanos::from_secs(50),
             };
             step.window_ns = 500_000_000;
         });
-        assert_eq!(
-            paused,
-            "no request was sent in the window; connections pause for 50.0 s between requests, and the \
-             window is 500.0 ms long"
-        );
+        let pause = Ended::Pause {
+            pause_ns: 50_000_000_000,
+            window_ns: 500_000_000,
+        };
+        assert_eq!(paused, [Ended::NoneSent, pause]);
         assert_eq!(nothing_answered(&a_step().build()), None);
     }
 
@@ -336,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_without_a_good_answer_is_told_over_all_of_its_rounds() {
+    fn a_setting_without_a_good_answer_is_counted_over_all_of_its_rounds() {
         let missing = |answered: u64| {
             let step = a_step().throughput(0.0).with(|step| {
                 step.counts.answered = answered;
@@ -347,17 +335,18 @@ mod tests {
         };
         let steps = [a_step().build(), missing(0), missing(0), a_step().build()];
         let order = [(0, false), (0, true), (1, true), (1, false)];
-        assert_eq!(
-            setting_unanswered(&steps, &order, true).as_deref(),
-            Some("B had no good answer in 2 rounds: 4,000 failed as status.4xx (404)")
-        );
-        assert_eq!(setting_unanswered(&steps, &order, false), None);
+        let unanswered = UnansweredSetting {
+            is_b: true,
+            rounds: 2,
+            ended: vec![failed(4_000, "status.4xx", &[(404, 4_000)], None)],
+        };
+        assert_eq!(setting_unanswered(&steps, &order), Some(unanswered));
         let steps = [a_step().build(), missing(0), missing(1), a_step().build()];
-        assert_eq!(setting_unanswered(&steps, &order, true), None, "it had one");
+        assert_eq!(setting_unanswered(&steps, &order), None, "each had one");
         assert_eq!(
-            setting_unanswered(&steps[..1], &order, true),
+            setting_unanswered(&steps[..1], &order),
             None,
-            "never held"
+            "B was never held"
         );
     }
 
@@ -380,15 +369,17 @@ mod tests {
         };
         let step = cut(37);
         assert!((failure_share(&step) - 0.7).abs() < 1e-9);
-        assert_eq!(
-            unreachable_in_words(&step).as_deref(),
-            Some("for 3.5 s from 1.5 s on")
-        );
+        let away = Unreachable {
+            at_ns: Some(1_500_000_000),
+            for_ns: 3_500_000_000,
+            outages: 1,
+        };
+        assert_eq!(unreachable(&step), Some(away));
         let kept = outages_in_window(&step);
         assert_eq!(kept[0].for_ns, 3_500_000_000, "{kept:?}");
         // Nobody wanted a connection: a load that thinks between connections of its own.
         assert_eq!(unreachable_share(&cut(0)), 0.0);
-        assert_eq!(unreachable_in_words(&cut(0)), None);
+        assert_eq!(unreachable(&cut(0)), None);
     }
 
     #[test]

@@ -319,6 +319,65 @@ pub enum Open {
     NothingInForce,
 }
 
+/// When and for how long no connection to the server was open, and none could be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unreachable {
+    /// When that began first, from the window's start.
+    pub at_ns: Option<u64>,
+    /// For how long, all together.
+    pub for_ns: u64,
+    /// How many times.
+    pub outages: u64,
+}
+
+/// How requests ended that got no good answer, or why there were none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Ended {
+    /// Attempts to connect failed.
+    NotConnected {
+        /// How many.
+        count: u64,
+        /// As what.
+        class: String,
+    },
+    /// They were due in an open loop, and never sent.
+    NotSent {
+        /// How many.
+        count: u64,
+    },
+    /// They failed.
+    Failed {
+        /// How many.
+        count: u64,
+        /// As what.
+        class: String,
+        /// The statuses of that class, and how often each came.
+        statuses: Vec<(u16, u64)>,
+        /// Of those that timed out: so many were never sent.
+        unsent: Option<u64>,
+    },
+    /// They were in flight when the window closed.
+    InFlight {
+        /// How many.
+        count: u64,
+    },
+    /// A foreign driver reports no good answer, and nothing else is known.
+    NoneReported {
+        /// Which.
+        driver: String,
+    },
+    /// No request was sent in the window.
+    NoneSent,
+    /// Connections pause between requests for longer than the window.
+    Pause {
+        /// For so long.
+        pause_ns: u64,
+        /// Length of the window.
+        window_ns: u64,
+    },
+}
+
 /// Why a verdict is what it is. Of a wall that is inconclusive: why it is not decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -335,14 +394,7 @@ pub enum Reason {
         of: Exhausted,
     },
     /// The server could not be reached for a part of the window.
-    Unreachable {
-        /// When that began first, from the window's start.
-        at_ns: Option<u64>,
-        /// For how long, all together.
-        for_ns: u64,
-        /// How many times.
-        outages: u64,
-    },
+    Unreachable(Unreachable),
     /// Too much failed.
     TooManyFailures {
         /// Of what was tried, 0..1.
@@ -353,6 +405,10 @@ pub enum Reason {
     /// Nothing was answered well.
     NothingAnswered {
         /// How requests ended, as counted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ended: Vec<Ended>,
+        /// The same in words, as the report put it for readers of the document; read back only where that is
+        /// all that a record has.
         why: Option<String>,
     },
     /// The hypervisor took too much.

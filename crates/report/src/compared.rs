@@ -7,7 +7,7 @@ use wallfinder_judge::unanswered;
 use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
-use crate::{number, words};
+use crate::{number, said, words};
 
 /// Fewer rounds than these give no interval.
 pub const ROUNDS_MIN: u32 = 3;
@@ -144,9 +144,8 @@ fn proof(sign: &Sign) -> String {
 
 /// The answer in a sentence.
 pub fn answer(record: &Record, ab: &Ab) -> String {
-    let without = |is_b| unanswered::setting_unanswered(&record.steps, &ab.order, is_b);
-    if let Some(why) = without(true).or_else(|| without(false)) {
-        return format!("Not compared: {why}.");
+    if let Some(setting) = unanswered::setting_unanswered(&record.steps, &ab.order) {
+        return format!("Not compared: {}.", said::unanswered(&setting));
     }
     if let Some(sign) = idle(ab).filter(|_| !ab.ratios.is_empty()) {
         return idle_answer(record, ab, sign);

@@ -7,7 +7,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use wallfinder_model::json::indented;
-use wallfinder_model::{Json, Record};
+use wallfinder_model::{Json, Reason, Record};
 
 use crate::said;
 
@@ -25,6 +25,11 @@ pub fn worded(record: &Record) -> Record {
     {
         verdict.sentence = Some(said::verdict(verdict));
         verdict.made_of = verdict.detail.as_ref().map(said::detail);
+        if let Reason::NothingAnswered { ended, why } = &mut verdict.reason
+            && !ended.is_empty()
+        {
+            *why = Some(said::ended(ended));
+        }
         for evidence in &mut verdict.evidence {
             evidence.text = Some(said::fact(&evidence.fact));
         }

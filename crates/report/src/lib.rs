@@ -21,7 +21,6 @@ pub mod compared;
 mod counted;
 pub mod csv;
 pub mod doubt;
-mod ended;
 pub mod figures;
 mod flames;
 mod grouped;

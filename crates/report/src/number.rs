@@ -44,7 +44,7 @@ pub fn amount(value: f64) -> String {
 }
 
 /// Without zeros that say nothing: `2.50` reads `2.5`, `3.00` reads `3`.
-fn trimmed(shown: &str) -> &str {
+pub(crate) fn trimmed(shown: &str) -> &str {
     if shown.contains('.') {
         shown.trim_end_matches('0').trim_end_matches('.')
     } else {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use wallfinder_judge::profile::{is_go_futex, is_go_lock};
-pub(crate) use wallfinder_judge::rounds::disturbance;
+use wallfinder_judge::rounds::{self, Disturbance};
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
 use wallfinder_model::profile::{Node, ProfileKind, Profiles, Reading};
@@ -43,6 +43,22 @@ pub(crate) enum Field {
     Number(f64),
     Text(String),
     Truth(bool),
+}
+
+/// What others did to a step, in words, where that was so much that its round may tell nothing.
+pub(crate) fn disturbance(step: &Step) -> Option<String> {
+    Some(match rounds::disturbance(step)? {
+        Disturbance::Neighbour { side, cores } => {
+            let side = side.label();
+            format!("others used {cores:.2} cores of the {side}'s processors")
+        }
+        Disturbance::Stolen { share } => {
+            format!("the hypervisor took {:.0} % of its time", share * 100.0)
+        }
+        Disturbance::StoodStill { gap_ns } => {
+            format!("everything stood still for {} ms", gap_ns / 1_000_000)
+        }
+    })
 }
 
 impl Entry {

@@ -2,8 +2,6 @@
 //!
 //! `{{` and `}}` are braces. A format stands after a single `|`.
 
-use wallfinder_judge::words;
-
 use crate::expression::{BadExpression, Expression};
 use crate::language::{Context, Value};
 
@@ -147,7 +145,7 @@ fn show(value: &Value, format: Format) -> String {
     }
     match format {
         Format::Plain => significant(number),
-        Format::Rate => words::rate(number),
+        Format::Rate => rate(number),
         Format::Micros => format!("{} µs", significant(number)),
         Format::Millis => format!("{} ms", significant(number)),
         Format::Percent => format!("{} %", significant(number * 100.0)),
@@ -159,18 +157,59 @@ fn show(value: &Value, format: Format) -> String {
 fn significant(number: f64) -> String {
     let size = number.abs();
     if size >= 10_000.0 {
-        return words::rate(number);
+        return rate(number);
     }
     if size >= 100.0 || size == 0.0 {
         return format!("{number:.0}");
     }
     let digits = (2 - size.log10().floor() as i32).clamp(0, 6) as usize;
-    words::trimmed(number, digits)
+    trimmed(number, digits)
+}
+
+/// `28,140`, `790`, `3.5`.
+fn rate(value: f64) -> String {
+    if !value.is_finite() {
+        return "unknown".to_owned();
+    }
+    if value < 10.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with so many decimals at the most, and no trailing zeros: `0.5`, `12`.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_read_as_they_are_said() {
+        assert_eq!(rate(28_140.2), "28,140");
+        assert_eq!(rate(999.6), "1,000");
+        assert_eq!(rate(3.46), "3.5");
+        assert_eq!(rate(f64::NAN), "unknown");
+        assert_eq!(
+            (trimmed(0.5, 2), trimmed(100.0, 0)),
+            ("0.5".into(), "100".into())
+        );
+    }
 
     fn fill(text: &str) -> String {
         let mut context = Context::default();

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use wallfinder_judge::require::{Requirement, require};
+use wallfinder_judge::require::Requirement;
 use wallfinder_judge::thresholds::Threshold;
 use wallfinder_judge::{judge_among, judge_step, proof, ramp, unanswered};
 use wallfinder_model::record::SCHEMA;
-use wallfinder_model::{Record, Step, Verdict};
+use wallfinder_model::{Record, Step};
+use wallfinder_report::said;
 use wallfinder_report::text::Paths;
 use wallfinder_store::Folder;
 
@@ -145,20 +146,14 @@ pub(crate) fn check_conditions(
 /// What of a threshold is breached: in the first step that breaches it, and in how many more.
 fn breach(threshold: &Threshold, steps: &[Step]) -> Option<String> {
     let crossings = steps.iter().map(|step| (step, threshold.evaluate(step)));
-    let mut breached = crossings.filter(|(_, crossing)| !crossing.holds);
+    let mut breached = crossings.filter(|(_, crossing)| !crossing.holds());
     let (step, first) = breached.next()?;
-    if steps.len() == 1 {
-        return Some(first.sentence);
-    }
-    let all = breached.count() + 1;
-    Some(match all {
-        1 => format!("{} (in {})", first.sentence, step.name),
-        _ => format!(
-            "{} (in {}; breached in {all} of {} steps)",
-            first.sentence,
-            step.name,
-            steps.len()
-        ),
+    let first = said::threshold(threshold, &first);
+    let (name, all) = (&step.name, breached.count() + 1);
+    Some(match (steps.len(), all) {
+        (1, _) => first,
+        (_, 1) => format!("{first} (in {name})"),
+        (steps, _) => format!("{first} (in {name}; breached in {all} of {steps} steps)"),
     })
 }
 
@@ -184,13 +179,13 @@ pub(crate) fn conclude(
 /// Why a load measured nothing: no step had a good answer, or one of two settings had none.
 fn nothing_answered(record: &Record) -> Option<String> {
     if let Some(ab) = &record.ab {
-        let of = |is_b| unanswered::setting_unanswered(&record.steps, &ab.order, is_b);
-        return of(true).or_else(|| of(false));
+        let setting = unanswered::setting_unanswered(&record.steps, &ab.order);
+        return setting.map(|setting| said::unanswered(&setting));
     }
     if record.steps.iter().any(|step| step.counts.answered > 0) {
         return None;
     }
-    let why = unanswered::nothing_answered(record.steps.first()?)?;
+    let why = said::ended(&unanswered::nothing_answered(record.steps.first()?)?);
     Some(match record.steps.len() {
         1 => format!("nothing was answered well: {why}"),
         steps => format!("nothing was answered well in {steps} steps; in the first: {why}"),
@@ -226,16 +221,14 @@ pub(crate) fn hold(
     let Some(requirement) = requirement else {
         return Ok(());
     };
-    let verdicts: Vec<Verdict> = ramp::read(held, &record.environment)
-        .peak
-        .and_then(|peak| held.get(peak.position)?.verdict.clone())
-        .into_iter()
-        .collect();
-    let answer = require(requirement, &verdicts);
-    if answer.holds {
-        Ok(())
-    } else {
-        Err(Failed::with_code(exit::REQUIREMENT, answer.sentence))
+    let peak = ramp::read(held, &record.environment).peak;
+    let verdict = peak.and_then(|peak| held.get(peak.position)?.verdict.as_ref());
+    match requirement.holds(verdict) {
+        true => Ok(()),
+        false => {
+            let why = said::unmet(requirement, verdict);
+            Err(Failed::with_code(exit::REQUIREMENT, why))
+        }
     }
 }
 

@@ -78,14 +78,12 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
     }
     // Over a gap both sides idle, and whatever was full is averaged away.
     let unreachable = unanswered::unreachable_share(sight.step);
-    if unreachable > unanswered::UNREACHABLE_MAX && counts.answered > 0 {
-        let outages = unanswered::outages_in_window(sight.step);
-        let reason = Reason::Unreachable {
-            at_ns: outages.first().map(|outage| outage.at_ns),
-            for_ns: counts.unreachable_ns,
-            outages: outages.len() as u64,
-        };
+    let away = unanswered::unreachable(sight.step);
+    if let Some(away) = away.filter(|_| unreachable > unanswered::UNREACHABLE_MAX)
+        && counts.answered > 0
+    {
         let fact = Fact::NoConnection { share: unreachable };
+        let reason = Reason::Unreachable(away);
         return none(reason, "unreachable.share", unreachable, fact);
     }
     if errors > ERRORS_TOO_MANY && counts.answered > 0 {
@@ -96,8 +94,8 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
         return Some(Conclusion::inconclusive(reason, vec![failures()]));
     }
     if sight.throughput <= 0.0 || counts.answered == 0 {
-        let why = unanswered::nothing_answered(sight.step);
-        let reason = Reason::NothingAnswered { why };
+        let ended = unanswered::nothing_answered(sight.step).unwrap_or_default();
+        let reason = Reason::NothingAnswered { ended, why: None };
         return none(reason, "throughput", 0.0, Fact::NoAnswers);
     }
     if let Some(conclusion) = unanswered_hold_most(sight) {

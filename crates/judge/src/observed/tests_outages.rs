@@ -2,7 +2,7 @@
 //! or gave no good answer; the load itself asked for little, or for ever more.
 
 use wallfinder_model::evidence::Fact;
-use wallfinder_model::reason::Side;
+use wallfinder_model::reason::{Ended, Side, Unreachable};
 use wallfinder_model::record::{Outage, Step};
 use wallfinder_model::{Arrival, Caveat, Nanos, Rate, Reason, Verdict, Wall};
 
@@ -35,11 +35,11 @@ fn no_wall_is_named_over_a_time_in_which_the_server_was_away() {
     ] {
         let verdict = judge(full.with(|step| away(step, 500_000_000, 700_000_000)));
         assert_eq!(verdict.wall, Wall::Inconclusive, "{verdict:#?}");
-        let reason = Reason::Unreachable {
+        let reason = Reason::Unreachable(Unreachable {
             at_ns: Some(500_000_000),
             for_ns: 700_000_000,
             outages: 1,
-        };
+        });
         assert_eq!(verdict.reason, reason);
         let typed = |caveat: &&Caveat| matches!(caveat, Caveat::Unreachable { outages: 1, .. });
         assert_eq!(verdict.caveats.iter().filter(typed).count(), 1);
@@ -107,13 +107,19 @@ fn of_a_server_that_has_ended_no_idleness_is_told() {
 }
 
 #[test]
-fn without_a_good_answer_the_verdict_says_how_all_ended() {
+fn without_a_good_answer_the_verdict_knows_how_all_ended() {
     let verdict = judge(a_step().throughput(0.0).with(|step| {
         step.counts.failed.insert("status.4xx".into(), 1_200);
         step.counts.statuses.insert(404, 1_200);
     }));
-    let why = Some("1,200 failed as status.4xx (404)".to_owned());
-    assert_eq!(verdict.reason, Reason::NothingAnswered { why });
+    let ended = vec![Ended::Failed {
+        count: 1_200,
+        class: "status.4xx".into(),
+        statuses: vec![(404, 1_200)],
+        unsent: None,
+    }];
+    let why = None;
+    assert_eq!(verdict.reason, Reason::NothingAnswered { ended, why });
     let few = |caveat: &Caveat| matches!(caveat, Caveat::FewAnswers { .. });
     assert!(!verdict.caveats.iter().any(few), "none is not few");
 }

@@ -1,22 +1,28 @@
-//! The sentences of a verdict, its reasons, its evidence and its doubts.
+//! The sentences of a verdict, its reasons, its evidence and its doubts; of requests without an answer, and of
+//! conditions that a run does not keep.
 //!
 //! The judge decides and hands on typed data; every sentence of it is made here, for the terminal, the page,
 //! CSV and JSON alike. One file words one family of types:
 //!
 //! ```text
 //!  Reason ─► reason    Detail ─► detail    Fact, Sign ─► fact    Gate ─► gate    Caveat, Doubt ─► caveat
+//!  Ended, Unreachable, Counts ─► ended     Crossing, Requirement ─► condition
 //! ```
 //!
 //! It decides nothing, and nothing is ever concluded from what it returns.
 
 mod caveat;
+mod condition;
 mod detail;
+pub(crate) mod ended;
 mod fact;
 mod gate;
 mod reason;
 
 pub use caveat::{Worded, caveat};
+pub use condition::{threshold, unmet};
 pub use detail::detail;
+pub use ended::{ended, unanswered};
 pub use fact::{fact, saturation};
 pub use gate::{Gated, gate};
 pub use reason::{because, below_heading, made_of, tells, verdict};

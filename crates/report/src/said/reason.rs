@@ -9,6 +9,7 @@ use wallfinder_model::reason::{
 };
 use wallfinder_model::{Detail, Reason, Verdict, Wall};
 
+use super::ended::{away, ended};
 use super::{capacity, crowded_out, detail, gate, resource, side, squeeze};
 use crate::number;
 use crate::words::{capital, capital_sentence, join, lower, sentence};
@@ -106,26 +107,19 @@ fn reason(reason: &Reason) -> String {
             "The load generator's host ran out of {}, so it could not keep in flight what was asked",
             exhausted(*of)
         ),
-        Reason::Unreachable {
-            at_ns,
-            for_ns,
-            outages,
-        } => {
-            let from = at_ns.map(|ns| format!("from {} on", number::span(ns as f64)));
-            let when = match (from, outages) {
-                (None, _) => String::new(),
-                (Some(from), 0 | 1) => format!(" {from}"),
-                (Some(from), n) => format!(" in {} outages, the first {from}", number::whole(*n)),
-            };
-            let length = number::span(*for_ns as f64);
-            format!("The server could not be reached for {length}{when}")
-        }
+        Reason::Unreachable(when) => format!(
+            "The server could not be reached {}",
+            away(when, |ns| number::span(ns as f64))
+        ),
         Reason::TooManyFailures { share: part, class } => format!(
             "{} of what was tried failed ({class}), and failures are not throughput",
             share(part)
         ),
-        Reason::NothingAnswered { why: Some(why) } => format!("Nothing was answered well: {why}"),
-        Reason::NothingAnswered { why: None } => "Nothing was answered well".to_owned(),
+        Reason::NothingAnswered { ended: how, why } => match why {
+            _ if !how.is_empty() => format!("Nothing was answered well: {}", ended(how)),
+            Some(why) => format!("Nothing was answered well: {why}"),
+            None => "Nothing was answered well".to_owned(),
+        },
         Reason::Stolen { share: part } => {
             format!("The hypervisor took {} of the processors in use", share(part))
         }
@@ -613,6 +607,26 @@ pub(super) const fn time_of(by: TimeOf) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wallfinder_model::reason::{Ended, Unreachable};
+
+    #[test]
+    fn what_was_not_answered_is_said_as_counted_and_of_an_older_record_as_it_stands_there() {
+        let old: Reason =
+            serde_json::from_str(r#"{"kind":"nothing-answered","why":"7 failed as status.4xx"}"#)
+                .expect("the shape of older records");
+        assert_eq!(
+            reason(&old),
+            "Nothing was answered well: 7 failed as status.4xx."
+        );
+        let counted = Reason::NothingAnswered {
+            ended: vec![Ended::InFlight { count: 300 }],
+            why: None,
+        };
+        assert_eq!(
+            reason(&counted),
+            "Nothing was answered well: 300 in flight when the window closed."
+        );
+    }
 
     #[test]
     fn a_squeeze_says_what_was_taken_and_what_went() {
@@ -659,11 +673,11 @@ mod tests {
     #[test]
     fn an_outage_says_when_and_how_often() {
         let said = |at_ns, outages| {
-            reason(&Reason::Unreachable {
+            reason(&Reason::Unreachable(Unreachable {
                 at_ns,
                 for_ns: 3_500_000_000,
                 outages,
-            })
+            }))
         };
         assert_eq!(said(None, 0), "The server could not be reached for 3.50 s.");
         let one = said(Some(1_500_000_000), 1);

@@ -10,7 +10,8 @@ use super::columns::{self, Column};
 use super::find;
 use crate::figures::{Figures, QUANTILES, at_least, quantile};
 use crate::look::{Line, Page, Role};
-use crate::{ended, number, words};
+use crate::said::ended;
+use crate::{number, words};
 
 /// Target and load, in two entries.
 pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {

@@ -10,7 +10,8 @@ use super::{Fact, fact};
 use crate::figures::{self, Figures, QUANTILES, at_least, quantile};
 use crate::html::kind;
 use crate::number::maybe;
-use crate::{ended, number, said, words};
+use crate::said::{self, ended};
+use crate::{number, words};
 
 #[derive(Serialize)]
 pub(super) struct StepView {
