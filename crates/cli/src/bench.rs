@@ -9,7 +9,7 @@ use wallfinder_judge::profile::Rules;
 use wallfinder_model::record::Step;
 use wallfinder_model::scenario::Programs;
 use wallfinder_model::{Caveat, Effort, Environment, ProfileKind, Scenario};
-use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Progress};
+use wallfinder_study::apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 use wallfinder_study::{Driver, Speaks, StudyStep, SubjectSpec};
 use wallfinder_testbed::child::RunAs;
 use wallfinder_testbed::driver::{DriverKind, DriverSpec};
@@ -300,18 +300,17 @@ impl Apparatus for Bench {
         }
     }
 
-    fn progress(&mut self, progress: Progress<'_>) {
-        match progress {
-            Progress::Skipped { step, why } => {
+    fn deviates(&mut self, deviation: Deviation<'_>) {
+        match deviation {
+            Deviation::Skipped { step, why } => {
                 let text = format!("left out {}: {why}", step.label);
                 self.session.presenter.say(&text);
             }
-            Progress::Again { step, why } => {
+            Deviation::Again { step, why } => {
                 let text = format!("again {}: {why}", step.label);
                 self.session.presenter.say(&text);
                 self.session.one_more_step();
             }
-            Progress::Subject { .. } | Progress::Starting { .. } | Progress::Ended { .. } => {}
         }
     }
 }

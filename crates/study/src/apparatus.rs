@@ -34,29 +34,9 @@ pub enum ApparatusError {
     Interrupted,
 }
 
-/// Where a run is.
+/// What does not go by the plan.
 #[derive(Debug)]
-pub enum Progress<'r> {
-    /// A subject is about to start.
-    Subject {
-        /// Which.
-        subject: &'r SubjectSpec,
-    },
-    /// A step is about to run.
-    Starting {
-        /// Which.
-        step: &'r StudyStep,
-        /// Its place, from 1.
-        number: usize,
-        /// Steps in all.
-        of: usize,
-    },
-    /// A step ended. It carries the verdict of its own telemetry, which its neighbours may
-    /// yet correct.
-    Ended {
-        /// What was measured.
-        step: &'r Step,
-    },
+pub enum Deviation<'r> {
     /// Others disturbed a step, which is about to be measured again.
     Again {
         /// Which.
@@ -91,5 +71,5 @@ pub trait Apparatus {
     fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError>;
 
     /// Told as the run goes on. Showing it must not change what is measured.
-    fn progress(&mut self, _progress: Progress<'_>) {}
+    fn deviates(&mut self, _deviation: Deviation<'_>) {}
 }

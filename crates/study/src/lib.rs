@@ -39,7 +39,7 @@ mod study;
 mod template;
 pub mod vocabulary;
 
-pub use apparatus::{Apparatus, ApparatusError, Availability, Progress};
+pub use apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 pub use expand::{SEED, StudyStep};
 pub use file::schema;
 pub use run::{Ran, run};

@@ -19,7 +19,7 @@ use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Environment, Verdict};
 
 use crate::Size;
-use crate::apparatus::{Apparatus, ApparatusError, Availability, Progress};
+use crate::apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 use crate::between::Rates;
 use crate::claims;
 use crate::entry::disturbance;
@@ -68,8 +68,6 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
     let mut course = Course {
         environment: apparatus.environment(),
         apparatus,
-        of: steps.len(),
-        number: 0,
         repeats_left: steps.len().div_ceil(ONE_IN) + REPEATS,
         in_vain: BTreeMap::new(),
         missing: Vec::new(),
@@ -92,8 +90,6 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
 struct Course<'a> {
     apparatus: &'a mut dyn Apparatus,
     environment: Environment,
-    of: usize,
-    number: usize,
     /// How many steps may yet be measured again.
     repeats_left: usize,
     /// Steps for which that was of no use, by group and driver.
@@ -152,7 +148,6 @@ impl Course<'_> {
             }
         };
         let subject = &settled;
-        self.apparatus.progress(Progress::Subject { subject });
         match self.apparatus.start_subject(subject) {
             Ok(()) => {}
             Err(ApparatusError::Interrupted) => {
@@ -173,18 +168,13 @@ impl Course<'_> {
     }
 
     fn run_step(&mut self, step: &StudyStep) {
-        self.number += 1;
         if self.interrupted {
             self.skip(step, "the run was interrupted");
             return;
         }
-        let (number, of) = (self.number, self.of);
-        self.apparatus
-            .progress(Progress::Starting { step, number, of });
         match self.measure(step) {
             Ok(measured) => {
                 let measured = self.undisturbed(step, measured);
-                self.apparatus.progress(Progress::Ended { step: &measured });
                 self.keep(measured);
             }
             Err(ApparatusError::Interrupted) => {
@@ -203,7 +193,8 @@ impl Course<'_> {
                 return kept;
             };
             self.repeats_left -= 1;
-            self.apparatus.progress(Progress::Again { step, why: &why });
+            self.apparatus
+                .deviates(Deviation::Again { step, why: &why });
             match self.measure(step) {
                 Ok(next) => {
                     let mut disturbed = std::mem::replace(&mut kept, next);
@@ -267,7 +258,7 @@ impl Course<'_> {
     }
 
     fn skip(&mut self, step: &StudyStep, why: &str) {
-        self.apparatus.progress(Progress::Skipped { step, why });
+        self.apparatus.deviates(Deviation::Skipped { step, why });
         self.skipped.push(Skipped {
             label: step.label.clone(),
             why: why.to_owned(),

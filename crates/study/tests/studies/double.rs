@@ -19,7 +19,7 @@ use wallfinder_model::telemetry::{
 use wallfinder_model::verdict::{Elasticity, How};
 use wallfinder_model::{Environment, Squeeze, Verdict};
 use wallfinder_study::{
-    Apparatus, ApparatusError, Availability, Driver, Progress, StudyStep, SubjectSpec,
+    Apparatus, ApparatusError, Availability, Deviation, Driver, StudyStep, SubjectSpec,
 };
 
 /// What a request costs in the model.
@@ -155,8 +155,8 @@ impl Apparatus for DoubleApparatus {
         Ok(measured)
     }
 
-    fn progress(&mut self, progress: Progress<'_>) {
-        if let Progress::Skipped { step, why } = progress {
+    fn deviates(&mut self, deviation: Deviation<'_>) {
+        if let Deviation::Skipped { step, why } = deviation {
             self.log.push(format!("skip {}: {why}", step.label));
         }
     }
