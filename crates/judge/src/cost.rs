@@ -4,6 +4,7 @@
 //! it (see the softirq caveats); it is the demand D = U·C/X of the operational laws.
 
 use wallfinder_model::Step;
+use wallfinder_model::record::WorkerSummary;
 use wallfinder_model::telemetry::FamilySummary;
 
 use crate::finite::{positive, ratio};
@@ -18,8 +19,6 @@ pub struct Cost {
     pub workers_cpu_ns: Option<f64>,
     /// Processor time of the server's processes, nanoseconds.
     pub server_cpu_ns: Option<f64>,
-    /// Of it, in user code, as far as clock ticks tell.
-    pub server_cpu_user_ns: Option<f64>,
     /// Bytes from server to client, headers of the link included.
     pub downlink_bytes: Option<f64>,
     /// Bytes from client to server.
@@ -41,10 +40,6 @@ pub struct Cost {
     pub downlink_header_bytes: Option<f64>,
     /// The same of the client's.
     pub uplink_header_bytes: Option<f64>,
-    /// Context switches of the server, both kinds.
-    pub server_switches: Option<f64>,
-    /// Page faults of the server, both kinds.
-    pub server_faults: Option<f64>,
 }
 
 /// The cost of one good answer of a step.
@@ -60,23 +55,14 @@ pub fn per_answer(step: &Step) -> Cost {
         true => each(total),
         false => seen(total),
     };
-    let family = |family: &Option<FamilySummary>, of: fn(&FamilySummary) -> u64| {
-        family
-            .as_ref()
-            .map(of)
-            .filter(|total| *total > 0)
-            .and_then(seen)
+    let counted = |total: u64| Some(total).filter(|total| *total > 0);
+    let cpu = |family: &Option<FamilySummary>| counted(family.as_ref()?.cpu_ns).and_then(seen);
+    let sum = |of: fn(&WorkerSummary) -> u64| {
+        let workers = step.workers.iter().map(of);
+        workers.fold(0u64, u64::saturating_add)
     };
     let link = telemetry.link.as_ref().map(|link| link.totals);
-    let workers_cpu: u64 = step
-        .workers
-        .iter()
-        .fold(0, |sum, worker| sum.saturating_add(worker.cpu_ns));
-    let polled = each(
-        step.workers
-            .iter()
-            .fold(0, |sum, worker| sum.saturating_add(worker.polled_ns)),
-    );
+    let polled = each(sum(|worker| worker.polled_ns)).unwrap_or(0.0);
     let downlink_segments = telemetry
         .client_tcp
         .and(telemetry.tcp)
@@ -86,11 +72,9 @@ pub fn per_answer(step: &Step) -> Cost {
         .and_then(|tcp| passed(tcp.segments_out));
     let header = header_bytes(step);
     Cost {
-        client_cpu_ns: family(&telemetry.client, |f| f.cpu_ns)
-            .and_then(|total| positive(total - polled.unwrap_or(0.0))),
-        workers_cpu_ns: Some(workers_cpu).filter(|total| *total > 0).and_then(each),
-        server_cpu_ns: family(&telemetry.server, |f| f.cpu_ns),
-        server_cpu_user_ns: family(&telemetry.server, |f| f.cpu_user_ns),
+        client_cpu_ns: cpu(&telemetry.client).and_then(|total| positive(total - polled)),
+        workers_cpu_ns: counted(sum(|worker| worker.cpu_ns)).and_then(each),
+        server_cpu_ns: cpu(&telemetry.server),
         downlink_bytes: link.and_then(|totals| passed(totals.tx_bytes)),
         uplink_bytes: link.and_then(|totals| passed(totals.rx_bytes)),
         downlink_packets: link.and_then(|totals| passed(totals.tx_packets)),
@@ -99,18 +83,8 @@ pub fn per_answer(step: &Step) -> Cost {
         uplink_segments,
         downlink_header_bytes: downlink_segments.map(|segments| segments * header),
         uplink_header_bytes: uplink_segments.map(|segments| segments * header),
-        bytes_in: Some(step.counts.bytes_in)
-            .filter(|bytes| *bytes > 0)
-            .and_then(each),
-        bytes_out: Some(step.counts.bytes_out)
-            .filter(|bytes| *bytes > 0)
-            .and_then(each),
-        server_switches: family(&telemetry.server, |f| {
-            f.switches_voluntary.saturating_add(f.switches_involuntary)
-        }),
-        server_faults: family(&telemetry.server, |f| {
-            f.faults_minor.saturating_add(f.faults_major)
-        }),
+        bytes_in: counted(step.counts.bytes_in).and_then(each),
+        bytes_out: counted(step.counts.bytes_out).and_then(each),
     }
 }
 

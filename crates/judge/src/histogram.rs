@@ -1,16 +1,15 @@
-//! Distributions out of a record: decoded, merged, read at any quantile, with intervals.
+//! Distributions out of a record: decoded, and read at any quantile.
 //!
 //! The store is HDR V2 in base64, uncompressed, in nanoseconds. The bytes may come from a
 //! damaged or hostile record: the header is checked against the bytes that are there
 //! before anything is allocated.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::Deserializer;
 use wallfinder_model::record::Histogram;
 
 /// Header of the format: cookie, length, offset, digits, lowest, highest, ratio.
@@ -59,18 +58,6 @@ impl std::error::Error for BadHistogram {}
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
     values: Hdr<u64>,
-    beyond: u64,
-}
-
-/// A quantile with the interval that its order statistics give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuantileInterval {
-    /// The quantile, nanoseconds.
-    pub value_ns: u64,
-    /// Lower end of the 95 % interval.
-    pub low_ns: u64,
-    /// Upper end; none where so few values lie above that the data set no bound.
-    pub high_ns: Option<u64>,
 }
 
 /// Reads the whole distribution behind a record's histogram.
@@ -102,34 +89,13 @@ pub fn decode(histogram: &Histogram) -> Result<Distribution, BadHistogram> {
     let values = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| BadHistogram::Damaged(error.to_string()))?;
-    Ok(Distribution {
-        values,
-        beyond: histogram.beyond,
-    })
-}
-
-/// One distribution of all values, count for count.
-pub fn merge<'d>(parts: impl IntoIterator<Item = &'d Distribution>) -> Option<Distribution> {
-    let mut parts = parts.into_iter();
-    let mut whole = parts.next()?.clone();
-    whole.values.auto(true);
-    for part in parts {
-        whole.beyond = whole.beyond.saturating_add(part.beyond);
-        // Resizing was allowed above, so a part always fits.
-        whole.values.add(&part.values).ok()?;
-    }
-    Some(whole)
+    Ok(Distribution { values })
 }
 
 impl Distribution {
     /// Values within the range.
     pub fn count(&self) -> u64 {
         self.values.len()
-    }
-
-    /// Values beyond the range, in no quantile.
-    pub fn beyond(&self) -> u64 {
-        self.beyond
     }
 
     /// The mean in nanoseconds.
@@ -158,56 +124,12 @@ impl Distribution {
         }
         Some(self.values.value_at_quantile(quantile.clamp(0.0, 1.0)))
     }
-
-    /// A quantile and its 95 % interval. The number of values below the true quantile is
-    /// binomial, whatever the distribution; its normal bounds, rounded outwards, pick the
-    /// order statistics. Values of one connection follow each other, so the true interval
-    /// is rather wider.
-    pub fn interval(&self, quantile: f64) -> Option<QuantileInterval> {
-        let value_ns = self.quantile_ns(quantile)?;
-        let n = self.values.len() as f64;
-        let quantile = quantile.clamp(0.0, 1.0);
-        let spread = 1.96 * (n * quantile * (1.0 - quantile)).sqrt();
-        let below = ((n * quantile - spread).floor() - 1.0).max(0.0);
-        let above = (n * quantile + spread).ceil() + 1.0;
-        Some(QuantileInterval {
-            value_ns,
-            low_ns: self.values.value_at_quantile(below / n),
-            high_ns: (above <= n).then(|| self.values.value_at_quantile(above / n)),
-        })
-    }
-
-    /// As a record keeps it.
-    pub fn to_record(&self) -> Histogram {
-        let mut bytes = Vec::new();
-        // Writing to memory cannot fail.
-        let written = V2Serializer::new().serialize(&self.values, &mut bytes);
-        assert!(written.is_ok(), "a histogram in memory can be encoded");
-        let quantiles_ns: BTreeMap<String, u64> = NAMED
-            .into_iter()
-            .filter_map(|(name, q)| Some((name.to_owned(), self.quantile_ns(q)?)))
-            .collect();
-        Histogram {
-            hdr_v2: STANDARD.encode(bytes),
-            count: self.values.len(),
-            beyond: self.beyond,
-            mean_ns: self.values.mean(),
-            stdev_ns: self.values.stdev(),
-            min_ns: if self.values.is_empty() {
-                0
-            } else {
-                self.values.min()
-            },
-            max_ns: self.values.max(),
-            quantiles_ns,
-        }
-    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::double::Noise;
+    use hdrhistogram::serialization::{Serializer, V2Serializer};
     use proptest::prelude::*;
 
     pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
@@ -215,9 +137,34 @@ pub(crate) mod tests {
         for value in values {
             hdr.record(value).unwrap();
         }
-        Distribution {
-            values: hdr,
-            beyond: 0,
+        Distribution { values: hdr }
+    }
+
+    impl Distribution {
+        /// As a record keeps it.
+        pub(crate) fn to_record(&self) -> Histogram {
+            let mut bytes = Vec::new();
+            // Writing to memory cannot fail.
+            let written = V2Serializer::new().serialize(&self.values, &mut bytes);
+            assert!(written.is_ok(), "a histogram in memory can be encoded");
+            let quantiles_ns = NAMED
+                .into_iter()
+                .filter_map(|(name, q)| Some((name.to_owned(), self.quantile_ns(q)?)))
+                .collect();
+            Histogram {
+                hdr_v2: STANDARD.encode(bytes),
+                count: self.values.len(),
+                beyond: 0,
+                mean_ns: self.values.mean(),
+                stdev_ns: self.values.stdev(),
+                min_ns: if self.values.is_empty() {
+                    0
+                } else {
+                    self.values.min()
+                },
+                max_ns: self.values.max(),
+                quantiles_ns,
+            }
         }
     }
 
@@ -231,32 +178,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn merged_workers_equal_one_histogram_of_all_values() {
-        let whole = of(1..=20_000);
-        let merged = merge([&of(1..=5_000), &of(5_001..=20_000)]).unwrap();
-        assert_eq!(
-            merged.to_record().quantiles_ns,
-            whole.to_record().quantiles_ns
-        );
-        assert_eq!(merged.count(), whole.count());
-        assert!(merge([]).is_none());
-    }
-
-    #[test]
-    fn the_interval_of_a_quantile_covers_it_about_as_often_as_it_says() {
-        let mut covered = 0;
-        for seed in 0..300 {
-            let mut noise = Noise::new(seed);
-            let sample = of((0..2_000).map(|_| (-(1.0 - noise.uniform()).ln() * 1e6) as u64 + 1));
-            let interval = sample.interval(0.95).unwrap();
-            let truth = (-(0.05f64).ln() * 1e6) as u64;
-            let high = interval.high_ns.unwrap();
-            covered += u32::from(interval.low_ns <= truth && truth <= high);
-        }
-        assert!((276..=300).contains(&covered), "{covered} of 300");
-    }
-
-    #[test]
     fn the_longest_are_summed_however_many_are_asked_for() {
         let whole = of((1..=1_000).map(|i| i * 1_000));
         let near = |count, found, sum: f64| {
@@ -267,13 +188,6 @@ pub(crate) mod tests {
         near(0, 0, 0.0);
         near(2, 2, 1.999e6);
         near(5_000, 1_000, 500.5e6);
-    }
-
-    #[test]
-    fn a_tail_without_values_above_has_no_upper_end() {
-        let few = of(1..=50);
-        assert_eq!(few.interval(0.99).unwrap().high_ns, None);
-        assert!(of([]).interval(0.5).is_none());
     }
 
     #[test]
@@ -299,7 +213,7 @@ pub(crate) mod tests {
             let mut histogram = of([]).to_record();
             histogram.hdr_v2 = STANDARD.encode(&bytes);
             if let Ok(read) = decode(&histogram) {
-                let _ = (read.interval(0.5), read.to_record());
+                let _ = (read.quantile_ns(0.5), read.to_record());
             }
         }
     }

@@ -40,8 +40,6 @@ pub struct Ramp {
     pub knee: Option<Knee>,
     /// The last step past the knee, against the knee.
     pub past_knee: Option<PastKnee>,
-    /// A verdict for each step, in the order given.
-    pub verdicts: Vec<Verdict>,
 }
 
 /// A step's place in the ramp.
@@ -82,7 +80,7 @@ pub struct PastKnee {
 }
 
 /// Reads the steps of one ramp: one target, one driver, differing in load alone.
-pub fn read(steps: &[Step], environment: &Environment) -> Ramp {
+pub fn read(steps: &[Step]) -> Ramp {
     let points = points(steps);
     let peak = points
         .iter()
@@ -93,7 +91,6 @@ pub fn read(steps: &[Step], environment: &Environment) -> Ramp {
         peak,
         knee,
         past_knee: knee.and_then(|knee| past_knee(steps, &points, knee)),
-        verdicts: verdicts(steps, environment),
     }
 }
 
@@ -401,8 +398,8 @@ mod tests {
     }
 
     fn walls(steps: &[Step]) -> Vec<Wall> {
-        let ramp = read(steps, &a_machine());
-        ramp.verdicts.iter().map(|verdict| verdict.wall).collect()
+        let verdicts = verdicts(steps, &a_machine());
+        verdicts.iter().map(|verdict| verdict.wall).collect()
     }
 
     #[test]
@@ -416,7 +413,7 @@ mod tests {
         ]
         .map(|(n, x)| at(n, x, x / 28_200.0, 0.3).build())
         .into();
-        let ramp = read(&steps, &a_machine());
+        let ramp = read(&steps);
         assert_eq!(ramp.peak.unwrap().position, 3);
         let knee = ramp.knee.unwrap();
         assert_eq!(knee.position, 2);
@@ -425,8 +422,8 @@ mod tests {
         assert!((past.load_ratio - 500.0 / 32.0).abs() < 1e-9);
         assert!((past.time_ratio - past.load_ratio / past.throughput_ratio).abs() < 0.01);
         assert!(!past.by_rate);
-        assert_eq!(ramp.verdicts[0].wall, Wall::Concurrency);
-        assert_eq!(ramp.verdicts[3].wall, Wall::ServerCpu);
+        assert_eq!(walls(&steps)[0], Wall::Concurrency);
+        assert_eq!(walls(&steps)[3], Wall::ServerCpu);
     }
 
     #[test]
@@ -435,7 +432,7 @@ mod tests {
             at(1.0, 1_000.0, 0.1, 0.1).build(),
             at(10.0, 9_500.0, 0.5, 0.2).build(),
         ];
-        let ramp = read(&steps, &a_machine());
+        let ramp = read(&steps);
         assert_eq!(ramp.knee, None);
         assert_eq!(ramp.past_knee, None);
     }
@@ -446,7 +443,7 @@ mod tests {
             at(100.0, 9_900.0, 0.99, 0.2).build(),
             at(500.0, 10_000.0, 0.99, 0.2).build(),
         ];
-        assert!(read(&steps, &a_machine()).knee.unwrap().at_most);
+        assert!(read(&steps).knee.unwrap().at_most);
     }
 
     #[test]
@@ -456,12 +453,9 @@ mod tests {
         assert_eq!(walls(&sleep), [Wall::Concurrency; 3]);
         // Four permits of 5 ms: 800/s, however much is in flight.
         let pool = [8.0, 64.0, 256.0].map(|n| at(n, 800.0, 0.03, 0.02).build());
-        let ramp = read(&pool, &a_machine());
-        assert!(
-            ramp.verdicts.iter().all(|v| v.wall == Wall::Wait),
-            "{ramp:#?}"
-        );
-        assert!(ramp.verdicts.iter().all(|v| v.confidence >= 0.6));
+        assert_eq!(walls(&pool), [Wall::Wait; 3]);
+        let verdicts = verdicts(&pool, &a_machine());
+        assert!(verdicts.iter().all(|v| v.confidence >= 0.6));
     }
 
     #[test]
@@ -541,7 +535,7 @@ mod tests {
 
     #[test]
     fn no_steps_are_no_ramp() {
-        let ramp = read(&[], &a_machine());
+        let ramp = read(&[]);
         assert_eq!((ramp.peak, ramp.knee, ramp.past_knee), (None, None, None));
     }
 }

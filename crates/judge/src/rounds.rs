@@ -42,13 +42,8 @@ pub fn ratio(over: &ByRound, under: &ByRound) -> Option<RatioInterval> {
     if logs.is_empty() {
         return None;
     }
-    let rounds = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / rounds;
-    let half = (logs.len() > 1).then(|| {
-        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-        let error = (squares / (rounds - 1.0) / rounds).sqrt();
-        student::t_95(logs.len() - 1) * error
-    });
+    let (mean, half) = student::mean_95(&logs);
+    let half = Some(half).filter(|_| logs.len() > 1);
     Some(RatioInterval {
         value: mean.exp(),
         low: half.map(|half| (mean - half).exp()),

@@ -197,13 +197,7 @@ impl Kept {
 
 /// Around `centre`, as wide as readings differ.
 fn interval(readings: &[f64], centre: f64) -> (f64, f64) {
-    let count = readings.len() as f64;
-    let mean = readings.iter().sum::<f64>() / count;
-    let squares: f64 = readings
-        .iter()
-        .map(|reading| (reading - mean).powi(2))
-        .sum();
-    let half = student::t_95(readings.len() - 1) * (squares / (count - 1.0) / count).sqrt();
+    let (_, half) = student::mean_95(readings);
     (centre - half, centre + half)
 }
 

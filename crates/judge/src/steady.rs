@@ -13,7 +13,7 @@ use wallfinder_model::record::Interval;
 use wallfinder_model::{Arrival, Caveat, Step};
 
 use crate::finite::{mean, median, ratio};
-use crate::student::t_95;
+use crate::student::mean_95;
 use crate::unanswered;
 
 /// A split is believed when its levels are this many standard errors apart. The largest
@@ -35,8 +35,6 @@ pub struct ChangePoint {
     pub before: f64,
     /// Mean after.
     pub after: f64,
-    /// Distance of the levels in standard errors.
-    pub score: f64,
 }
 
 /// A change of throughput within a step's window.
@@ -67,10 +65,6 @@ pub struct MeanInterval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Batches behind it.
-    pub batches: usize,
-    /// Correlation of neighbouring slices.
-    pub lag1: f64,
 }
 
 /// Good answers per second in each slice of the measured window.
@@ -151,7 +145,6 @@ pub fn change_point(values: &[f64]) -> Option<ChangePoint> {
         index,
         before,
         after,
-        score,
     })
 }
 
@@ -186,17 +179,11 @@ pub fn batch_means(values: &[f64]) -> Option<MeanInterval> {
     }
     let size = n / batches;
     let means: Vec<f64> = finite.chunks_exact(size).filter_map(mean).collect();
-    let grand = mean(&means)?;
-    let spread = means.iter().map(|m| (m - grand).powi(2)).sum::<f64>();
-    let deviation = (spread / (means.len() - 1) as f64).sqrt();
-    let half = t_95(means.len() - 1) * deviation / (means.len() as f64).sqrt();
-    let residuals: Vec<f64> = finite.iter().map(|v| v - centre).collect();
+    let (_, half) = mean_95(&means);
     Some(MeanInterval {
         mean: centre,
         low: centre - half,
         high: centre + half,
-        batches: means.len(),
-        lag1: lag1(&residuals),
     })
 }
 

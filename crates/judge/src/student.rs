@@ -7,6 +7,15 @@ pub(crate) fn t_95(degrees: usize) -> f64 {
     quantile(0.05, degrees as f64)
 }
 
+/// The mean of values, and half of its 95 % interval; that is no number for a single one.
+pub(crate) fn mean_95(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = (squares / (n - 1.0) / n).sqrt();
+    (mean, t_95(values.len() - 1) * error)
+}
+
 /// The two-sided quantile for an error of `alpha`: what |t| passes with that probability; 10,000 at the most.
 /// Degrees of freedom may be a fraction, as where variances are pooled.
 ///

@@ -446,8 +446,7 @@ pub fn one_ramp(record: &Record) -> Option<Ramp> {
             && step.load.body_bytes == first.load.body_bytes
             && step.load.arrival.is_open() == first.load.arrival.is_open()
     };
-    (record.steps.len() > 1 && record.steps.iter().all(alike))
-        .then(|| ramp::read(&record.steps, &record.environment))
+    (record.steps.len() > 1 && record.steps.iter().all(alike)).then(|| ramp::read(&record.steps))
 }
 
 /// What more brought past the knee: `Past the knee: 5.0 × the in-flight only took 4.9 × the time, throughput

@@ -221,7 +221,7 @@ pub(crate) fn hold(
     let Some(requirement) = requirement else {
         return Ok(());
     };
-    let peak = ramp::read(held, &record.environment).peak;
+    let peak = ramp::read(held).peak;
     let verdict = peak.and_then(|peak| held.get(peak.position)?.verdict.as_ref());
     match requirement.holds(verdict) {
         true => Ok(()),

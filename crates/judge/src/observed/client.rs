@@ -20,10 +20,7 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
     };
     // The family's processors, its quota and its neighbours; workers that spin fill them
     // without meaning it.
-    let spinning = sight
-        .workers
-        .as_ref()
-        .is_some_and(|workers| workers.spinning);
+    let spinning = sight.polls();
     if let (Some(crowd), false, Some(side)) = (crowd, spinning, &sight.client) {
         let better = best
             .as_ref()
@@ -149,10 +146,7 @@ pub(super) fn ceiling_share(share: f64, of: Option<f64>) -> Evidence {
 
 /// Sets the calibrated ceiling beside busy workers: agreement strengthens, room weakens.
 fn beside_ceiling(mut finding: Finding, sight: &Sight) -> Finding {
-    let polls = sight
-        .workers
-        .as_ref()
-        .is_some_and(|workers| workers.spinning);
+    let polls = sight.polls();
     let (Some(share_of), false) = (sight.ceiling_share, polls) else {
         return finding;
     };

@@ -8,7 +8,7 @@ use wallfinder_model::{Arrival, Detail, Reason, Wall};
 use super::choice::CROWDED;
 use super::finding::{self, evidence};
 use super::sight::Sight;
-use super::{Conclusion, phases, slack};
+use super::{Conclusion, phases, shares, slack};
 use crate::{caveats, identity, little, unanswered};
 
 /// Failures above this share leave nothing to be said of walls.
@@ -174,36 +174,21 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
 /// Different resources full at different times.
 pub(super) fn alternating(sight: &Sight) -> Option<Conclusion> {
     // Neighbours come and go, and would be taken for phases.
-    let sides = [&sight.client, &sight.server];
-    if sides
-        .into_iter()
-        .flatten()
-        .any(|side| side.crowded() >= CROWDED)
-    {
+    if sight.sides().any(|(_, side)| side.crowded() >= CROWDED) {
         return None;
     }
-    let shares = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
-    let facts = shares
-        .iter()
-        .map(|(wall, share)| {
-            let (wall, share) = (*wall, *share);
-            let measure = format!("phases.{}", wall.label());
-            evidence(&measure, share, Fact::Phase { wall, share })
-        })
-        .collect();
-    let parts = shares.iter().map(|(wall, value)| Part {
-        wall: *wall,
-        value: *value,
-    });
+    let found = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
+    let phase = |(&wall, &share): (&Wall, &f64)| {
+        let measure = format!("phases.{}", wall.label());
+        evidence(&measure, share, Fact::Phase { wall, share })
+    };
+    let facts = found.iter().map(phase).collect();
+    let parts = found.iter().map(|(&wall, &value)| Part { wall, value });
     let reason = Reason::Phases {
         parts: parts.collect(),
     };
     let mut conclusion =
         Conclusion::new(Wall::CoLimited, 0.7, reason, facts).with_detail(Some(Detail::Phases));
-    let sum: f64 = shares.values().sum();
-    conclusion.shares = shares
-        .iter()
-        .map(|(wall, share)| (wall.label().to_owned(), share / sum))
-        .collect();
+    conclusion.shares = shares(found);
     Some(conclusion)
 }

@@ -110,14 +110,10 @@ fn conclude(sight: &Sight) -> Conclusion {
 fn shares(parts: impl IntoIterator<Item = (Wall, f64)>) -> BTreeMap<String, f64> {
     let parts: Vec<(Wall, f64)> = parts.into_iter().collect();
     let sum: f64 = parts.iter().map(|(_, part)| part).sum();
+    let share = |part: f64| if sum > 0.0 { part / sum } else { 0.0 };
+    let parts = parts.into_iter();
     parts
-        .into_iter()
-        .map(|(wall, part)| {
-            (
-                wall.label().to_owned(),
-                if sum > 0.0 { part / sum } else { 0.0 },
-            )
-        })
+        .map(|(wall, part)| (wall.label().to_owned(), share(part)))
         .collect()
 }
 

@@ -51,10 +51,7 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         cores_used(client, Which::Client),
     ];
     facts.extend(slack::elsewhere(sight, &[Wall::ClientCpu, Wall::ServerCpu]));
-    let spinning = sight
-        .workers
-        .as_ref()
-        .is_some_and(|workers| workers.spinning);
+    let spinning = sight.polls();
     let restless = |side: &Side| side.hottest.as_ref().is_some_and(|(_, s)| *s >= FULL);
     let workers_full = sight.workers.as_ref().is_some_and(|l| l.full_share >= 0.9);
     let client_restless = !spinning && (workers_full || restless(client));

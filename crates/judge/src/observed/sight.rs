@@ -130,31 +130,27 @@ impl<'s> Sight<'s> {
         server.chain(self.client.iter().map(|side| (Which::Client, side)))
     }
 
+    /// Whether workers poll without sleeping.
+    pub(super) fn polls(&self) -> bool {
+        self.workers
+            .as_ref()
+            .is_some_and(|workers| workers.spinning)
+    }
+
     /// How busy the load generator was, by the best measure there is; `None` where being
     /// busy says nothing.
     pub(super) fn client_busy(&self) -> Option<f64> {
-        if let Some(workers) = self
-            .workers
-            .as_ref()
-            .filter(|workers| workers.counted_polls)
-        {
+        let workers = self.workers.as_ref();
+        if let Some(workers) = workers.filter(|workers| workers.counted_polls) {
             return Some(workers.busy);
         }
-        if self
-            .workers
-            .as_ref()
-            .is_some_and(|workers| workers.spinning)
-        {
+        if self.polls() {
             return self.ceiling_share.map(|share| share.min(1.0));
         }
-        let workers = self.workers.as_ref().map(|workers| workers.busy);
+        let workers = workers.map(|workers| workers.busy);
         let family = self.client.as_ref().map(|side| {
             let hottest = side.hottest.as_ref().map_or(0.0, |(_, share)| *share);
-            let thread = if side.plateau().is_some() {
-                hottest
-            } else {
-                0.0
-            };
+            let thread = side.plateau().map_or(0.0, |_| hottest);
             side.utilisation.max(thread)
         });
         match (workers, family) {

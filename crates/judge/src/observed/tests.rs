@@ -1114,7 +1114,7 @@ proptest! {
         check_invariants(&verdict(&step, &a_machine()));
         let _ = crate::cost::per_answer(&step);
         let steps = [step.clone(), a_step().build(), step];
-        for verdict in crate::ramp::read(&steps, &a_machine()).verdicts {
+        for verdict in crate::ramp::verdicts(&steps, &a_machine()) {
             check_invariants(&verdict);
         }
     }
