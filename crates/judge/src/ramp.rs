@@ -284,15 +284,11 @@ fn refine(
 }
 
 fn growth_evidence(neighbour: Neighbour) -> Evidence {
-    Evidence {
-        fact: Fact::Growth {
-            load_ratio: neighbour.load_ratio,
-            throughput_ratio: neighbour.throughput_ratio,
-        },
-        measure: "ramp.growth".to_owned(),
-        value: neighbour.growth,
-        text: None,
-    }
+    let fact = Fact::Growth {
+        load_ratio: neighbour.load_ratio,
+        throughput_ratio: neighbour.throughput_ratio,
+    };
+    Evidence::new("ramp.growth", neighbour.growth, fact)
 }
 
 /// Throughput answers to what is in flight.

@@ -21,6 +21,18 @@ pub struct Evidence {
     pub text: Option<String>,
 }
 
+impl Evidence {
+    /// A fact and the measure behind it; a value that is not finite is 0.
+    pub fn new(measure: impl Into<String>, value: f64, fact: Fact) -> Evidence {
+        Evidence {
+            fact,
+            measure: measure.into(),
+            value: if value.is_finite() { value } else { 0.0 },
+            text: None,
+        }
+    }
+}
+
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -3,11 +3,11 @@
 //! One: that is the wall. Several: the fuller one, or co-limited where they cannot be told
 //! apart. None: see [`super::slack`]. Others on the processors: perhaps nothing at all.
 
-use wallfinder_model::evidence::Fact;
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::{Beside, Side as Which};
 use wallfinder_model::{Reason, Wall};
 
-use super::finding::{Finding, evidence};
+use super::finding::Finding;
 use super::sight::{Side, Sight};
 use super::{Conclusion, shares, slack};
 
@@ -62,7 +62,7 @@ fn disturbed(sight: &Sight, findings: &[Finding]) -> Option<Conclusion> {
     let facts = sides
         .iter()
         .map(|(which, side)| {
-            evidence(
+            Evidence::new(
                 "neighbour.cores",
                 side.neighbour,
                 Fact::Others {
@@ -186,7 +186,7 @@ fn beyond(sight: &Sight) -> Conclusion {
     let mut facts = slack::elsewhere(sight, &[]);
     facts.extend(slack::in_flight(sight));
     if facts.is_empty() {
-        facts.push(evidence("server.seen", 0.0, Fact::ServerNotSeen));
+        facts.push(Evidence::new("server.seen", 0.0, Fact::ServerNotSeen));
     }
     let reason = Reason::ServerNotSeen {
         client: sight.client_busy().filter(|busy| *busy < 0.8),

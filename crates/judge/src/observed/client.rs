@@ -5,7 +5,7 @@ use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::{Side as Which, Sign};
 use wallfinder_model::{Detail, Wall};
 
-use super::finding::{Finding, certainty, evidence, processors};
+use super::finding::{Finding, certainty, processors};
 use super::sight::{FULL, Sight};
 
 pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
@@ -35,15 +35,7 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
                 },
                 None => Sign::Busy { capacity, busy },
             };
-            best = Some(Finding {
-                wall: Wall::ClientCpu,
-                level: crowd.level,
-                strength: crowd.strength,
-                detail: crowd.detail,
-                by_others: crowd.by_others,
-                sign,
-                evidence: crowd.evidence,
-            });
+            best = Some(crowd.found(Wall::ClientCpu, sign));
         }
     }
     best.map(|finding| beside_ceiling(finding, sight))
@@ -74,7 +66,7 @@ fn by_workers(sight: &Sight) -> Option<Finding> {
         strength,
         detail,
         by_others: false,
-        evidence: vec![evidence(
+        evidence: vec![Evidence::new(
             "client.busy",
             workers.busy,
             Fact::ClientFull { sign: sign.clone() },
@@ -126,7 +118,7 @@ fn by_thread(sight: &Sight) -> Option<Finding> {
         strength,
         detail: (!spreads).then_some(detail),
         by_others: false,
-        evidence: vec![evidence(
+        evidence: vec![Evidence::new(
             "client.hottest_thread",
             busy,
             Fact::ClientFull { sign: sign.clone() },
@@ -137,7 +129,7 @@ fn by_thread(sight: &Sight) -> Option<Finding> {
 
 /// Throughput over the engine's own ceiling.
 pub(super) fn ceiling_share(share: f64, of: Option<f64>) -> Evidence {
-    evidence(
+    Evidence::new(
         "client.ceiling_share",
         share,
         Fact::CeilingShare { share, of },

@@ -40,16 +40,6 @@ impl Finding {
     }
 }
 
-/// Evidence of a measure.
-pub(super) fn evidence(measure: &str, value: f64, fact: Fact) -> Evidence {
-    Evidence {
-        fact,
-        measure: measure.to_owned(),
-        value: if value.is_finite() { value } else { 0.0 },
-        text: None,
-    }
-}
-
 /// Every resource that shows a sign of being full.
 pub(super) fn all(sight: &Sight) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
@@ -105,6 +95,21 @@ pub(super) struct Crowd {
     pub(super) evidence: Vec<Evidence>,
 }
 
+impl Crowd {
+    /// As a finding of that wall.
+    pub(super) fn found(self, wall: Wall, sign: Sign) -> Finding {
+        Finding {
+            wall,
+            level: self.level,
+            strength: self.strength,
+            detail: self.detail,
+            by_others: self.by_others,
+            sign,
+            evidence: self.evidence,
+        }
+    }
+}
+
 /// The fullness of a side's processors: its own time, its quota, receive work, neighbours.
 pub(super) fn processors(side: &Side, which: Which) -> Crowd {
     let label = which.label();
@@ -115,8 +120,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
     if let Some(quota) = side.quota {
         let throttled = side.throttled;
         if throttled > 0.0 {
-            evidence_list.push(evidence(
-                &format!("{label}.throttled"),
+            evidence_list.push(Evidence::new(
+                format!("{label}.throttled"),
                 throttled,
                 Fact::Throttled {
                     side: which,
@@ -140,8 +145,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
     }
     let waited = side.run_wait / side.available;
     if waited > 0.05 {
-        evidence_list.push(evidence(
-            &format!("{label}.run_wait"),
+        evidence_list.push(Evidence::new(
+            format!("{label}.run_wait"),
             side.run_wait,
             Fact::RunWait {
                 side: which,
@@ -164,8 +169,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
         if softirq >= neighbour && softirq >= 0.3 * gap {
             strength = 0.9 * certainty(level);
             detail = Some(Detail::ReceiveWork { cpu: None });
-            evidence_list.push(evidence(
-                &format!("{label}.softirq"),
+            evidence_list.push(Evidence::new(
+                format!("{label}.softirq"),
                 side.softirq,
                 Fact::ReceiveWork {
                     side: which,
@@ -184,8 +189,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
             strength = wanted * certainty(level);
             let others = side.neighbour.max(gap * cpus);
             detail = Some(Detail::Neighbour { cores: others });
-            evidence_list.push(evidence(
-                &format!("{label}.neighbour"),
+            evidence_list.push(Evidence::new(
+                format!("{label}.neighbour"),
                 others,
                 Fact::Others {
                     side: which,
@@ -195,8 +200,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
                 },
             ));
         }
-        evidence_list.push(evidence(
-            &format!("{label}.cpus_busy"),
+        evidence_list.push(Evidence::new(
+            format!("{label}.cpus_busy"),
             side.cpus_busy,
             Fact::ProcessorsBusy {
                 side: which,
@@ -215,8 +220,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
 
 /// A side's use of what it may use.
 pub(super) fn used(side: &Side, which: Which) -> Evidence {
-    evidence(
-        &format!("{}.utilisation", which.label()),
+    Evidence::new(
+        format!("{}.utilisation", which.label()),
         side.utilisation,
         Fact::Used {
             side: which,
@@ -252,15 +257,7 @@ fn server_cpu(sight: &Sight) -> Option<Finding> {
         },
         (None, None) => Sign::Busy { capacity, busy },
     };
-    Some(Finding {
-        wall: Wall::ServerCpu,
-        level: crowd.level,
-        strength: crowd.strength,
-        detail: crowd.detail,
-        by_others: crowd.by_others,
-        sign,
-        evidence: crowd.evidence,
-    })
+    Some(crowd.found(Wall::ServerCpu, sign))
 }
 
 /// One full thread, one full core of receive work, or one core's worth of time on more.
@@ -288,7 +285,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
                 softirq,
                 cores,
             },
-            evidence: vec![evidence(
+            evidence: vec![Evidence::new(
                 "server.core_softirq",
                 softirq,
                 Fact::ReceivingCore { cpu, softirq },
@@ -315,12 +312,12 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
                 cores,
             },
             evidence: vec![
-                evidence(
+                Evidence::new(
                     "server.hottest_thread",
                     busy,
                     Fact::HotThread { name, busy },
                 ),
-                evidence(
+                Evidence::new(
                     "server.utilisation",
                     side.utilisation,
                     Fact::OfAllCores {
@@ -347,7 +344,7 @@ fn server_serial(sight: &Sight) -> Option<Finding> {
             used: side.used,
             cores,
         },
-        evidence: vec![evidence(
+        evidence: vec![Evidence::new(
             "server.cores_used",
             side.used,
             Fact::ThreadsUsed {
@@ -381,5 +378,5 @@ fn link(use_share: Option<f64>, wall: Wall) -> Option<Finding> {
 /// A link's use.
 pub(super) fn link_use(wall: Wall, share: f64) -> Evidence {
     let measure = format!("link.{}", wall.label());
-    evidence(&measure, share, Fact::LinkUse { wall, share })
+    Evidence::new(measure, share, Fact::LinkUse { wall, share })
 }

@@ -1,12 +1,12 @@
 //! Before walls: steps that say nothing of any, loads that asked for no more, and phases.
 
 use wallfinder_model::detail::Exhausted;
-use wallfinder_model::evidence::Fact;
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::Part;
 use wallfinder_model::{Arrival, Detail, Reason, Wall};
 
 use super::choice::CROWDED;
-use super::finding::{self, evidence};
+use super::finding;
 use super::sight::Sight;
 use super::{Conclusion, phases, shares, slack};
 use crate::{caveats, identity, little, unanswered};
@@ -33,7 +33,7 @@ fn unanswered_hold_most(sight: &Sight) -> Option<Conclusion> {
         Reason::UnansweredHoldMost {
             in_flight: drained.in_flight,
         },
-        vec![evidence(
+        vec![Evidence::new(
             "in-flight.unanswered",
             drained.in_flight as f64,
             Fact::Unanswered {
@@ -55,12 +55,12 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
             share: errors,
             class,
         };
-        evidence("errors.share", errors, fact)
+        Evidence::new("errors.share", errors, fact)
     };
     let none = |reason: Reason, measure: &str, value: f64, fact: Fact| {
         Some(Conclusion::inconclusive(
             reason,
-            vec![evidence(measure, value, fact)],
+            vec![Evidence::new(measure, value, fact)],
         ))
     };
     let local = identity::worst_of(counts, "local.");
@@ -143,7 +143,7 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
         .max_by(|a, b| a.strength.total_cmp(&b.strength));
     let failed = identity::error_share(counts);
     let on_average = matches!(step.load.arrival, Arrival::Ramp { .. });
-    let mut facts = vec![evidence(
+    let mut facts = vec![Evidence::new(
         "load.rate_reached",
         reached,
         Fact::RateReached {
@@ -180,7 +180,7 @@ pub(super) fn alternating(sight: &Sight) -> Option<Conclusion> {
     let found = phases::find(sight.step, sight.client.as_ref(), sight.server.as_ref())?;
     let phase = |(&wall, &share): (&Wall, &f64)| {
         let measure = format!("phases.{}", wall.label());
-        evidence(&measure, share, Fact::Phase { wall, share })
+        Evidence::new(measure, share, Fact::Phase { wall, share })
     };
     let facts = found.iter().map(phase).collect();
     let parts = found.iter().map(|(&wall, &value)| Part { wall, value });

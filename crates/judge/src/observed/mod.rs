@@ -23,7 +23,6 @@ use wallfinder_model::verdict::{How, ResourceView};
 use wallfinder_model::{Caveat, Detail, Environment, Reason, Step, Verdict, Wall};
 
 use crate::{caveats, identity, little, profile, steady};
-use finding::evidence;
 use sight::Sight;
 
 mod choice;
@@ -135,7 +134,7 @@ fn finish(sight: &Sight, mut conclusion: Conclusion, caveats: Vec<Caveat>) -> Ve
         conclusion.detail = None;
     }
     if conclusion.evidence.is_empty() {
-        conclusion.evidence.push(evidence(
+        conclusion.evidence.push(Evidence::new(
             "throughput",
             sight.throughput,
             Fact::Throughput {

@@ -9,7 +9,7 @@ use wallfinder_model::reason::Side as Which;
 use wallfinder_model::{Detail, Reason, Wall};
 
 use super::choice::SURE;
-use super::finding::{Finding, certainty, evidence};
+use super::finding::{Finding, certainty};
 use super::sight::{FULL, Side, Sight};
 use super::{Conclusion, shares, slack, strangers};
 use crate::finite::{ratio, share};
@@ -39,7 +39,7 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
     let used = client.used + server.used;
     let client_part = ratio(client.used, used)?;
     let mut facts = vec![
-        evidence(
+        Evidence::new(
             "shared.cpus_busy",
             full,
             Fact::Shared {
@@ -77,7 +77,7 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
             .filter(|_| wall == Wall::ServerSerial);
         facts.extend(thread.map(|(name, busy)| {
             let (name, busy) = (name.clone(), *busy);
-            evidence(
+            Evidence::new(
                 "server.hottest_thread",
                 busy,
                 Fact::HotThread { name, busy },
@@ -113,5 +113,5 @@ pub(super) fn cores_used(side: &Side, which: Which) -> Evidence {
         side: which,
         cores: side.used,
     };
-    evidence(&measure, side.used, fact)
+    Evidence::new(measure, side.used, fact)
 }

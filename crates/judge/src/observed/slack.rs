@@ -12,7 +12,7 @@ use wallfinder_model::{Arrival, Detail, Reason, Wall};
 
 use super::Conclusion;
 use super::client::ceiling_share;
-use super::finding::{self, Finding, evidence};
+use super::finding::{self, Finding};
 use super::sight::Sight;
 use crate::finite::{known, ratio, share};
 
@@ -83,7 +83,7 @@ fn greater_part(sight: &Sight) -> Option<(Wall, f64)> {
 pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
     let mut facts = Vec::new();
     if let (false, Some(busy)) = (walls.contains(&Wall::ClientCpu), sight.client_busy()) {
-        facts.push(evidence(
+        facts.push(Evidence::new(
             "client.busy",
             busy,
             Fact::ClientBusy { share: busy },
@@ -105,7 +105,7 @@ pub(super) fn elsewhere(sight: &Sight, walls: &[Wall]) -> Vec<Evidence> {
     if let Some(tcp) = sight.step.telemetry.tcp {
         let resent = ratio(tcp.retransmits as f64, tcp.segments_out as f64);
         if let Some(share) = resent.filter(|share| *share > 0.001) {
-            facts.push(evidence(
+            facts.push(Evidence::new(
                 "tcp.retransmits",
                 share,
                 Fact::SentAgain { share },
@@ -124,7 +124,7 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
     if step.load.in_flight_bound() == 0 {
         return Vec::new();
     }
-    let mut facts = vec![evidence(
+    let mut facts = vec![Evidence::new(
         "load.in_flight",
         step.in_flight_mean,
         Fact::InFlight {
@@ -135,7 +135,7 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
     facts.extend(
         sight
             .response_s
-            .map(|seconds| evidence("load.response_s", seconds, Fact::Response { seconds })),
+            .map(|seconds| Evidence::new("load.response_s", seconds, Fact::Response { seconds })),
     );
     facts
 }
@@ -143,7 +143,7 @@ pub(super) fn in_flight(sight: &Sight) -> Vec<Evidence> {
 /// Connections that found the accept queue full.
 fn overflows(connections: f64) -> Evidence {
     let fact = Fact::AcceptQueue { connections };
-    evidence("tcp.listen_overflows", connections, fact)
+    Evidence::new("tcp.listen_overflows", connections, fact)
 }
 
 fn accept_queue(sight: &Sight) -> Option<Conclusion> {
@@ -177,7 +177,11 @@ fn think_time(sight: &Sight) -> Option<Conclusion> {
         pause_s: think_s,
         response_s: response,
     };
-    let facts = vec![evidence("load.think_share", share, Fact::Pausing { share })];
+    let facts = vec![Evidence::new(
+        "load.think_share",
+        share,
+        Fact::Pausing { share },
+    )];
     let conclusion = Conclusion::new(Wall::Concurrency, 0.8, reason, facts);
     Some(conclusion.with_detail(Some(Detail::ThinkTime)))
 }
@@ -199,7 +203,7 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
         in_flight: step.in_flight_mean,
     };
     let fact = Fact::OfAllowed { share };
-    let facts = vec![evidence("load.in_flight_share", share, fact)];
+    let facts = vec![Evidence::new("load.in_flight_share", share, fact)];
     let conclusion = Conclusion::new(Wall::Concurrency, 0.6, reason, facts);
     Some(conclusion.with_detail(Some(Detail::ClientLimit)))
 }
@@ -207,7 +211,7 @@ fn held_back(sight: &Sight) -> Option<Conclusion> {
 fn one_at_a_time(sight: &Sight) -> Option<Conclusion> {
     // 0: what a driver keeps in flight is not known.
     (sight.step.load.in_flight_bound() == 1 && !sight.step.load.arrival.is_open()).then(|| {
-        let facts = vec![evidence("load.in_flight_max", 1.0, Fact::OneAtATime)];
+        let facts = vec![Evidence::new("load.in_flight_max", 1.0, Fact::OneAtATime)];
         Conclusion::new(Wall::Concurrency, 0.75, Reason::OneAtATime, facts)
     })
 }
@@ -238,7 +242,7 @@ fn explained(sight: &Sight) -> Option<Conclusion> {
         part_s: seconds.min(response),
     };
     let fact = Fact::Explained { by, share };
-    let facts = vec![evidence("load.explained_share", share, fact)];
+    let facts = vec![Evidence::new("load.explained_share", share, fact)];
     Some(Conclusion::new(Wall::Concurrency, 0.7, reason, facts))
 }
 
@@ -261,7 +265,7 @@ fn windows(sight: &Sight) -> Option<Conclusion> {
     let share = limited;
     let reason = Reason::WindowLimited { what, share };
     let fact = Fact::AtSockets { what, share };
-    let facts = vec![evidence("sockets.limited_share", share, fact)];
+    let facts = vec![Evidence::new("sockets.limited_share", share, fact)];
     let conclusion = Conclusion::new(Wall::Concurrency, 0.55, reason, facts);
     Some(conclusion.with_detail(Some(Detail::PerConnection { what })))
 }
@@ -294,7 +298,11 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
         return None;
     }
     let reason = Reason::DelayedAck { ms: p50_ms };
-    let facts = vec![evidence("load.p50_ms", p50_ms, Fact::Median { ms: p50_ms })];
+    let facts = vec![Evidence::new(
+        "load.p50_ms",
+        p50_ms,
+        Fact::Median { ms: p50_ms },
+    )];
     Some(Conclusion::new(Wall::Wait, 0.5, reason, facts).with_detail(Some(Detail::DelayedAck)))
 }
 

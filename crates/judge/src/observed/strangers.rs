@@ -4,12 +4,12 @@
 //! which of the two, the step does not tell. No wall is named then, whatever would be full.
 
 use wallfinder_model::Reason;
-use wallfinder_model::evidence::Fact;
+use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::{CrowdedOut, CrowdedSide, Named};
 
 use super::Conclusion;
 use super::choice::SURE;
-use super::finding::{self, evidence};
+use super::finding;
 use super::shared::cores_used;
 use super::sight::Sight;
 
@@ -54,8 +54,8 @@ pub(super) fn conclude(sight: &Sight) -> Option<Conclusion> {
     }
     let others = crowded_out(sight)?;
     let facts = sight.sides().flat_map(|(which, side)| {
-        let of_others = evidence(
-            &format!("{}.neighbour", which.label()),
+        let of_others = Evidence::new(
+            format!("{}.neighbour", which.label()),
             side.neighbour,
             Fact::Others {
                 side: which,

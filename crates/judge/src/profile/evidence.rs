@@ -96,15 +96,6 @@ pub fn place(waits_in: &str, function: &str, line: &str) -> String {
     }
 }
 
-fn evidence_of(fact: Fact, measure: &str, value: f64) -> Evidence {
-    Evidence {
-        fact,
-        measure: measure.to_owned(),
-        value,
-        text: None,
-    }
-}
-
 fn of_server(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Vec<Evidence> {
     let cpu = of_cpu(profiles, Side::Server);
     let waits = of_waits(step, wall, how, profiles);
@@ -136,11 +127,11 @@ fn of_cpu(profiles: &Profiles, side: Side) -> Vec<Evidence> {
             own: share(function.own),
             nameless: nameless.map(|it| share(it.own)),
         };
-        found.push(evidence_of(fact, "profile.cpu", share(category.value)));
+        found.push(Evidence::new("profile.cpu", share(category.value), fact));
     }
     found.extend(collection(profiles).map(|share| {
         let fact = Fact::Collector { side, share };
-        evidence_of(fact, "profile.collection", share)
+        Evidence::new("profile.collection", share, fact)
     }));
     found
 }
@@ -180,7 +171,7 @@ fn of_waits(step: &Step, wall: Wall, how: How, profiles: &Profiles) -> Option<Ev
         no_wall: !most_are_there && excludes_waits(wall, how),
         but_sockets: waits_for_sockets(profiles, block),
     };
-    Some(evidence_of(fact, "profile.waiting", waiting))
+    Some(Evidence::new("profile.waiting", waiting, fact))
 }
 
 /// Whether threads wait for sockets beside a reading that is without them.
@@ -204,6 +195,6 @@ fn of_allocations(profiles: &Profiles, allocs: &Reading) -> Option<Evidence> {
             bytes: each,
             function: function.name.clone(),
         };
-        evidence_of(fact, "profile.allocated_bytes", each)
+        Evidence::new("profile.allocated_bytes", each, fact)
     })
 }

@@ -105,16 +105,12 @@ impl AtOnce {
         | AtOnce::One { each_ns }
         | AtOnce::Several { each_ns, .. }) = self;
         let count = throughput * each_ns / 1e9;
-        Evidence {
-            fact: Fact::Alone {
-                each_ns,
-                throughput,
-                at_once: count,
-            },
-            measure: "proof.at_once".to_owned(),
-            value: count,
-            text: None,
-        }
+        let fact = Fact::Alone {
+            each_ns,
+            throughput,
+            at_once: count,
+        };
+        Evidence::new("proof.at_once", count, fact)
     }
 }
 

@@ -152,14 +152,13 @@ fn confidence(how: How, observed: f64) -> f64 {
 fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
     let mut readings: Vec<&Reading> = case.readings.iter().collect();
     readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
-    let squeezes = readings.into_iter().map(|reading| Evidence {
-        fact: Fact::Moved {
+    let squeezes = readings.into_iter().map(|reading| {
+        let measure = format!("elasticity.{}", reading.squeeze.label());
+        let fact = Fact::Moved {
             moved: say::moved(reading),
             check: checked(case.experiment, reading),
-        },
-        measure: format!("elasticity.{}", reading.squeeze.label()),
-        value: reading.local.value,
-        text: None,
+        };
+        Evidence::new(measure, reading.local.value, fact)
     });
     // What profiles say depends on the wall.
     let observed = case.observed.evidence.iter();
@@ -177,12 +176,8 @@ fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
 fn null_effect(case: &Case) -> Option<Evidence> {
     let null = case.gates.null?;
     let interval = Some(null.interval(ALPHA)).filter(|(_, high)| high.is_finite());
-    Some(Evidence {
-        fact: Fact::Null { interval },
-        measure: "proof.null_effect".to_owned(),
-        value: null.value,
-        text: None,
-    })
+    let fact = Fact::Null { interval };
+    Some(Evidence::new("proof.null_effect", null.value, fact))
 }
 
 /// How many requests are served at once, where that is what the wall is made of.

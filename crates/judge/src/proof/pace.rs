@@ -114,16 +114,12 @@ impl Pace {
 
     pub(super) fn evidence(&self) -> Evidence {
         let (low, high) = self.span;
-        Evidence {
-            fact: Fact::Pace {
-                lost: 1.0 - low,
-                won: high - 1.0,
-                explained: self.explained,
-            },
-            measure: "proof.pace_explained".to_owned(),
-            value: self.explained,
-            text: None,
-        }
+        let fact = Fact::Pace {
+            lost: 1.0 - low,
+            won: high - 1.0,
+            explained: self.explained,
+        };
+        Evidence::new("proof.pace_explained", self.explained, fact)
     }
 }
 
