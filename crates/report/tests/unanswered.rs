@@ -107,3 +107,30 @@ fn a_subject_that_ended_is_the_reason_of_a_partial_run_and_told_once() {
     assert_eq!(text.matches(told).count(), 1, "{text}");
     assert!(html::render(&record).contains("exit code 7"));
 }
+
+#[test]
+fn the_document_has_how_requests_ended_as_data_and_in_words_and_reads_back() {
+    let mut record = sample::one_step();
+    let step = &mut record.steps[0];
+    step.counts.answered = 0;
+    step.counts.failed = [("status.4xx".to_owned(), 1_200)].into();
+    step.counts.statuses = [(404, 1_200)].into();
+    step.verdict = Some(wallfinder_judge::judge_step(step, &record.environment));
+    let document = wallfinder_report::json::document(&record);
+    let value: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    let verdict = &value["steps"][0]["verdict"];
+    let ended = &verdict["reason"]["ended"][0];
+    assert_eq!(ended["kind"], "failed");
+    assert_eq!(ended["statuses"], serde_json::json!([[404, 1_200]]));
+    let why = "1,200 failed as status.4xx (404)";
+    let told = verdict["reason"]["why"].as_str().expect("words");
+    assert!(told.starts_with(why), "{told}");
+    let sentence = verdict["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains(why), "{sentence}");
+    let read: Record = serde_json::from_str(&document).expect("a record");
+    assert_eq!(
+        wallfinder_report::json::document(&read),
+        document,
+        "words are made of the data again"
+    );
+}
