@@ -59,6 +59,7 @@ COMPLETIONS := bash:bash-completion/completions/wallfinder zsh:zsh/site-function
 install: ## Install the tool, the bundled servers, manual pages and completions under PREFIX (/usr/local).
 	@test -x $(WALLFINDER) && test -x bin/catalogue || { echo 'install: nothing is built yet: make build' >&2; exit 1; }
 	@install -D -m 755 $(WALLFINDER) $(DESTDIR)$(PREFIX)/bin/wallfinder
+	@install -m 644 $(WALLFINDER).debug $(DESTDIR)$(PREFIX)/bin/wallfinder.debug
 	@install -d $(LIBEXEC) $(MANUAL)
 	@install -m 755 $(wildcard bin/*-client bin/*-rs) bin/catalogue bin/content bin/echo bin/knownwall $(LIBEXEC)
 	@$(WALLFINDER) man $(MANUAL)
@@ -67,7 +68,7 @@ install: ## Install the tool, the bundled servers, manual pages and completions 
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` installed under PREFIX.
-	@rm -rf $(LIBEXEC) $(DESTDIR)$(PREFIX)/bin/wallfinder $(MANUAL)/wallfinder.1 $(MANUAL)/wallfinder-*.1
+	@rm -rf $(LIBEXEC) $(addprefix $(DESTDIR)$(PREFIX)/bin/,wallfinder wallfinder.debug) $(MANUAL)/wallfinder.1 $(MANUAL)/wallfinder-*.1
 	@for each in $(COMPLETIONS); do rm -f $(DESTDIR)$(PREFIX)/share/$${each#*:}; done
 
 .PHONY: demo

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Takes what only debuggers read out of a program, into FILE.debug beside it, where they find it by its link.
-# Names of functions stay: the tool tells by them where its own time goes.
+# Takes out of a program what is not run: names of functions and lines. A copy that has them lies beside it as
+# PROGRAM.debug, where debuggers, perf and the tool itself (whose functions the time goes to) find them.
 set -euo pipefail
 program=$1
-readelf --sections --wide "$program" | grep -q '\.debug_info' || exit 0
-objcopy --only-keep-debug --compress-debug-sections "$program" "$program.debug"
+readelf --sections --wide "$program" | grep -q ' \.symtab ' || exit 0
+objcopy --compress-debug-sections "$program" "$program.debug"
+chmod -x "$program.debug"
 # Cargo's own copy is the same file: it is replaced here, and stays as cargo left it there.
-objcopy --strip-debug --add-gnu-debuglink="$program.debug" "$program" "$program.stripped"
+objcopy --strip-all --add-gnu-debuglink="$program.debug" "$program" "$program.stripped"
 mv -f "$program.stripped" "$program"

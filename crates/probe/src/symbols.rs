@@ -1,7 +1,7 @@
 //! Names for addresses in stacks.
 //!
-//! They come from the symbol tables of what is mapped, so a program that was stripped has none,
-//! and calls that were inlined are part of whom they were inlined into. What is mapped is read
+//! They come from the symbol tables of what is mapped, or of PROGRAM.debug beside a program that was stripped;
+//! without either there are none. Calls that were inlined are part of whom they were inlined into. What is mapped is read
 //! before stacks are taken, for a load generator has ended when its stacks are named.
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,9 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use blazesym::Pid;
+use blazesym::helper::ElfResolver;
 use blazesym::symbolize::cache::{self, Cache};
 use blazesym::symbolize::source::{Kernel, Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use blazesym::symbolize::{
+    Input, ProcessMemberInfo, ProcessMemberType, Resolve, Symbolized, Symbolizer,
+};
 use rustix::process::geteuid;
 use wallfinder_model::profile::{Function, Functions, Measure, Profile, StackFrame, StackSample};
 
@@ -46,7 +49,8 @@ pub(crate) struct Maps(Symbolizer);
 impl Maps {
     /// Reads what is mapped now. A process that is gone has nothing.
     pub(crate) fn of(pids: &[u32]) -> Maps {
-        let symbolizer = Symbolizer::new();
+        let symbolizer = Symbolizer::builder().set_process_dispatcher(symbols_beside);
+        let symbolizer = symbolizer.build();
         for pid in pids {
             let process = cache::Process::new(Pid::from(*pid));
             // Who has nothing mapped, or may not be looked at, has frames without names.
@@ -118,6 +122,21 @@ fn named<const N: usize>(
     }
 }
 
+/// The symbols of a program that lie beside it, as `objcopy` puts them there. They have its own program headers,
+/// or addresses would not be theirs.
+fn symbols_beside(mapped: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
+    let ProcessMemberType::Path(path) = mapped.member_entry else {
+        return Ok(None);
+    };
+    let mut beside = path.symbolic_path.clone().into_os_string();
+    beside.push(".debug");
+    let is_file = std::fs::metadata(&beside).is_ok_and(|found| found.is_file());
+    let found = is_file
+        .then(|| ElfResolver::open(&beside))
+        .and_then(Result::ok);
+    Ok(found.map(|found| Box::new(found) as Box<dyn Resolve>))
+}
+
 /// Whether a file among temporary ones is plain and this process's own: anybody may have put one of a name that
 /// can be told before, or a pipe without end.
 fn is_our_file(path: &str) -> bool {
@@ -166,4 +185,95 @@ fn function_of(found: &Symbolized<'_>, pid: u32) -> Option<Function> {
             _ => module.rsplit('/').next().unwrap_or_default().to_owned(),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Set in the child that is to wait.
+    const WAITS: &str = "WALLFINDER_TEST_WAITS";
+
+    /// As a child: what waits until its input ends.
+    #[test]
+    fn waits_where_it_is_asked_to() {
+        if std::env::var_os(WAITS).is_some() {
+            let _ = std::io::stdin().read_line(&mut String::new());
+        }
+    }
+
+    fn run(program: &str, arguments: &[&str]) -> String {
+        let done = Command::new(program).args(arguments).output();
+        let done = done.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(done.status.success(), "{program}: {done:?}");
+        String::from_utf8(done.stdout).expect("text")
+    }
+
+    #[test]
+    fn a_stripped_program_has_the_names_that_lie_beside_it() {
+        let folder = std::env::temp_dir().join(format!("wf-symbols-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let program = folder.join("program").display().to_string();
+        let beside = format!("{program}.debug");
+        std::fs::copy(std::env::current_exe().expect("this"), &beside).expect("a copy");
+        run("objcopy", &["--strip-all", &beside, &program]);
+        let mut child = Command::new(&program)
+            .args(["--exact", "symbols::tests::waits_where_it_is_asked_to"])
+            .env(WAITS, "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the copy runs");
+        let pid = child.id();
+        // A program's own mappings are there when it has read its arguments.
+        let mapped = || {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let of_it = maps.lines().find(|line| line.ends_with(&program))?;
+            u64::from_str_radix(of_it.split('-').next()?, 16).ok()
+        };
+        let base = std::iter::from_fn(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            Some(mapped())
+        });
+        let base = base.take(500).flatten().next().expect("it is mapped");
+        let symbols = run("nm", &[&beside]);
+        let mut symbols = symbols
+            .lines()
+            .filter(|line| line.contains("symbols_beside"));
+        let symbol = symbols.find_map(|line| line.split_once(" t ").or(line.split_once(" T ")));
+        let offset = u64::from_str_radix(symbol.expect("it is there").0, 16).expect("hex");
+        let stack = RawStack {
+            pid,
+            kernel: Vec::new(),
+            user: vec![base + offset],
+        };
+        let named = |stack: &RawStack| {
+            let maps = Maps::of(&[pid]);
+            let profile = maps.profile(
+                &[(stack.clone(), vec![1])],
+                [("n", "count")],
+                Duration::ZERO,
+            );
+            let names = profile
+                .functions
+                .iter()
+                .map(|function| function.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        let with = named(&stack);
+        std::fs::remove_file(&beside).expect("it was there");
+        let without = named(&stack);
+        drop(child.stdin.take());
+        let _ = child.wait();
+        let _ = std::fs::remove_dir_all(&folder);
+        assert!(
+            with.iter().any(|name| name.contains("symbols_beside")),
+            "{with:?}"
+        );
+        assert!(
+            !without.iter().any(|name| name.contains("symbols_beside")),
+            "{without:?}"
+        );
+    }
 }
