@@ -57,7 +57,7 @@ COMPLETIONS := bash:bash-completion/completions/wallfinder zsh:zsh/site-function
 # What `make build` built; it builds nothing itself, so that root need not.
 .PHONY: install
 install: ## Install the tool, the bundled servers, manual pages and completions under PREFIX (/usr/local).
-	@test -x $(WALLFINDER) && test -x bin/catalogue || { echo 'install: nothing is built yet: make build' >&2; exit 1; }
+	@test -x $(WALLFINDER) && test -f $(WALLFINDER).debug && test -x bin/catalogue || { echo 'install: nothing is built yet: make build' >&2; exit 1; }
 	@install -D -m 755 $(WALLFINDER) $(DESTDIR)$(PREFIX)/bin/wallfinder
 	@install -m 644 $(WALLFINDER).debug $(DESTDIR)$(PREFIX)/bin/wallfinder.debug
 	@install -d $(LIBEXEC) $(MANUAL)

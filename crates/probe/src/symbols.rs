@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use blazesym::Pid;
-use blazesym::helper::ElfResolver;
+use blazesym::helper::{ElfResolver, read_elf_build_id};
 use blazesym::symbolize::cache::{self, Cache};
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{
@@ -122,16 +122,24 @@ fn named<const N: usize>(
     }
 }
 
-/// The symbols of a program that lie beside it, as `objcopy` puts them there. They have its own program headers,
-/// or addresses would not be theirs.
+/// The symbols of a program that lie beside it, as `objcopy` puts them there. They must be of the same build: in
+/// a container, what is mapped may have the name of another program here.
 fn symbols_beside(mapped: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
     let ProcessMemberType::Path(path) = mapped.member_entry else {
         return Ok(None);
     };
     let mut beside = path.symbolic_path.clone().into_os_string();
     beside.push(".debug");
-    let is_file = std::fs::metadata(&beside).is_ok_and(|found| found.is_file());
-    let found = is_file
+    if !std::fs::metadata(&beside).is_ok_and(|found| found.is_file()) {
+        return Ok(None);
+    }
+    let mapped = match path.maps_file.exists() {
+        true => path.maps_file.as_os_str(),
+        false => path.symbolic_path.as_os_str(),
+    };
+    let [of_it, of_symbols] = [mapped, &beside].map(|file| read_elf_build_id(file).ok().flatten());
+    let is_same = of_it.is_some() && of_it == of_symbols;
+    let found = is_same
         .then(|| ElfResolver::open(&beside))
         .and_then(Result::ok);
     Ok(found.map(|found| Box::new(found) as Box<dyn Resolve>))

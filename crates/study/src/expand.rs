@@ -1,9 +1,7 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
-use wallfinder_model::{
-    Arrival, DRAIN_DEFAULT, Decode, Effort, Load, Nanos, Rate, Scenario, Stop, scenario,
-};
+use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Scenario, Stop, scenario};
 
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
@@ -162,7 +160,6 @@ impl Study {
     fn load(&self, run: &Ramp, concurrency: Concurrency, rate: Option<Rate>) -> Load {
         let Concurrency { connections, .. } = concurrency;
         Load {
-            connections,
             in_flight_per_connection: concurrency.in_flight_per_connection,
             max_in_flight: run.max_in_flight,
             workers: self.client_cpus.min(connections),
@@ -178,13 +175,7 @@ impl Study {
                     .map(|each| u64::from(each) * u64::from(concurrency.given)),
             },
             timeout: run.timeout,
-            drain: DRAIN_DEFAULT,
-            connection_per_request: false,
-            method: "GET".to_owned(),
-            header_names: Vec::new(),
-            body_bytes: 0,
-            decode: Decode::None,
-            no_batching: false,
+            ..Load::closed(connections)
         }
     }
 }

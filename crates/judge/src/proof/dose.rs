@@ -12,11 +12,12 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::Wall;
-use wallfinder_model::experiment::{Squeeze, Takes};
+use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
 use super::claims::ONE_THREAD_MAX;
 use super::estimate::{self, ALPHA, Estimate, Noise};
+use super::looks;
 use super::pairs::Pair;
 use super::readings::{self, Reading, Readings};
 use crate::finite::positive;
@@ -44,10 +45,7 @@ pub(super) fn ceilings(
     walls: &[Wall],
 ) -> BTreeMap<Wall, Ceiling> {
     let mut ceilings = BTreeMap::new();
-    for squeeze in Squeeze::ALL {
-        if squeeze.takes() != Takes::Speed {
-            continue;
-        }
+    for squeeze in Squeeze::ALL.into_iter().filter(|it| looks::is_speed(*it)) {
         let wall = squeeze.wall();
         let server = [Wall::ServerCpu, Wall::ServerSerial];
         let same = server.contains(&wall) && walls.iter().any(|wall| server.contains(wall));

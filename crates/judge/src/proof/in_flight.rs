@@ -1,12 +1,12 @@
 //! What too little in flight is made of: a pool, a limit per connection, or where the time of
 //! a request goes.
 
-use wallfinder_model::experiment::Takes;
 use wallfinder_model::reason::Part;
 use wallfinder_model::record::Histogram;
 use wallfinder_model::{Detail, Wall};
 
 use super::claims::Case;
+use super::looks;
 use super::shares::residual;
 use crate::finite::positive;
 
@@ -42,7 +42,7 @@ fn time_of_a_request(case: &Case) -> Option<Detail> {
     let parts: Vec<Part> = case
         .readings
         .iter()
-        .filter(|reading| reading.squeeze.takes() == Takes::Speed)
+        .filter(|reading| looks::is_speed(reading.squeeze))
         .filter_map(|reading| {
             let value = of(reading.local.value)?;
             let wall = reading.squeeze.wall();
