@@ -158,27 +158,17 @@ fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
         speed: Some(0.5),
         ..SHAM
     };
-    // A machine that stands still in a window spoils that one, but not one after another.
-    let mut spoiled = Vec::new();
-    for _ in 0..3 {
-        let seen = windows(
-            closed.clone(),
-            address,
-            &[SHAM, half, thinking, slow, SHAM, more],
+    // How much throughput that costs is asked on a virtual clock, where no other test takes a processor's time.
+    let seen = windows(closed, address, &[SHAM, half, thinking, slow, SHAM, more]);
+    let base = seen[0].in_flight_mean;
+    let left: Vec<f64> = seen.iter().map(|of| of.in_flight_mean / base).collect();
+    let held = [1.0, 0.5, 0.5, 1.0, 1.0, 1.25];
+    // Who thinks as long as the server sleeps is in flight for half of the time, and for more where answers are late.
+    let off = [0.02, 0.02, 0.25, 0.02, 0.02, 0.02];
+    for (at, left) in left.iter().enumerate() {
+        assert!(
+            (left - held[at]).abs() < off[at],
+            "{at}: {left} of {seen:#?}"
         );
-        let base = (seen[0].throughput + seen[4].throughput) / 2.0;
-        let left: Vec<f64> = seen.iter().map(|of| of.throughput / base).collect();
-        let as_asked = (left[1] - 0.5).abs() < 0.06
-            && (left[2] - 0.5).abs() < 0.06
-            && left[3] > 0.9
-            && (left[5] - 1.25).abs() < 0.1;
-        // What was held back is not late: it was not meant to be sent.
-        let on_time = seen[4].quantiles_ns["p99.99"] < 100_000_000;
-        assert!(seen[1].in_flight_mean < 0.6 * seen[0].in_flight_mean);
-        if as_asked && on_time {
-            return;
-        }
-        spoiled.push(seen);
     }
-    panic!("half in flight, half by thinking, slower, more: {spoiled:#?}");
 }
