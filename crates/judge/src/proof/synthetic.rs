@@ -78,6 +78,11 @@ impl Default for System {
 impl System {
     /// Throughput with this much left of a resource.
     pub(super) fn squeezed(&self, squeeze: Squeeze, r: f64) -> f64 {
+        self.with(squeeze, r).throughput()
+    }
+
+    /// The system with this much left of a resource.
+    pub(super) fn with(&self, squeeze: Squeeze, r: f64) -> System {
         let mut changed = self.clone();
         match squeeze {
             _ if self.null => {}
@@ -120,7 +125,7 @@ impl System {
             }
             Squeeze::OfferedLoad => changed.open = self.open.map(|rate| rate * r),
         }
-        changed.throughput()
+        changed
     }
 
     fn in_flight(&self) -> f64 {

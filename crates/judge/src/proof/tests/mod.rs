@@ -11,6 +11,7 @@ use crate::double::a_machine;
 
 mod any_record;
 mod cases;
+mod designs;
 mod levers;
 mod networks;
 

@@ -1,0 +1,711 @@
+//! Designs of an experiment beside each other: one squeeze at a time, many at once by a factorial design, and
+//! the suspect alone beside all others together. Same systems, same noise, same number of windows.
+//!
+//! ```text
+//!  one at a time      S a b S c d S e f │ ...                 pairs with their shams, or least squares
+//!  factorial          twelve by Plackett and Burman, mirrored │ ...   least squares
+//!  suspect and rest   one at a time once │ S w R S R w │ ...  least squares
+//! ```
+//!
+//! Least squares are generalised: windows that are near in time are alike, by a share and over a time that are
+//! estimated from the same windows; windows that are far off are left out. Estimates are held against the
+//! one-sided elasticity of the load that is not squeezed.
+//!
+//! ```sh
+//! WALLFINDER_SEEDS=24 cargo test --release -p wallfinder-judge --lib designs -- --ignored --nocapture
+//! ```
+
+use wallfinder_model::experiment::Squeeze;
+
+use super::suite;
+use crate::double::Noise;
+use crate::proof::estimate;
+use crate::proof::synthetic::System;
+use crate::student;
+
+const SQUEEZES: [Squeeze; 6] = [
+    Squeeze::ServerSpeed,
+    Squeeze::ClientSpeed,
+    Squeeze::Downlink,
+    Squeeze::Uplink,
+    Squeeze::InFlight,
+    Squeeze::BackendSpeed,
+];
+const MANY: usize = SQUEEZES.len();
+const DOSE: f64 = 0.8;
+/// A wall's elasticity is above this, and that of what is none below the other.
+const WALL: f64 = 0.5;
+const SLACK: f64 = 0.2;
+/// Shared over the squeezes, at both ends of an interval.
+const ALPHA: f64 = 0.05 / MANY as f64;
+
+/// Which squeezes are in force in a window.
+type Squeezed = [bool; MANY];
+const NONE: Squeezed = [false; MANY];
+
+fn only(at: usize) -> Squeezed {
+    std::array::from_fn(|of| of == at)
+}
+
+fn all_but(at: usize) -> Squeezed {
+    std::array::from_fn(|of| of != at)
+}
+
+/// How the machine blurs what is measured, in ln of throughput.
+#[derive(Debug, Clone, Copy)]
+struct Blur {
+    /// Deviation from window to window.
+    white: f64,
+    /// Deviation of what wanders, over eight windows.
+    drift: f64,
+    /// Share of windows that run at three quarters.
+    slow: f64,
+    /// Deviation from start to start of the server.
+    luck: f64,
+}
+
+/// ln of throughput under every set of squeezes, so that each system is solved once.
+struct Truth {
+    ln: Vec<f64>,
+}
+
+impl Truth {
+    fn of(system: &System) -> Truth {
+        let of_set = |set: usize| {
+            let squeezed = (0..MANY).filter(|at| set >> at & 1 == 1);
+            let with = |system: System, at: usize| system.with(SQUEEZES[at], DOSE);
+            squeezed.fold(system.clone(), with).throughput().ln()
+        };
+        Truth {
+            ln: (0..1 << MANY).map(of_set).collect(),
+        }
+    }
+
+    fn at(&self, squeezed: &Squeezed) -> f64 {
+        let set = (0..MANY).filter(|at| squeezed[*at]).map(|at| 1 << at);
+        self.ln[set.sum::<usize>()]
+    }
+
+    /// The one-sided elasticity at the dose.
+    fn elasticity(&self, at: usize) -> f64 {
+        (self.ln[1 << at] - self.ln[0]) / DOSE.ln()
+    }
+
+    fn largest(&self) -> usize {
+        let order = |a: &usize, b: &usize| self.elasticity(*a).total_cmp(&self.elasticity(*b));
+        (0..MANY).max_by(order).expect("there are squeezes")
+    }
+
+    /// The one wall, where there is one.
+    fn wall(&self) -> Option<usize> {
+        let wall = self.largest();
+        let alone = (0..MANY).all(|at| at == wall || self.elasticity(at) < SLACK);
+        (alone && self.elasticity(wall) >= WALL).then_some(wall)
+    }
+}
+
+/// An experiment as it goes: three starts of the server, a machine that wanders.
+struct Trial<'t> {
+    truth: &'t Truth,
+    blur: Blur,
+    noise: Noise,
+    windows: usize,
+    drift: f64,
+    levels: [f64; 3],
+    squeezed: Vec<Squeezed>,
+    y: Vec<f64>,
+}
+
+impl Trial<'_> {
+    fn new(truth: &Truth, blur: Blur, windows: usize, seed: u64) -> Trial<'_> {
+        let mut noise = Noise::new(seed.wrapping_mul(7919) + 13);
+        Trial {
+            truth,
+            blur,
+            windows,
+            drift: blur.drift * noise.gauss(),
+            levels: std::array::from_fn(|_| blur.luck * noise.gauss()),
+            noise,
+            squeezed: Vec::new(),
+            y: Vec::new(),
+        }
+    }
+
+    fn start(&self, at: usize) -> usize {
+        at * self.levels.len() / self.windows
+    }
+
+    fn left(&self) -> usize {
+        self.windows - self.y.len()
+    }
+
+    fn run(&mut self, squeezed: &[Squeezed]) {
+        let memory = (-1.0f64 / 8.0).exp();
+        for squeezed in squeezed.iter().take(self.left()) {
+            let step = self.blur.drift * (1.0 - memory * memory).sqrt();
+            self.drift = memory * self.drift + step * self.noise.gauss();
+            let is_slow = self.noise.uniform() < self.blur.slow;
+            let slow = if is_slow { 0.75f64.ln() } else { 0.0 };
+            let level = self.levels[self.start(self.y.len())] + self.drift + slow;
+            let white = self.blur.white * self.noise.gauss();
+            self.y.push(self.truth.at(squeezed) + level + white);
+            self.squeezed.push(*squeezed);
+        }
+    }
+}
+
+/// A round of each squeeze alone, two between shams.
+fn each_alone(random: &mut fastrand::Rng) -> Vec<Squeezed> {
+    let mut order: Vec<usize> = (0..MANY).collect();
+    random.shuffle(&mut order);
+    let two = |two: &[usize]| [NONE, only(two[0]), only(two[1])];
+    order.chunks(2).flat_map(two).collect()
+}
+
+/// Plackett and Burman's twelve and their mirror image, each in random order, with columns of their own.
+fn mirrored_twelve(random: &mut fastrand::Rng) -> Vec<Squeezed> {
+    const FIRST: [bool; 11] = [
+        true, true, false, true, true, true, false, false, false, true, false,
+    ];
+    let mut columns: Vec<usize> = (0..11).collect();
+    random.shuffle(&mut columns);
+    let mut all = Vec::new();
+    for mirrored in [false, true] {
+        let is_set = |row: usize, of: usize| row < 11 && FIRST[(columns[of] + 11 - row) % 11];
+        let mut rows: Vec<Squeezed> = (0..12)
+            .map(|row| std::array::from_fn(|of| is_set(row, of) != mirrored))
+            .collect();
+        random.shuffle(&mut rows);
+        all.extend(rows);
+    }
+    all
+}
+
+/// The elasticity of a squeeze and its interval.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// A design with its estimator.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Design {
+    Pairs,
+    AloneBySquares,
+    FactorialBySquares,
+    SuspectAndRest,
+}
+
+impl Design {
+    const ALL: [(Design, &'static str); 4] = [
+        (Design::Pairs, "one at a time, pairs"),
+        (Design::AloneBySquares, "one at a time, least squares"),
+        (Design::FactorialBySquares, "factorial, least squares"),
+        (Design::SuspectAndRest, "suspect and rest"),
+    ];
+
+    fn tells(self, trial: &mut Trial, seed: u64) -> [Told; MANY] {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        match self {
+            Design::Pairs | Design::AloneBySquares => {
+                while trial.left() > 0 {
+                    trial.run(&each_alone(random));
+                }
+            }
+            Design::FactorialBySquares => {
+                while trial.left() > 0 {
+                    trial.run(&mirrored_twelve(random));
+                }
+            }
+            Design::SuspectAndRest => return suspect_and_rest(trial, random),
+        }
+        match self {
+            Design::Pairs => pairs(trial),
+            _ => {
+                let fit = Fit::of(trial, &(0..MANY).map(only).collect::<Vec<_>>());
+                std::array::from_fn(|at| fit.told(at))
+            }
+        }
+    }
+}
+
+/// Each squeezed window beside the line between its shams, as the proof does it now.
+fn pairs(trial: &Trial) -> [Told; MANY] {
+    let shams: Vec<usize> = (0..trial.windows)
+        .filter(|at| trial.squeezed[*at] == NONE)
+        .collect();
+    let base = |at: usize| {
+        let own = |sham: &&usize| trial.start(**sham) == trial.start(at);
+        let before = shams.iter().filter(own).rev().find(|sham| **sham < at);
+        let after = shams.iter().filter(own).find(|sham| **sham > at);
+        match (before, after) {
+            (Some(a), Some(b)) => {
+                let weight = (at - a) as f64 / (b - a) as f64;
+                Some(trial.y[*a] * (1.0 - weight) + trial.y[*b] * weight)
+            }
+            (Some(one), None) | (None, Some(one)) => Some(trial.y[*one]),
+            (None, None) => None,
+        }
+    };
+    let values: Vec<Vec<f64>> = (0..MANY)
+        .map(|of| {
+            let own = (0..trial.windows).filter(|at| trial.squeezed[*at] == only(of));
+            own.filter_map(|at| Some((trial.y[at] - base(at)?) / DOSE.ln()))
+                .collect()
+        })
+        .collect();
+    let spreads: Vec<_> = values
+        .iter()
+        .filter_map(|own| estimate::spread(own))
+        .collect();
+    let pool = estimate::pool(&spreads);
+    std::array::from_fn(|of| match estimate::estimate(&values[of], pool) {
+        Some(one) => {
+            let (low, high) = one.interval(ALPHA);
+            let value = one.value;
+            Told { value, low, high }
+        }
+        None => NOTHING,
+    })
+}
+
+const NOTHING: Told = Told {
+    value: 0.0,
+    low: f64::NEG_INFINITY,
+    high: f64::INFINITY,
+};
+
+/// Throughput is monotone in each resource: what costs nothing together costs nothing alone. Who costs most is
+/// suspected, and another one where the rest turns out to cost as much.
+fn suspect_and_rest(trial: &mut Trial, random: &mut fastrand::Rng) -> [Told; MANY] {
+    trial.run(&each_alone(random));
+    let mut sets: Vec<Squeezed> = (0..MANY).map(only).collect();
+    loop {
+        let fit = Fit::by_sets(trial, &sets);
+        let told: [Told; MANY] = std::array::from_fn(|at| {
+            // Every rest that it was in.
+            let rests = (MANY..sets.len()).filter(|of| sets[*of][at]);
+            rests.fold(fit.told(at), |own, of| {
+                let rest = fit.told(of);
+                Told {
+                    value: own.value.min(rest.value),
+                    high: own.high.min(rest.high),
+                    ..own
+                }
+            })
+        });
+        if trial.left() == 0 {
+            return told;
+        }
+        let order = |a: &usize, b: &usize| told[*a].value.total_cmp(&told[*b].value);
+        let suspect = (0..MANY).max_by(order).expect("there are squeezes");
+        let rest = all_but(suspect);
+        if !sets.contains(&rest) {
+            sets.push(rest);
+        }
+        let mut block = [NONE, rest, NONE, rest, only(suspect)];
+        random.shuffle(&mut block);
+        trial.run(&block);
+    }
+}
+
+/// Generalised least squares of effects in ln of throughput.
+struct Fit {
+    effects: Vec<f64>,
+    errors: Vec<f64>,
+    degrees: f64,
+}
+
+/// How alike windows are that lie near each other.
+#[derive(Debug, Clone, Copy)]
+struct Alike {
+    memory: f64,
+    share: f64,
+}
+
+impl Alike {
+    const GRID: [(f64, f64); 17] = [
+        (0.0, 0.0),
+        (0.6, 0.2),
+        (0.6, 0.4),
+        (0.6, 0.6),
+        (0.6, 0.8),
+        (0.8, 0.2),
+        (0.8, 0.4),
+        (0.8, 0.6),
+        (0.8, 0.8),
+        (0.9, 0.2),
+        (0.9, 0.4),
+        (0.9, 0.6),
+        (0.9, 0.8),
+        (0.96, 0.2),
+        (0.96, 0.4),
+        (0.96, 0.6),
+        (0.96, 0.8),
+    ];
+
+    /// The lower triangle whose square is the covariance; windows that are left out vary without bound.
+    fn root(self, out: &[bool]) -> Matrix {
+        let mut c = Matrix::new(out.len(), out.len());
+        for (i, is_out) in out.iter().enumerate() {
+            for j in 0..i {
+                *c.at(i, j) = self.share * self.memory.powi((i - j) as i32);
+            }
+            *c.at(i, i) = if *is_out { 1e4 } else { 1.0 };
+        }
+        c.root();
+        c
+    }
+}
+
+impl Fit {
+    /// Effects that add up: a column for each squeeze of these.
+    fn of(trial: &Trial, sets: &[Squeezed]) -> Fit {
+        let is_in = |window: &Squeezed, set: &Squeezed| (0..MANY).all(|at| !set[at] || window[at]);
+        Fit::with(trial, sets.len(), |at, of| {
+            is_in(&trial.squeezed[at], &sets[of])
+        })
+    }
+
+    /// Each set of squeezes with an effect of its own.
+    fn by_sets(trial: &Trial, sets: &[Squeezed]) -> Fit {
+        Fit::with(trial, sets.len(), |at, of| trial.squeezed[at] == sets[of])
+    }
+
+    fn with(trial: &Trial, columns: usize, is_in: impl Fn(usize, usize) -> bool) -> Fit {
+        let design = design(trial, columns, is_in);
+        let out = far_off(&design, &trial.y);
+        best(&design, &trial.y, &out).0
+    }
+
+    fn told(&self, at: usize) -> Told {
+        let (value, error) = (self.effects[at] / DOSE.ln(), self.errors[at] / -DOSE.ln());
+        let half = student::quantile(ALPHA, self.degrees) * error;
+        Told {
+            value,
+            low: value - half,
+            high: value + half,
+        }
+    }
+}
+
+/// Columns of effects, then one for each start of the server.
+fn design(trial: &Trial, columns: usize, is_in: impl Fn(usize, usize) -> bool) -> Matrix {
+    let started = trial.start(trial.y.len() - 1) + 1;
+    let mut design = Matrix::new(trial.y.len(), columns + started);
+    for at in 0..trial.y.len() {
+        for of in 0..columns {
+            *design.at(at, of) = f64::from(u8::from(is_in(at, of)));
+        }
+        *design.at(at, columns + trial.start(at)) = 1.0;
+    }
+    design
+}
+
+/// Windows whose residual is beyond what the others show.
+fn far_off(design: &Matrix, y: &[f64]) -> Vec<bool> {
+    const FAR: f64 = 4.0;
+    let mut out = vec![false; y.len()];
+    for _ in 0..3 {
+        let (fit, alike) = best(design, y, &out);
+        let residuals: Vec<f64> = (0..y.len())
+            .map(|at| y[at] - fit.predicted(design, at))
+            .collect();
+        // What each window differs by from what its neighbours say.
+        let root = alike.root(&out);
+        let precision = root.inverse_of_square();
+        let mut odd: Vec<f64> = (0..y.len())
+            .map(|i| {
+                let sum: f64 = (0..y.len())
+                    .map(|j| precision.get(i, j) * residuals[j])
+                    .sum();
+                sum / precision.get(i, i)
+            })
+            .collect();
+        let mut sizes: Vec<f64> = odd.iter().map(|odd| odd.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let typical = 1.4826 * sizes[sizes.len() / 2];
+        odd.iter_mut().for_each(|odd| *odd = odd.abs() / typical);
+        out = odd.iter().map(|odd| *odd > FAR).collect();
+    }
+    out
+}
+
+/// The fit under the covariance that makes the residuals most likely.
+fn best(design: &Matrix, y: &[f64], out: &[bool]) -> (Fit, Alike) {
+    Alike::GRID
+        .into_iter()
+        .map(|(memory, share)| {
+            let alike = Alike { memory, share };
+            let (likely, fit) = under(design, y, &alike.root(out), out);
+            (likely, fit, alike)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, fit, alike)| (fit, alike))
+        .expect("the grid is not empty")
+}
+
+/// Restricted likelihood and fit.
+fn under(design: &Matrix, y: &[f64], root: &Matrix, out: &[bool]) -> (f64, Fit) {
+    let (n, p) = (design.rows, design.columns);
+    let kept = out.iter().filter(|out| !**out).count();
+    let mut white = design.clone();
+    root.whiten(&mut white);
+    let mut target = Matrix::column(y);
+    root.whiten(&mut target);
+    let mut normal = Matrix::new(p, p);
+    let mut right = vec![0.0; p];
+    for (i, right) in right.iter_mut().enumerate() {
+        for j in 0..=i {
+            *normal.at(i, j) = (0..n).map(|at| white.get(at, i) * white.get(at, j)).sum();
+        }
+        // A column of nothing is no question.
+        *normal.at(i, i) += 1e-9;
+        *right = (0..n).map(|at| white.get(at, i) * target.get(at, 0)).sum();
+    }
+    normal.root();
+    let inverse = normal.inverse_of_square();
+    let beta: Vec<f64> = (0..p)
+        .map(|i| (0..p).map(|j| inverse.get(i, j) * right[j]).sum())
+        .collect();
+    let residual = |at: usize| {
+        let fitted: f64 = (0..p).map(|i| white.get(at, i) * beta[i]).sum();
+        target.get(at, 0) - fitted
+    };
+    let squares: f64 = (0..n).map(|at| residual(at).powi(2)).sum();
+    let degrees = kept.saturating_sub(p).max(1) as f64;
+    let variance = squares / degrees;
+    let likely = -0.5 * degrees * variance.ln() - root.ln_diagonal() - normal.ln_diagonal();
+    let errors = (0..p)
+        .map(|i| (variance * inverse.get(i, i)).sqrt())
+        .collect();
+    // Two more are spent on the covariance.
+    let degrees = (degrees - 2.0).max(1.0);
+    let fit = Fit {
+        effects: beta,
+        errors,
+        degrees,
+    };
+    (likely, fit)
+}
+
+impl Fit {
+    fn predicted(&self, design: &Matrix, at: usize) -> f64 {
+        (0..design.columns)
+            .map(|i| design.get(at, i) * self.effects[i])
+            .sum()
+    }
+}
+
+/// Rows after each other.
+#[derive(Debug, Clone)]
+struct Matrix {
+    rows: usize,
+    columns: usize,
+    cells: Vec<f64>,
+}
+
+impl Matrix {
+    fn new(rows: usize, columns: usize) -> Matrix {
+        Matrix {
+            rows,
+            columns,
+            cells: vec![0.0; rows * columns],
+        }
+    }
+
+    fn column(cells: &[f64]) -> Matrix {
+        Matrix {
+            rows: cells.len(),
+            columns: 1,
+            cells: cells.to_vec(),
+        }
+    }
+
+    fn get(&self, row: usize, column: usize) -> f64 {
+        self.cells[row * self.columns + column]
+    }
+
+    fn at(&mut self, row: usize, column: usize) -> &mut f64 {
+        &mut self.cells[row * self.columns + column]
+    }
+
+    /// Cholesky's root of a symmetric matrix of which the lower triangle is read.
+    fn root(&mut self) {
+        for i in 0..self.rows {
+            for j in 0..=i {
+                let below: f64 = (0..j).map(|k| self.get(i, k) * self.get(j, k)).sum();
+                let left = self.get(i, j) - below;
+                *self.at(i, j) = match i == j {
+                    true => left.max(1e-12).sqrt(),
+                    false => left / self.get(j, j),
+                };
+            }
+            for j in i + 1..self.columns {
+                *self.at(i, j) = 0.0;
+            }
+        }
+    }
+
+    fn ln_diagonal(&self) -> f64 {
+        (0..self.rows).map(|at| self.get(at, at).ln()).sum()
+    }
+
+    /// Solves root · x = other for each column of the other.
+    fn whiten(&self, other: &mut Matrix) {
+        for column in 0..other.columns {
+            for i in 0..self.rows {
+                let known: f64 = (0..i).map(|k| self.get(i, k) * other.get(k, column)).sum();
+                *other.at(i, column) = (other.get(i, column) - known) / self.get(i, i);
+            }
+        }
+    }
+
+    /// The inverse of root · rootᵀ.
+    fn inverse_of_square(&self) -> Matrix {
+        let n = self.rows;
+        let mut inverse = Matrix::new(n, n);
+        for i in 0..n {
+            *inverse.at(i, i) = 1.0;
+        }
+        self.whiten(&mut inverse);
+        let mut square = Matrix::new(n, n);
+        for i in 0..n {
+            for j in 0..n {
+                *square.at(i, j) = (i.max(j)..n)
+                    .map(|k| inverse.get(k, i) * inverse.get(k, j))
+                    .sum();
+            }
+        }
+        square
+    }
+}
+
+/// What a design did over many experiments.
+#[derive(Debug, Default)]
+struct Score {
+    experiments: u32,
+    /// Of systems with one wall: its estimates' errors, its intervals' halves, whether they held the truth.
+    walls: u32,
+    bias: f64,
+    squares: f64,
+    half: f64,
+    held: u32,
+    /// The largest upper bound among the others.
+    highest: f64,
+    proved: u32,
+    wrong: u32,
+    /// Of systems in which another wall is near: the errors of the largest elasticity.
+    kinks: u32,
+    kink_squares: f64,
+}
+
+impl Score {
+    fn add(&mut self, truth: &Truth, told: &[Told; MANY]) {
+        self.experiments += 1;
+        let proved = (0..MANY).find(|at| {
+            let others = (0..MANY).filter(|other| other != at);
+            told[*at].low > WALL && others.into_iter().all(|other| told[other].high < SLACK)
+        });
+        if let Some(wall) = truth.wall() {
+            let (own, is) = (told[wall], truth.elasticity(wall));
+            self.walls += 1;
+            self.bias += own.value - is;
+            self.squares += (own.value - is).powi(2);
+            self.half += (own.high - own.low) / 2.0;
+            self.held += u32::from(own.low <= is && is <= own.high);
+            let others = (0..MANY).filter(|at| *at != wall);
+            self.highest += others.map(|at| told[at].high).fold(0.0, f64::max);
+            self.proved += u32::from(proved == Some(wall));
+        }
+        let largest = truth.largest();
+        if truth.wall().is_none() && truth.elasticity(largest) >= WALL {
+            self.kinks += 1;
+            self.kink_squares += (told[largest].value - truth.elasticity(largest)).powi(2);
+        }
+        // A wall that is none, or one that shares.
+        self.wrong += u32::from(proved.is_some_and(|at| truth.elasticity(at) < WALL));
+    }
+
+    fn show(&self, what: &str, windows: usize) {
+        let walls = f64::from(self.walls.max(1));
+        println!(
+            "  {what:30} {windows:3} windows: bias {:+.3}  rms {:.3}  half {:.3}  holds {:.3}  others below {:.2}  \
+             proved {:.3}  wrong {} of {}  near walls rms {:.3}",
+            self.bias / walls,
+            (self.squares / walls).sqrt(),
+            self.half / walls,
+            f64::from(self.held) / walls,
+            self.highest / walls,
+            f64::from(self.proved) / walls,
+            self.wrong,
+            self.experiments,
+            (self.kink_squares / f64::from(self.kinks.max(1))).sqrt()
+        );
+    }
+}
+
+fn systems() -> Vec<(&'static str, System)> {
+    let rows = suite().into_iter().filter(|row| row.drift == 0.0);
+    let mut systems: Vec<(&'static str, System)> = rows.map(|row| (row.name, row.system)).collect();
+    for (name, client) in [("6 % behind", 189e-6), ("15 % behind", 174e-6)] {
+        systems.push((
+            name,
+            System {
+                server: 200e-6,
+                client,
+                in_flight: 64.0,
+                ..System::default()
+            },
+        ));
+    }
+    systems.push((
+        "nothing moves it",
+        System {
+            null: true,
+            ..System::default()
+        },
+    ));
+    systems
+}
+
+fn simulate(blur: Blur, seeds: u64, sizes: &[usize]) {
+    println!("{blur:?}");
+    let truths: Vec<Truth> = systems()
+        .iter()
+        .map(|(_, system)| Truth::of(system))
+        .collect();
+    for (design, name) in Design::ALL {
+        for windows in sizes {
+            let mut score = Score::default();
+            for (system, truth) in truths.iter().enumerate() {
+                for seed in (0..seeds).map(|seed| seed * 1_000 + system as u64) {
+                    let mut trial = Trial::new(truth, blur, *windows, seed);
+                    let told = design.tells(&mut trial, seed);
+                    score.add(truth, &told);
+                }
+            }
+            score.show(name, *windows);
+        }
+    }
+}
+
+#[test]
+#[ignore = "a table for people, in minutes"]
+fn designs_beside_each_other() {
+    let seeds = std::env::var("WALLFINDER_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok());
+    let seeds = seeds.unwrap_or(24);
+    for white in [0.02, 0.04, 0.06] {
+        let blur = Blur {
+            white,
+            drift: 0.03,
+            slow: 0.02,
+            luck: 0.02,
+        };
+        simulate(blur, seeds, &[24, 36, 48, 72]);
+    }
+}
