@@ -92,8 +92,8 @@ fn a_closed_loop_answers_everything_it_asks() {
     let server = null_server();
     for depth in [1, 16] {
         let mut spec = spec(server.address(), 8, depth);
-        spec.load.warmup = Nanos::from_millis(100);
-        spec.load.stop.after = Nanos::from_millis(400);
+        spec.load.warmup = Nanos::from_millis(50);
+        spec.load.stop.after = Nanos::from_millis(250);
         with_both(spec, |measured| {
             let counts = &measured.counts;
             assert!(counts.answered > 1000, "{counts:?}");

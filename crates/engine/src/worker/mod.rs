@@ -261,7 +261,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     /// Lets what is in flight end, so that its latency is known, and the next load finds an idle server.
-    /// Nothing is sent any more, and deadlines hold.
+    /// No request begins any more, and deadlines hold.
     fn drain(&mut self) -> Result<(), Errno> {
         let began_ns = self.io.now_ns();
         self.look_at_sockets();
@@ -281,6 +281,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             timers.set(Timer::Signals, now + SIGNALS_AFTER_NS);
             self.wait_until(timers.nearest_ns(), now)?;
             self.handle_events();
+            self.send_what_is_left();
             now = self.io.now_ns();
             self.ledger.turn.ends(now);
             self.expire(now);

@@ -1,9 +1,10 @@
-//! After the window: what is in flight is waited for, and nothing is sent any more.
+//! After the window: what is in flight is waited for, and no request begins any more.
 
 use wallfinder_model::Nanos;
 
 use super::super::http1::{ANSWER, Http1, after};
-use super::super::peer::says;
+use super::super::http2::{DATA, Http2, answer, frame};
+use super::super::peer::{Script, says};
 use super::super::world::{MS, SECOND, Sim};
 use crate::report::Edge;
 
@@ -43,8 +44,29 @@ fn what_has_no_answer_in_the_end_is_told_with_its_age() {
     assert_eq!(ran.last().failed_total(), 0);
 }
 
+/// A window of 400 bytes for bodies of 1,000: 400 at once, 400 after 4 ms, 200 after 8 ms, the answer after 9 ms.
 #[test]
-fn nothing_is_sent_while_answers_are_waited_for() {
+fn a_request_that_has_begun_is_sent_to_its_end_while_answers_are_waited_for() {
+    const WINDOW_UPDATE: u8 = 8;
+    let peer = Http2::new(&[0, 4, 0, 0, 1, 0x90], |asked| {
+        match (asked.kind, asked.nth % 3) {
+            (DATA, 0 | 1) => says(
+                4 * MS,
+                &frame(WINDOW_UPDATE, 0, asked.stream, &400u32.to_be_bytes()),
+            ),
+            (DATA, _) => says(MS, &answer(asked.stream)),
+            _ => Script::new(),
+        }
+    });
+    let ran = Sim::closed(1, 1).lasting(20 * MS).http2(1_000, peer);
+    // The third began at 18 ms.
+    assert_eq!(ran.at(Edge::Close).in_flight, 1);
+    assert_eq!((ran.last().answered, ran.last().in_flight), (3, 0));
+    assert_eq!(ran.end.drained_ns, 27 * MS - 20 * MS);
+}
+
+#[test]
+fn no_request_begins_while_answers_are_waited_for() {
     let ran = Sim::closed(5, 1).lasting(95 * MS).http1(after(10 * MS));
     assert_eq!(ran.at(Edge::Close).issued, ran.last().issued);
     assert_eq!(ran.end.drained_ns, 5 * MS);
