@@ -107,7 +107,7 @@ fn windows(load: Load, address: SocketAddr, settings: &[LeverSetting]) -> Vec<Ex
                 ..*setting
             };
             set(&signals.levers, counted);
-            thread::sleep(Duration::from_millis(250));
+            thread::sleep(Duration::from_millis(120));
         }
         signals.levers.set(LeverSetting::FREE);
         let windows: Vec<ExperimentWindow> = settings

@@ -245,9 +245,7 @@ fn samples(step: &Step) -> Vec<Caveat> {
         caveats.push(Caveat::BeyondHistogram { count: beyond });
     }
     if step.driver.throughput_from == "wire" {
-        caveats.push(Caveat::DriverReportUnread {
-            why: format!("no figures in the output of {}", step.driver.name),
-        });
+        caveats.push(Caveat::DriverReportUnread { why: String::new() });
     }
     caveats
 }
@@ -262,9 +260,7 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
     }
     let sides = [("client", &telemetry.client), ("server", &telemetry.server)];
     if telemetry.server.is_none() && telemetry.samples > 0 {
-        caveats.push(Caveat::ServerNotSeen {
-            why: "its processes were not found on this machine, or may not be read".to_owned(),
-        });
+        caveats.push(Caveat::ServerNotSeen { why: String::new() });
     }
     let shared = shared_cpus(step);
     let both_here = telemetry.client.is_some() && telemetry.server.is_some();

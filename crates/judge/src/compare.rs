@@ -68,24 +68,31 @@ pub struct RatioInterval {
     pub high: Option<f64>,
 }
 
+/// Why a step's throughput is not at least what was required.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Short {
+    /// One of the two throughputs is not known.
+    Unknown,
+    /// Surely below: by the whole interval, or by the ratio where there is none.
+    Below(f64),
+    /// The later record has no such step.
+    Gone,
+}
+
 impl Comparison {
     /// What speaks against the later record where its throughput is to be at least `ratio` times the
-    /// earlier one's: steps that are surely below (by the whole interval, or by the ratio where
-    /// there is none), unknown, or gone; in words.
-    pub fn short_of(&self, ratio: f64) -> Vec<String> {
+    /// earlier one's: steps by name.
+    pub fn short_of(&self, ratio: f64) -> Vec<(&str, Short)> {
         let paired = self.steps.iter().filter_map(|pair| {
-            let Some(throughput) = pair.throughput else {
-                return Some(format!("{}: throughput is not known", pair.name));
-            };
-            let most = throughput.high.unwrap_or(throughput.value);
-            (most < ratio).then(|| {
-                let value = throughput.value;
-                format!("{}: {value:.3} x, surely below {ratio}", pair.name)
-            })
+            let short = pair.throughput.map_or(Some(Short::Unknown), |throughput| {
+                let most = throughput.high.unwrap_or(throughput.value);
+                (most < ratio).then_some(Short::Below(throughput.value))
+            });
+            Some((pair.name.as_str(), short?))
         });
         let gone = self.only_before.iter();
         paired
-            .chain(gone.map(|name| format!("{name}: only before")))
+            .chain(gone.map(|name| (name.as_str(), Short::Gone)))
             .collect()
     }
 }

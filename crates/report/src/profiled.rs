@@ -2,6 +2,7 @@
 
 pub(crate) use wallfinder_judge::profile::short;
 
+use wallfinder_judge::profile::Doubt;
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading, Site};
 
 use crate::number;
@@ -35,6 +36,28 @@ pub(crate) fn per_request(profiles: &Profiles, reading: &Reading, of: i64) -> Op
 /// Requests that were answered while it was taken; 0 of a moment.
 pub(crate) fn answered(profiles: &Profiles, reading: &Reading) -> f64 {
     profiles.answered_in(reading.duration_ns)
+}
+
+/// What is to be known before a reading is believed.
+pub(crate) fn doubts(reading: &Reading) -> impl Iterator<Item = String> {
+    let percent = |share: f64| (100.0 * share + 1e-6).floor();
+    wallfinder_judge::profile::doubts(reading)
+        .into_iter()
+        .map(move |doubt| match doubt {
+            Doubt::Symbols(named) => format!("only {} % of it has symbols", percent(named)),
+            Doubt::Frames(named) => format!("only {} % of all frames have names", percent(named)),
+            Doubt::Roots(rooted) => format!(
+                "only {} % of it is on stacks that lead to where a thread begins: others lack callers, which \
+                 have too little with their callees",
+                percent(rooted)
+            ),
+            Doubt::Unplaced { of_threads, many } => format!(
+                "{many:.*} {} more wait on stacks that lead to nobody's own code: whether they have anything \
+                 to do is not known",
+                if many.fract() == 0.0 { 0 } else { 2 },
+                if of_threads { "threads" } else { "goroutines" }
+            ),
+        })
 }
 
 /// What a kind of profile is of, with its rate: the first line of its part.

@@ -1,6 +1,6 @@
 //! `compare`: two records step by step, and where their environments differ.
 
-use wallfinder_judge::compare::{Comparison, RatioInterval, compare as judge};
+use wallfinder_judge::compare::{Comparison, RatioInterval, Short, compare as judge};
 
 use crate::commands::record::open;
 use crate::exit::{Failed, THRESHOLD};
@@ -17,14 +17,23 @@ pub(crate) fn compare(flags: &CompareFlags) -> Result<(), Failed> {
             .map_err(|error| Failed::run(error.to_string()))?,
     };
     output::put(&printed, None)?;
-    let short = match flags.at_least {
-        Some(ratio) => comparison.short_of(ratio),
-        None => Vec::new(),
-    };
-    match short.is_empty() {
-        true => Ok(()),
-        false => Err(Failed::with_code(THRESHOLD, short.join("\n"))),
+    let short = flags.at_least.map(|ratio| short(&comparison, ratio));
+    match short.filter(|lines| !lines.is_empty()) {
+        None => Ok(()),
+        Some(lines) => Err(Failed::with_code(THRESHOLD, lines.join("\n"))),
     }
+}
+
+/// A line for each step that falls short of what is required.
+fn short(comparison: &Comparison, ratio: f64) -> Vec<String> {
+    let short = comparison.short_of(ratio).into_iter();
+    short
+        .map(|(name, short)| match short {
+            Short::Unknown => format!("{name}: throughput is not known"),
+            Short::Below(value) => format!("{name}: {value:.3} x, surely below {ratio}"),
+            Short::Gone => format!("{name}: only before"),
+        })
+        .collect()
 }
 
 fn text(comparison: &Comparison) -> String {

@@ -28,7 +28,7 @@ pub use evidence::{evidence, made_of, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
-pub use whole::{doubts, is_go_futex, is_go_lock};
+pub use whole::{Doubt, doubts, is_go_futex, is_go_lock};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

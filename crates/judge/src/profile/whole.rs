@@ -106,49 +106,44 @@ fn futex(counted: &Counted<'_>, sample: &StackSample) -> Option<bool> {
     has_futex.then_some(below_a_lock)
 }
 
-/// What is to be known before a reading is believed, in words: names that are missing, stacks that
-/// are cut, waits of which it is not known whose they are.
-pub fn doubts(reading: &Reading) -> Vec<String> {
-    let mut doubts = Vec::new();
+/// Why a reading is not to be believed as it stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Doubt {
+    /// Functions without a name; the share of what was counted whose function has one, 0..1.
+    Symbols(f64),
+    /// Frames without a name; the share of frames that have one, 0..1.
+    Frames(f64),
+    /// Stacks that end before the function in which a thread begins; the share of those that do not, 0..1.
+    Roots(f64),
+    /// Waits on stacks without a frame of anybody's own code, of which it is not known whether they are idle.
+    Unplaced {
+        /// Whose: a thread's, or a goroutine's.
+        of_threads: bool,
+        /// How many, on average over the profile's time.
+        many: f64,
+    },
+}
+
+/// What is to be known before a reading is believed.
+pub fn doubts(reading: &Reading) -> Vec<Doubt> {
     if reading.total == 0 {
-        return doubts;
+        return Vec::new();
     }
-    let percent = |share: f64| (100.0 * share + 1e-6).floor();
-    if reading.named_share < NAMED_ENOUGH {
-        let named = percent(reading.named_share);
-        doubts.push(format!("only {named} % of it has symbols"));
-    }
-    let Some(whole) = &reading.whole else {
-        return doubts;
-    };
-    if let Some(named) = whole.frames_named_share
-        && named < NAMED_ENOUGH
-    {
-        let named = percent(named);
-        doubts.push(format!("only {named} % of all frames have names"));
-    }
-    if let Some(rooted) = whole.rooted_share
-        && rooted < ROOTED_ENOUGH
-    {
-        let rooted = percent(rooted);
-        doubts.push(format!(
-            "only {rooted} % of it is on stacks that lead to where a thread begins: others lack \
-             callers, which have too little with their callees"
-        ));
-    }
-    if whole.unplaced > 0 {
-        let who = match reading.kind {
-            ProfileKind::Waits => "threads",
-            _ => "goroutines",
-        };
-        let many = match reading.duration_ns {
-            0 => whole.unplaced.to_string(),
-            duration => format!("{:.2}", whole.unplaced as f64 / duration as f64),
-        };
-        doubts.push(format!(
-            "{many} {who} more wait on stacks that lead to nobody's own code: whether they have \
-             anything to do is not known"
-        ));
-    }
-    doubts
+    let below = |share: f64, enough: f64| Some(share).filter(|share| *share < enough);
+    let whole = reading.whole.as_ref();
+    let frames = whole.and_then(|whole| below(whole.frames_named_share?, NAMED_ENOUGH));
+    let roots = whole.and_then(|whole| below(whole.rooted_share?, ROOTED_ENOUGH));
+    let unplaced = whole.filter(|whole| whole.unplaced > 0);
+    [
+        below(reading.named_share, NAMED_ENOUGH).map(Doubt::Symbols),
+        frames.map(Doubt::Frames),
+        roots.map(Doubt::Roots),
+        unplaced.map(|whole| Doubt::Unplaced {
+            of_threads: reading.kind == ProfileKind::Waits,
+            many: whole.unplaced as f64 / reading.duration_ns.max(1) as f64,
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

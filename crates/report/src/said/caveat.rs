@@ -49,6 +49,14 @@ fn list(cpus: &[u32]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
+/// What is known of a reason, or what most likely is one.
+fn known<'w>(why: &'w str, otherwise: &'w str) -> &'w str {
+    match why {
+        "" => otherwise,
+        why => why,
+    }
+}
+
 /// A doubt in words.
 pub fn caveat(caveat: &Caveat) -> Worded {
     let (fact, advice) = match caveat {
@@ -226,7 +234,10 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             "On veth and loopback the sender's processor pays for it; on two machines it would not.",
         ),
         Caveat::ServerNotSeen { why } => (
-            format!("The server's processes could not be seen: {why}"),
+            format!(
+                "The server's processes could not be seen: {}",
+                known(why, "they were not found on this machine, or may not be read")
+            ),
             "Name them with --server-pid.",
         ),
         Caveat::FewAnswers { answers } => (
@@ -307,7 +318,10 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             "Its quota is the limit, not the processors: raise it, or read p99 with that in mind.",
         ),
         Caveat::DriverReportUnread { why } => (
-            format!("The driver's own report was not understood: {why}"),
+            format!(
+                "The driver's own report was not understood: {}",
+                known(why, "its output holds no figures")
+            ),
             "Throughput is counted on the wire instead; latency is not known.",
         ),
         Caveat::DriverTargetUnchecked => (

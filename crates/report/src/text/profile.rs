@@ -1,6 +1,6 @@
 //! What profiles say, below a step: who has the time, whose code it is, what waits for what.
 
-use wallfinder_judge::profile::{Amounts, Change, Rates, doubts};
+use wallfinder_judge::profile::{Amounts, Change, Rates};
 use wallfinder_model::Step;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{FunctionPart, Part, ProfileKind, Profiles, Reading};
@@ -127,7 +127,7 @@ pub(crate) fn one(page: &mut Page, profiles: &Profiles, reading: &Reading) {
     }
     let headline = profiled::headline(profiles, reading);
     page.entry(reading.kind.label(), Role::Strong, &headline);
-    for doubt in doubts(reading) {
+    for doubt in profiled::doubts(reading) {
         page.beside(Role::Warn, &doubt);
     }
     match reading.kind {

@@ -2,7 +2,6 @@
 //! cells a row for each, and what flame graphs can be asked for.
 
 use serde::Serialize;
-use wallfinder_judge::profile::doubts;
 use wallfinder_model::counters::SystemCalls;
 use wallfinder_model::profile::{ProfileKind, Profiles, Reading};
 use wallfinder_model::record::Cell;
@@ -266,7 +265,7 @@ fn part(profiles: &Profiles, reading: &Reading) -> Kind {
         }
     };
     let mut told = vec![profiled::headline(profiles, reading)];
-    told.extend(doubts(reading));
+    told.extend(profiled::doubts(reading));
     Kind {
         name: kind_in_words(reading.kind),
         headline: told.join("; "),
