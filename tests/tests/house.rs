@@ -5,6 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use wallfinder_model::Record;
+use wallfinder_model::scenario::Scenario;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -476,4 +481,50 @@ fn pages_keep_their_budget_of_words() {
         "docs/budgets.toml: a page says each thing once, and links to the rest:\n  {}",
         wrong.join("\n  ")
     );
+}
+
+/// What `wallfinder schema` prints is written from the types, which the tool itself does not carry for that.
+#[test]
+fn the_published_schemas_are_current() {
+    let schemas = [
+        ("record-2.json", of_records()),
+        ("scenario.json", schemars::schema_for!(Scenario).to_value()),
+        ("study.json", wallfinder_study::schema().to_value()),
+    ];
+    for (name, schema) in schemas {
+        let (path, text) = (root().join("schemas").join(name), format!("{schema:#}\n"));
+        if std::env::var_os("WALLFINDER_BLESS").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "schemas/{name} is not what the types give; WALLFINDER_BLESS=1 writes it"
+        );
+    }
+}
+
+/// Of what is written: words stand in it that are never read.
+fn of_records() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<Record>();
+    let mut schema = schema.to_value();
+    allow_unknown(&mut schema);
+    schema["$id"] = json!("urn:wallfinder:record:2");
+    schema["title"] = json!("Wallfinder record");
+    schema
+}
+
+/// Lets `null` stand for a fraction that is not finite.
+fn allow_unknown(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("type") == Some(&json!("number")) {
+                fields.insert("type".into(), json!(["number", "null"]));
+            }
+            fields.values_mut().for_each(allow_unknown);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_unknown),
+        _ => {}
+    }
 }

@@ -1,13 +1,13 @@
 //! Doubt, typed: what a reader must know before believing a number.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Squeeze;
 use crate::reason::{Doubt, Unsqueezed};
 
 /// A reason for care. The report words it and gives advice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Caveat {
     /// The hypervisor took this share of the processors.
@@ -125,7 +125,7 @@ pub enum Caveat {
     },
     /// The server's processes could not be seen.
     ServerNotSeen {
-        /// Why, and the way out.
+        /// Why, and the way out; empty where that is not known.
         why: String,
     },
     /// Too few answers for the quantiles shown.
@@ -180,7 +180,7 @@ pub enum Caveat {
     },
     /// A foreign driver's report was not understood: throughput is from the wire.
     DriverReportUnread {
-        /// What was looked for.
+        /// What was looked for; empty where it is not known.
         why: String,
     },
     /// A foreign driver's command neither takes the target nor names an address that could be checked:

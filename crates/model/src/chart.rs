@@ -1,10 +1,10 @@
 //! A picture of numbers that belong side by side: bars on the left axis, areas on the right one.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bars and areas over the same categories.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Chart {
     /// What it shows.
     pub title: String,
@@ -23,7 +23,8 @@ pub struct Chart {
 }
 
 /// A number for each category.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChartSeries {
     /// What it is of.
     pub name: String,

@@ -1,12 +1,12 @@
 //! What is counted of a family of processes within a window, beyond what `/proc` counts anyway:
 //! system calls by name, and the events of processors.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 /// System calls of a family, by name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemCalls {
     /// How long they were watched: a part of the window, for watching costs.
     pub watched_ns: u64,
@@ -86,7 +86,8 @@ impl CallKind {
 }
 
 /// One system call.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemCall {
     /// `futex`, as the kernel's tables name it.
     pub name: String,
@@ -99,7 +100,8 @@ pub struct SystemCall {
 }
 
 /// An event that the processor or the kernel counts.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventCount {
     /// `cycles`, `instructions`, `cache-references`, `cache-misses`, `branch-misses`, `migrations`.
     pub name: String,

@@ -1,13 +1,13 @@
 //! What a wall is made of, where there is evidence.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reason::{Named, Part, Side, Unsqueezed};
 use crate::verdict::Wall;
 
 /// What a host ran out of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Exhausted {
     /// Local ports.
@@ -19,7 +19,8 @@ pub enum Exhausted {
 }
 
 /// What a connection waits for at its socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AtSockets {
     /// The peer's receive window.
@@ -29,7 +30,8 @@ pub enum AtSockets {
 }
 
 /// A place in a program where threads wait.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// What is waited in, such as `sync.(*Mutex).Lock`; empty: not known.
     pub waits_in: String,
@@ -40,7 +42,8 @@ pub struct Place {
 }
 
 /// Who waits at a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiters {
     /// Threads of the system.
@@ -50,7 +53,8 @@ pub enum Waiters {
 }
 
 /// What a wall is made of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Detail {
     /// A quota of processor time.

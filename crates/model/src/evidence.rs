@@ -1,6 +1,5 @@
 //! What was seen that bears a verdict out: a fact, and the number behind it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::detail::{AtSockets, Place, Waiters};
@@ -8,7 +7,8 @@ use crate::reason::{Capacity, Moved, Side, Sign, TimeOf};
 use crate::verdict::Wall;
 
 /// One reason for a verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// What was seen.
     pub fact: Fact,
@@ -34,7 +34,8 @@ impl Evidence {
 }
 
 /// What was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Fact {
     /// Good answers per second.

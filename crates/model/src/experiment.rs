@@ -10,7 +10,6 @@
 //!             └ each window: wash-out (not measured), then measured
 //! ```
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -29,10 +28,10 @@ use crate::verdict::Wall;
     Ord,
     Serialize,
     Deserialize,
-    JsonSchema,
     VariantArray,
     IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Squeeze {
@@ -125,9 +124,8 @@ pub enum Takes {
 }
 
 /// How much time an experiment may take, and how sure it may become.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
     /// About a minute: likely at best.
@@ -139,7 +137,8 @@ pub enum Effort {
 }
 
 /// One experiment at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Experiment {
     /// Seed of the order of the windows.
     pub seed: u64,
@@ -163,7 +162,8 @@ pub struct Experiment {
 }
 
 /// One request at a time, with a pause before each in which whatever it waits for is free again.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alone {
     /// Good answers.
     pub answered: u64,
@@ -193,7 +193,8 @@ impl Experiment {
 }
 
 /// One thing compared: a squeeze at a dose, or the sham.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
     /// What is squeezed; `None`: the sham.
     pub squeeze: Option<Squeeze>,
@@ -205,7 +206,8 @@ pub struct Condition {
 }
 
 /// One measured window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Window {
     /// Round, from 0. Every round holds every condition in use, and at least two shams.
     pub round: u32,
@@ -268,7 +270,8 @@ impl Window {
 }
 
 /// A squeeze that was out of reach.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutOfReach {
     /// Which.
     pub squeeze: Squeeze,
@@ -277,7 +280,8 @@ pub struct OutOfReach {
 }
 
 /// Where the experiment ran, as far as its judgement depends on it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Processors that the server may run on; empty: not known.
     pub server_cpus: Vec<u32>,
@@ -308,7 +312,8 @@ pub struct Setting {
 }
 
 /// What a foreign driver was asked for, and what it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
     /// Connections asked for.
     pub asked: u32,
@@ -317,7 +322,8 @@ pub struct Connections {
 }
 
 /// Somebody else on the server's processors.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Neighbour {
     /// Its name and process id.
     pub name: String,

@@ -1,24 +1,14 @@
 //! The classes of failure that are not the wire's: the network's, the clock's, this host's.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 /// Why a request did not end in a good answer, apart from broken protocol bytes (those
 /// classes are the wire's, such as `h1.length`). `Copy`, and an index into counters.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    VariantArray,
-    IntoStaticStr,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[repr(u8)]
 pub enum Failure {
     /// An answer with a 4xx status.

@@ -1,12 +1,10 @@
 //! What must hold before a wall may be called proved, as it was found.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a gate asks.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateKind {
     /// Windows with nothing squeezed read alike (an A/A test): the interval of their effect on each other.
@@ -30,7 +28,8 @@ pub enum GateKind {
 }
 
 /// How a gate was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
     /// It holds.
@@ -45,7 +44,8 @@ pub enum GateOutcome {
 }
 
 /// What was seen of what a gate asks about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Seen {
     /// A share, 0..1.
@@ -80,7 +80,8 @@ pub enum Seen {
 }
 
 /// One gate of an experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gate {
     /// What it asks.
     pub kind: GateKind,

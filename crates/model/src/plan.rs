@@ -1,6 +1,5 @@
 //! What is asked for: a target, a load, and the steps that vary it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -8,7 +7,8 @@ use crate::experiment::Effort;
 use crate::units::{Nanos, Rate};
 
 /// Everything that one command sets out to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// What the run is called: part of its folder's name.
     pub name: String,
@@ -37,7 +37,8 @@ pub struct Plan {
 }
 
 /// One load to be held.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepPlan {
     /// What the step is called in tables: `/simple c=100 d=100`.
     pub name: String,
@@ -48,7 +49,8 @@ pub struct StepPlan {
 }
 
 /// The URL under load, taken apart. Secrets are kept out: `url` is redacted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Target {
     /// The URL as shown: user information and secret-looking query values are `***`.
     pub url: String,
@@ -68,7 +70,8 @@ pub struct Target {
 }
 
 /// Encryption between client and server, as agreed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tls {
     /// `TLSv1.3`.
     pub version: String,
@@ -87,7 +90,8 @@ pub struct Tls {
 }
 
 /// How much is asked of the target, and in which pattern.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Connections over all workers.
     pub connections: u32,
@@ -138,18 +142,9 @@ fn drain_of_old_records() -> Nanos {
 
 /// Which content-coded bodies the engine decodes and verifies: gzip, deflate, br, zstd.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    VariantArray,
-    IntoStaticStr,
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, VariantArray, IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Decode {
@@ -225,7 +220,8 @@ impl Load {
 }
 
 /// When requests are due.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum Arrival {
     /// Closed loop: the next one as soon as an answer makes room, after a pause.
@@ -262,7 +258,8 @@ impl Arrival {
 }
 
 /// When the measured window ends: the first of the two that is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stop {
     /// Length of the measured window; with a count, the longest it may take.
     pub after: Nanos,

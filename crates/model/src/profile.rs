@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -13,19 +12,9 @@ use crate::counters::{EventCount, SystemCalls};
 
 /// What a profile is of.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    IntoStaticStr,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileKind {
@@ -101,7 +90,8 @@ impl ProfileKind {
 }
 
 /// What a sample counts: `cpu` in `nanoseconds`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measure {
     /// `cpu`, `delay`, `alloc_space`.
     pub name: String,
@@ -196,7 +186,8 @@ impl Profile {
 }
 
 /// The profiles of one side in one window, read, and what was counted of it there.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profiles {
     /// Length of the window in which they were captured.
     pub window_ns: u64,
@@ -263,7 +254,8 @@ impl Profiles {
 }
 
 /// What a profile says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// What it is of.
     pub kind: ProfileKind,
@@ -355,7 +347,8 @@ pub fn share(value: i64, total: i64) -> f64 {
 }
 
 /// A part of a total.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// Of what.
     pub name: String,
@@ -364,7 +357,8 @@ pub struct Part {
 }
 
 /// A function's part of a total.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FunctionPart {
     /// `runtime.mallocgc`.
     pub name: String,
@@ -375,7 +369,8 @@ pub struct FunctionPart {
 }
 
 /// A place at which goroutines wait, or hold what others wait for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Site {
     /// The function that called into the lock, channel or select.
     pub function: String,
@@ -394,7 +389,8 @@ pub struct Site {
 }
 
 /// What was counted over all stacks of a profile, before functions, places and the tree were cut.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Whole {
     /// Share of all frames outside of the kernel that have a name, each counted by what its stack has;
     /// `None` where there are no such frames.
@@ -416,7 +412,8 @@ pub struct Whole {
 pub const SMALLER: &str = "(smaller)";
 
 /// A node of the tree of stacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// The function, or `(smaller)`.
     pub name: String,
@@ -434,7 +431,8 @@ impl Node {
 }
 
 /// CPU time of one window, counted three ways.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reconciliation {
     /// In the profile, in cores.
     pub profile_cores: f64,

@@ -4,7 +4,6 @@
 //!
 //! Numbers are finite: one that is not known is an `Option`.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::detail::{AtSockets, Detail, Exhausted};
@@ -13,9 +12,8 @@ use crate::gate::Gate;
 use crate::verdict::Wall;
 
 /// A side of the load.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// What is loaded.
@@ -35,7 +33,8 @@ impl Side {
 }
 
 /// Processor time that a side may use.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capacity {
     /// Cores.
     pub cores: f64,
@@ -44,7 +43,8 @@ pub struct Capacity {
 }
 
 /// Somebody, and the cores that they used.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Named {
     /// The name.
     pub name: String,
@@ -53,7 +53,8 @@ pub struct Named {
 }
 
 /// What shows that a resource was full.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Sign {
     /// A quota was used up.
@@ -153,7 +154,8 @@ pub enum Sign {
 }
 
 /// A resource, and what shows that it was full.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Full {
     /// Which wall it would be.
     pub wall: Wall,
@@ -162,7 +164,8 @@ pub struct Full {
 }
 
 /// What of the others is worth a word beside a wall, where it was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Beside {
     /// The server's use, and of what.
     pub server: Option<(f64, Capacity)>,
@@ -171,7 +174,8 @@ pub struct Beside {
 }
 
 /// A wall with a part of the throughput.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// The wall.
     pub wall: Wall,
@@ -180,7 +184,8 @@ pub struct Part {
 }
 
 /// Others' processes that had the processors, while neither side used anything of them to speak of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrowdedOut {
     /// Whether both sides were on the same processors.
     pub together: bool,
@@ -191,7 +196,8 @@ pub struct CrowdedOut {
 }
 
 /// One side among others' processes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrowdedSide {
     /// Which.
     pub side: Side,
@@ -204,7 +210,8 @@ pub struct CrowdedSide {
 }
 
 /// What a squeeze did to throughput.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moved {
     /// The squeeze.
     pub squeeze: Squeeze,
@@ -216,7 +223,8 @@ pub struct Moved {
 }
 
 /// What the squeezes did that a sentence is not about.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rest {
     /// Whether there were any.
     pub squeezed: bool,
@@ -227,7 +235,8 @@ pub struct Rest {
 }
 
 /// Why squeezes that would tell did not.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unsqueezed {
     /// The squeeze that is missing.
     pub squeeze: Squeeze,
@@ -245,7 +254,8 @@ impl Unsqueezed {
 }
 
 /// Why nothing can be built on what a squeeze read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Odd {
     /// Its interval is as wide as what it could be.
@@ -255,7 +265,8 @@ pub enum Odd {
 }
 
 /// What a request's time is, where nothing queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeOf {
     /// The work of both sides.
@@ -265,7 +276,8 @@ pub enum TimeOf {
 }
 
 /// Why squeezes decided nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Open {
     /// The experiment ended early.
@@ -320,7 +332,8 @@ pub enum Open {
 }
 
 /// When and for how long no connection to the server was open, and none could be opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unreachable {
     /// When that began first, from the window's start.
     pub at_ns: Option<u64>,
@@ -331,7 +344,8 @@ pub struct Unreachable {
 }
 
 /// How requests ended that got no good answer, or why there were none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Ended {
     /// Attempts to connect failed.
@@ -379,7 +393,8 @@ pub enum Ended {
 }
 
 /// Why a verdict is what it is. Of a wall that is inconclusive: why it is not decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     // What says nothing of walls.
@@ -708,7 +723,8 @@ pub enum Reason {
 }
 
 /// Why a wall that squeezes name is not called proved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Doubt {
     /// It rests on few rounds.

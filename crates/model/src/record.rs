@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caveat::Caveat;
@@ -20,7 +19,8 @@ use crate::verdict::Verdict;
 pub const SCHEMA: &str = "wallfinder.record/2";
 
 /// One run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// [`SCHEMA`]; of a record that was read, that of its files.
     pub schema: String,
@@ -62,7 +62,8 @@ pub struct Record {
 }
 
 /// One load held for a warm-up and a measured window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// Position in the run, from 0.
     pub index: u32,
@@ -136,7 +137,7 @@ pub struct Step {
     pub experiment: Option<Experiment>,
     /// Telemetry rows: kept in `series.parquet`, not in `record.json`.
     #[serde(skip)]
-    #[schemars(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub series: Vec<Sample>,
 }
 
@@ -149,7 +150,8 @@ impl Step {
 }
 
 /// The place of a step in a study's table: the same cell may be run in several rounds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Id of the study's group.
     pub group: String,
@@ -167,7 +169,8 @@ pub struct Cell {
 }
 
 /// Every request that ended in the window of a step, one by one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Samples {
     /// The file, beside the record.
     pub file: String,
@@ -178,7 +181,8 @@ pub struct Samples {
 }
 
 /// A quantile of samples.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuantileInterval {
     /// `p99`.
     pub name: String,
@@ -191,7 +195,8 @@ pub struct QuantileInterval {
 }
 
 /// What produced the load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Driver {
     /// `wallfinder`, `autocannon`, `wrk`, `other`, ...
     pub name: String,
@@ -213,7 +218,8 @@ pub struct Driver {
 /// Requests by what became of them, in the measured window:
 /// `in_flight_start + scheduled = answered + failed + not_sent + in_flight_end`
 /// (with `not_sent` the growth of the open loop's backlog, which may be negative).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Requests that became due.
     pub scheduled: u64,
@@ -265,7 +271,8 @@ pub struct Counts {
 
 /// What became of the requests that had no answer when the window closed. Those in flight then are
 /// `answered + failed + in_flight`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drained {
     /// How long their answers were waited for.
     pub waited_ns: u64,
@@ -290,7 +297,8 @@ impl Drained {
 }
 
 /// How many connections a load really had in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpenConnections {
     /// The most that were open at a time.
     pub most: u64,
@@ -301,7 +309,8 @@ pub struct OpenConnections {
 }
 
 /// How connections under TLS began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Handshakes {
     /// With certificates, from the beginning.
     pub full: u64,
@@ -331,7 +340,8 @@ impl Counts {
 }
 
 /// A distribution: the whole histogram, and the quantiles that tables show.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Histogram {
     /// HDR V2, compressed by nothing, in base64; unit nanoseconds. Empty where a foreign
     /// driver gave quantiles only.
@@ -361,7 +371,8 @@ impl Histogram {
 }
 
 /// A slice of the run, over all workers.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// End, from the start of the schedule.
     pub at_ns: u64,
@@ -386,7 +397,8 @@ pub struct Interval {
 }
 
 /// A time during which no connection to the target was open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outage {
     /// Its start, from the start of the schedule.
     pub at_ns: u64,
@@ -395,7 +407,8 @@ pub struct Outage {
 }
 
 /// How one worker did.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerSummary {
     /// Worker number.
     pub worker: u32,
@@ -426,7 +439,8 @@ pub struct WorkerSummary {
 }
 
 /// What the engine's workers could drive at most for such a load, against a null server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ceiling {
     /// Requests per second.
     pub throughput: f64,
@@ -444,7 +458,8 @@ pub struct Ceiling {
 
 /// Two settings of a lever, measured in turn: each round holds both, in an order that
 /// changes.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ab {
     /// What A is, in words.
     pub a: String,
@@ -463,7 +478,8 @@ pub struct Ab {
 }
 
 /// What showed, step by step, whether a setting of the host acted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sign {
     /// The setting, such as `huge-pages=always`.
     pub setting: String,
@@ -480,7 +496,8 @@ pub struct Sign {
 }
 
 /// What is looked at to see whether a setting of the host acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SignKind {
     /// Bytes of the server's own memory that were in huge pages at the end of the step.
@@ -494,7 +511,8 @@ pub enum SignKind {
 }
 
 /// The most that B may cost of A's throughput, asked before anything was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostBound {
     /// As a share of A's throughput, 0..1.
     pub share: f64,
@@ -503,7 +521,8 @@ pub struct CostBound {
 }
 
 /// What the 95 % interval of B's throughput over A's says of a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CostOutcome {
     /// It lies within the bound.
@@ -515,7 +534,8 @@ pub enum CostOutcome {
 }
 
 /// A measure of B over the same of A, over rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ratio {
     /// `throughput`, `p50`, `p99`, `p99.9`, `server-cpu`, `client-cpu`, `downlink-bytes`.
     pub measure: String,
@@ -541,7 +561,8 @@ pub struct Ratio {
 }
 
 /// A sentence of a study, and what the data say of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimOutcome {
     /// Short name in the study file.
     pub id: String,
@@ -556,7 +577,8 @@ pub struct ClaimOutcome {
 }
 
 /// What data say of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The data support it.

@@ -18,7 +18,6 @@
 
 use std::path::PathBuf;
 
-use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Effort;
@@ -33,7 +32,8 @@ pub const SCHEMA: &str = "wallfinder.scenario/1";
 pub const ENGINE: &str = "wallfinder";
 
 /// One scenario.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// [`SCHEMA`].
@@ -103,7 +103,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// What is loaded, and what is asked of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Target {
     /// The URL; the host `subject` is the server that is started for the run. For `bytes` it may hold sizes
@@ -119,7 +120,7 @@ pub struct Target {
     pub body: Option<String>,
     /// A body of so many bytes in its place.
     #[serde(with = "units::loose_bytes", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<u64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub body_bytes: Option<Bytes>,
     /// The message of the echo subjects in its place, with so many bytes of data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +142,7 @@ pub struct Target {
     pub protoset: Option<PathBuf>,
     /// How long the server of grpc:// is told that it may take.
     #[serde(with = "units::text_or_none", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub deadline: Option<Nanos>,
     /// Each message of a call is sent when the one before it is answered.
     #[serde(skip_serializing_if = "is_false")]
@@ -151,7 +152,7 @@ pub struct Target {
     pub decode: Decode,
     /// How long the load waits until the target listens.
     #[serde(with = "units::text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub wait: Nanos,
     /// What is asked of TLS.
     #[serde(skip_serializing_if = "is_default")]
@@ -182,7 +183,8 @@ impl Default for Target {
 }
 
 /// What is asked of TLS.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
     /// Any certificate is believed.
@@ -212,7 +214,8 @@ pub struct Tls {
 }
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum TlsVersion {
     /// TLS 1.2.
     #[serde(rename = "1.2")]
@@ -223,7 +226,8 @@ pub enum TlsVersion {
 }
 
 /// How much is asked, and in which pattern.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Load {
     /// Connections in all; `None`: as many as the command holds of itself.
@@ -236,37 +240,37 @@ pub struct Load {
     pub max_in_flight: Option<u32>,
     /// Open loop: requests per second in all. `None`: a closed loop.
     #[serde(with = "units::loose_rate", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub rate: Option<Rate>,
     /// The rate grows to this one over the run.
     #[serde(with = "units::loose_rate", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub rate_to: Option<Rate>,
     /// Exponential gaps between requests.
     #[serde(skip_serializing_if = "is_false")]
     pub poisson: bool,
     /// Pause between an answer and the next request of a closed loop.
     #[serde(with = "units::text", skip_serializing_if = "is_default")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub think: Nanos,
     /// Length of the measured window.
     #[serde(with = "units::text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub duration: Nanos,
     /// Not measured at the start.
     #[serde(with = "units::text_or_none", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub warmup: Option<Nanos>,
     /// The load ends with so many requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Total deadline of a request.
     #[serde(with = "units::text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub timeout: Nanos,
     /// How long answers are waited for after the window.
     #[serde(with = "units::text")]
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub drain: Nanos,
     /// A connection for each request.
     #[serde(skip_serializing_if = "is_false")]
@@ -365,7 +369,8 @@ impl Load {
 }
 
 /// How sockets are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Io {
     /// What the kernel has.
@@ -378,7 +383,8 @@ pub enum Io {
 }
 
 /// The server's side.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// The command of a server that is started for the run.
@@ -402,7 +408,8 @@ pub struct Server {
 }
 
 /// The client's side.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Client {
     /// The command of another load generator; [`ENGINE`], or none: ours.
@@ -423,7 +430,8 @@ pub struct Client {
 }
 
 /// As whom programs run that are started for a run, and what they are given.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Programs {
     /// The user.
@@ -435,7 +443,8 @@ pub struct Programs {
 }
 
 /// What lies between the two sides.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Link {
     /// A link that is laid for the run: `1gbit,delay=10ms`.
@@ -450,7 +459,8 @@ pub struct Link {
 }
 
 /// What is watched, beside telemetry.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Watch {
     /// The engine's own ceiling is not measured.
@@ -486,7 +496,8 @@ pub struct Watch {
 }
 
 /// What has to hold at the end.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Expect {
     /// Conditions, such as `p99<5ms`.
@@ -498,14 +509,15 @@ pub struct Expect {
 }
 
 /// Which loads `ramp` holds: so many connections each, or at the most of them so many rates or depths.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Ramp {
     /// Connections of each step.
     pub connections: Vec<u32>,
     /// Open loop: one step for each of these rates.
     #[serde(with = "units::loose_rates", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<f64>"))]
     pub rates: Vec<Rate>,
     /// One step for each of these numbers in flight on a connection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -523,14 +535,15 @@ impl Default for Ramp {
 }
 
 /// What `find` squeezes, and what it answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Squeeze {
     /// How much time it may take.
     pub effort: Effort,
     /// Length of each measured window.
     #[serde(with = "units::text_or_none", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub window: Option<Nanos>,
     /// Changes whose effect is predicted, such as `downlink=2`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -556,7 +569,8 @@ impl Default for Squeeze {
 }
 
 /// What `ab` compares: the scenario as it is, which is A, and B, which is the same with changes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Ab {
     /// Rounds; each holds both once.
@@ -588,7 +602,8 @@ impl Default for Ab {
 }
 
 /// What another scenario has in the place of this one's.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
     /// The URL.
@@ -633,7 +648,8 @@ pub struct Changes {
 }
 
 /// Probes whose cost can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// What every run watches; A then does without.
@@ -671,7 +687,8 @@ impl Probe {
 }
 
 /// Which answers `bytes` asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Answers {
     /// Codings, one at a time.
@@ -786,9 +803,4 @@ impl Telling {
     pub fn reference(self, text: &str) -> Option<Reference<'_>> {
         self.value(text).and_then(Reference::of)
     }
-}
-
-/// The JSON Schema of scenario files, for editors.
-pub fn schema() -> Schema {
-    schema_for!(Scenario)
 }

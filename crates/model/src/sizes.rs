@@ -1,13 +1,13 @@
 //! Answers of several sizes in several content codings, with a link in their way and without: what a
 //! byte costs whom, and from which size on compressing pays.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Wall;
 
 /// What was asked for, and what came of it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sizes {
     /// Each path in each coding.
     pub answers: Vec<Answer>,
@@ -31,7 +31,8 @@ pub struct Sizes {
 }
 
 /// One thing that is asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Path and query.
     pub path: String,
@@ -40,7 +41,8 @@ pub struct Answer {
 }
 
 /// What a step was.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
     /// From 0.
     pub round: u32,
@@ -51,7 +53,8 @@ pub struct Turn {
 }
 
 /// A value, and where its 95 % interval ends.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Known {
     /// The centre.
     pub value: f64,
@@ -62,7 +65,8 @@ pub struct Known {
 }
 
 /// What was measured of one answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Which of the answers.
     pub answer: u32,
@@ -92,7 +96,8 @@ pub struct Point {
 
 /// A straight line over sizes: so much for each request, and so much for each byte of its answer's
 /// body on the wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// `server` and `client` in nanoseconds of processor time, `downlink` in bytes.
     pub whose: String,
@@ -109,7 +114,8 @@ pub struct Cost {
 }
 
 /// From which size on a coding brings more answers than none does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pays {
     /// The coding.
     pub coding: String,
@@ -126,7 +132,8 @@ pub struct Pays {
 }
 
 /// Predictions beside what was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Score {
     /// Predictions with a measurement.
     pub predictions: u32,

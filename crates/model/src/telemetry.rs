@@ -1,10 +1,10 @@
 //! What the probes saw: one row for each tick, and the summary of a step's window.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One tick of telemetry, every 50-100 ms. Counts are those of the tick, not totals.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// End of the tick, from the start of the step's schedule; negative: before it.
     pub at_ns: i64,
@@ -27,7 +27,8 @@ pub struct Sample {
 }
 
 /// How one processor spent a tick; shares sum to about 1.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CoreSample {
     /// Processor number.
     pub cpu: u32,
@@ -53,7 +54,8 @@ impl CoreSample {
 }
 
 /// A family of processes in one tick: a server with its parent and children, or a driver.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilySample {
     /// Processes.
     pub processes: u32,
@@ -84,7 +86,8 @@ pub struct FamilySample {
 }
 
 /// An interface in one tick, as the server's host sees it: `tx` is the downlink.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkSample {
     /// Bytes received.
     pub rx_bytes: u64,
@@ -99,7 +102,8 @@ pub struct LinkSample {
 }
 
 /// The TCP stack in one tick.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpSample {
     /// Segments received.
     pub segments_in: u64,
@@ -120,7 +124,8 @@ pub struct TcpSample {
 }
 
 /// A step's measured window in one look.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Telemetry {
     /// Length covered by the samples below.
     pub window_ns: u64,
@@ -161,7 +166,8 @@ pub struct Telemetry {
 }
 
 /// A family of processes over a window.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FamilySummary {
     /// Command name of the first process: `catalogue`.
     pub name: String,
@@ -211,7 +217,8 @@ pub struct FamilySummary {
 }
 
 /// A thread and its CPU share.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadShare {
     /// Thread id.
     pub tid: u32,
@@ -222,7 +229,8 @@ pub struct ThreadShare {
 }
 
 /// An interface over a window, as the server's host sees it: `tx` is the downlink.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkSummary {
     /// Name, such as `lo` or `eth0`.
     pub interface: String,
@@ -239,7 +247,8 @@ pub struct LinkSummary {
 }
 
 /// What the relay of a link with a delay did, over a window.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelaySummary {
     /// The delay that it adds, in each direction.
     pub delay_ns: u64,
@@ -273,7 +282,8 @@ impl RelaySummary {
 }
 
 /// What the kernel's socket chronographs say: where time with data to send went.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketsSummary {
     /// Sockets looked at.
     pub sockets: u32,

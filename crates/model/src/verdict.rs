@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -25,10 +24,10 @@ pub use crate::evidence::Evidence;
     Ord,
     Serialize,
     Deserialize,
-    JsonSchema,
     VariantArray,
     IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Wall {
@@ -92,9 +91,8 @@ impl Wall {
 }
 
 /// How a wall was established.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// Not established.
@@ -120,7 +118,8 @@ impl How {
 }
 
 /// The wall, and why to believe it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The wall.
     pub wall: Wall,
@@ -158,7 +157,8 @@ pub struct Verdict {
 }
 
 /// One resource as telemetry shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResourceView {
     /// Which wall it would be.
     pub wall: Wall,
@@ -173,7 +173,8 @@ pub struct ResourceView {
 }
 
 /// A sign that work waited for a resource.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Saturation {
     /// A thread never rests.
@@ -204,7 +205,8 @@ pub enum Saturation {
 }
 
 /// d ln(throughput) / d ln(resource), with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Elasticity {
     /// Centre.
     pub value: f64,
@@ -217,7 +219,8 @@ pub struct Elasticity {
 }
 
 /// The resource that would bind next.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NextWall {
     /// Which.
     pub wall: Wall,

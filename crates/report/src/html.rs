@@ -30,6 +30,11 @@ const HASHES: &str = include_str!("../assets/HASHES");
 pub fn render(record: &Record) -> String {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    // The two that the template uses, of the many that there are.
+    environment.add_filter("length", |value: Value| value.len());
+    environment.add_filter("replace", |text: String, from: String, to: String| {
+        text.replace(&from, &to)
+    });
     environment.set_formatter(|out, state, value| {
         // Marks that hide or turn text are escaped in every string of the record.
         match value.as_str() {

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -12,14 +11,15 @@ use toml::Spanned;
 pub(crate) const SCHEMA: &str = "wallfinder.study/1";
 
 /// A study.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StudyFile {
     /// Version of the file's shape: `wallfinder.study/1`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) schema: Spanned<String>,
     /// Short name: lower case letters, digits and hyphens.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) id: Spanned<String>,
     /// One line.
     pub(crate) title: String,
@@ -32,7 +32,7 @@ pub(crate) struct StudyFile {
     /// Groups that answer the same question in different ways: the report says which of them
     /// is best in each cell, by how much, and where that changes.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) rivals: Vec<Spanned<String>>,
     /// What the two sides may use.
     #[serde(default)]
@@ -55,16 +55,17 @@ pub(crate) struct StudyFile {
 }
 
 /// What the two sides may use.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MachineFile {
     /// Processors of the server.
     #[serde(default = "one")]
-    #[schemars(with = "u32")]
+    #[cfg_attr(feature = "schema", schemars(with = "u32"))]
     pub(crate) server_cpus: Spanned<u32>,
     /// Processors of the client, and workers of the engine.
     #[serde(default = "one")]
-    #[schemars(with = "u32")]
+    #[cfg_attr(feature = "schema", schemars(with = "u32"))]
     pub(crate) client_cpus: Spanned<u32>,
 }
 
@@ -86,17 +87,18 @@ fn yes() -> bool {
 }
 
 /// A server that is started for the study.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubjectFile {
     /// Short name, for groups to refer to.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) name: Spanned<String>,
     /// Command and arguments; the first may name a subject that comes with the tool.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) command: Spanned<Vec<String>>,
     /// Port it listens on.
-    #[schemars(with = "u16")]
+    #[cfg_attr(feature = "schema", schemars(with = "u16"))]
     pub(crate) port: Spanned<u16>,
     /// Environment variables added to its own.
     #[serde(default)]
@@ -110,7 +112,7 @@ pub(crate) struct SubjectFile {
     pub(crate) tls: bool,
     /// Quota in cores, below its processors.
     #[serde(default)]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub(crate) quota_cores: Option<Spanned<f64>>,
     /// A link between it and the client, in network namespaces of their own: `1gbit`,
     /// `200mbit,mtu=9001,delay=10ms`. Takes root.
@@ -119,21 +121,22 @@ pub(crate) struct SubjectFile {
     /// Groups of subjects before this one. The rate of `link`, spelt `between`, is then the
     /// geometric mean of what they fill of their links: `link = "between,mtu=9001"`.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) link_between: Vec<Spanned<String>>,
 }
 
 /// What produces load.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DriverFile {
     /// Short name, for runs and claims to refer to: `engine`, or a foreign load generator's
     /// own, such as `autocannon`, `wrk`, `h2load`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) name: Spanned<String>,
     /// The foreign load generator, where the name is not its own.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) program: Option<Spanned<String>>,
     /// Arguments added to a foreign driver's command line.
     #[serde(default)]
@@ -148,14 +151,15 @@ pub(crate) struct DriverFile {
 }
 
 /// Steps that belong together.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupFile {
     /// Short name, for claims to refer to.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) id: Spanned<String>,
     /// Name of the subject.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) subject: Spanned<String>,
     /// The part of the study that it belongs to: run only where that is asked for (`--with`).
     #[serde(default)]
@@ -163,72 +167,73 @@ pub(crate) struct GroupFile {
     /// `http1`, `http2`, `grpc`, `framed-credit`, or `framed`: messages behind their length, four bytes,
     /// big-endian. `http1` where left out.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) speaks: Option<Spanned<String>>,
     /// Path, with a query where wanted; of gRPC the method, `/package.Service/Method`.
     /// Framed messages have none.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) path: Option<Spanned<String>>,
     /// Header fields of the request, `Name: value`; of HTTP alone.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) headers: Vec<Spanned<String>>,
     /// Which compressed bodies the engine decodes: `none`, `check` (the first of each
     /// connection) or `inflate` (all). `none` where left out.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) decode: Option<Spanned<String>>,
     /// Short for `decode = "inflate"`.
     #[serde(default)]
-    #[schemars(with = "bool")]
+    #[cfg_attr(feature = "schema", schemars(with = "bool"))]
     pub(crate) inflate: Option<Spanned<bool>>,
     /// Requests in flight on each connection.
     #[serde(default)]
-    #[schemars(with = "Option<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub(crate) pipeline: Option<Spanned<u32>>,
     /// Clients that share a connection, over HTTP/2 and gRPC: 1 where left out.
     #[serde(default)]
-    #[schemars(with = "Option<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub(crate) clients_per_connection: Option<Spanned<u32>>,
     /// What is run, at which sizes.
     #[serde(rename = "run")]
-    #[schemars(with = "Vec<RunFile>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<RunFile>"))]
     pub(crate) runs: Spanned<Vec<RunFile>>,
 }
 
 /// A ramp for each of its drivers.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunFile {
     /// `smoke`, `demo`, `full`.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) sizes: Vec<Spanned<String>>,
     /// Names of drivers.
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) drivers: Vec<Spanned<String>>,
     /// Bytes of data in each request: the message of the echo subjects, by POST over HTTP.
     /// Every step is run with each. Left out: nothing is sent, by GET.
     #[serde(default)]
-    #[schemars(with = "Vec<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<u32>"))]
     pub(crate) payload: Vec<Spanned<u32>>,
     /// Connections of each step. Either these or `clients`.
     #[serde(default)]
-    #[schemars(with = "Option<Vec<u32>>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<u32>>"))]
     pub(crate) connections: Option<Spanned<Vec<Spanned<u32>>>>,
     /// Clients of each step, with one request at a time each.
     #[serde(default)]
-    #[schemars(with = "Vec<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<u32>"))]
     pub(crate) clients: Vec<Spanned<u32>>,
     /// Requests of each client after the warm-up: the window is then as long as they take,
     /// and `window` the longest that it may.
     #[serde(default)]
-    #[schemars(with = "Option<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub(crate) requests: Option<Spanned<u32>>,
     /// How often the run is repeated: 1 where left out. A round runs everything of a size
     /// once, with subjects started anew, before the next begins.
     #[serde(default)]
-    #[schemars(with = "Option<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub(crate) rounds: Option<Spanned<u32>>,
     /// Whether the engine's requests are kept one by one, in Parquet.
     #[serde(default)]
@@ -240,36 +245,36 @@ pub(crate) struct RunFile {
     /// What the kernel is to tell of both sides within the window: `stacks` that it samples, `waits` of
     /// threads, system `calls` by name, `counters` of processors. Takes root.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) kernel: Vec<Spanned<String>>,
     /// Squeezes every resource in reach at each of the engine's steps, with so much effort:
     /// `quick`, `normal`, `thorough`. The verdict is then theirs.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) squeeze: Option<Spanned<String>>,
     /// Requests of the engine's in flight over all connections at the most: the others wait
     /// in turn.
     #[serde(default)]
-    #[schemars(with = "Option<u32>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub(crate) max_in_flight: Option<Spanned<u32>>,
     /// Quota in cores of what drives the load: a weak client. Takes root.
     #[serde(default)]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub(crate) client_quota: Option<Spanned<f64>>,
     /// Rates of an open loop, such as `10k`: each connection count with each rate. Left
     /// out: a closed loop.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) rates: Vec<Spanned<String>>,
     /// Not measured at the start: `500ms`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) warmup: Spanned<String>,
     /// Measured: `5s`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) window: Spanned<String>,
     /// Total deadline of a request: `10s` where left out.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) timeout: Option<Spanned<String>>,
     /// Whether the engine's own ceiling is measured beside each of its steps.
     #[serde(default)]
@@ -277,14 +282,15 @@ pub(crate) struct RunFile {
 }
 
 /// A sentence that the data may confirm or contradict.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimFile {
     /// Short name.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) id: Spanned<String>,
     /// The claim in words; `{driver}` where there is one for each driver.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) claim: Spanned<String>,
     /// Where it was made.
     pub(crate) source: String,
@@ -293,7 +299,7 @@ pub(crate) struct ClaimFile {
     pub(crate) part: Option<String>,
     /// Drivers: the claim is judged once for each, and `driver` is its name.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub(crate) for_each: Vec<Spanned<String>>,
     /// Whether steps that others on the machine disturbed leave it open. Costs per request
     /// bear company; throughputs do not.
@@ -301,25 +307,26 @@ pub(crate) struct ClaimFile {
     pub(crate) calm: bool,
     /// Names for expressions that the conditions share.
     #[serde(default, rename = "let")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
     pub(crate) lets: BTreeMap<Spanned<String>, Spanned<String>>,
     /// A condition that supports the claim.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) confirmed: Spanned<String>,
     /// A condition that speaks against it; never true together with the other.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) contradicted: Spanned<String>,
     /// The numbers that decide, with `{expression}` and `{expression | format}`.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) because: Spanned<String>,
 }
 
 /// Bars on the left axis, areas on the right one, for each category.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChartFile {
     /// What it shows.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) title: Spanned<String>,
     /// What stands on the horizontal axis.
     pub(crate) categories: Vec<String>,
@@ -336,17 +343,19 @@ pub(crate) struct ChartFile {
 }
 
 /// A number for each category.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeriesFile {
     /// What it is of.
     pub(crate) name: String,
     /// An expression; `category` is the category. What was not measured is left out.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) value: Spanned<String>,
 }
 
 /// The JSON Schema of study files, for editors.
+#[cfg(feature = "schema")]
 pub fn schema() -> schemars::Schema {
-    schema_for!(StudyFile)
+    schemars::schema_for!(StudyFile)
 }

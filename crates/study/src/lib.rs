@@ -41,6 +41,7 @@ pub mod vocabulary;
 
 pub use apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 pub use expand::{SEED, StudyStep};
+#[cfg(feature = "schema")]
 pub use file::schema;
 pub use run::{Ran, run};
 pub use study::{Driver, KernelLooks, Speaks, Study, SubjectSpec};

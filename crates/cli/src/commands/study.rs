@@ -56,11 +56,6 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
     }
 }
 
-/// JSON Schema of study files.
-pub(crate) fn schema_text() -> String {
-    serde_json::to_string_pretty(&wallfinder_study::schema()).unwrap_or_default()
-}
-
 fn list() -> Result<(), Failed> {
     let mut text = String::new();
     for builtin in builtin::ALL {
