@@ -136,7 +136,7 @@ pub fn run(command: &mut Command, at_most: Duration, grace: Duration) -> io::Res
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?);
     let before = reaped_seconds();
-    let mut held = Held::asked(command.spawn()?, Signal::INT, grace);
+    let mut held = Held::asked(command.spawn()?, Signal::TERM, grace);
     let in_time = wait_at_most(&held.child, at_most)?;
     let status = held.end()?;
     let after = reaped_seconds();
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_child_that_puts_things_back_when_it_is_interrupted_has_the_time_to() {
         let _alone = REAPING.lock();
-        let script = "trap 'echo back; exit 3' INT; echo begun >&2; while :; do sleep 0.05; done";
+        let script = "trap 'echo back; exit 3' TERM; echo begun >&2; while :; do sleep 0.05; done";
         let limit = Duration::from_secs(1);
         let ended = run(&mut shell(script), limit, Duration::from_secs(30)).unwrap();
         assert_eq!(

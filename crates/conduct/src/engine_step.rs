@@ -225,7 +225,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
             command: None,
             io: None,
             throughput_from: "engine".into(),
-            latency_from_due: true,
+            latency_from_intended: true,
             answered: None,
         },
         started_utc: String::new(),

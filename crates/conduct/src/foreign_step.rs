@@ -94,7 +94,7 @@ pub(crate) fn run(
         command: Some(spec.command()),
         io: None,
         throughput_from: "report".to_owned(),
-        latency_from_due: false,
+        latency_from_intended: false,
         answered: None,
     };
     if !spec.targets().is_clear() {
@@ -465,7 +465,7 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
                 ),
             });
         }
-        step.driver.latency_from_due = latency.from_due;
+        step.driver.latency_from_intended = latency.from_due;
         let histogram = quantiles_only(latency, report.requests);
         if latency.from_due {
             let service = report.service.as_ref();

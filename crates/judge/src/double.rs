@@ -76,7 +76,7 @@ pub(crate) fn a_step() -> DoubleStep {
             command: None,
             io: Some("epoll".to_owned()),
             throughput_from: "engine".to_owned(),
-            latency_from_due: true,
+            latency_from_intended: true,
             answered: None,
         },
         started_utc: "2026-11-20T14:00:00Z".to_owned(),

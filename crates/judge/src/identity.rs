@@ -5,7 +5,7 @@ use wallfinder_model::record::Counts;
 /// Both sides of the identity of [`Counts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// In flight when the window opened, and due in it.
+    /// In flight when the window opened, and meant to start in it.
     pub came: i128,
     /// Answered, failed, grown in the backlog, and in flight when the window closed.
     pub went: i128,

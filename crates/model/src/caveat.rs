@@ -210,7 +210,7 @@ pub enum Caveat {
     },
     /// The server's certificate was not looked at: anybody may have answered.
     NotVerified,
-    /// In an open loop, requests were due and not sent when the window closed.
+    /// In an open loop, requests were to start in the window and were not sent in it.
     Backlog {
         /// How many.
         requests: u64,

@@ -291,7 +291,7 @@ pub struct Setting {
     pub client_cpus: Vec<u32>,
     /// A quota that the client's group had already, in cores.
     pub client_quota_cores: Option<f64>,
-    /// Whether requests are due by the clock.
+    /// Whether requests start by the clock.
     pub open_loop: bool,
     /// Requests in flight at the most.
     pub in_flight_max: u64,

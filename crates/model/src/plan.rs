@@ -103,7 +103,7 @@ pub struct Load {
     pub max_in_flight: Option<u32>,
     /// Engine threads.
     pub workers: u32,
-    /// When requests are due.
+    /// When requests start.
     pub arrival: Arrival,
     /// Not measured at the start.
     pub warmup: Nanos,
@@ -219,7 +219,7 @@ impl Load {
     }
 }
 
-/// When requests are due.
+/// When requests start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "model", rename_all = "kebab-case")]
@@ -251,7 +251,7 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    /// Whether requests are due by the clock, whatever the answers do.
+    /// Whether requests start by the clock, whatever the answers do.
     pub fn is_open(&self) -> bool {
         !matches!(self, Arrival::Closed { .. })
     }

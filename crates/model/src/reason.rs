@@ -355,7 +355,7 @@ pub enum Ended {
         /// As what.
         class: String,
     },
-    /// They were due in an open loop, and never sent.
+    /// They were to start in an open loop, and never were sent.
     NotSent {
         /// How many.
         count: u64,

@@ -207,8 +207,9 @@ pub struct Driver {
     /// Where throughput comes from: `engine`, `report` (the driver's own) or `wire` (bytes
     /// and packets observed).
     pub throughput_from: String,
-    /// Whether latency is counted from intended instants.
-    pub latency_from_due: bool,
+    /// Whether latency is counted from intended starts.
+    #[serde(alias = "latency_from_due")]
+    pub latency_from_intended: bool,
     /// Good answers of a foreign driver's whole run, as it reports them; the step's counts are
     /// of the window that telemetry covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +222,7 @@ pub struct Driver {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
-    /// Requests that became due.
+    /// Requests whose intended start came.
     pub scheduled: u64,
     /// Good answers: complete, framed, 2xx or 3xx.
     pub answered: u64,
@@ -231,7 +232,7 @@ pub struct Counts {
     /// free before their deadline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub expired_unsent: u64,
-    /// Growth of the requests due and not sent.
+    /// Growth of the requests that were to start and were not sent.
     pub not_sent: i64,
     /// In flight when the window opened.
     pub in_flight_start: u64,
@@ -283,7 +284,7 @@ pub struct Drained {
     pub failed: u64,
     /// Still without an answer when the wait was over.
     pub in_flight: u64,
-    /// Open loop: due, and never sent, for no connection was free.
+    /// Open loop: never sent, for no connection was free.
     pub not_sent: u64,
     /// Age of the oldest request without an answer, from its intended instant, when the wait was over; 0: none.
     pub oldest_ns: u64,
@@ -382,7 +383,7 @@ pub struct Interval {
     pub answered: u64,
     /// Failures.
     pub failed: u64,
-    /// Requests that became due.
+    /// Requests whose intended start came.
     pub scheduled: u64,
     /// Bytes read.
     pub bytes_in: u64,
@@ -420,8 +421,7 @@ pub struct WorkerSummary {
     pub answered: u64,
     /// CPU time of its work in the window.
     pub cpu_ns: u64,
-    /// Time spent polling for nothing, before requests of an open loop that were about to
-    /// be due.
+    /// Time spent polling for nothing, before intended starts of an open loop that were near.
     #[serde(default)]
     pub polled_ns: u64,
     /// CPU time of its work over wall time, 0..1.

@@ -324,7 +324,7 @@ impl Load {
         self.warmup.unwrap_or(default)
     }
 
-    /// When requests are due.
+    /// When requests start.
     pub fn arrival(&self) -> Arrival {
         match (self.rate, self.rate_to, self.poisson) {
             (None, _, _) => Arrival::Closed { think: self.think },

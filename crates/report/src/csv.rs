@@ -195,16 +195,18 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     column!("in_flight_mean", "mean requests in flight", |s, _| {
         Cell::Real(s.in_flight_mean)
     }),
-    column!("scheduled", "requests that became due", |s, _| count(
-        s.counts.scheduled
-    )),
+    column!("scheduled", "requests whose intended start came", |s, _| {
+        count(s.counts.scheduled)
+    }),
     column!("answered", "good answers", |s, _| count(s.counts.answered)),
     column!("failed", "failures of every class", |s, _| {
         Cell::Whole(s.counts.failed.values().map(|n| i128::from(*n)).sum())
     }),
-    column!("not_sent", "growth of requests due and not sent", |s, _| {
-        Cell::Whole(s.counts.not_sent.into())
-    }),
+    column!(
+        "not_sent",
+        "growth of requests that were to start and were not sent",
+        |s, _| { Cell::Whole(s.counts.not_sent.into()) }
+    ),
     column!(
         "expired_unsent",
         "of the failed: never sent, for no connection was free before their deadline",
@@ -413,9 +415,9 @@ pub const INTERVAL_COLUMNS: &[Column<IntervalCell>] = &[
     column!("warmup", "1 where it ended within the warm-up", |s, i| {
         Cell::Whole((i.at_ns <= s.load.warmup.0).into())
     }),
-    column!("scheduled", "requests that became due", |_, i| count(
-        i.scheduled
-    )),
+    column!("scheduled", "requests whose intended start came", |_, i| {
+        count(i.scheduled)
+    }),
     column!("answered", "good answers", |_, i| count(i.answered)),
     column!("failed", "failures", |_, i| count(i.failed)),
     column!("throughput", "good answers per second", |_, i| {

@@ -192,7 +192,7 @@ fn load(scenario: &Scenario) -> Result<(), Fault> {
     refuse(
         is_open && load.think > Nanos(0),
         "load.think",
-        "--think is the pause of a closed loop; in an open loop requests are due by the clock: leave out \
+        "--think is the pause of a closed loop; in an open loop requests start by the clock: leave out \
          --think, or the rate",
     )?;
     if scenario.driver().is_none() {

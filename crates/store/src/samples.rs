@@ -330,7 +330,7 @@ impl Failed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// From the intended instant.
-    Due,
+    Intended,
     /// From sending.
     Sent,
 }
@@ -338,7 +338,7 @@ pub enum Clock {
 impl Clock {
     fn column(self) -> &'static str {
         match self {
-            Clock::Due => "latency_ns",
+            Clock::Intended => "latency_ns",
             Clock::Sent => "service_ns",
         }
     }
@@ -556,14 +556,14 @@ mod tests {
             failed: rows as u64 - good.len() as u64,
         };
         let times = |clock| read(&path, clock).unwrap();
-        assert_eq!(times(Clock::Due), of(|row| row.latency_ns));
+        assert_eq!(times(Clock::Intended), of(|row| row.latency_ns));
         assert_eq!(times(Clock::Sent), of(|row| row.service_ns));
-        assert_eq!(read(&dir, Clock::Due).unwrap(), times(Clock::Due));
+        assert_eq!(read(&dir, Clock::Intended).unwrap(), times(Clock::Intended));
         // Cut off anywhere it is an error, and no panic.
         let whole = fs::read(&path).unwrap();
         for end in (0..whole.len()).step_by(whole.len() / 50) {
             fs::write(&path, &whole[..end]).unwrap();
-            assert!(read(&path, Clock::Due).is_err(), "{end} bytes");
+            assert!(read(&path, Clock::Intended).is_err(), "{end} bytes");
         }
         fs::remove_dir_all(&dir).unwrap();
     }
@@ -586,7 +586,7 @@ mod tests {
             let mut writer = SampleWriter::create(&folder, 0, |_| "timeout.total").unwrap();
             writer.append(rows.iter().copied()).unwrap();
             prop_assert_eq!(writer.finish().unwrap(), rows.len() as u64);
-            let read = read(&path, Clock::Due).unwrap();
+            let read = read(&path, Clock::Intended).unwrap();
             let good = rows.iter().filter(|row| row.failed == 0);
             prop_assert_eq!(read.failed, rows.len() as u64 - good.clone().count() as u64);
             prop_assert_eq!(read.good_ns, good.map(|row| row.latency_ns).collect::<Vec<_>>());

@@ -198,7 +198,7 @@ fn read_all(run: &Path) -> [Result<(), StoreError>; 2] {
     let run = run.to_owned();
     in_time("reading", move || {
         let samples = SampleFile::all(&run).map(|files| files[0].clone());
-        let times = samples.and_then(|file| file.times(Clock::Due));
+        let times = samples.and_then(|file| file.times(Clock::Intended));
         [open(&run).map(drop), times.map(drop)]
     })
 }

@@ -36,7 +36,7 @@ fn echo_clients_are_found_among_the_subjects_and_their_reports_understood() {
         let step = json_at(&record, "/steps/0");
         assert_eq!(json_at(step, "/driver/name"), "echo-client");
         assert_eq!(json_at(step, "/driver/throughput_from"), "report");
-        assert_eq!(json_at(step, "/driver/latency_from_due"), true);
+        assert_eq!(json_at(step, "/driver/latency_from_intended"), true);
         assert_eq!(json_at(step, "/load/connections"), 4);
         assert_eq!(json_at(step, "/in_flight_mean").as_f64(), Some(2.0));
         let number = |pointer| json_at(step, pointer).as_f64().expect(pointer);

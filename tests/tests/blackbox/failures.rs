@@ -320,7 +320,10 @@ fn an_open_loop_goes_on_through_silence() {
         &["-R", "200", "--timeout", "300ms", "-d", "1s"],
     );
     let scheduled = step["counts"]["scheduled"].as_u64().unwrap();
-    assert!((150..=250).contains(&scheduled), "{scheduled} became due");
+    assert!(
+        (150..=250).contains(&scheduled),
+        "{scheduled} were to start"
+    );
     assert!(failed(&step, "timeout.total") > 20, "{}", step["counts"]);
     assert_balanced(&step);
 }

@@ -37,7 +37,7 @@ fn a_counted_load_is_exactly_as_many_requests() {
         assert_eq!(double.requests(), 333, "{shape:?}");
         let step = place.step();
         assert_eq!(step["counts"]["answered"], 333, "{shape:?}");
-        // What was due before the window opened stands in a slice of its own.
+        // What was to start before the window opened stands in an interval of its own.
         let slices = step["intervals"].as_array().unwrap();
         let due: f64 = slices.iter().map(|slice| number(slice, "/scheduled")).sum();
         assert_eq!(due, 333.0, "{shape:?}");
@@ -55,7 +55,7 @@ fn an_open_loop_offers_its_rate_and_a_low_one_is_the_wall_itself() {
         ];
         place.run(&[&args, more].concat()).ends_with(0);
         let step = place.step();
-        // 450 are due; Poisson's own spread is 21 of them.
+        // 450 are to start; Poisson's own spread is 21 of them.
         let ratio = number(&step, "/throughput") / 300.0;
         assert!(
             (0.75..1.25).contains(&ratio),
@@ -139,7 +139,7 @@ fn a_stall_of_the_server_shows_in_latency_from_the_intended_instant() {
     ];
     place.run(&args).ends_with(0);
     let step = place.step();
-    // 200 of 600 requests were due in the stall, evenly: half of them waited for more than
+    // 200 of 600 requests were to start in the stall, evenly: half of them waited for more than
     // 250 ms, so that the 80th percentile is 200 ms. Service time knows of one request.
     let p90_ms = number(&step, "/latency/quantiles_ns/p90") / 1e6;
     assert!(

@@ -55,7 +55,7 @@ fn a_run_that_was_stopped_for_ten_seconds_flags_the_gap_and_catches_up_within_bo
         (stopped - 1.0..stopped + 1.5).contains(&gap),
         "{gap} of {stopped}"
     );
-    // Two hundred fell due in each second. Those within their deadline were sent, the others are
+    // Two hundred were to start in each second. Those within their deadline were sent, the others are
     // failures, and none is lost.
     let counts = &step["counts"];
     assert_balanced(&step);

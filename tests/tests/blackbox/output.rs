@@ -288,7 +288,7 @@ fn every_request_is_kept_where_that_is_asked_for() {
     }
     let text = place.run(&["samples", folder]).ends_with(0).said();
     assert!(
-        text.contains("p99.99") && text.contains("from due"),
+        text.contains("p99.99") && text.contains("from start"),
         "{text}"
     );
     let none = place.run(&["samples", place.path().to_str().unwrap()]);

@@ -81,6 +81,6 @@ fn text(comparison: &Comparison) -> String {
 fn ratio(ratio: &RatioInterval) -> String {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) => format!("{:.3} x [{low:.3}, {high:.3}]", ratio.value),
-        _ => format!("{:.3} x (no interval: too few slices)", ratio.value),
+        _ => format!("{:.3} x (no interval: too short a window)", ratio.value),
     }
 }

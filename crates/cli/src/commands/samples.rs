@@ -67,13 +67,14 @@ impl Read {
             let answered = good_ns.len() as u64;
             Ok((answered, failed, quantiles(&good_ns)))
         };
-        let (due, sent): (Result<_, StoreError>, Result<_, StoreError>) = thread::scope(|scope| {
-            let sent = scope.spawn(|| by(Clock::Sent));
-            let due = by(Clock::Due);
-            let sent = sent.join().unwrap_or_else(|panic| resume_unwind(panic));
-            (due, sent)
-        });
-        let (answered, failed, latency) = due.map_err(Failed::run)?;
+        let (intended, sent): (Result<_, StoreError>, Result<_, StoreError>) =
+            thread::scope(|scope| {
+                let sent = scope.spawn(|| by(Clock::Sent));
+                let intended = by(Clock::Intended);
+                let sent = sent.join().unwrap_or_else(|panic| resume_unwind(panic));
+                (intended, sent)
+            });
+        let (answered, failed, latency) = intended.map_err(Failed::run)?;
         let (_, _, service) = sent.map_err(Failed::run)?;
         Ok(Read {
             answered,
@@ -94,7 +95,7 @@ fn table(file: &SampleFile, read: &Read) -> String {
     let _ = writeln!(
         text,
         "   {:8} {:>10}  {:24} {:>10}  95 % interval",
-        "", "from due", "95 % interval", "from sent"
+        "", "from start", "95 % interval", "from sent"
     );
     for (latency, service) in read.latency.iter().zip(&read.service) {
         let span = |ns: u64| number::span(ns as f64);

@@ -126,8 +126,8 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 parts.push(format!("{sent} had no answer"));
             }
             if *not_sent > 0 {
-                let due = words::counted(*not_sent, "request");
-                parts.push(format!("{due} waited unsent for a free connection"));
+                let unsent = words::counted(*not_sent, "request");
+                parts.push(format!("{unsent} waited unsent for a free connection"));
             }
             let which = match bounds.is_empty() {
                 true => String::new(),
@@ -360,7 +360,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         ),
         Caveat::Backlog { requests } => (
             format!(
-                "{} requests were due and not sent when the window closed.",
+                "{} requests were to start in the window and were not sent when it closed.",
                 number::whole(*requests)
             ),
             "The target does not keep up with this rate; latency grows as long as it lasts.",

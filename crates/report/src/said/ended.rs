@@ -102,7 +102,7 @@ fn clause(ended: &Ended) -> String {
             let attempts = words::counted(*count, "attempt");
             format!("{attempts} to connect failed as {class}")
         }
-        Ended::NotSent { count } => format!("{} due and never sent", number::whole(*count)),
+        Ended::NotSent { count } => format!("{} never sent", number::whole(*count)),
         Ended::Failed {
             count,
             class,
@@ -178,7 +178,7 @@ mod tests {
             ),
             (
                 vec![refused(1), Ended::NotSent { count: 1 }],
-                "1 attempt to connect failed as net.refused, 1 due and never sent",
+                "1 attempt to connect failed as net.refused, 1 never sent",
             ),
             (
                 vec![

@@ -46,7 +46,10 @@ pub fn gate(gate: &Gate) -> Gated {
                 gate.asked.map_or_else(String::new, number::factor)
             ),
         ),
-        GateKind::Schedule => ("Schedule", "requests sent when they were due".to_owned()),
+        GateKind::Schedule => (
+            "Schedule",
+            "requests sent at their intended start".to_owned(),
+        ),
     };
     Gated {
         name,

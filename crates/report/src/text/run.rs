@@ -161,7 +161,7 @@ fn latency(page: &mut Page, step: &Step) {
     columns::write(page, table, 1);
     page.beside(
         Role::Dim,
-        if step.driver.latency_from_due {
+        if step.driver.latency_from_intended {
             "latency is from the intended instant, service from the first byte sent"
         } else {
             "latency is from the send: this driver hides the wait before it"
@@ -331,7 +331,7 @@ fn failures(page: &mut Page, step: &Step, figures: &Figures) {
             "not sent",
             Role::Warn,
             &format!(
-                "{} due in the window and not sent in it",
+                "{} to start in the window and not sent in it",
                 match counts.not_sent {
                     1 => "1 request was".to_owned(),
                     n => format!("{} requests were", number::whole(n.unsigned_abs())),

@@ -452,7 +452,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             command: None,
             io: Some("io_uring".into()),
             throughput_from: "engine".into(),
-            latency_from_due: true,
+            latency_from_intended: true,
             answered: None,
         },
         started_utc: format!("2026-11-20T14:{:02}:{:02}Z", 2 + index / 4, index % 4 * 14),
@@ -1211,7 +1211,7 @@ pub fn foreign() -> Record {
             )),
             io: None,
             throughput_from: "report".into(),
-            latency_from_due: false,
+            latency_from_intended: false,
             answered: None,
         };
         step.service = None;

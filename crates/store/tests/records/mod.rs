@@ -104,7 +104,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
             command: None,
             io: Some("epoll".into()),
             throughput_from: "engine".into(),
-            latency_from_due: true,
+            latency_from_intended: true,
             answered: None,
         },
         started_utc: "2026-11-20T14:02:12.000Z".into(),

@@ -211,7 +211,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             command: (!engine).then(|| step.driver.name.clone()),
             io: engine.then(|| "io_uring".to_owned()),
             throughput_from: if engine { "engine" } else { "report" }.to_owned(),
-            latency_from_due: engine,
+            latency_from_intended: engine,
             answered: None,
         },
         started_utc: "2026-11-20T14:00:00Z".to_owned(),

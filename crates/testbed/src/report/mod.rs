@@ -36,7 +36,7 @@ pub struct DriverReport {
     pub duration_ns: Option<u64>,
     /// Latency as the tool counts it.
     pub latency: Option<Latency>,
-    /// Time from sending, where the tool tells it beside a latency from when a request was due.
+    /// Time from sending, where the tool tells it beside a latency from its intended start.
     pub service: Option<Latency>,
     /// Bytes received.
     pub bytes_in: Option<u64>,
@@ -67,7 +67,7 @@ pub struct Latency {
     pub quantiles_ns: BTreeMap<String, u64>,
     /// The step in which the tool tells latencies, where it is coarser than 1 µs.
     pub resolution_ns: Option<u64>,
-    /// Whether it is counted from when a request was due, not from when it was sent.
+    /// Whether it is counted from the intended start, not from when a request was sent.
     pub from_due: bool,
 }
 

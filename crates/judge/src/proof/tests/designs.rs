@@ -12,7 +12,7 @@
 //! one-sided elasticity of the load that is not squeezed.
 //!
 //! ```sh
-//! WALLFINDER_SEEDS=24 cargo test --release -p wallfinder-judge --lib designs -- --ignored --nocapture
+//! WALLFINDER_SEEDS=8 cargo test --release -p wallfinder-judge --lib designs -- --ignored --nocapture
 //! ```
 
 use wallfinder_model::experiment::Squeeze;
@@ -698,7 +698,7 @@ fn designs_beside_each_other() {
     let seeds = std::env::var("WALLFINDER_SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok());
-    let seeds = seeds.unwrap_or(24);
+    let seeds = seeds.unwrap_or(8);
     for white in [0.02, 0.04, 0.06] {
         let blur = Blur {
             white,

@@ -106,7 +106,7 @@ impl StepView {
             heads: QUANTILES.iter().map(|(name, _)| *name).collect(),
             clocks: clocks(step),
             no_latency: words::no_latency(step),
-            clock_note: if step.driver.latency_from_due {
+            clock_note: if step.driver.latency_from_intended {
                 "Latency counts from the intended instant, so waiting to be sent is part of it; service time counts from the first byte sent."
             } else {
                 "This driver counts from the send: a wait before it is not in these numbers."
