@@ -158,17 +158,29 @@ fn fewer_in_flight_and_longer_thoughts_slow_a_closed_loop_that_waits() {
         speed: Some(0.5),
         ..SHAM
     };
-    // How much throughput that costs is asked on a virtual clock, where no other test takes a processor's time.
-    let seen = windows(closed, address, &[SHAM, half, thinking, slow, SHAM, more]);
-    let base = seen[0].in_flight_mean;
-    let left: Vec<f64> = seen.iter().map(|of| of.in_flight_mean / base).collect();
-    let held = [1.0, 0.5, 0.5, 1.0, 1.0, 1.25];
-    // Who thinks as long as the server sleeps is in flight for half of the time, and for more where answers are late.
-    let off = [0.02, 0.02, 0.25, 0.02, 0.02, 0.02];
-    for (at, left) in left.iter().enumerate() {
-        assert!(
-            (left - held[at]).abs() < off[at],
-            "{at}: {left} of {seen:#?}"
+    // A machine that stands still in a window spoils that one, but not one after another.
+    let mut spoiled = Vec::new();
+    for _ in 0..3 {
+        let seen = windows(
+            closed.clone(),
+            address,
+            &[SHAM, half, thinking, slow, SHAM, more],
         );
+        // A slower worker, and more in flight, cost what the other tests leave of the processors: they are asked for
+        // what is in flight here, and for throughput on the virtual clock.
+        let held = |at: usize| seen[at].in_flight_mean / seen[0].in_flight_mean;
+        for (at, asked) in [(1, 0.5), (3, 1.0), (4, 1.0), (5, 1.25)] {
+            assert!((held(at) - asked).abs() < 0.02, "{at}: {seen:#?}");
+        }
+        let base = (seen[0].throughput + seen[4].throughput) / 2.0;
+        let left = |at: usize| seen[at].throughput / base;
+        let as_asked = (left(1) - 0.5).abs() < 0.06 && (left(2) - 0.5).abs() < 0.06;
+        // What was held back is not late: it was not meant to be sent.
+        let on_time = seen[4].quantiles_ns["p99.99"] < 100_000_000;
+        if as_asked && on_time {
+            return;
+        }
+        spoiled.push(seen);
     }
+    panic!("half in flight, half by thinking: {spoiled:#?}");
 }

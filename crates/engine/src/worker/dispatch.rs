@@ -136,18 +136,6 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    /// After the window: the rest of requests that have begun, where their peer lets them go on only now, and what
-    /// answers need to go on.
-    pub(super) fn send_what_is_left(&mut self) {
-        for _ in 0..self.dirty.len() {
-            if let Some(conn) = self.dirty.pop()
-                && self.connection(conn).phase == Phase::Open
-            {
-                self.transmit(conn);
-            }
-        }
-    }
-
     #[inline]
     fn flush_one(&mut self, conn: u32) {
         let connection = &self.connections[conn as usize];

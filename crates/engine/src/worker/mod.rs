@@ -281,7 +281,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
             timers.set(Timer::Signals, now + SIGNALS_AFTER_NS);
             self.wait_until(timers.nearest_ns(), now)?;
             self.handle_events();
-            self.send_what_is_left();
+            // The rest of requests that have begun, where their peer lets them go on only now, and what answers need
+            // to go on: nothing is issued any more.
+            self.flush();
             now = self.io.now_ns();
             self.ledger.turn.ends(now);
             self.expire(now);

@@ -36,7 +36,7 @@ pub struct DriverReport {
     pub duration_ns: Option<u64>,
     /// Latency as the tool counts it.
     pub latency: Option<Latency>,
-    /// Time from sending, where the tool tells it beside a latency from its intended start.
+    /// Time from sending, where the tool tells it beside a latency from the intended start.
     pub service: Option<Latency>,
     /// Bytes received.
     pub bytes_in: Option<u64>,
