@@ -99,6 +99,8 @@ struct Experiment {
 #[derive(Deserialize)]
 struct Condition {
     squeeze: Option<String>,
+    #[serde(default)]
+    together: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -150,7 +152,7 @@ fn inside(evidence: &[Evidence]) -> Option<String> {
 fn shams(experiment: &Experiment) -> Vec<&Window> {
     let is_sham = |window: &&Window| {
         let condition = experiment.conditions.get(window.condition);
-        condition.is_some_and(|condition| condition.squeeze.is_none())
+        condition.is_some_and(|it| it.squeeze.is_none() && it.together.is_empty())
     };
     experiment.windows.iter().filter(is_sham).collect()
 }

@@ -2,8 +2,8 @@
 //! What is shown are snapshots that the workers publish anyway.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
-use wallfinder_conduct::experiment::WindowsLeft;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::{Arrival, Step};
@@ -134,17 +134,15 @@ impl Presenter {
         matches!(self.moment.phase, Phase::Squeezing(_))
     }
 
-    /// A window of an experiment begins.
-    pub(crate) fn squeezing(&mut self, what: String, left: WindowsLeft) {
-        let left_s = left.time.as_secs();
+    /// A window of an experiment begins, which may last so long; and what is known by now.
+    pub(crate) fn squeezing(&mut self, what: &str, left: Duration, so_far: &str) {
+        let left_s = left.as_secs();
         self.moment.phase = Phase::Squeezing(format!(
-            "{what} · window {} of {} · {}:{:02} left",
-            left.measured + 1,
-            left.planned,
+            "{what} · at most {}:{:02} left{so_far}",
             left_s / 60,
             left_s % 60
         ));
-        self.moment.planned_ns = self.moment.elapsed_ns + left.time.as_nanos() as u64;
+        self.moment.planned_ns = self.moment.elapsed_ns + left.as_nanos() as u64;
         if self.mode == Mode::Frame {
             self.draw();
         }

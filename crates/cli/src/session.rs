@@ -4,18 +4,19 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use wallfinder_conduct::experiment::{
-    ExperimentAudience, ExperimentOrder, Restart, WindowsLeft, experiment,
-};
+use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Restart, experiment};
 use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct, sight};
-use wallfinder_judge::judge_step;
-use wallfinder_model::experiment::{Alone, Condition, Effort, Experiment, OutOfReach, Setting};
+use wallfinder_judge::{judge_step, proof};
+use wallfinder_model::experiment::{
+    Alone, Condition, Effort, Experiment, OutOfReach, Setting, Squeeze,
+};
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Scenario, Step};
 use wallfinder_report::text::Paths;
 use wallfinder_report::text::live::Phase;
+use wallfinder_report::{number, words};
 use wallfinder_store::{Folder, Journal, RunFolder, StoreError, utc_rfc3339};
 use wallfinder_testbed::squeeze::Lever;
 
@@ -235,6 +236,7 @@ impl Session {
             failure: None,
             index: base.index,
             conditions: 0,
+            so_far: String::new(),
         };
         let conducted = experiment(order, &self.record.environment, &signals, &mut live);
         let failure = live.failure;
@@ -418,19 +420,20 @@ struct Squeezing<'s> {
     index: u32,
     /// Conditions that the journal knows.
     conditions: usize,
+    /// What the windows say by now.
+    so_far: String,
 }
 
 impl ExperimentAudience for Squeezing<'_> {
-    fn window_begins(&mut self, condition: &Condition, left: WindowsLeft) {
-        let what = match condition.squeeze {
-            None => "nothing (the base)".to_owned(),
-            Some(squeeze) => format!(
-                "{}, {:.0} %",
-                squeeze.label().replace('-', " "),
-                (1.0 - condition.retained).abs() * 100.0
-            ),
+    fn window_begins(&mut self, condition: &Condition, left: Duration) {
+        let labels: Vec<&str> = condition.squeezes().map(Squeeze::label).collect();
+        let by = (1.0 - condition.retained).abs() * 100.0;
+        let what = match labels[..] {
+            [] => "nothing (the base)".to_owned(),
+            [one] => format!("{}, {by:.0} %", one.replace('-', " ")),
+            _ => format!("{} resources at once, {by:.0} %", labels.len()),
         };
-        self.presenter.squeezing(what, left);
+        self.presenter.squeezing(&what, left, &self.so_far);
     }
 
     fn window_ends(&mut self, experiment: &Experiment) {
@@ -444,6 +447,11 @@ impl ExperimentAudience for Squeezing<'_> {
             result = result.and_then(|()| self.journal.window(self.index, window));
         }
         note(result, &mut self.failure, self.interrupts);
+        self.so_far = proof::strongest(experiment).map_or_else(String::new, |(squeeze, it)| {
+            let name = words::squeeze(squeeze.label());
+            let [value, half] = [it.value, (it.high - it.low) / 2.0].map(number::elasticity);
+            format!(" · so far {name} {value} ± {half}")
+        });
     }
 
     fn server_restarts(&mut self) {

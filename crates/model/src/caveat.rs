@@ -263,8 +263,8 @@ pub enum Caveat {
     },
     /// A wall is proved, though windows with nothing squeezed are not known to read alike.
     ProvedAllTheSame {
-        /// The squeeze that it rests on.
-        squeeze: Squeeze,
+        /// The squeeze that it rests on; `None`: that no squeeze reaches it.
+        squeeze: Option<Squeeze>,
         /// What it still reads, with the most that nothing may have cost taken from it.
         least: f64,
     },

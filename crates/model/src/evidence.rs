@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::detail::{AtSockets, Place, Waiters};
+use crate::experiment::Squeeze;
 use crate::reason::{Capacity, Moved, Side, Sign, TimeOf};
 use crate::verdict::Wall;
 
@@ -284,6 +285,17 @@ pub enum Fact {
         /// What the check of it saw; empty: nothing.
         check: String,
     },
+    /// What several squeezes did at once.
+    MovedTogether {
+        /// They.
+        squeezes: Vec<Squeeze>,
+        /// What was taken, as a share of each.
+        by: f64,
+        /// Share of the throughput that went at the least and at the most; below 0: that came.
+        lost: (f64, f64),
+        /// Windows of it.
+        rounds: u32,
+    },
     /// The effect of nothing on throughput.
     Null {
         /// Its interval; `null`: too few windows.
@@ -371,7 +383,11 @@ impl Fact {
     pub fn is_of_squeezes(&self) -> bool {
         matches!(
             self,
-            Fact::Moved { .. } | Fact::Null { .. } | Fact::Pace { .. } | Fact::Alone { .. }
+            Fact::Moved { .. }
+                | Fact::MovedTogether { .. }
+                | Fact::Null { .. }
+                | Fact::Pace { .. }
+                | Fact::Alone { .. }
         )
     }
 }

@@ -1,11 +1,11 @@
-//! The proof: windows of one load in which one resource at a time was squeezed.
+//! The proof: windows of one load in which one resource was squeezed, or several at once.
 //!
 //! What it is: what the conductor did and what it saw, in order, so that it can be judged
 //! again later. What it is not: a conclusion; elasticities are the judge's work.
 //!
 //! ```text
 //!  round 0:  sham │ link 0.8 │ server 0.8 │ sham │ client 0.8 │ in-flight 0.8 │ sham
-//!  round 1:  … the same conditions in another order …
+//!  round 1:  sham │ server 0.8 │ all others 0.8 │ sham …
 //!             ▲
 //!             └ each window: wash-out (not measured), then measured
 //! ```
@@ -128,11 +128,11 @@ pub enum Takes {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// About a minute: likely at best.
+    /// About 25 seconds: likely at best.
     Quick,
-    /// About four minutes.
+    /// About a minute.
     Normal,
-    /// About a quarter of an hour.
+    /// About five minutes.
     Thorough,
 }
 
@@ -180,24 +180,26 @@ impl Experiment {
         self.conditions.get(window.condition as usize)
     }
 
-    /// What was squeezed in a window; `None` for a sham.
+    /// What was squeezed in a window and nothing beside it; `None` for a sham, and where several were.
     pub fn squeezed(&self, window: &Window) -> Option<Squeeze> {
         self.condition(window)?.squeeze
     }
 
     /// Whether a window had all machinery in place at no dose.
     pub fn is_sham(&self, window: &Window) -> bool {
-        self.condition(window)
-            .is_some_and(|condition| condition.squeeze.is_none())
+        self.condition(window).is_some_and(Condition::is_sham)
     }
 }
 
-/// One thing compared: a squeeze at a dose, or the sham.
+/// One thing compared: a squeeze at a dose, several at once, or the sham.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
-    /// What is squeezed; `None`: the sham.
+    /// What is squeezed alone; `None` for the sham, and where several are.
     pub squeeze: Option<Squeeze>,
+    /// What is squeezed at once, where it is more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Squeeze>,
     /// What is left of the resource, as asked for: 0.8 after taking a fifth; 1 for the sham;
     /// above 1 where it was widened.
     pub retained: f64,
@@ -205,11 +207,35 @@ pub struct Condition {
     pub how: String,
 }
 
+impl Condition {
+    /// All machinery in place, at no dose.
+    pub fn sham() -> Condition {
+        Condition {
+            squeeze: None,
+            together: Vec::new(),
+            retained: 1.0,
+            how: "all machinery in place, at no dose".to_owned(),
+        }
+    }
+
+    /// Whether nothing is squeezed.
+    pub fn is_sham(&self) -> bool {
+        self.squeeze.is_none() && self.together.is_empty()
+    }
+
+    /// All that is squeezed.
+    pub fn squeezes(&self) -> impl Iterator<Item = Squeeze> + '_ {
+        self.squeeze
+            .into_iter()
+            .chain(self.together.iter().copied())
+    }
+}
+
 /// One measured window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Window {
-    /// Round, from 0. Every round holds every condition in use, and at least two shams.
+    /// Round, from 0. Every round holds each of its conditions once, and at least two shams.
     pub round: u32,
     /// Index into the conditions.
     pub condition: u32,
@@ -238,6 +264,9 @@ pub struct Window {
     /// Whether the squeeze was in force; `None` where that cannot be told. A squeeze that
     /// binds nobody (a quota that is not reached) may well be in force.
     pub in_force: Option<bool>,
+    /// Of several squeezes at once, those that were not in force.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Squeeze>,
     /// What the check saw: `stole 0.199 of cpu 0`, `throttled in 71 of 100 periods`.
     pub check: String,
     /// Cores that the server's processes used.

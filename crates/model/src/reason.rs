@@ -327,6 +327,17 @@ pub enum Open {
         /// Its elasticity.
         value: f64,
     },
+    /// Two resources move throughput, and which of them binds first is not known.
+    EitherFirst {
+        /// The one that seems to.
+        first: Wall,
+        /// The other.
+        second: Wall,
+        /// The second's ceiling over the first's, at the least.
+        low: f64,
+        /// At the most.
+        high: f64,
+    },
     /// No squeeze was in force.
     NothingInForce,
 }

@@ -9,7 +9,7 @@
 use crate::safe::clean;
 use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::proof::relatives;
-use wallfinder_model::experiment::{Condition, Experiment, Window};
+use wallfinder_model::experiment::{Condition, Experiment, Squeeze, Window};
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Histogram, Interval, Ratio};
 use wallfinder_model::{Record, Step};
@@ -447,14 +447,17 @@ pub const WINDOW_COLUMNS: &[Column<WindowCell>] = &[
     column!("round", "round, from 0", |w| Cell::Whole(
         w.window.round.into()
     )),
-    column!("squeeze", "what was squeezed; `sham` for nothing", |w| w
-        .condition()
-        .map_or(Cell::Unknown, |condition| Cell::Text(
-            condition
-                .squeeze
-                .map_or("sham", |squeeze| squeeze.label())
-                .to_owned()
-        ))),
+    column!(
+        "squeeze",
+        "what was squeezed, several joined by `+`; `sham` for nothing",
+        |w| w.condition().map_or(Cell::Unknown, |condition| {
+            let labels: Vec<&str> = condition.squeezes().map(Squeeze::label).collect();
+            Cell::Text(match labels.is_empty() {
+                true => "sham".to_owned(),
+                false => labels.join("+"),
+            })
+        })
+    ),
     column!("retained_asked", "what was to be left, 0..1", |w| {
         Cell::maybe(w.condition().map(|condition| condition.retained))
     }),

@@ -93,8 +93,8 @@ fn about(caveat: &Caveat) -> &str {
         | Caveat::Anomaly { what: about, .. }
         | Caveat::Note { text: about }
         | Caveat::CutShort { why: about } => about,
-        Caveat::ProvedAllTheSame { squeeze, .. }
-        | Caveat::Inert { squeeze }
+        Caveat::ProvedAllTheSame { squeeze, .. } => squeeze.map_or("", |it| it.label()),
+        Caveat::Inert { squeeze }
         | Caveat::OutOfReach { squeeze, .. }
         | Caveat::OverUse { squeeze, .. }
         | Caveat::Rose { squeeze, .. }

@@ -176,7 +176,8 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
         experiment
             .windows
             .iter()
-            .any(|window| experiment.squeezed(window) == Some(squeeze))
+            .filter_map(|window| experiment.condition(window))
+            .any(|condition| condition.squeezes().any(|it| it == squeeze))
     };
     let link = step.telemetry.link.as_ref();
     let limited = |bits: Option<f64>, share: Option<f64>| {

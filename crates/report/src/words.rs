@@ -5,7 +5,7 @@
 
 use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, PastKnee, Ramp};
-use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::experiment::{Condition, Squeeze};
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
 use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio, WorkerSummary};
 use wallfinder_model::verdict::{How, Verdict};
@@ -113,6 +113,31 @@ pub fn squeeze(name: &str) -> String {
     match name {
         "in-flight" | "inflight" => "in-flight".to_owned(),
         _ => name.replace(['-', '_'], " ").replace("cpu", "CPU"),
+    }
+}
+
+/// Several squeezes as a sentence lists them: `server speed, downlink and uplink`.
+pub fn squeezes(squeezes: &[Squeeze]) -> String {
+    let names: Vec<String> = squeezes.iter().map(|it| squeeze(it.label())).collect();
+    match &names[..] {
+        [] => String::new(),
+        [one] => one.clone(),
+        [firsts @ .., last] => format!("{} and {last}", firsts.join(", ")),
+    }
+}
+
+/// What a condition squeezes: `downlink squeezed by 20 %`.
+pub fn condition(condition: &Condition) -> String {
+    let all: Vec<Squeeze> = condition.squeezes().collect();
+    let retained = condition.retained;
+    match all[..] {
+        [] => "nothing squeezed".to_owned(),
+        [Squeeze::MoreInFlight] => format!("{} more in flight", number::share(retained - 1.0)),
+        _ => format!(
+            "{} squeezed by {}",
+            squeezes(&all),
+            number::share(1.0 - retained)
+        ),
     }
 }
 

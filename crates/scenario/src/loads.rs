@@ -17,6 +17,7 @@ pub const DRIVER_RUN: Nanos = Nanos::from_secs(30);
 /// Connections that the search for the ceiling begins and ends with.
 const SEARCH_FIRST: u32 = 4;
 const SEARCH_LAST: u32 = 1024;
+const SEARCH_FACTOR: u32 = 4;
 /// Steps in a row that bring less than this much more end it.
 const GROWTH_MIN: f64 = 1.05;
 const FLAT_STEPS: usize = 2;
@@ -134,7 +135,7 @@ pub fn alone(scenario: &Scenario, throughput: f64) -> Scenario {
     alone
 }
 
-/// The search for the ceiling: connections are doubled until throughput grows no more.
+/// The search for the ceiling: four times the connections, until throughput grows no more.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     /// Connections, and the throughput at them.
@@ -147,7 +148,7 @@ impl Search {
         let next = match self.seen.last() {
             None => SEARCH_FIRST,
             Some(_) if self.is_flat() => return None,
-            Some((connections, _)) => connections * 2,
+            Some((connections, _)) => connections * SEARCH_FACTOR,
         };
         (next <= SEARCH_LAST).then_some(next)
     }
@@ -189,7 +190,7 @@ impl Search {
         let reaches = |(_, x): &&(u32, f64)| *x >= most * AT_CEILING;
         let mut reaching = self.seen.iter().filter(reaches);
         let knee = reaching.next().map_or(SEARCH_FIRST, |(n, _)| *n);
-        let beyond = reaching.rev().find(|(n, _)| *n <= knee * 4);
+        let beyond = reaching.rev().find(|(n, _)| *n <= knee * SEARCH_FACTOR);
         beyond.map_or(knee, |(n, _)| *n)
     }
 }
@@ -212,12 +213,12 @@ mod tests {
     #[test]
     fn the_search_ends_when_two_steps_bring_nothing() {
         assert_eq!(Search::default().next(), Some(4));
-        assert_eq!(searched(&[(4, 10.0), (8, 20.0)]).next(), Some(16));
-        let grows = [(4, 10.0), (8, 20.0), (16, 20.1), (32, 30.0)];
-        assert_eq!(searched(&grows).next(), Some(64));
-        let flat = [(4, 10.0), (8, 20.0), (16, 20.1), (32, 19.0)];
+        assert_eq!(searched(&[(4, 10.0), (16, 20.0)]).next(), Some(64));
+        let grows = [(4, 10.0), (16, 20.0), (64, 20.1), (256, 30.0)];
+        assert_eq!(searched(&grows).next(), Some(1024));
+        let flat = [(4, 10.0), (16, 20.0), (64, 20.1), (256, 19.0)];
         assert_eq!(searched(&flat).next(), None);
-        let always: Vec<(u32, f64)> = (2..=10).map(|n| (1 << n, f64::from(1 << n))).collect();
+        let always: Vec<(u32, f64)> = (1..=5).map(|n| (1 << (2 * n), f64::from(1 << n))).collect();
         assert_eq!(searched(&always).next(), None, "1024 are enough");
     }
 
@@ -225,13 +226,12 @@ mod tests {
     fn the_ceiling_is_squeezed_well_past_the_knee() {
         let mut search = Search::default();
         assert_eq!(search.past_the_knee(), 4);
-        for (connections, throughput) in [(4, 10.0), (8, 20.0), (16, 20.1), (32, 20.0), (64, 19.9)]
-        {
+        for (connections, throughput) in [(4, 10.0), (16, 20.0), (64, 20.1), (256, 20.0)] {
             search.saw(connections, throughput);
         }
-        assert_eq!(search.past_the_knee(), 32);
-        let falls = searched(&[(4, 10.0), (8, 20.0), (16, 18.0), (32, 12.0)]);
-        assert_eq!(falls.past_the_knee(), 8);
+        assert_eq!(search.past_the_knee(), 64);
+        let falls = searched(&[(4, 10.0), (16, 20.0), (64, 18.0), (256, 12.0)]);
+        assert_eq!(falls.past_the_knee(), 16);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The levers of an experiment: one resource squeezed at a time, all others at no dose.
+//! The levers of an experiment: one resource squeezed or several at once, all others at no dose.
 //!
 //! Levers of the apparatus are set by calls; those of the engine are read from here when
-//! the source applies them. A sham sets every one of them to no dose.
+//! the source applies them. A sham sets every one of them to no dose. Each that is set is checked by itself.
 
 use std::time::Duration;
 
@@ -35,13 +35,23 @@ pub(crate) struct LeverSet {
     /// Longer requests, where there is a link whose rate is not ours to set.
     padding: Option<Padding>,
     null: bool,
-    /// What is squeezed now, and what is left of it as asked for.
-    now: Option<(Squeeze, f64)>,
+    /// What is squeezed now.
+    now: Vec<Squeeze>,
+    /// What is left of each, as asked for.
+    retained: f64,
     /// Which levers of the apparatus stand at another place than no dose.
-    pulled: Option<usize>,
+    pulled: Vec<usize>,
     turn: u32,
     /// The foreign driver's processes, as the levers know them.
     client_pids: Vec<u32>,
+}
+
+/// What the checks of a window say.
+pub(crate) struct Checked {
+    /// Of all that was squeezed; `None` where nothing was.
+    pub(crate) check: Option<Check>,
+    /// Of several those that were not in force.
+    pub(crate) without: Vec<Squeeze>,
 }
 
 impl LeverSet {
@@ -68,8 +78,9 @@ impl LeverSet {
             engine: matches!(step.producer, Producer::Engine(_)),
             response: Duration::try_from_secs_f64(mean_s).unwrap_or_default(),
             null,
-            now: None,
-            pulled: None,
+            now: Vec::new(),
+            retained: 1.0,
+            pulled: Vec::new(),
             turn: 0,
             client_pids: Vec::new(),
         };
@@ -148,8 +159,16 @@ impl LeverSet {
         self.response.mul_f64(1.0 / retained - 1.0)
     }
 
-    /// How a resource is squeezed, in words.
-    pub(crate) fn how(&self, squeeze: Squeeze) -> String {
+    /// How resources are squeezed, in words.
+    pub(crate) fn how(&self, squeezes: &[Squeeze]) -> String {
+        let each: Vec<String> = squeezes
+            .iter()
+            .map(|squeeze| self.how_one(*squeeze))
+            .collect();
+        each.join("; ")
+    }
+
+    fn how_one(&self, squeeze: Squeeze) -> String {
         if let Some(at) = self.lever(squeeze) {
             return self.levers[at].how();
         }
@@ -164,23 +183,30 @@ impl LeverSet {
         }
     }
 
-    /// Squeezes one resource, or none, and nothing else.
+    /// Squeezes these, or none, and nothing else.
     pub(crate) fn squeeze(
         &mut self,
-        squeeze: Option<Squeeze>,
+        squeezes: &[Squeeze],
         retained: f64,
     ) -> Result<(), ConductError> {
-        self.now = squeeze.map(|squeeze| (squeeze, retained));
+        (self.now, self.retained) = (squeezes.to_vec(), retained);
         self.turn = self.turn.wrapping_add(1);
-        let wanted = squeeze.and_then(|squeeze| self.lever(squeeze));
-        if let (Some(squeeze), None) = (squeeze, wanted) {
+        let wanted: Vec<usize> = squeezes.iter().filter_map(|it| self.lever(*it)).collect();
+        for squeeze in squeezes.iter().filter(|it| self.lever(**it).is_none()) {
             tracing::debug!(squeeze = squeeze.label(), retained, "engine is squeezed");
         }
-        if let Some(before) = self.pulled.take_if(|before| wanted != Some(*before)) {
+        while let Some(at) = self
+            .pulled
+            .iter()
+            .position(|pulled| !wanted.contains(pulled))
+        {
+            let before = self.pulled.swap_remove(at);
             set(&mut *self.levers[before], 1.0)?;
         }
-        if let Some(at) = wanted {
-            self.pulled = Some(at);
+        for at in wanted {
+            if !self.pulled.contains(&at) {
+                self.pulled.push(at);
+            }
             let lever = &mut *self.levers[at];
             // Where a lever cannot go so far, its check says how far it went.
             let within = retained.max(lever.retained_min());
@@ -224,19 +250,19 @@ impl LeverSet {
             turn: self.turn,
             ..LeverSetting::FREE
         };
-        let (Some((squeeze, retained)), false) = (self.now, self.null) else {
-            return setting;
-        };
-        if self.lever(squeeze).is_some() {
+        if self.null {
             return setting;
         }
-        match squeeze {
-            Squeeze::ClientSpeed => setting.speed = Some(retained),
-            Squeeze::InFlight | Squeeze::MoreInFlight => setting.in_flight = retained,
-            Squeeze::ThinkTime => setting.think = Nanos(self.think(retained).as_nanos() as u64),
-            Squeeze::OfferedLoad => setting.pace = retained,
-            Squeeze::Uplink => setting.form = self.padded(retained).map_or(0, |(form, _)| form),
-            _ => {}
+        let retained = self.retained;
+        for squeeze in self.now.iter().filter(|it| self.lever(**it).is_none()) {
+            match squeeze {
+                Squeeze::ClientSpeed => setting.speed = Some(retained),
+                Squeeze::InFlight | Squeeze::MoreInFlight => setting.in_flight = retained,
+                Squeeze::ThinkTime => setting.think = Nanos(self.think(retained).as_nanos() as u64),
+                Squeeze::OfferedLoad => setting.pace = retained,
+                Squeeze::Uplink => setting.form = self.padded(retained).map_or(0, |(form, _)| form),
+                _ => {}
+            }
         }
         setting
     }
@@ -248,29 +274,32 @@ impl LeverSet {
         }
     }
 
-    /// It has ended: what the check of the manipulation says of what was squeezed.
-    pub(crate) fn end_window(&mut self) -> Check {
-        let mut checks: Vec<Check> = self.levers.iter_mut().map(|l| l.end_window()).collect();
-        let Some((squeeze, retained)) = self.now else {
-            return Check {
-                retained: None,
-                in_force: None,
-                text: String::new(),
-            };
-        };
-        if let Some(at) = self.lever(squeeze) {
-            let check = checks.swap_remove(at);
-            // The null experiment asked for nothing, and got it.
-            return if self.null {
-                Check {
+    /// It has ended: what the check of the manipulation says of each that was squeezed, beside what the
+    /// engine itself saw of its own: its workers' speed, its requests in flight.
+    pub(crate) fn end_window(&mut self) -> Vec<(Squeeze, Check)> {
+        let checks: Vec<Check> = self.levers.iter_mut().map(|l| l.end_window()).collect();
+        let now = std::mem::take(&mut self.now);
+        let each = now.iter().map(|squeeze| {
+            let check = match self.lever(*squeeze) {
+                // The null experiment asked for nothing, and got it.
+                Some(at) if self.null => Check {
                     retained: None,
                     in_force: None,
-                    text: check.text,
-                }
-            } else {
-                check
+                    text: checks[at].text.clone(),
+                },
+                Some(at) => checks[at].clone(),
+                None => self.asked(*squeeze),
             };
-        }
+            (*squeeze, check)
+        });
+        let each = each.collect();
+        self.now = now;
+        each
+    }
+
+    /// What a squeeze of the engine's leaves by its numbers.
+    fn asked(&self, squeeze: Squeeze) -> Check {
+        let retained = self.retained;
         let really = match squeeze {
             Squeeze::InFlight => in_flight_left(&self.load, retained),
             Squeeze::MoreInFlight => Some(in_flight_more(&self.load)),
@@ -286,14 +315,11 @@ impl LeverSet {
 
     /// What the engine itself saw of a squeeze of its own: its workers' speed, its requests in
     /// flight. `check` is what was asked for.
-    pub(crate) fn borne_out(&self, check: Check, seen: &Seen) -> Check {
-        let Some((squeeze, retained)) = self.now else {
-            return check;
-        };
+    fn borne_out(&self, squeeze: Squeeze, check: Check, seen: &Seen) -> Check {
         if self.null || self.lever(squeeze).is_some() {
             return check;
         }
-        let asked = check.retained.unwrap_or(retained);
+        let asked = check.retained.unwrap_or(self.retained);
         match (squeeze, seen.speed, seen.in_flight_mean) {
             (Squeeze::ClientSpeed, Some(speed), _) => Check {
                 retained: Some(speed),
@@ -321,9 +347,45 @@ impl LeverSet {
         }
     }
 
+    /// What all checks of a window say in one: of one squeeze as it is, and of several those that were not
+    /// in force beside what is left of all.
+    pub(crate) fn checked(&self, checks: Vec<(Squeeze, Check)>, seen: &Seen) -> Checked {
+        let checks = checks.into_iter();
+        let mut checks: Vec<(Squeeze, Check)> = checks
+            .map(|(squeeze, check)| (squeeze, self.borne_out(squeeze, check, seen)))
+            .collect();
+        if checks.len() < 2 {
+            return Checked {
+                check: checks.pop().map(|(_, check)| check),
+                without: Vec::new(),
+            };
+        }
+        let is_out = |check: &Check| check.in_force == Some(false);
+        let of_one = |(squeeze, check): &(Squeeze, Check)| {
+            (!check.text.is_empty()).then(|| format!("{}: {}", squeeze.label(), check.text))
+        };
+        let texts: Vec<String> = checks.iter().filter_map(of_one).collect();
+        let out = checks.iter().filter(|(_, check)| is_out(check));
+        let without: Vec<Squeeze> = out.map(|(squeeze, _)| *squeeze).collect();
+        let all_told = checks.iter().all(|(_, check)| check.in_force == Some(true));
+        let none = without.len() == checks.len();
+        Checked {
+            check: Some(Check {
+                retained: None,
+                in_force: if none {
+                    Some(false)
+                } else {
+                    all_told.then_some(true)
+                },
+                text: texts.join("; "),
+            }),
+            without,
+        }
+    }
+
     /// Every lever back to no dose. What cannot be set back is undone when it is dropped.
     pub(crate) fn release(&mut self) {
-        self.now = None;
+        self.now.clear();
         for lever in &mut self.levers {
             match lever.set(1.0) {
                 Ok(()) => {

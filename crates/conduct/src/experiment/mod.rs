@@ -1,4 +1,4 @@
-//! An experiment, conducted: one load held while one resource at a time is squeezed.
+//! An experiment, conducted: one load held while one resource is squeezed, or several at once.
 //!
 //! What it is: the loop of windows. Which squeezes, in which order and how often is the
 //! judge's word; how a resource is squeezed is the stage's and the engine's; here they are
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
 use wallfinder_judge::caveats::of_relay;
-use wallfinder_judge::proof::looks::{self, Next};
+use wallfinder_judge::proof::looks::{self, ConditionOrder, Next};
 use wallfinder_judge::proof::{WASH_OUT_MAX_S, design};
 use wallfinder_model::experiment::{
     Condition, Connections, Effort, Experiment, OutOfReach, Setting, Squeeze, Window,
@@ -40,7 +40,7 @@ use wallfinder_sys::clock;
 use wallfinder_testbed::squeeze::Lever;
 
 use crate::{ConductError, Producer, StepOrder, relayed};
-use lever_set::LeverSet;
+use lever_set::{Checked, LeverSet};
 
 /// What is squeezed, and with what.
 pub struct ExperimentOrder<'o> {
@@ -75,8 +75,8 @@ pub trait Restart {
 
 /// Hears how an experiment goes.
 pub trait ExperimentAudience {
-    /// A window begins: what is squeezed in it, and how far the experiment is.
-    fn window_begins(&mut self, condition: &Condition, left: WindowsLeft) {
+    /// A window begins: what is squeezed in it, and how long the experiment may still take.
+    fn window_begins(&mut self, condition: &Condition, left: Duration) {
         let _ = (condition, left);
     }
 
@@ -92,17 +92,6 @@ pub trait ExperimentAudience {
     fn interval(&mut self, interval: &Interval) {
         let _ = interval;
     }
-}
-
-/// How far an experiment is, as far as it is planned at this moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WindowsLeft {
-    /// Windows measured.
-    pub measured: u32,
-    /// Windows planned so far.
-    pub planned: u32,
-    /// Time left for those.
-    pub time: Duration,
 }
 
 /// What came of one window, before telemetry is added.
@@ -172,11 +161,7 @@ pub fn experiment(
     let mut experiment = Experiment {
         seed: order.seed,
         effort: order.effort,
-        conditions: vec![Condition {
-            squeeze: None,
-            retained: 1.0,
-            how: "all machinery in place, at no dose".to_owned(),
-        }],
+        conditions: vec![Condition::sham()],
         windows: Vec::new(),
         out_of_reach,
         setting: order.setting,
@@ -201,7 +186,6 @@ pub fn experiment(
         restart: order.restart.map(|restart| restart as &mut dyn Restart),
         restarts: 0,
         round: 0,
-        windows: 0,
         slices: Vec::new(),
         gaps: Vec::new(),
         open: Vec::new(),
@@ -291,9 +275,9 @@ impl Times {
     fn of(base: &Step, effort: Effort, window: Option<Duration>) -> Times {
         const ANSWERS_MIN: f64 = 1_000.0;
         let (wash_out_s, window_s, window_max_s): (f64, f64, f64) = match effort {
-            Effort::Quick => (0.35, 0.8, 1.3),
-            Effort::Normal => (0.5, 1.0, 2.0),
-            Effort::Thorough => (0.5, 1.5, 4.0),
+            Effort::Quick => (0.25, 0.5, 0.8),
+            Effort::Normal => (0.3, 0.7, 1.4),
+            Effort::Thorough => (0.4, 1.0, 3.0),
         };
         let p99_s = base
             .latency
@@ -352,7 +336,6 @@ struct Conducting<'c> {
     restart: Option<&'c mut dyn Restart>,
     restarts: u32,
     round: u32,
-    windows: u32,
     /// Slices that have ended since the last window.
     slices: Vec<Interval>,
     /// When this process stood still: what was measured meanwhile was measured again.
@@ -370,8 +353,10 @@ impl Conducting<'_> {
                 tracing::info!(rounds = self.round, "judge looks: that is enough");
                 return Ok(());
             };
-            let squeezes = conditions.iter();
-            let squeezes = squeezes.map(|of| format!("{}@{}", of.squeeze.label(), of.retained));
+            let squeezes = conditions.iter().map(|of| {
+                let labels: Vec<&str> = of.squeezes.iter().map(|it| it.label()).collect();
+                format!("{}@{}", labels.join("+"), of.retained)
+            });
             tracing::info!(
                 rounds_so_far = self.round,
                 rounds,
@@ -380,15 +365,14 @@ impl Conducting<'_> {
             );
             let indices: Vec<usize> = conditions
                 .iter()
-                .map(|wanted| self.condition(experiment, wanted.squeeze, wanted.retained))
+                .map(|wanted| self.condition(experiment, wanted))
                 .collect();
-            let planned = self.windows + rounds * design::length(indices.len()) as u32;
             for _ in 0..rounds {
                 if design::restarts_before(experiment.effort, self.round) {
                     self.restart(experiment)?;
                 }
                 for index in design::block(experiment.seed, self.round, &indices) {
-                    let window = self.window(experiment, index, planned)?;
+                    let window = self.window(experiment, index)?;
                     experiment.windows.push(window);
                     experiment.intervals.append(&mut self.slices);
                     self.audience.window_ends(experiment);
@@ -425,7 +409,7 @@ impl Conducting<'_> {
         if self.restart.is_none() {
             return Ok(());
         }
-        self.lever_set.squeeze(None, 1.0)?;
+        self.lever_set.squeeze(&[], 1.0)?;
         self.end_load(experiment)?;
         self.audience.server_restarts();
         let Some(restart) = &mut self.restart else {
@@ -479,45 +463,29 @@ impl Conducting<'_> {
     }
 
     /// The index of a condition, which is added where it is new.
-    fn condition(&self, experiment: &mut Experiment, squeeze: Squeeze, retained: f64) -> usize {
-        let known = experiment.conditions.iter().position(|condition| {
-            condition.squeeze == Some(squeeze) && condition.retained == retained
-        });
+    fn condition(&self, experiment: &mut Experiment, wanted: &ConditionOrder) -> usize {
+        let conditions = &mut experiment.conditions;
+        let known = conditions.iter().position(|condition| wanted.is(condition));
         known.unwrap_or_else(|| {
-            experiment.conditions.push(Condition {
-                squeeze: Some(squeeze),
-                retained,
-                how: self.lever_set.how(squeeze),
-            });
-            experiment.conditions.len() - 1
+            conditions.push(wanted.condition(self.lever_set.how(&wanted.squeezes)));
+            conditions.len() - 1
         })
     }
 
-    fn window(
-        &mut self,
-        experiment: &Experiment,
-        index: usize,
-        planned: u32,
-    ) -> Result<Window, ConductError> {
+    fn window(&mut self, experiment: &Experiment, index: usize) -> Result<Window, ConductError> {
         let condition = &experiment.conditions[index];
-        let windows_left = planned.saturating_sub(self.windows);
-        self.audience.window_begins(
-            condition,
-            WindowsLeft {
-                measured: self.windows,
-                planned,
-                time: self.times.each() * windows_left,
-            },
-        );
+        let spent = experiment.windows.last().map_or(0, |window| window.to_ns);
+        let left = looks::longest(experiment.effort).saturating_sub(Duration::from_nanos(spent));
+        self.audience.window_begins(condition, left);
+        let squeezes: Vec<Squeeze> = condition.squeezes().collect();
         let mut tries = 0;
-        let (seen, check, (from_ns, to_ns)) = loop {
+        let (seen, checks, (from_ns, to_ns)) = loop {
             let gaps = self.gaps.len();
             let source = self.source.as_mut().expect("a load is held");
             source.last_for(self.times.each())?;
             let began = Instant::now();
             self.lever_set.client_is(source.client_pids())?;
-            self.lever_set
-                .squeeze(condition.squeeze, condition.retained)?;
+            self.lever_set.squeeze(&squeezes, condition.retained)?;
             source.wash_out(&self.lever_set)?;
             self.pass(self.times.wash_out)?;
             self.note_gap(began.elapsed().saturating_sub(self.times.wash_out));
@@ -527,7 +495,7 @@ impl Conducting<'_> {
             self.lever_set.begin_window();
             let from_ns = clock::monotonic_ns();
             self.pass(self.times.window)?;
-            let check = self.lever_set.end_window();
+            let checks = self.lever_set.end_window();
             let span = (from_ns, clock::monotonic_ns());
             // Wherever it happened: what was not asked for to pass stood still.
             self.note_gap(began.elapsed().saturating_sub(self.times.window));
@@ -536,7 +504,7 @@ impl Conducting<'_> {
             self.note_gap(waited);
             let stood_still = self.gaps.len() > gaps;
             if let Some(seen) = seen.filter(|_| !stood_still) {
-                break (seen, check, span);
+                break (seen, checks, span);
             }
             tries += 1;
             tracing::info!(tries, stood_still, "window is measured again");
@@ -548,10 +516,11 @@ impl Conducting<'_> {
                 return Err(ConductError::Driver(why.to_owned()));
             }
         };
-        let check = self.lever_set.borne_out(check, &seen);
+        let Checked { check, without } = self.lever_set.checked(checks, &seen);
+        let check = check.unwrap_or_default();
         tracing::debug!(
             round = self.round,
-            squeeze = condition.squeeze.map_or("sham", Squeeze::label),
+            squeezes = ?squeezes,
             asked = condition.retained,
             retained = check.retained.map(|share| (share * 1e3).round() / 1e3),
             in_force = check.in_force,
@@ -559,7 +528,6 @@ impl Conducting<'_> {
             check = (!check.text.is_empty()).then_some(check.text.as_str()),
             "window is measured"
         );
-        self.windows += 1;
         let reference_loop = self.reference_loop.as_ref();
         let [server_reference_ns, client_reference_ns] = reference_loop
             .map_or([None, None], |reference_loop| {
@@ -580,6 +548,7 @@ impl Conducting<'_> {
             p99_ns: seen.p99_ns,
             retained: check.retained,
             in_force: check.in_force,
+            without,
             check: check.text,
             server_cores: None,
             client_cores: None,

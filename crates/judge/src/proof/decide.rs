@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::experiment::{Effort, Squeeze, Takes};
-use wallfinder_model::reason::Doubt;
+use wallfinder_model::reason::{Doubt, Open};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Caveat, Detail, Reason, Wall};
 
@@ -23,14 +23,18 @@ use super::claims::{Case, Claim, squeezes_of};
 use super::estimate::{ALPHA, Estimate, level};
 use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
-use super::{fallback, in_flight, looks, pairs, say};
+use super::{fallback, in_flight, looks, readings, say, windows};
 use crate::caveats;
 use crate::finite::{known, median};
 
 /// Claims whose sum is certainly above this stand at a kink.
 const SUM_SMOOTH: f64 = 1.1;
+/// Claims whose sum may be above this may stand at one.
+const SUM_KINK: f64 = 1.5;
 /// Ceilings nearer than this, in ln of throughput, are one ceiling for any use.
 const GAP_MIN: f64 = 0.02;
+/// Ceilings that may be farther apart than this are not known to be one.
+const GAP_MAX: f64 = 0.1;
 /// Error in saying that one ceiling lies behind another. It is asked at several looks.
 pub(super) const ALPHA_BEHIND: f64 = 0.01;
 /// A quota that ends this share of its periods early holds up what comes in bursts.
@@ -114,15 +118,15 @@ fn restarts(case: &Case) -> Option<Decision> {
 }
 
 /// A wall that squeezes established: proved, or likely, and then why no more than that. What a gate
-/// says is said already, and at quick effort nothing is proved. `reading` is the one that it rests on,
-/// where it rests on one alone.
+/// says is said already, and at quick effort nothing is proved. `least` is what is left of what it rests on
+/// beside the most that nothing may have cost ([`beside_nothing`]).
 fn established(
     case: &Case,
     wall: Wall,
     reason: Reason,
     doubt: Option<Doubt>,
     rounds: u32,
-    reading: Option<&Reading>,
+    least: Option<Least>,
 ) -> Decision {
     let few = (rounds < ROUNDS_PROVED).then_some(Doubt::FewRounds {
         rounds,
@@ -131,7 +135,7 @@ fn established(
     let doubt = doubt.or(few);
     let quick = case.experiment.effort == Effort::Quick;
     if doubt.is_none() && !quick {
-        let outweighs = reading.and_then(|reading| outweighs_nothing(case, reading));
+        let outweighs = least.and_then(|least| outweighs_nothing(case, least));
         if case.gates.pass() || outweighs.is_some() {
             let mut decision = Decision::new(wall, How::Proved, reason);
             decision.caveats.extend(outweighs);
@@ -145,17 +149,27 @@ fn established(
     decision
 }
 
+/// What is left of an elasticity beside the most that nothing may have cost, and of which squeeze it is.
+#[derive(Clone, Copy)]
+struct Least {
+    squeeze: Option<Squeeze>,
+    least: f64,
+}
+
+/// A reading beside nothing.
+fn beside_nothing(case: &Case, reading: &Reading) -> Option<Least> {
+    Some(Least {
+        squeeze: Some(reading.squeeze),
+        least: reading.least_beside(&case.gates.null?)?,
+    })
+}
+
 /// On a machine that wanders the A/A interval is too wide to prove anything. What would be a wall
 /// with the most that nothing may have cost taken from it is one all the same; where another gate fails too, none is.
-fn outweighs_nothing(case: &Case, reading: &Reading) -> Option<Caveat> {
-    let null = case.gates.null.filter(|_| case.gates.only_null_is_wide())?;
-    let least = reading
-        .least_beside(&null)
-        .filter(|least| *least >= WALL_MIN)?;
-    Some(Caveat::ProvedAllTheSame {
-        squeeze: reading.squeeze,
-        least,
-    })
+fn outweighs_nothing(case: &Case, least: Least) -> Option<Caveat> {
+    let Least { squeeze, least } = least;
+    let is_enough = case.gates.only_null_is_wide() && least >= WALL_MIN;
+    is_enough.then_some(Caveat::ProvedAllTheSame { squeeze, least })
 }
 
 fn offered_load(case: &Case) -> Option<Decision> {
@@ -180,15 +194,22 @@ fn offered_load(case: &Case) -> Option<Decision> {
         moved: say::moved(reading),
         rest: say::rest(case, &[Squeeze::OfferedLoad]),
     };
-    let rounds = reading.local.rounds;
-    let decision = established(case, Wall::OfferedLoad, reason, doubt, rounds, None);
+    let rounds = reading.rounds();
+    let decision = established(
+        case,
+        Wall::OfferedLoad,
+        reason,
+        doubt,
+        rounds,
+        beside_nothing(case, reading),
+    );
     Some(decision.with_detail(paid_in_latency(case)))
 }
 
 /// Whether what is asked for comes through, with nothing squeezed.
 fn keeps_up(case: &Case) -> bool {
     const OF_ASKED_MIN: f64 = 0.97;
-    let shams = pairs::shams(case.experiment);
+    let shams = windows::shams(case.experiment);
     let rates: Vec<f64> = shams.iter().map(|sham| sham.throughput).collect();
     let asked = caveats::asked_rate(case.step);
     let share = median(&rates).zip(asked).map(|(got, asked)| got / asked);
@@ -220,7 +241,7 @@ fn concurrency(case: &Case) -> Option<Decision> {
     if by_pause && claims.iter().any(|claim| claim.wall == Wall::ClientCpu) {
         return None;
     }
-    let rounds = reading.local.rounds;
+    let rounds = reading.rounds();
     if let Some(timer) = named_wait(case) {
         let reason = Reason::NamedWait {
             detail: timer.clone(),
@@ -250,7 +271,14 @@ fn concurrency(case: &Case) -> Option<Decision> {
     // Where more was tried, it must have carried more.
     let more = (fewer && more.is_some_and(|more| !more.has_share())).then_some(Doubt::MoreInVain);
     let doubt = reading.doubt().or(more);
-    let decision = established(case, Wall::Concurrency, reason, doubt, rounds, None);
+    let decision = established(
+        case,
+        Wall::Concurrency,
+        reason,
+        doubt,
+        rounds,
+        beside_nothing(case, reading),
+    );
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
@@ -271,11 +299,11 @@ fn at_the_knee(case: &Case, fewer: &Reading, more: &Reading) -> Decision {
     let claims = case.claims();
     let full = claims
         .iter()
-        .max_by(|a, b| a.reading.local.value.total_cmp(&b.reading.local.value));
+        .max_by(|a, b| a.reading.value().total_cmp(&b.reading.value()));
     let inside = Part {
         wall: Wall::Wait,
-        value: fewer.local.value,
-        rounds: more.local.rounds,
+        value: fewer.value(),
+        rounds: more.rounds(),
         sure: more.excluded(),
     };
     let filled = full.map_or(inside, Part::of);
@@ -333,7 +361,8 @@ fn stands_out(case: &Case, claim: &Claim) -> bool {
     let others: Vec<&Reading> = case
         .readings
         .iter()
-        .filter(|reading| looks::is_speed(reading.squeeze) && !own.contains(&reading.squeeze))
+        .filter(|reading| matches!(reading.squeeze.takes(), Takes::Speed | Takes::Capacity))
+        .filter(|reading| !own.contains(&reading.squeeze))
         .filter(|reading| reading.has_share())
         .collect();
     let more = |other: &&Reading| {
@@ -369,27 +398,38 @@ fn single(case: &Case, claim: &Claim, behind: Option<(&Claim, Estimate)>) -> Dec
     } else {
         claim.doubt.clone().or_else(|| reading.unconfirmed())
     };
-    let rounds = reading.local.rounds;
-    established(case, claim.wall, reason, doubt, rounds, Some(reading))
-        .with_detail(claim.detail.clone())
+    let rounds = reading.rounds();
+    established(
+        case,
+        claim.wall,
+        reason,
+        doubt,
+        rounds,
+        beside_nothing(case, reading),
+    )
+    .with_detail(claim.detail.clone())
 }
 
 /// Two or more near 1: a kink. The first wall has no gap; who has one is next.
 fn several(case: &Case, mut claims: Vec<Claim>) -> Decision {
-    let sum = shares::sum(claims.iter().map(|claim| claim.reading.local));
-    if sum.is_some_and(|sum| sum.interval(ALPHA).0 <= SUM_SMOOTH) {
-        let mut parts = parts(case);
-        if parts.len() < 2 {
-            parts = claims.iter().map(Part::of).collect();
-        }
-        return co_limited(case, &parts, false);
-    }
     claims.sort_by(|a, b| a.reading.gap.value.total_cmp(&b.reading.gap.value));
     let first = &claims[0];
     let apart: Vec<Estimate> = claims[1..]
         .iter()
         .map(|claim| behind(first.reading, claim.reading))
         .collect();
+    let sum = shares::sum(claims.iter().map(|claim| claim.reading.local));
+    let sum = sum.map(|sum| sum.interval(ALPHA));
+    if let Some((_, most)) = sum.filter(|(least, _)| *least <= SUM_SMOOTH) {
+        if most > SUM_KINK {
+            return either_first(case, first, &claims[1], &apart[0]);
+        }
+        let mut parts = parts(case);
+        if parts.len() < 2 {
+            parts = claims.iter().map(Part::of).collect();
+        }
+        return co_limited(case, &parts, false);
+    }
     let near: Vec<Part> = claims
         .iter()
         .take(1)
@@ -403,9 +443,28 @@ fn several(case: &Case, mut claims: Vec<Claim>) -> Decision {
         .map(Part::of)
         .collect();
     if near.len() >= 2 {
-        return co_limited(case, &near, true);
+        let may_lie_behind = |gap: &&Estimate| !is_behind(gap) && gap.interval(ALPHA).1 > GAP_MAX;
+        let far = apart.iter().position(|gap| may_lie_behind(&gap));
+        return match far {
+            Some(at) => either_first(case, first, &claims[at + 1], &apart[at]),
+            None => co_limited(case, &near, true),
+        };
     }
     single(case, first, Some((&claims[1], apart[0])))
+}
+
+/// Two that each move throughput, of which the second's ceiling may be the same or well behind.
+fn either_first(case: &Case, first: &Claim, second: &Claim, gap: &Estimate) -> Decision {
+    let (low, high) = gap.interval(ALPHA);
+    Decision::inconclusive(Reason::Undecided {
+        ruled_out: say::ruled_out(case),
+        why: Open::EitherFirst {
+            first: first.wall,
+            second: second.wall,
+            low: low.exp(),
+            high: high.exp(),
+        },
+    })
 }
 
 /// How far one ceiling lies behind another, in ln of throughput. A wall that answers more
@@ -427,8 +486,10 @@ pub(super) fn is_behind(gap: &Estimate) -> bool {
 fn wait(case: &Case) -> Option<Decision> {
     let rest = residual(case)?;
     let (low, _) = rest.interval(ALPHA);
-    let held = match case.readings.in_flight() {
-        Some(reading) => reading.slack(),
+    let in_flight = [Squeeze::InFlight, Squeeze::ThinkTime].map(|squeeze| case.get(squeeze));
+    let mut in_flight = in_flight.into_iter().flatten().peekable();
+    let held = match in_flight.peek() {
+        Some(_) => in_flight.all(Reading::slack),
         None => case.experiment.setting.open_loop,
     };
     if low < WALL_MIN || !held || !idle(case) {
@@ -438,8 +499,8 @@ fn wait(case: &Case) -> Option<Decision> {
     let reason = Reason::HeldInside {
         throughput: case.step.throughput,
     };
-    let least = case.readings.iter().min_by_key(|r| r.local.rounds);
-    let rounds = least.map_or(0, |reading| reading.local.rounds);
+    let least = case.readings.iter().min_by_key(|r| r.rounds());
+    let rounds = least.map_or(0, |reading| reading.rounds());
     let clear = rest.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort));
     let doubt = if !clear {
         Some(Doubt::WaitUnsure)
@@ -454,7 +515,15 @@ fn wait(case: &Case) -> Option<Decision> {
         rounds,
         needed: ROUNDS_PROVED,
     });
-    let decision = established(case, Wall::Wait, reason, doubt.or(few), rounds, None);
+    let least = case.gates.null.as_ref().and_then(|null| {
+        let dose = case.readings.bounding()?.effect.x.abs();
+        readings::least_beside(low, dose, null)
+    });
+    let least = least.map(|least| Least {
+        squeeze: None,
+        least,
+    });
+    let decision = established(case, Wall::Wait, reason, doubt.or(few), rounds, least);
     let detail = named.unwrap_or(Detail::NoSqueezeReaches);
     Some(decision.with_detail(Some(detail)))
 }
@@ -480,7 +549,7 @@ fn queued(case: &Case) -> Option<Decision> {
     let more = Part::by(Wall::Concurrency, reading);
     let inside = Part {
         wall: Wall::Wait,
-        value: rest.value.min(1.0) - reading.local.value,
+        value: rest.value.min(1.0) - reading.value(),
         rounds: rest.rounds,
         sure: rest.p_above(WALL_MIN) < level(rest.rounds, looks::first(case.experiment.effort)),
     };

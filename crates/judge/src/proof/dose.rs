@@ -16,16 +16,18 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::verdict::{NextWall, ResourceView};
 
 use super::claims::ONE_THREAD_MAX;
-use super::estimate::{self, ALPHA, Estimate, Noise};
+use super::estimate::{ALPHA, Estimate};
 use super::looks;
-use super::pairs::Pair;
-use super::readings::{self, Reading, Readings};
+use super::readings::{AtDose, Reading, Readings};
+use super::squares::Effect;
 use crate::finite::positive;
 
 /// Loss, in ln of throughput, from which a dose certainly binds.
 const BINDS: f64 = 0.02;
 /// Loss from which the knee is well past.
 const WELL_PAST: f64 = 0.08;
+/// Rounds without which nothing is read off a dose.
+const ROUNDS_MIN: u32 = 2;
 /// Slopes outside are noise.
 const SLOPES: (f64, f64) = (0.7, 1.5);
 
@@ -59,7 +61,7 @@ pub(super) fn ceilings(
         let demand = by_demand(views, wall)
             .and_then(|ceiling| positive(ceiling / throughput))
             .filter(|_| !beyond);
-        let measured = reading.and_then(|reading| measured(reading, readings.noise));
+        let measured = reading.and_then(measured);
         let ceiling = measured.or_else(|| {
             // A dose that did not bind says at least so much.
             let least = reading.map_or(1.0, least);
@@ -105,47 +107,19 @@ pub(super) fn next(ceilings: &BTreeMap<Wall, Ceiling>) -> Option<NextWall> {
     })
 }
 
-/// One dose of one squeeze.
-struct AtDose {
-    x: f64,
-    y: Estimate,
-}
-
-fn doses(reading: &Reading, noise: Noise) -> Vec<AtDose> {
-    let mut groups: BTreeMap<u64, Vec<&Pair>> = BTreeMap::new();
-    for pair in &reading.pairs {
-        groups
-            .entry((pair.asked * 1000.0) as u64)
-            .or_default()
-            .push(pair);
-    }
-    groups
-        .into_values()
-        .filter_map(|pairs| {
-            let losses: Vec<(u32, f64)> = pairs.iter().map(|pair| (pair.restart, pair.y)).collect();
-            Some(AtDose {
-                x: pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len() as f64,
-                y: estimate::estimate_of_starts(&losses, noise)?,
-            })
-        })
-        .collect()
-}
-
 /// The ceiling, where a dose was bound by it.
-fn measured(reading: &Reading, noise: Noise) -> Option<Ceiling> {
-    let bound: Vec<AtDose> = doses(reading, noise)
-        .into_iter()
+fn measured(reading: &Reading) -> Option<Ceiling> {
+    // One window may have been slow for another reason.
+    let alone = reading
+        .doses
+        .iter()
+        .filter(|dose| !dose.together && dose.y.rounds >= ROUNDS_MIN);
+    let bound: Vec<&AtDose> = alone
         .filter(|dose| dose.y.interval(ALPHA).1 < -BINDS)
         .collect();
-    let past: Vec<&AtDose> = bound
-        .iter()
-        .filter(|dose| dose.y.value <= -WELL_PAST)
-        .collect();
-    let used: Vec<&AtDose> = if past.is_empty() {
-        bound.iter().collect()
-    } else {
-        past
-    };
+    let past = bound.iter().filter(|dose| dose.y.value <= -WELL_PAST);
+    let past: Vec<&AtDose> = past.copied().collect();
+    let used = if past.is_empty() { bound } else { past };
     let gap = sloped(&used).or_else(|| {
         let gaps = used.iter().map(|dose| Estimate {
             value: dose.y.value - dose.x,
@@ -193,25 +167,37 @@ fn sloped(used: &[&AtDose]) -> Option<Estimate> {
 
 /// How far above the present throughput the ceiling lies at least, whatever the demand
 /// says: a dose of 0.5 that cost nothing puts it at twice or beyond, one that cost 5 % at
-/// 1.9. A server that polls looks busier than it is, and only this tells.
+/// 1.9, and the more so where others were squeezed beside it. A server that polls looks busier than it is,
+/// and only this tells.
 fn least(reading: &Reading) -> f64 {
-    doses(reading, Noise::default())
+    reading
+        .doses
         .iter()
-        .filter(|dose| dose.y.rounds >= 2)
+        .filter(|dose| dose.y.rounds >= ROUNDS_MIN)
         .map(|dose| (dose.y.value.min(0.0) - dose.x).exp())
         .fold(1.0, f64::max)
 }
 
+/// Whether it certainly costs throughput.
+pub(super) fn costs(effect: &Effect) -> bool {
+    effect.y().interval(ALPHA).1 < -BINDS
+}
+
 /// Whether the squeeze binds where about so much is left; `None`: it was not tried, or could not be
-/// had, as pauses take a fifth at most, whatever is asked of them.
-pub(super) fn binds(readings: &Readings, reading: &Reading, left: f64) -> Option<bool> {
+/// had, as pauses take a fifth at most, whatever is asked of them; or only together with others, of which
+/// any may be what bound.
+pub(super) fn binds(reading: &Reading, left: f64) -> Option<bool> {
     const ABOUT: f64 = 0.06;
-    let pairs = reading
-        .pairs
-        .iter()
-        .filter(|pair| (pair.x.exp() - left).abs() < ABOUT);
-    let elasticity = readings::elasticity(pairs, readings.noise)?;
-    Some(elasticity.interval(ALPHA).0 > 0.05)
+    let of = |together: bool| {
+        let doses = reading
+            .doses
+            .iter()
+            .filter(|dose| dose.together == together);
+        let near = doses.filter(|dose| (dose.x.exp() - left).abs() < ABOUT);
+        let elasticity = near.map(AtDose::elasticity).reduce(Estimate::joined)?;
+        Some(elasticity.interval(ALPHA).0 > 0.05)
+    };
+    of(false).or_else(|| of(true).filter(|bound| !bound))
 }
 
 #[cfg(test)]
@@ -266,7 +252,7 @@ mod tests {
             }
             let readings = Readings::of(&experiment);
             let reading = readings.get(Squeeze::ServerSpeed).unwrap();
-            binds(&readings, reading, 0.5)
+            binds(reading, 0.5)
         };
         assert_eq!(binds_where_left(0.5), Some(false));
         assert_eq!(binds_where_left(0.8), None);

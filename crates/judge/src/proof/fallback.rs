@@ -7,10 +7,10 @@ use wallfinder_model::{Caveat, Detail, Reason, Wall};
 
 use super::claims::{Case, squeezes_of};
 use super::decide::Decision;
-use super::pairs::ELASTICITY_MAX;
 use super::readings::{Answer, HALF_WIDTH_MAX, Reading};
 use super::say;
 use super::shares::{idle, missing};
+use super::windows::ELASTICITY_MAX;
 
 /// A foreign driver with far fewer connections than it was asked for, while slowing either
 /// side moves nothing and both have time left: they are what holds it.
@@ -109,17 +109,15 @@ fn reason(case: &Case) -> Open {
     }
     let wide = readings
         .iter()
-        .filter(|reading| {
-            reading.answer() == Answer::Open || reading.local.half_width() > HALF_WIDTH_MAX
-        })
-        .max_by(|a, b| a.local.half_width().total_cmp(&b.local.half_width()));
+        .filter(|reading| reading.answer() == Answer::Open || reading.half_width() > HALF_WIDTH_MAX)
+        .max_by(|a, b| a.half_width().total_cmp(&b.half_width()));
     if let Some(reading) = wide {
         let (low, high) = reading.interval();
         return Open::Wide {
             squeeze: reading.squeeze,
             low: low.max(-ELASTICITY_MAX),
             high: high.min(ELASTICITY_MAX),
-            rounds: reading.local.rounds,
+            rounds: reading.rounds(),
         };
     }
     let speed = case.get(Squeeze::ServerSpeed);
@@ -134,11 +132,11 @@ fn reason(case: &Case) -> Open {
     let most = readings
         .iter()
         .filter(|reading| Some(reading.squeeze) != second)
-        .max_by(|a, b| a.local.value.total_cmp(&b.local.value));
+        .max_by(|a, b| a.value().total_cmp(&b.value()));
     match most {
         Some(reading) => Open::NotEnough {
             squeeze: reading.squeeze,
-            value: reading.local.value,
+            value: reading.value(),
         },
         None => Open::NothingInForce,
     }

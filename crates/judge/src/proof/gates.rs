@@ -10,9 +10,9 @@ use wallfinder_model::gate::{Gate, GateKind, GateOutcome, Seen};
 use wallfinder_model::record::Histogram;
 use wallfinder_model::{Caveat, Step};
 
-use super::estimate::{ALPHA, Estimate};
+use super::estimate::Estimate;
 use super::pace;
-use super::pairs;
+use super::windows;
 use crate::caveats::{ERRORS_MAX, STEAL_MAX};
 use crate::finite::{known, mean, median, positive, ratio};
 use crate::identity;
@@ -22,6 +22,9 @@ use crate::student;
 
 /// Shams against shams must read nothing within this, in ln of throughput.
 pub(super) const NULL_MAX: f64 = 0.02;
+/// Error of an interval that must lie within bounds on both sides for one error of 5 % in saying so: two
+/// one-sided tests (Schuirmann 1987).
+pub(super) const ALPHA_WITHIN: f64 = 0.1;
 /// Failures from here leave nothing to be said of walls.
 const ERRORS_TOO_MANY: f64 = 0.10;
 /// Stolen time from here leaves nothing to be said of walls.
@@ -78,16 +81,16 @@ pub(super) struct Gates {
 
 impl Gates {
     pub(super) fn of(step: &Step, experiment: &Experiment, doubts: &[Caveat]) -> Gates {
-        let shams = pairs::shams(experiment);
+        let shams = windows::shams(experiment);
         // How fast the machine was is neither drift nor an effect of nothing.
         let at_one_pace = pace::at_one_pace(experiment);
-        let null = pairs::null_effect(&at_one_pace);
+        let null = windows::null_effect(&at_one_pace);
         let checked = [
             Some(errors(step, experiment)),
             uncounted(step, experiment),
             other_answers(step, &shams, experiment),
             Some(steal(experiment)),
-            Some(steady(&pairs::shams(&at_one_pace))),
+            Some(steady(&windows::shams(&at_one_pace))),
             little(step, &shams, experiment),
             apart(experiment),
             schedule(doubts, experiment),
@@ -428,7 +431,7 @@ fn law(step: &Step, window: &Window, sent: f64) -> Option<(f64, f64, f64)> {
 }
 
 fn null_effect(null: Option<Estimate>) -> Checked {
-    let interval = null.map(|null| null.interval(ALPHA));
+    let interval = null.map(|null| null.interval(ALPHA_WITHIN));
     let interval = interval.map(|(low, high)| (low.max(-1.0), high.min(1.0)));
     let checked = Checked::new(
         GateKind::NullEffect,
@@ -499,7 +502,7 @@ mod tests {
         for (at, window) in experiment.windows.iter_mut().enumerate() {
             window.restart = at as u32 / 10;
         }
-        steady(&pairs::shams(&experiment)).gate
+        steady(&windows::shams(&experiment)).gate
     }
 
     fn wobble(at: u32) -> f64 {
@@ -549,7 +552,7 @@ mod tests {
         for (window, (start, _)) in experiment.windows.iter_mut().zip(&windows) {
             window.restart = *start;
         }
-        let gate = steady(&pairs::shams(&experiment)).gate;
+        let gate = steady(&windows::shams(&experiment)).gate;
         assert!(gate.is_fatal());
     }
 

@@ -44,7 +44,7 @@ fn time_of_a_request(case: &Case) -> Option<Detail> {
         .iter()
         .filter(|reading| looks::is_speed(reading.squeeze))
         .filter_map(|reading| {
-            let value = of(reading.local.value)?;
+            let value = of(reading.value())?;
             let wall = reading.squeeze.wall();
             Some(Part { wall, value })
         })

@@ -1,11 +1,12 @@
-//! The proof: the wall of one load, from an experiment that squeezed one resource at a time.
+//! The proof: the wall of one load, from an experiment that squeezed one resource at a time, and what is not
+//! suspected at once.
 //!
 //! ```text
 //!  design ─► [conductor runs a batch] ─► looks ─► enough?
 //!                                          │
-//!  Experiment ─► pairs ─► readings ─┬─► claims ─► decide ─► Verdict
-//!                estimate ──────────┤     gates ─────┘
-//!                                   └─► dose ─► next wall, what_if
+//!  Experiment ─► windows ─► readings ─┬─► claims ─► decide ─► Verdict
+//!                squares ─────────────┤     gates ─────┘
+//!                                     └─► dose ─► next wall, what_if
 //! ```
 //!
 //! It is not the conductor: it squeezes nothing, and an old record is judged again by a
@@ -19,8 +20,8 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::evidence::{Evidence, Fact};
-use wallfinder_model::experiment::{Experiment, Squeeze};
-use wallfinder_model::verdict::{How, NextWall};
+use wallfinder_model::experiment::{Condition, Experiment, Squeeze};
+use wallfinder_model::verdict::{Elasticity, How, NextWall};
 use wallfinder_model::{Caveat, Detail, Environment, Step, Verdict, Wall};
 
 use crate::caveats::ERRORS_MAX;
@@ -31,6 +32,7 @@ use estimate::ALPHA;
 use gates::Gates;
 use pace::Pace;
 use readings::{Reading, Readings};
+use windows::Done;
 
 pub mod ab;
 mod alone;
@@ -44,20 +46,32 @@ mod gates;
 mod in_flight;
 pub mod looks;
 mod pace;
-mod pairs;
 mod readings;
 mod say;
 mod shares;
 pub mod sizes;
+mod squares;
 #[cfg(test)]
 mod synthetic;
 #[cfg(test)]
 mod tests;
 mod what_if;
+mod windows;
 
 pub use looks::{ConditionOrder, Next, next};
-pub use pairs::{WASH_OUT_MAX_S, relatives};
 pub use what_if::{Because, Prediction, what_if};
+pub use windows::{WASH_OUT_MAX_S, relatives};
+
+/// The squeeze that throughput answers to the most by now, and how well that is known: for whoever watches. It is no
+/// verdict.
+pub fn strongest(experiment: &Experiment) -> Option<(Squeeze, Elasticity)> {
+    let readings = Readings::of(experiment);
+    let asked = readings
+        .iter()
+        .filter(|it| it.squeeze != Squeeze::MoreInFlight);
+    let strongest = asked.max_by(|a, b| a.value().total_cmp(&b.value()))?;
+    Some((strongest.squeeze, strongest.record()))
+}
 
 /// The verdict of a step with an experiment; without one, the observed verdict.
 pub(crate) fn prove(step: &Step, environment: &Environment) -> Verdict {
@@ -151,19 +165,20 @@ fn confidence(how: How, observed: f64) -> f64 {
 /// then telemetry and profiles.
 fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
     let mut readings: Vec<&Reading> = case.readings.iter().collect();
-    readings.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
+    readings.sort_by(|a, b| b.value().total_cmp(&a.value()));
     let squeezes = readings.into_iter().map(|reading| {
         let measure = format!("elasticity.{}", reading.squeeze.label());
         let fact = Fact::Moved {
             moved: say::moved(reading),
             check: checked(case.experiment, reading),
         };
-        Evidence::new(measure, reading.local.value, fact)
+        Evidence::new(measure, reading.value(), fact)
     });
     // What profiles say depends on the wall.
     let observed = case.observed.evidence.iter();
     let observed = observed.filter(|evidence| !evidence.fact.is_of_profiles());
     squeezes
+        .chain(case.readings.bounding().map(together))
         .chain(null_effect(case))
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
         .chain(of_one_alone(case, decision.wall))
@@ -172,10 +187,24 @@ fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
         .collect()
 }
 
+/// What several squeezes did at once.
+fn together(several: &Done) -> Evidence {
+    let effect = &several.effect;
+    let (low, high) = effect.y().interval(ALPHA);
+    let lost = |y: f64| 1.0 - y.clamp(-5.0, 5.0).exp();
+    let fact = Fact::MovedTogether {
+        squeezes: several.squeezes.clone(),
+        by: 1.0 - effect.x.exp(),
+        lost: (lost(high), lost(low)),
+        rounds: effect.elasticity.rounds,
+    };
+    Evidence::new("elasticity.together", effect.elasticity.value, fact)
+}
+
 /// The comparison of nothing with nothing.
 fn null_effect(case: &Case) -> Option<Evidence> {
     let null = case.gates.null?;
-    let interval = Some(null.interval(ALPHA)).filter(|(_, high)| high.is_finite());
+    let interval = Some(null.interval(gates::ALPHA_WITHIN)).filter(|(_, high)| high.is_finite());
     let fact = Fact::Null { interval };
     Some(Evidence::new("proof.null_effect", null.value, fact))
 }
@@ -217,7 +246,7 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
         squeeze: out.squeeze,
         why: out.why.clone(),
     }));
-    if pairs::outlast_the_wash_out(&pairs::shams(case.experiment)) {
+    if windows::outlast_the_wash_out(&windows::shams(case.experiment)) {
         caveats.push(Caveat::OutlastWashOut);
     }
     let cut_short = case.experiment.cut_short.clone();
@@ -269,9 +298,11 @@ fn rose(case: &Case, reading: &Reading) -> Option<Caveat> {
 fn without_force(experiment: &Experiment) -> Vec<Caveat> {
     let mut counts: BTreeMap<_, (u32, u32)> = BTreeMap::new();
     for window in &experiment.windows {
-        if let Some(squeeze) = experiment.squeezed(window) {
+        let condition = experiment.condition(window);
+        for squeeze in condition.into_iter().flat_map(Condition::squeezes) {
+            let out = window.in_force == Some(false) || window.without.contains(&squeeze);
             let count = counts.entry(squeeze).or_default();
-            count.0 += u32::from(window.in_force == Some(false));
+            count.0 += u32::from(out);
             count.1 += 1;
         }
     }

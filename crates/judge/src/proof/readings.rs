@@ -5,6 +5,10 @@
 //! throughput answers nothing at first and then y = x + g: it stays a constant g = ln(C/X)
 //! behind, at every dose that binds.
 //!
+//! Throughput is monotone in each resource: what costs so much together with others costs no more than that
+//! alone. So a squeeze of which one window by itself tells little is bounded by those in which it was
+//! squeezed beside others.
+//!
 //! ```text
 //!    x = ln retained  0.5   0.65   0.8  0.9  1
 //!                      .      .     .    .   ┼ 0      C = X·e^g
@@ -20,12 +24,12 @@ use wallfinder_model::reason::{Doubt, Odd};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::verdict::Elasticity;
 
-use super::estimate::{self, ALPHA, Estimate, Noise, Spread};
+use super::estimate::{self, ALPHA, Estimate, Spread};
 use super::looks;
 use super::pace;
-use super::pairs::{self, Dose, ELASTICITY_MAX, Pair};
+use super::windows::{self, Done, Dose, ELASTICITY_MAX};
 use crate::caveats;
-use crate::finite::{known, median, positive};
+use crate::finite::{known, positive};
 
 /// From here a squeeze may name a wall.
 pub(super) const WALL_MIN: f64 = 0.5;
@@ -68,6 +72,22 @@ pub(super) enum Answer {
     Open,
 }
 
+/// What one dose did.
+#[derive(Debug, Clone)]
+pub(super) struct AtDose {
+    pub(super) dose: Dose,
+    /// Mean of ln(retained).
+    pub(super) x: f64,
+    /// ln of throughput over that with nothing squeezed.
+    pub(super) y: Estimate,
+    /// Whether others were squeezed by as much in the same windows.
+    pub(super) together: bool,
+    /// What each window shows of the elasticity, with the start that served it.
+    each: Vec<(u32, f64)>,
+    /// What a window's elasticity varies by.
+    noise: Spread,
+}
+
 /// One squeeze over all of its rounds.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
@@ -76,8 +96,10 @@ pub(super) struct Reading {
     pub(super) main: Option<Estimate>,
     /// The same at 0.9.
     pub(super) small: Option<Estimate>,
-    /// The one to judge by.
+    /// The one to judge by, of it alone.
     pub(super) local: Estimate,
+    /// That of several at once of which it was one, where that bounds it from above.
+    pub(super) at_most: Option<Estimate>,
     /// At 0.9 it is certainly less than at 0.8: it is not the first to bind.
     pub(super) bent: bool,
     /// At 0.9 it is certainly more than at 0.8: the doses disagree.
@@ -91,17 +113,15 @@ pub(super) struct Reading {
     /// What was measured and the share of processors that were at work, where that share bounds the
     /// elasticity to their speed below what was measured.
     pub(super) over_use: Option<(Estimate, f64)>,
-    pub(super) pairs: Vec<Pair>,
-    /// Noise of its elasticity, as all squeezes show it.
-    noise: Noise,
+    pub(super) doses: Vec<AtDose>,
 }
 
 /// Every squeeze with evidence.
 #[derive(Debug, Clone)]
 pub(super) struct Readings {
     all: BTreeMap<Squeeze, Reading>,
-    /// Variance of one window's ln throughput beside its base.
-    pub(super) noise: Noise,
+    /// What several at once did.
+    together: Vec<Done>,
     /// Whether a pause before each request takes nothing but time: nothing says that the load generator's
     /// processors are full, and making pauses is work for them.
     pause_is_free: bool,
@@ -109,9 +129,9 @@ pub(super) struct Readings {
 
 impl Reading {
     pub(super) fn answer(&self) -> Answer {
-        let (low, high) = self.local.interval(ALPHA);
-        let narrow = self.local.half_width() <= HALF_WIDTH_MAX;
-        match self.local.value {
+        let (low, high) = self.interval();
+        let narrow = self.half_width() <= HALF_WIDTH_MAX;
+        match self.value() {
             _ if high < WALL_MIN => Answer::No,
             _ if self.odd().is_some() => Answer::Open,
             _ if low >= WALL_MIN && self.p < self.level => Answer::Surely,
@@ -125,7 +145,7 @@ impl Reading {
     pub(super) fn odd(&self) -> Option<Odd> {
         let (low, _) = self.interval();
         let of_in_flight = matches!(self.squeeze, Squeeze::InFlight | Squeeze::ThinkTime);
-        if low >= SHARE_MIN && self.local.half_width() > TOO_WIDE {
+        if low >= SHARE_MIN && self.half_width() > TOO_WIDE {
             Some(Odd::TooWide)
         } else if of_in_flight && low > IN_FLIGHT_MAX {
             Some(Odd::MoreThanItsShare)
@@ -155,11 +175,51 @@ impl Reading {
 
     /// It takes nearly all of the cycle, so that widening anything else gains little.
     pub(super) fn fills(&self) -> bool {
-        self.names() && self.local.value >= 0.8 && self.interval().0 >= 0.6
+        self.names() && self.value() >= 0.8 && self.interval().0 >= 0.6
     }
 
+    /// The 95 % interval: of it alone, and below what it cost together with others.
     pub(super) fn interval(&self) -> (f64, f64) {
-        self.local.interval(ALPHA)
+        let (low, high) = self.local.interval(ALPHA);
+        match self.bound() {
+            Some(all) => {
+                let (all_low, all_high) = all.interval(ALPHA);
+                // Squeezing more never costs less: below nothing there is nothing to look for.
+                (low.max(all_low).min(0.0), all_high.max(0.0))
+            }
+            None => (low, high),
+        }
+    }
+
+    /// The centre.
+    pub(super) fn value(&self) -> f64 {
+        match self.bound() {
+            Some(all) => {
+                let (low, high) = self.interval();
+                self.local.value.min(all.value).clamp(low, high)
+            }
+            None => self.local.value,
+        }
+    }
+
+    /// Half the width of the interval.
+    pub(super) fn half_width(&self) -> f64 {
+        let (low, high) = self.interval();
+        (high - low) / 2.0
+    }
+
+    /// Rounds that tell it.
+    pub(super) fn rounds(&self) -> u32 {
+        self.bound()
+            .map_or(self.local.rounds, |all| all.rounds.max(self.local.rounds))
+    }
+
+    /// Several at once that say more of how large it is at most than it does alone.
+    fn bound(&self) -> Option<&Estimate> {
+        let high = self.local.interval(ALPHA).1;
+        self.at_most
+            .as_ref()
+            .filter(|all| all.interval(ALPHA).1 < high)
     }
 
     /// Certainly more than a share, and not only at a dose at which something else that was
@@ -179,12 +239,12 @@ impl Reading {
     /// As good as nothing: certainly no wall, and little at the centre.
     pub(super) fn slack(&self) -> bool {
         let (_, high) = self.interval();
-        high < WALL_MIN && self.local.value < SHARE_MIN
+        high < WALL_MIN && self.value() < SHARE_MIN
     }
 
     /// As good as nothing, and known well enough to conclude something else from it.
     pub(super) fn surely_slack(&self) -> bool {
-        self.slack() && self.local.half_width() <= HALF_WIDTH_MAX
+        self.slack() && self.half_width() <= HALF_WIDTH_MAX
     }
 
     /// Why the small dose does not bear the main one out, where it does not.
@@ -206,31 +266,37 @@ impl Reading {
         }
     }
 
-    /// What is left of it where nothing moves throughput by as much as is not excluded: the lower end of
-    /// its interval without the effect of nothing at its largest. `None` where nothing certainly has an
-    /// effect, and where it was not measured at the first dose.
+    /// What is left of it where nothing moves throughput by as much as is not excluded. `None` also where it was
+    /// not measured at the first dose.
     pub(super) fn least_beside(&self, null: &Estimate) -> Option<f64> {
-        let (low, high) = null.interval(ALPHA);
-        let main = self.pairs.iter().filter(|pair| pair.dose == Dose::Main);
-        let doses: Vec<f64> = main.map(|pair| pair.x.abs()).collect();
-        let dose = positive(median(&doses)?)?;
-        let is_none = low <= 0.0 && high >= 0.0 && !self.bent;
-        is_none.then(|| self.interval().0 - high.max(-low) / dose)
+        let dose = positive(self.alone(Dose::Main).next()?.x.abs())?;
+        let low = self.interval().0;
+        least_beside(low, dose, null).filter(|_| !self.bent)
     }
 
-    /// What was measured, whatever of it counts.
-    pub(super) fn measured(&self) -> Estimate {
-        self.over_use.map_or(self.local, |(measured, _)| measured)
+    /// What a dose did where nothing else was squeezed.
+    pub(super) fn alone(&self, dose: Dose) -> impl Iterator<Item = &AtDose> {
+        let own = move |at: &&AtDose| at.dose == dose && !at.together;
+        self.doses.iter().filter(own)
+    }
+
+    /// The centre of what was measured, whatever of it counts.
+    pub(super) fn measured(&self) -> f64 {
+        self.over_use
+            .map_or(self.value(), |(measured, _)| measured.value)
     }
 
     pub(super) fn record(&self) -> Elasticity {
-        let measured = self.measured();
-        let (low, high) = measured.interval(ALPHA);
+        let (value, (low, high), rounds) = match self.over_use {
+            Some((measured, _)) => (measured.value, measured.interval(ALPHA), measured.rounds),
+            None => (self.value(), self.interval(), self.rounds()),
+        };
+        let shown = |it: f64| it.clamp(-ELASTICITY_MAX, ELASTICITY_MAX);
         Elasticity {
-            value: measured.value,
-            low: low.max(-ELASTICITY_MAX),
-            high: high.min(ELASTICITY_MAX),
-            rounds: measured.rounds,
+            value: shown(value),
+            low: shown(low),
+            high: shown(high),
+            rounds,
         }
     }
 
@@ -245,10 +311,11 @@ impl Reading {
             ..estimate
         };
         self.over_use = Some((self.local, cores));
+        self.at_most = None;
         (self.local, self.main, self.small) = (held(self.local), None, None);
         (self.bent, self.disagree, self.p) = (false, false, 1.0);
         // Doses of a delay tell nothing about where the processors bind.
-        self.pairs.clear();
+        self.doses.clear();
     }
 
     /// Whether the starts of the subject fall into two sorts that say different things of it,
@@ -256,14 +323,15 @@ impl Reading {
     /// a sort: the interval over starts is wide enough for that.
     pub(super) fn restarts_disagree(&self) -> bool {
         const OF_A_SORT_MIN: usize = 3;
-        if self.local.value < SHARE_MIN {
+        if self.value() < SHARE_MIN {
             return false;
         }
         let mut starts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for pair in self.pairs.iter().filter(|pair| pair.dose == Dose::Main) {
-            let own = starts.entry(pair.restart).or_default();
-            own.push(pair.elasticity());
+        for (start, elasticity) in self.alone(Dose::Main).flat_map(|at| &at.each) {
+            let own = starts.entry(*start).or_default();
+            own.push(*elasticity);
         }
+        let noise = self.alone(Dose::Main).next().map(|at| at.noise);
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let mut starts: Vec<Vec<f64>> = starts.into_values().collect();
         starts.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
@@ -274,7 +342,7 @@ impl Reading {
             if sorts.iter().any(|sort| sort.len() < OF_A_SORT_MIN) {
                 return false;
             }
-            let [low, high] = sorts.map(|sort| estimate::estimate(&sort, self.noise.rounds));
+            let [low, high] = sorts.map(|sort| estimate::estimate(&sort, noise));
             let apart = high.zip(low).map(|(high, low)| high.minus(low));
             apart.is_some_and(|apart| apart.value > APART_MIN && apart.interval(alpha).0 > 0.0)
         })
@@ -283,16 +351,11 @@ impl Reading {
 
 impl Readings {
     pub(super) fn of(experiment: &Experiment) -> Readings {
-        let pairs = pairs::pairs(&pace::at_one_pace(experiment));
-        let noise = noise(&pairs);
+        let done = windows::done(&pace::at_one_pace(experiment));
         let mut all: BTreeMap<Squeeze, Reading> = BTreeMap::new();
         for squeeze in Squeeze::ALL {
-            let own: Vec<Pair> = pairs
-                .iter()
-                .copied()
-                .filter(|pair| pair.squeeze == squeeze)
-                .collect();
-            if let Some(reading) = reading(squeeze, own, noise, experiment.effort) {
+            let own = done.iter().filter(|done| done.squeezes.contains(&squeeze));
+            if let Some(reading) = reading(squeeze, own, experiment.effort) {
                 all.insert(squeeze, reading);
             }
         }
@@ -305,11 +368,28 @@ impl Readings {
         for (reading, p) in asked.iter_mut().zip(estimate::holm(&p)) {
             reading.p = p;
         }
+        let together = done.into_iter().filter(|done| done.squeezes.len() > 1);
         Readings {
             all,
-            noise,
+            together: together.collect(),
             pause_is_free: true,
         }
+    }
+
+    /// What several at once did that says most of all of them: of the main dose, with the most rounds. `None` also
+    /// where processors that idle cost more than they can: that cost is in it.
+    pub(super) fn bounding(&self) -> Option<&Done> {
+        let idles = |squeeze: &Squeeze| self.get(*squeeze).is_some_and(|it| it.over_use.is_some());
+        self.together
+            .iter()
+            .filter(|done| done.dose == Dose::Main && !done.squeezes.iter().any(idles))
+            .max_by_key(|done| (done.effect.elasticity.rounds, done.squeezes.len()))
+    }
+
+    /// What just these did at once, at a dose.
+    pub(super) fn of_several(&self, squeezes: &[Squeeze], dose: Dose) -> Option<&Done> {
+        let same = |done: &&Done| done.squeezes == squeezes && done.dose == dose;
+        self.together.iter().find(same)
     }
 
     /// The same, with what telemetry says of the processors that were squeezed.
@@ -363,6 +443,16 @@ impl Readings {
     }
 }
 
+/// The lower end of an interval without the effect of nothing at its largest. `None` where nothing certainly has
+/// an effect.
+pub(super) fn least_beside(low: f64, dose: f64, null: &Estimate) -> Option<f64> {
+    const ALPHA_NOTHING: f64 = 0.01;
+    let (certainly, certainly_not) = null.interval(ALPHA_NOTHING);
+    let (below, above) = null.interval(ALPHA);
+    let may_be_none = certainly <= 0.0 && certainly_not >= 0.0;
+    may_be_none.then(|| low - above.max(-below) / dose)
+}
+
 /// Cores at work of those that a family may use, everybody's work included. Under a quota of less
 /// than a core: the share of the quota, for what a slow processor takes is taken from that.
 fn at_work(family: &FamilySummary, step: &Step) -> Option<f64> {
@@ -382,33 +472,17 @@ fn wanted(family: &FamilySummary, step: &Step) -> Option<f64> {
     (cores <= most && cores < others).then_some(cores)
 }
 
-/// The variance that windows of all squeezes show around their own centres, and the centres
-/// of the server's starts around each other.
-fn noise(pairs: &[Pair]) -> Noise {
-    const SQUEEZES_MIN: usize = 3;
-    let mut groups: BTreeMap<(Squeeze, u64), Vec<(u32, f64)>> = BTreeMap::new();
-    for pair in pairs {
-        let key = (pair.squeeze, (pair.asked * 1000.0) as u64);
-        groups.entry(key).or_default().push((pair.restart, pair.y));
-    }
-    let typical = |of: fn(&[(u32, f64)]) -> Option<Spread>| {
-        let spreads: Vec<Spread> = groups
-            .values()
-            .filter(|values| values.len() >= 3)
-            .filter_map(|values| of(values))
-            .collect();
-        (spreads.len() >= SQUEEZES_MIN)
-            .then(|| estimate::pool(&spreads))
-            .flatten()
+fn reading<'d>(
+    squeeze: Squeeze,
+    done: impl Iterator<Item = &'d Done>,
+    effort: Effort,
+) -> Option<Reading> {
+    let doses: Vec<AtDose> = done.map(AtDose::of).collect();
+    let joined = |dose: Dose, of: fn(&AtDose) -> Estimate| {
+        let own = doses.iter().filter(|at| at.dose == dose && !at.together);
+        own.map(of).reduce(Estimate::joined)
     };
-    Noise {
-        rounds: typical(|of| estimate::spread(&of.iter().map(|(_, y)| *y).collect::<Vec<f64>>())),
-        starts: typical(estimate::spread_of_starts),
-    }
-}
-
-fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> Option<Reading> {
-    let at = |dose: Dose| elasticity(pairs.iter().filter(|pair| pair.dose == dose), noise);
+    let at = |dose: Dose| joined(dose, AtDose::elasticity);
     let (main, small) = (at(Dose::Main), at(Dose::Small));
     let apart = main
         .zip(small)
@@ -421,34 +495,59 @@ fn reading(squeeze: Squeeze, pairs: Vec<Pair>, noise: Noise, effort: Effort) -> 
         (None, Some(small)) => small,
         (None, None) => at(Dose::Deep).filter(tells_at_once)?,
     };
-    let gap = [Dose::Main, Dose::Small]
+    let gap = [Dose::Main, Dose::Small, Dose::Deep]
         .into_iter()
-        .filter_map(|dose| gap(pairs.iter().filter(|pair| pair.dose == dose), noise))
-        .reduce(Estimate::joined)
-        .or_else(|| gap(pairs.iter(), noise))?;
+        .filter(|dose| *dose != Dose::Deep || main.or(small).is_none())
+        .filter_map(|dose| joined(dose, AtDose::gap))
+        .reduce(Estimate::joined)?;
+    let at_most = doses
+        .iter()
+        .filter(|at| at.together && at.dose == Dose::Main)
+        .map(AtDose::elasticity)
+        .min_by(|a, b| a.interval(ALPHA).1.total_cmp(&b.interval(ALPHA).1));
     let level = match effort {
         Effort::Quick => ALPHA,
         effort => estimate::level(local.rounds, looks::first(effort)),
     };
-    let of_main: Vec<Pair> = pairs
-        .iter()
-        .filter(|pair| pair.dose == Dose::Main)
-        .copied()
-        .collect();
     Some(Reading {
         squeeze,
         main,
         small,
         local,
+        at_most,
         bent,
         disagree,
         gap,
         over_use: None,
         p: 1.0,
         level,
-        noise: in_elasticity(&of_main, noise),
-        pairs,
+        doses,
     })
+}
+
+impl AtDose {
+    fn of(done: &Done) -> AtDose {
+        AtDose {
+            dose: done.dose,
+            x: done.effect.x,
+            y: done.effect.y(),
+            together: done.squeezes.len() > 1,
+            each: done.effect.each.clone(),
+            noise: done.effect.noise,
+        }
+    }
+
+    pub(super) fn elasticity(&self) -> Estimate {
+        self.y.scaled(1.0 / self.x)
+    }
+
+    /// y - x, as if every window was bound.
+    fn gap(&self) -> Estimate {
+        Estimate {
+            value: self.y.value - self.x,
+            ..self.y
+        }
+    }
 }
 
 /// Whether a large dose by itself tells what a small one would: what costs nothing when halved has
@@ -458,31 +557,6 @@ fn tells_at_once(deep: &Estimate) -> bool {
     const NEARLY_ALL: f64 = 0.9;
     let (low, high) = deep.interval(ALPHA);
     high < SHARE_MIN || low >= NEARLY_ALL
-}
-
-/// The elasticity at one dose.
-pub(super) fn elasticity<'p>(
-    pairs: impl Iterator<Item = &'p Pair>,
-    noise: Noise,
-) -> Option<Estimate> {
-    let pairs: Vec<Pair> = pairs.copied().collect();
-    let values: Vec<(u32, f64)> = pairs
-        .iter()
-        .map(|pair| (pair.restart, pair.elasticity()))
-        .collect();
-    estimate::estimate_of_starts(&values, in_elasticity(&pairs, noise))
-}
-
-/// Noise of y in units of y / x.
-fn in_elasticity(pairs: &[Pair], noise: Noise) -> Noise {
-    let x = pairs.iter().map(|pair| pair.x).sum::<f64>() / pairs.len().max(1) as f64;
-    noise.scaled(1.0 / x.abs().max(3e-5))
-}
-
-/// y - x, as if every window was bound.
-pub(super) fn gap<'p>(pairs: impl Iterator<Item = &'p Pair>, noise: Noise) -> Option<Estimate> {
-    let values: Vec<(u32, f64)> = pairs.map(|pair| (pair.restart, pair.y - pair.x)).collect();
-    estimate::estimate_of_starts(&values, noise)
 }
 
 #[cfg(test)]

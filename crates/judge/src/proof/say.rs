@@ -5,8 +5,8 @@ use wallfinder_model::experiment::{Squeeze, Takes};
 use wallfinder_model::reason::{Moved, Rest};
 
 use super::claims::Case;
-use super::pairs::Dose;
 use super::readings::Reading;
+use super::windows::Dose;
 
 /// What a squeeze did at its usual dose.
 pub(super) fn moved(reading: &Reading) -> Moved {
@@ -14,12 +14,7 @@ pub(super) fn moved(reading: &Reading) -> Moved {
         (false, Some(_)) => Dose::Main,
         _ => Dose::Small,
     };
-    let own: Vec<f64> = reading
-        .pairs
-        .iter()
-        .filter(|pair| pair.dose == dose)
-        .map(|pair| pair.x)
-        .collect();
+    let own: Vec<f64> = reading.alone(dose).map(|at| at.x).collect();
     let squeeze = reading.squeeze;
     let usual = match squeeze {
         Squeeze::MoreInFlight => 1.25f64,
@@ -32,8 +27,8 @@ pub(super) fn moved(reading: &Reading) -> Moved {
         _ => 1.0 - x.exp(),
     };
     let elasticity = match squeeze {
-        Squeeze::MoreInFlight => reading.local.value,
-        _ => reading.measured().value,
+        Squeeze::MoreInFlight => reading.value(),
+        _ => reading.measured(),
     };
     Moved {
         squeeze,
@@ -55,7 +50,7 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> Rest {
     let moving = others
         .iter()
         .filter(|reading| !reading.slack())
-        .map(|reading| (reading.squeeze, reading.local.value.max(0.0)));
+        .map(|reading| (reading.squeeze, reading.value().max(0.0)));
     Rest {
         squeezed: !others.is_empty(),
         moving: moving.collect(),

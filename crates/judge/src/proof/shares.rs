@@ -45,8 +45,8 @@ impl Part {
     pub(super) fn by(wall: Wall, reading: &Reading) -> Part {
         Part {
             wall,
-            value: reading.local.value,
-            rounds: reading.local.rounds,
+            value: reading.value(),
+            rounds: reading.rounds(),
             sure: reading.answer() == Answer::Surely,
         }
     }
@@ -93,7 +93,7 @@ fn stronger<'c>(case: &Case<'c>, wall: Wall) -> Option<&'c Reading> {
 
 /// The reading that throughput answers to the most.
 pub(super) fn strongest<'c>(readings: impl Iterator<Item = &'c Reading>) -> Option<&'c Reading> {
-    readings.max_by(|a, b| a.local.value.total_cmp(&b.local.value))
+    readings.max_by(|a, b| a.value().total_cmp(&b.value()))
 }
 
 /// What certainly has a share, the rest included.
@@ -136,8 +136,16 @@ pub(super) fn residual(case: &Case) -> Option<Estimate> {
     let rates = Wall::ALL
         .into_iter()
         .filter(|wall| *wall != Wall::Concurrency && *wall != Wall::ServerSerial);
-    let all = rates.filter_map(|wall| stronger(case, wall));
-    let sum = sum(all.map(|reading| reading.local))?;
+    let together = case.readings.bounding();
+    let is_within = |reading: &&Reading| {
+        together.is_some_and(|several| several.squeezes.contains(&reading.squeeze))
+    };
+    let alone = rates
+        .filter_map(|wall| stronger(case, wall))
+        .filter(|reading| !is_within(reading))
+        .map(|reading| reading.local);
+    // What was squeezed at once cost at once what its parts cost.
+    let sum = sum(alone.chain(together.map(|several| several.effect.elasticity)))?;
     Some(Estimate {
         value: 1.0 - sum.value,
         ..sum
@@ -201,7 +209,7 @@ pub(super) fn idle(case: &Case) -> bool {
         let squeeze = squeezes_of(wall).first().copied();
         let bound = squeeze
             .and_then(|squeeze| case.get(squeeze))
-            .and_then(|reading| dose::binds(case.readings, reading, 0.5));
+            .and_then(|reading| dose::binds(reading, 0.5));
         match (used, bound) {
             (Some(used), Some(true)) => Some(used < FULL),
             (Some(used), _) => Some(used < most),
@@ -231,7 +239,7 @@ pub(super) fn inert(case: &Case) -> Vec<Squeeze> {
         .filter_map(|wall| squeezes_of(wall).first().copied())
         .filter(|squeeze| {
             case.get(*squeeze)
-                .is_some_and(|reading| dose::binds(case.readings, reading, 0.5) == Some(false))
+                .is_some_and(|reading| dose::binds(reading, 0.5) == Some(false))
         })
         .collect()
 }

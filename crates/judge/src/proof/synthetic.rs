@@ -274,7 +274,7 @@ pub(super) struct Conditions {
     pub(super) noise: f64,
     /// Share of windows that run at three quarters.
     pub(super) slow: f64,
-    /// ln of throughput over the whole experiment.
+    /// ln of throughput in a minute.
     pub(super) drift: f64,
     /// Deviation of ln throughput from one start of the server to the next.
     pub(super) luck: f64,
@@ -402,13 +402,9 @@ impl Machine {
 /// Index of an order's condition, which is new at its first time.
 fn place(experiment: &mut Experiment, order: &looks::ConditionOrder) -> usize {
     let conditions = &mut experiment.conditions;
-    let same = |c: &Condition| c.squeeze == Some(order.squeeze) && c.retained == order.retained;
-    conditions.iter().position(same).unwrap_or_else(|| {
-        conditions.push(Condition {
-            squeeze: Some(order.squeeze),
-            retained: order.retained,
-            how: String::new(),
-        });
+    let known = conditions.iter().position(|condition| order.is(condition));
+    known.unwrap_or_else(|| {
+        conditions.push(order.condition(String::new()));
         conditions.len() - 1
     })
 }
@@ -422,36 +418,33 @@ fn window(
     noise: &mut Noise,
 ) -> Window {
     let condition = &experiment.conditions[index];
-    let at = experiment.windows.len() as f64;
+    let place = experiment.windows.len();
+    let blank = blank(conditions.effort, index as u32, round, place);
     let mut retained = None;
-    let truth = match condition.squeeze {
-        None => system.throughput(),
-        Some(Squeeze::InFlight) => {
-            let left = (system.in_flight * condition.retained).round().max(1.0);
-            retained = Some(left / system.in_flight);
-            system.squeezed(Squeeze::InFlight, left / system.in_flight)
+    let mut squeezed = system.clone();
+    for squeeze in condition.squeezes() {
+        let mut left = condition.retained;
+        if squeeze == Squeeze::InFlight {
+            left = (system.in_flight * left).round().max(1.0) / system.in_flight;
+            retained = condition.together.is_empty().then_some(left);
         }
-        Some(squeeze) => system.squeezed(squeeze, condition.retained),
-    };
+        squeezed = squeezed.with(squeeze, left);
+    }
+    let truth = squeezed.throughput();
     let slow = if noise.uniform() < conditions.slow {
         0.75
     } else {
         1.0
     };
-    let drift = (conditions.drift * at / 130.0).exp();
+    let drift = (conditions.drift * blank.from_ns as f64 / 60e9).exp();
     let x = truth * slow * drift * (conditions.noise * noise.gauss()).exp();
     Window {
         retained,
         throughput: x,
-        answered: x as u64,
+        answered: (x * blank.seconds()) as u64,
         in_flight_mean: Some(system.in_flight()),
         latency_mean_ns: Some(system.in_flight() / x * 1e9),
-        ..blank(
-            conditions.effort,
-            index as u32,
-            round,
-            experiment.windows.len(),
-        )
+        ..blank
     }
 }
 
@@ -483,11 +476,7 @@ fn empty(effort: Effort, seed: u64) -> Experiment {
     Experiment {
         seed,
         effort,
-        conditions: vec![Condition {
-            squeeze: None,
-            retained: 1.0,
-            how: "sham".to_owned(),
-        }],
+        conditions: vec![Condition::sham()],
         windows: Vec::new(),
         out_of_reach: Vec::new(),
         setting: Setting {
@@ -503,8 +492,9 @@ fn empty(effort: Effort, seed: u64) -> Experiment {
 /// A window, and the wash-out before it, as long as an effort has them.
 fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
     let (wash_out_ns, window_ns) = match effort {
-        Effort::Quick => (350_000_000, 800_000_000),
-        _ => (500_000_000, 1_000_000_000),
+        Effort::Quick => (250_000_000, 500_000_000),
+        Effort::Normal => (300_000_000, 700_000_000),
+        Effort::Thorough => (400_000_000, 1_000_000_000),
     };
     let from_ns = at as u64 * (wash_out_ns + window_ns) + wash_out_ns;
     Window {
@@ -522,6 +512,7 @@ fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
         p99_ns: None,
         retained: None,
         in_force: Some(true),
+        without: Vec::new(),
         check: String::new(),
         server_cores: None,
         client_cores: None,
@@ -539,6 +530,7 @@ pub(super) fn experiment_of(squeezes: &[(Squeeze, f64)], windows: &[(u32, f64)])
         .conditions
         .extend(squeezes.iter().map(|(squeeze, retained)| Condition {
             squeeze: Some(*squeeze),
+            together: Vec::new(),
             retained: *retained,
             how: String::new(),
         }));

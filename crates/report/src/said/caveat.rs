@@ -415,7 +415,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         Caveat::ProvedAllTheSame { squeeze, least } => (
             format!(
                 "Proved all the same: with the most that nothing may have cost taken from it, {} still reads at least {}.",
-                resource(*squeeze),
+                squeeze.map_or("what no squeeze reaches", resource),
                 number::cores(*least)
             ),
             "",

@@ -8,8 +8,8 @@ use wallfinder_model::verdict::Saturation;
 use super::detail::waiters;
 use super::reason::{at_sockets, moved, time_of};
 use super::{capacity, side};
-use crate::number;
 use crate::words::counted;
+use crate::{number, words};
 
 /// What shows that a resource was full: `its one core was 98 % busy`.
 pub(super) fn sign(sign: &Sign) -> String {
@@ -320,6 +320,19 @@ pub fn fact(fact: &Fact) -> String {
             true => moved(what),
             false => format!("{} ({check})", moved(what)),
         },
+        Fact::MovedTogether {
+            squeezes,
+            by,
+            lost: (least, most),
+            rounds,
+        } => format!(
+            "{} less of {} at once: throughput changed by {} to {} ({})",
+            share(by),
+            words::squeezes(squeezes),
+            small(-most),
+            small(-least),
+            words::counted(u64::from(*rounds), "window")
+        ),
         Fact::Null {
             interval: Some((low, high)),
         } => format!(

@@ -577,6 +577,16 @@ fn open(open: &Open) -> String {
             "{} moves the throughput most, by {value:.2} of its dose, and that is not enough to be the wall",
             squeeze(*which)
         ),
+        Open::EitherFirst {
+            first,
+            second,
+            low,
+            high,
+        } => format!(
+            "{} and {} both move the throughput, and which of them binds first is not known: the second's ceiling lies at {low:.2} to {high:.2} × the first's",
+            first.words(),
+            second.words()
+        ),
         Open::NothingInForce => "no squeeze was in force".to_owned(),
     }
 }

@@ -142,7 +142,7 @@ fn clock(ns: u64) -> String {
 /// One line of progress, for places that keep every line.
 pub fn line(moment: &Moment, look: &Look) -> String {
     let squeezing = moment.is_squeezing();
-    let (name_room, phase_room) = if squeezing { (16, 62) } else { (24, 28) };
+    let (name_room, phase_room) = if squeezing { (16, 90) } else { (24, 28) };
     let mut parts = vec![
         format!(
             "{} {}",

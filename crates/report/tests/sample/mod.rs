@@ -836,13 +836,10 @@ pub fn experiment(
     spread: f64,
 ) -> Experiment {
     let mut noise = Noise::new(31);
-    let mut conditions = vec![Condition {
-        squeeze: None,
-        retained: 1.0,
-        how: "all machinery in place, at no dose".into(),
-    }];
+    let mut conditions = vec![Condition::sham()];
     conditions.extend(doses.iter().map(|(squeeze, retained)| Condition {
         squeeze: Some(*squeeze),
+        together: Vec::new(),
         retained: *retained,
         how: format!("{} made less, synthetically", squeeze.label()),
     }));
@@ -901,6 +898,7 @@ pub fn experiment(
                 p99_ns: Some((point.response_s * 1.8e9) as u64),
                 retained: squeezed.then_some(retained),
                 in_force: squeezed.then_some(true),
+                without: Vec::new(),
                 check: if squeezed {
                     format!("left {retained:.3} of it")
                 } else {

@@ -444,6 +444,7 @@ fn a_journal_that_grew_too_large_keeps_to_its_steps_and_says_so() {
 fn experiment(conditions: usize) -> Experiment {
     let condition = |nth: usize| Condition {
         squeeze: (nth > 0).then_some(Squeeze::ServerSpeed),
+        together: Vec::new(),
         retained: 1.0 - 0.1 * nth as f64,
         how: "a test".into(),
     };
@@ -477,6 +478,7 @@ fn window(nth: u32) -> Window {
         p99_ns: None,
         retained: None,
         in_force: None,
+        without: Vec::new(),
         check: String::new(),
         server_cores: None,
         client_cores: None,

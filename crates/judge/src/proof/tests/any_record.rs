@@ -53,7 +53,12 @@ proptest! {
         experiment.windows = windows;
         for (i, retained) in retained.into_iter().enumerate() {
             experiment.conditions.push(Condition {
-                squeeze: Some(Squeeze::ALL[i % Squeeze::ALL.len()]),
+                squeeze: (i % 4 != 3).then_some(Squeeze::ALL[i % Squeeze::ALL.len()]),
+                together: if i % 4 == 3 {
+                    Squeeze::ALL[i / 4..].to_vec()
+                } else {
+                    Vec::new()
+                },
                 retained: if retained > 1.0 { 0.8 } else { retained },
                 how: String::new(),
             });

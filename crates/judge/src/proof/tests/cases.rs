@@ -469,11 +469,11 @@ fn what_edges_and_failures_explain_of_the_law_is_no_alarm() {
         }
     });
     assert!(!is_alarm(&caveats), "{caveats:?}");
-    // One in two hundred failed after a second each, and was in flight as long as that.
+    // One in two hundred failed, and was in flight as long as a window lasts.
     let (_, _, caveats) = broken(|experiment| {
         for window in &mut experiment.windows {
             window.failed = window.answered / 200;
-            let area_s = window.failed as f64 * 1.0;
+            let area_s = window.failed as f64 * window.seconds();
             let more = area_s / window.seconds();
             window.in_flight_mean = window.in_flight_mean.map(|mean| mean + more);
         }

@@ -7,9 +7,8 @@
 //!  suspect and rest   one at a time once │ S w R S R w │ ...  least squares
 //! ```
 //!
-//! Least squares are generalised: windows that are near in time are alike, by a share and over a time that are
-//! estimated from the same windows; windows that are far off are left out. Estimates are held against the
-//! one-sided elasticity of the load that is not squeezed.
+//! Least squares are those of the proof (`squares`). Estimates are held against the one-sided elasticity of the
+//! load that is not squeezed.
 //!
 //! ```sh
 //! WALLFINDER_SEEDS=8 cargo test --release -p wallfinder-judge --lib designs -- --ignored --nocapture
@@ -20,8 +19,8 @@ use wallfinder_model::experiment::Squeeze;
 use super::suite;
 use crate::double::Noise;
 use crate::proof::estimate;
+use crate::proof::squares::{self, Row};
 use crate::proof::synthetic::System;
-use crate::student;
 
 const SQUEEZES: [Squeeze; 6] = [
     Squeeze::ServerSpeed,
@@ -224,8 +223,9 @@ impl Design {
         match self {
             Design::Pairs => pairs(trial),
             _ => {
-                let fit = Fit::of(trial, &(0..MANY).map(only).collect::<Vec<_>>());
-                std::array::from_fn(|at| fit.told(at))
+                let of = |squeezed: &Squeezed| (0..MANY).filter(|at| squeezed[*at]).collect();
+                let told = by_squares(trial, MANY, of);
+                std::array::from_fn(|at| told[at])
             }
         }
     }
@@ -283,12 +283,15 @@ fn suspect_and_rest(trial: &mut Trial, random: &mut fastrand::Rng) -> [Told; MAN
     trial.run(&each_alone(random));
     let mut sets: Vec<Squeezed> = (0..MANY).map(only).collect();
     loop {
-        let fit = Fit::by_sets(trial, &sets);
+        let of = |squeezed: &Squeezed| sets.iter().position(|set| set == squeezed);
+        let by_sets = by_squares(trial, sets.len(), |squeezed| {
+            of(squeezed).into_iter().collect()
+        });
         let told: [Told; MANY] = std::array::from_fn(|at| {
             // Every rest that it was in.
             let rests = (MANY..sets.len()).filter(|of| sets[*of][at]);
-            rests.fold(fit.told(at), |own, of| {
-                let rest = fit.told(of);
+            rests.fold(by_sets[at], |own, of| {
+                let rest = by_sets[of];
                 Told {
                     value: own.value.min(rest.value),
                     high: own.high.min(rest.high),
@@ -311,276 +314,25 @@ fn suspect_and_rest(trial: &mut Trial, random: &mut fastrand::Rng) -> [Told; MAN
     }
 }
 
-/// Generalised least squares of effects in ln of throughput.
-struct Fit {
-    effects: Vec<f64>,
-    errors: Vec<f64>,
-    degrees: f64,
-}
-
-/// How alike windows are that lie near each other.
-#[derive(Debug, Clone, Copy)]
-struct Alike {
-    memory: f64,
-    share: f64,
-}
-
-impl Alike {
-    const GRID: [(f64, f64); 17] = [
-        (0.0, 0.0),
-        (0.6, 0.2),
-        (0.6, 0.4),
-        (0.6, 0.6),
-        (0.6, 0.8),
-        (0.8, 0.2),
-        (0.8, 0.4),
-        (0.8, 0.6),
-        (0.8, 0.8),
-        (0.9, 0.2),
-        (0.9, 0.4),
-        (0.9, 0.6),
-        (0.9, 0.8),
-        (0.96, 0.2),
-        (0.96, 0.4),
-        (0.96, 0.6),
-        (0.96, 0.8),
-    ];
-
-    /// The lower triangle whose square is the covariance; windows that are left out vary without bound.
-    fn root(self, out: &[bool]) -> Matrix {
-        let mut c = Matrix::new(out.len(), out.len());
-        for (i, is_out) in out.iter().enumerate() {
-            for j in 0..i {
-                *c.at(i, j) = self.share * self.memory.powi((i - j) as i32);
-            }
-            *c.at(i, i) = if *is_out { 1e4 } else { 1.0 };
-        }
-        c.root();
-        c
-    }
-}
-
-impl Fit {
-    /// Effects that add up: a column for each squeeze of these.
-    fn of(trial: &Trial, sets: &[Squeezed]) -> Fit {
-        let is_in = |window: &Squeezed, set: &Squeezed| (0..MANY).all(|at| !set[at] || window[at]);
-        Fit::with(trial, sets.len(), |at, of| {
-            is_in(&trial.squeezed[at], &sets[of])
-        })
-    }
-
-    /// Each set of squeezes with an effect of its own.
-    fn by_sets(trial: &Trial, sets: &[Squeezed]) -> Fit {
-        Fit::with(trial, sets.len(), |at, of| trial.squeezed[at] == sets[of])
-    }
-
-    fn with(trial: &Trial, columns: usize, is_in: impl Fn(usize, usize) -> bool) -> Fit {
-        let design = design(trial, columns, is_in);
-        let out = far_off(&design, &trial.y);
-        best(&design, &trial.y, &out).0
-    }
-
-    fn told(&self, at: usize) -> Told {
-        let (value, error) = (self.effects[at] / DOSE.ln(), self.errors[at] / -DOSE.ln());
-        let half = student::quantile(ALPHA, self.degrees) * error;
-        Told {
-            value,
-            low: value - half,
-            high: value + half,
-        }
-    }
-}
-
-/// Columns of effects, then one for each start of the server.
-fn design(trial: &Trial, columns: usize, is_in: impl Fn(usize, usize) -> bool) -> Matrix {
-    let started = trial.start(trial.y.len() - 1) + 1;
-    let mut design = Matrix::new(trial.y.len(), columns + started);
-    for at in 0..trial.y.len() {
-        for of in 0..columns {
-            *design.at(at, of) = f64::from(u8::from(is_in(at, of)));
-        }
-        *design.at(at, columns + trial.start(at)) = 1.0;
-    }
-    design
-}
-
-/// Windows whose residual is beyond what the others show.
-fn far_off(design: &Matrix, y: &[f64]) -> Vec<bool> {
-    const FAR: f64 = 4.0;
-    let mut out = vec![false; y.len()];
-    for _ in 0..3 {
-        let (fit, alike) = best(design, y, &out);
-        let residuals: Vec<f64> = (0..y.len())
-            .map(|at| y[at] - fit.predicted(design, at))
-            .collect();
-        // What each window differs by from what its neighbours say.
-        let root = alike.root(&out);
-        let precision = root.inverse_of_square();
-        let mut odd: Vec<f64> = (0..y.len())
-            .map(|i| {
-                let sum: f64 = (0..y.len())
-                    .map(|j| precision.get(i, j) * residuals[j])
-                    .sum();
-                sum / precision.get(i, i)
-            })
-            .collect();
-        let mut sizes: Vec<f64> = odd.iter().map(|odd| odd.abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        let typical = 1.4826 * sizes[sizes.len() / 2];
-        odd.iter_mut().for_each(|odd| *odd = odd.abs() / typical);
-        out = odd.iter().map(|odd| *odd > FAR).collect();
-    }
-    out
-}
-
-/// The fit under the covariance that makes the residuals most likely.
-fn best(design: &Matrix, y: &[f64], out: &[bool]) -> (Fit, Alike) {
-    Alike::GRID
-        .into_iter()
-        .map(|(memory, share)| {
-            let alike = Alike { memory, share };
-            let (likely, fit) = under(design, y, &alike.root(out), out);
-            (likely, fit, alike)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, fit, alike)| (fit, alike))
-        .expect("the grid is not empty")
-}
-
-/// Restricted likelihood and fit.
-fn under(design: &Matrix, y: &[f64], root: &Matrix, out: &[bool]) -> (f64, Fit) {
-    let (n, p) = (design.rows, design.columns);
-    let kept = out.iter().filter(|out| !**out).count();
-    let mut white = design.clone();
-    root.whiten(&mut white);
-    let mut target = Matrix::column(y);
-    root.whiten(&mut target);
-    let mut normal = Matrix::new(p, p);
-    let mut right = vec![0.0; p];
-    for (i, right) in right.iter_mut().enumerate() {
-        for j in 0..=i {
-            *normal.at(i, j) = (0..n).map(|at| white.get(at, i) * white.get(at, j)).sum();
-        }
-        // A column of nothing is no question.
-        *normal.at(i, i) += 1e-9;
-        *right = (0..n).map(|at| white.get(at, i) * target.get(at, 0)).sum();
-    }
-    normal.root();
-    let inverse = normal.inverse_of_square();
-    let beta: Vec<f64> = (0..p)
-        .map(|i| (0..p).map(|j| inverse.get(i, j) * right[j]).sum())
-        .collect();
-    let residual = |at: usize| {
-        let fitted: f64 = (0..p).map(|i| white.get(at, i) * beta[i]).sum();
-        target.get(at, 0) - fitted
+/// Effects of columns, by the proof's own estimator. `of` says which columns a window is of.
+fn by_squares(trial: &Trial, columns: usize, of: impl Fn(&Squeezed) -> Vec<usize>) -> Vec<Told> {
+    let row = |at: usize| Row {
+        columns: of(&trial.squeezed[at]),
+        x: DOSE.ln(),
+        y: trial.y[at],
+        start: trial.start(at) as u32,
+        at_s: at as f64,
     };
-    let squares: f64 = (0..n).map(|at| residual(at).powi(2)).sum();
-    let degrees = kept.saturating_sub(p).max(1) as f64;
-    let variance = squares / degrees;
-    let likely = -0.5 * degrees * variance.ln() - root.ln_diagonal() - normal.ln_diagonal();
-    let errors = (0..p)
-        .map(|i| (variance * inverse.get(i, i)).sqrt())
-        .collect();
-    // Two more are spent on the covariance.
-    let degrees = (degrees - 2.0).max(1.0);
-    let fit = Fit {
-        effects: beta,
-        errors,
-        degrees,
+    let rows: Vec<Row> = (0..trial.y.len()).map(row).collect();
+    let effects = squares::effects(&rows, columns);
+    let told = |effect: Option<squares::Effect>| {
+        effect.map_or(NOTHING, |effect| {
+            let (low, high) = effect.elasticity.interval(ALPHA);
+            let value = effect.elasticity.value;
+            Told { value, low, high }
+        })
     };
-    (likely, fit)
-}
-
-impl Fit {
-    fn predicted(&self, design: &Matrix, at: usize) -> f64 {
-        (0..design.columns)
-            .map(|i| design.get(at, i) * self.effects[i])
-            .sum()
-    }
-}
-
-/// Rows after each other.
-#[derive(Debug, Clone)]
-struct Matrix {
-    rows: usize,
-    columns: usize,
-    cells: Vec<f64>,
-}
-
-impl Matrix {
-    fn new(rows: usize, columns: usize) -> Matrix {
-        Matrix {
-            rows,
-            columns,
-            cells: vec![0.0; rows * columns],
-        }
-    }
-
-    fn column(cells: &[f64]) -> Matrix {
-        Matrix {
-            rows: cells.len(),
-            columns: 1,
-            cells: cells.to_vec(),
-        }
-    }
-
-    fn get(&self, row: usize, column: usize) -> f64 {
-        self.cells[row * self.columns + column]
-    }
-
-    fn at(&mut self, row: usize, column: usize) -> &mut f64 {
-        &mut self.cells[row * self.columns + column]
-    }
-
-    /// Cholesky's root of a symmetric matrix of which the lower triangle is read.
-    fn root(&mut self) {
-        for i in 0..self.rows {
-            for j in 0..=i {
-                let below: f64 = (0..j).map(|k| self.get(i, k) * self.get(j, k)).sum();
-                let left = self.get(i, j) - below;
-                *self.at(i, j) = match i == j {
-                    true => left.max(1e-12).sqrt(),
-                    false => left / self.get(j, j),
-                };
-            }
-            for j in i + 1..self.columns {
-                *self.at(i, j) = 0.0;
-            }
-        }
-    }
-
-    fn ln_diagonal(&self) -> f64 {
-        (0..self.rows).map(|at| self.get(at, at).ln()).sum()
-    }
-
-    /// Solves root · x = other for each column of the other.
-    fn whiten(&self, other: &mut Matrix) {
-        for column in 0..other.columns {
-            for i in 0..self.rows {
-                let known: f64 = (0..i).map(|k| self.get(i, k) * other.get(k, column)).sum();
-                *other.at(i, column) = (other.get(i, column) - known) / self.get(i, i);
-            }
-        }
-    }
-
-    /// The inverse of root · rootᵀ.
-    fn inverse_of_square(&self) -> Matrix {
-        let n = self.rows;
-        let mut inverse = Matrix::new(n, n);
-        for i in 0..n {
-            *inverse.at(i, i) = 1.0;
-        }
-        self.whiten(&mut inverse);
-        let mut square = Matrix::new(n, n);
-        for i in 0..n {
-            for j in 0..n {
-                *square.at(i, j) = (i.max(j)..n)
-                    .map(|k| inverse.get(k, i) * inverse.get(k, j))
-                    .sum();
-            }
-        }
-        square
-    }
+    effects.into_iter().map(told).collect()
 }
 
 /// What a design did over many experiments.

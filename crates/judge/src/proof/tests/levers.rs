@@ -73,7 +73,10 @@ fn what_a_lever_would_do_is_what_it_does() {
             },
         );
         let factor = [0.5, 1.3, 2.0, 8.0][seed as usize % 4];
-        let predicted = what_if(&step, &[(Squeeze::Downlink, factor)]).unwrap();
+        // Where the wall is not known nothing is predicted.
+        let Some(predicted) = what_if(&step, &[(Squeeze::Downlink, factor)]) else {
+            continue;
+        };
         assert!(predicted.low <= predicted.throughput && predicted.throughput <= predicted.high);
         let measured = System {
             downlink: system.downlink / factor,
@@ -85,7 +88,7 @@ fn what_a_lever_would_do_is_what_it_does() {
     }
     let rmse = (squares / f64::from(count)).sqrt();
     println!("what if: RMSE {rmse:.4} over {count}");
-    assert!(rmse <= 0.05);
+    assert!(rmse <= 0.05 && count >= 55);
 }
 
 #[test]

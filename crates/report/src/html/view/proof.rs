@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use wallfinder_model::Step;
-use wallfinder_model::experiment::{Experiment, Squeeze, Window};
+use wallfinder_model::experiment::{Condition, Experiment, Squeeze, Window};
 
 use crate::html::kind;
 use crate::said::{self, Gated};
@@ -331,30 +331,31 @@ fn series(experiment: &Experiment) -> Option<Series> {
                 width,
                 y: y(window.throughput),
                 kind: squeeze.map_or("neutral", |squeeze| kind(squeeze.wall())),
-                sham: squeeze.is_none(),
+                sham: experiment.is_sham(window),
                 words: format!(
                     "{}: {}/s",
-                    what(
-                        squeeze,
-                        experiment.condition(window).map_or(1.0, |c| c.retained)
-                    ),
+                    experiment
+                        .condition(window)
+                        .map_or_else(String::new, words::condition),
                     number::amount(window.throughput)
                 ),
             }
         })
         .collect();
-    let squeezes: Vec<Option<Squeeze>> = std::iter::once(None)
-        .chain(Squeeze::ALL.into_iter().map(Some))
-        .collect();
+    // Several at once stand in the row of each.
+    let is_of = |condition: &Condition, squeeze: Option<Squeeze>| match squeeze {
+        None => condition.is_sham(),
+        Some(squeeze) => condition.squeezes().any(|it| it == squeeze),
+    };
+    let squeezes = std::iter::once(None).chain(Squeeze::ALL.into_iter().map(Some));
     let rows = squeezes
-        .into_iter()
         .filter_map(|squeeze| {
             let cells: Vec<(f64, f64, f64)> = experiment
                 .windows
                 .iter()
                 .filter_map(|window| {
                     let condition = experiment.condition(window)?;
-                    (condition.squeeze == squeeze).then(|| {
+                    is_of(condition, squeeze).then(|| {
                         let (from, width) = place(window);
                         let taken = match squeeze {
                             Some(_) => (1.0 - condition.retained).abs(),
@@ -402,18 +403,6 @@ fn clock(seconds: f64) -> String {
         format!("{whole} s")
     } else {
         format!("{}:{:02}", whole / 60, whole % 60)
-    }
-}
-
-fn what(squeeze: Option<Squeeze>, retained: f64) -> String {
-    match squeeze {
-        None => "nothing squeezed".to_owned(),
-        Some(Squeeze::MoreInFlight) => format!("{} more in flight", number::share(retained - 1.0)),
-        Some(squeeze) => format!(
-            "{} squeezed by {}",
-            words::squeeze(squeeze.label()),
-            number::share(1.0 - retained)
-        ),
     }
 }
 
