@@ -13,6 +13,11 @@ use crate::scenario::{Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
 const CLIENT_CPU: &str = "1";
+/// What defines the calls of the bundled echo.
+const ECHO_PROTO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../subjects/go/echo/payload/echo.proto"
+);
 /// Port of every subject.
 const SUBJECT_PORT: u16 = 8090;
 /// How long an interrupted find may take to put everything back.
@@ -22,11 +27,11 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// About a minute.
+    /// About 25 seconds.
     Quick,
-    /// About four minutes.
+    /// About a minute.
     Normal,
-    /// About a quarter of an hour.
+    /// About five minutes.
     Thorough,
 }
 
@@ -43,18 +48,18 @@ impl Effort {
     /// What one `find` may take, from its start to its end.
     pub const fn within(self) -> Duration {
         Duration::from_secs(match self {
-            Effort::Quick => 90,
-            Effort::Normal => 300,
-            Effort::Thorough => 1_200,
+            Effort::Quick => 45,
+            Effort::Normal => 100,
+            Effort::Thorough => 420,
         })
     }
 
     /// When it counts as hung: three times what it should take.
     const fn time_limit(self) -> Duration {
         Duration::from_secs(match self {
-            Effort::Quick => 240,
-            Effort::Normal => 780,
-            Effort::Thorough => 2_700,
+            Effort::Quick => 135,
+            Effort::Normal => 300,
+            Effort::Thorough => 1_260,
         })
     }
 }
@@ -77,17 +82,25 @@ pub struct Apparatus {
 impl Apparatus {
     /// Runs a scenario once.
     pub fn find(&self, scenario: &Scenario, seed: u64) -> Result<Found, String> {
-        let _beside = match scenario.beside {
-            Some(command) => Some(beside(command, &self.bin, scenario.server_cpus)?),
-            None => None,
-        };
+        let of_server = scenario
+            .beside
+            .map(|command| (command, scenario.server_cpus));
+        let of_client = scenario.beside_client.map(|command| (command, CLIENT_CPU));
+        let start = |(command, cpus): (&str, &str)| beside(command, &self.bin, cpus);
+        let neighbours = of_server.into_iter().chain(of_client).map(start);
+        let _neighbours: Vec<Held> = neighbours.collect::<Result<_, String>>()?;
         let standing = match &scenario.server {
             Server::Subject(_) => None,
             Server::Ordinary(server) => {
                 Some(Standing::start(server, scenario.server_cpus, &self.bin)?)
             }
         };
+        let is_named = |server: &Server| match server {
+            Server::Ordinary(server) => server.backend_is_named,
+            Server::Subject(_) => false,
+        };
         let backend = standing.as_ref().and_then(Standing::backend);
+        let backend = backend.filter(|_| is_named(&scenario.server));
         let json = self.run(&self.arguments(scenario, seed, backend))?;
         found::read(json.as_bytes())
     }
@@ -160,9 +173,13 @@ impl Apparatus {
             arguments.push("--no-inside".to_owned());
         }
         let bin = self.bin.display().to_string();
-        let flags = words(scenario.flags);
-        arguments.extend(flags.iter().map(|word| word.replace("{bin}", &bin)));
-        arguments.push(format!("http://{host}{}", scenario.path));
+        let request = format!("{{\"id\":\"{}\"}}", "x".repeat(1_000));
+        let flags = words(scenario.flags).into_iter().map(|word| {
+            let word = word.replace("{bin}", &bin).replace("{echo}", ECHO_PROTO);
+            word.replace("{kilobyte}", &request)
+        });
+        arguments.extend(flags);
+        arguments.push(format!("{}://{host}{}", scenario.scheme, scenario.path));
         arguments
     }
 
@@ -227,7 +244,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Starts a process beside the server, on its processors.
+/// Starts a process beside a side, on its processors.
 fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
     let command = words(command);
     let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;

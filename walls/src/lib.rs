@@ -17,6 +17,7 @@ pub mod again;
 pub mod catalogue;
 pub mod find;
 pub mod found;
+pub mod http2;
 pub mod ordinary;
 pub mod results;
 pub mod scenario;

@@ -24,7 +24,7 @@ const SMOKE_WINDOW: &str = "400ms";
 #[derive(Debug, Parser)]
 #[command(name = "wallfinder-walls")]
 struct Flags {
-    /// How hard find tries: about one, four or fifteen minutes for each scenario.
+    /// How hard find tries: about 25 seconds, one or five minutes for each scenario.
     #[arg(long, value_enum, default_value = "normal")]
     effort: Effort,
     /// Only scenarios whose name holds this; repeatable.

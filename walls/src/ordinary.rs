@@ -155,6 +155,7 @@ mod tests {
         command: "sh {folder}/server.sh",
         file: ("server.sh", "echo no such setting\nexit 1\n"),
         backend: None,
+        backend_is_named: false,
     };
 
     #[test]

@@ -14,15 +14,19 @@ pub struct Scenario {
     pub server: Server,
     /// `--link`, where there is one.
     pub link: Option<&'static str>,
+    /// `http` or `grpc`.
+    pub scheme: &'static str,
     /// The path under load.
     pub path: &'static str,
-    /// Other flags of `find`: how much load, quotas, a driver. `{bin}` is the folder of the
-    /// subjects. Split at spaces; what stands in single quotes is one word.
+    /// Other flags of `find`: how much load, quotas, a driver. `{bin}` is the folder of the subjects, `{echo}` the
+    /// file that defines the bundled echo's calls, `{kilobyte}` a call's request of a thousand bytes. Split at spaces; what stands in single quotes is one word.
     pub flags: &'static str,
     /// Processors of the server; the client has processor 1.
     pub server_cpus: &'static str,
     /// A process beside the server, on its processors.
     pub beside: Option<&'static str>,
+    /// One beside the client, on its own.
+    pub beside_client: Option<&'static str>,
     /// What must come out.
     pub expect: Expect,
     /// A word of the function or the part of the runtime behind the wall, which what is seen inside
@@ -78,6 +82,8 @@ pub struct Ordinary {
     pub file: (&'static str, &'static str),
     /// A process behind it, to be squeezed apart from it.
     pub backend: Option<Behind>,
+    /// Whether the tool is told of that process, or has to find it.
+    pub backend_is_named: bool,
 }
 
 /// A process behind a server.

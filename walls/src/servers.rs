@@ -13,6 +13,7 @@ const NGINX: Ordinary = Ordinary {
     command: "nginx -p {folder}/ -c {folder}/server.conf",
     file: ("server.conf", ""),
     backend: None,
+    backend_is_named: false,
 };
 
 const NODE: Ordinary = Ordinary {
@@ -21,9 +22,10 @@ const NODE: Ordinary = Ordinary {
     command: "node {folder}/server.js",
     file: ("server.js", include_str!("../servers/node-compute.js")),
     backend: None,
+    backend_is_named: false,
 };
 
-const fn nginx(configuration: &'static str) -> Server {
+pub(crate) const fn nginx(configuration: &'static str) -> Server {
     Server::Ordinary(Ordinary {
         file: ("server.conf", configuration),
         ..NGINX
@@ -78,6 +80,7 @@ pub const SERVERS: &[Scenario] = &[
                 command: "{bin}/knownwall --async-sleep-us 5000 --port 18182",
                 cpus: "0",
             }),
+            backend_is_named: true,
         }),
         flags: "-c 64",
         expect: made_of(&[Wait], Some(four_at_a_time)),
@@ -96,6 +99,24 @@ pub const SERVERS: &[Scenario] = &[
                 command: "{bin}/knownwall --spin-us 1000 --port 18182",
                 cpus: "1",
             }),
+            backend_is_named: true,
+        }),
+        expect: made_of(&[Backend], None),
+        rate: Some((700.0, 1000.0)),
+        ..PLAIN
+    },
+    Scenario {
+        name: "haproxy-backend-found",
+        server: Server::Ordinary(Ordinary {
+            program: "haproxy",
+            package: "haproxy",
+            command: "haproxy -db -f {folder}/server.cfg",
+            file: ("server.cfg", include_str!("../servers/haproxy.cfg")),
+            backend: Some(Behind {
+                command: "{bin}/knownwall --spin-us 1000 --port 18182",
+                cpus: "1",
+            }),
+            backend_is_named: false,
         }),
         expect: made_of(&[Backend], None),
         rate: Some((700.0, 1000.0)),

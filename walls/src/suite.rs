@@ -7,6 +7,7 @@ use wallfinder_model::verdict::Wall::{
 };
 
 use crate::catalogue::CATALOGUE;
+use crate::http2::HTTP2;
 use crate::scenario::Check::{Elasticity, P99AtLeastMs};
 use crate::scenario::Server::Subject;
 use crate::scenario::{Expect, Lift, Scenario};
@@ -17,10 +18,12 @@ pub(crate) const PLAIN: Scenario = Scenario {
     name: "",
     server: Subject("knownwall"),
     link: None,
+    scheme: "http",
     path: "/",
     flags: "-c 16",
     server_cpus: "0",
     beside: None,
+    beside_client: None,
     expect: Expect::NoEffect,
     function: None,
     rate: None,
@@ -86,6 +89,10 @@ fn by_a_neighbour(detail: &Detail) -> bool {
     matches!(detail, Detail::Neighbour { .. } | Detail::Neighbours { .. })
 }
 
+pub(crate) fn by_streams(detail: &Detail) -> bool {
+    matches!(detail, Detail::StreamsMax { .. })
+}
+
 pub(crate) fn per_connection(detail: &Detail) -> bool {
     matches!(detail, Detail::PerConnection { .. } | Detail::Bodies { .. })
 }
@@ -99,7 +106,7 @@ pub const SMOKE: [&str; 2] = ["spin-200us", "lock-sleep-1ms"];
 
 /// Every scenario of all sections.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SUITE.iter().chain(SERVERS).chain(CATALOGUE)
+    SUITE.iter().chain(SERVERS).chain(CATALOGUE).chain(HTTP2)
 }
 
 /// Every scenario with a server whose wall is dialled in.
@@ -330,6 +337,33 @@ pub const SUITE: &[Scenario] = &[
         name: "drift",
         server: Subject("knownwall --spin-us 200 --drift-percent-per-min 20"),
         expect: wall(&[Inconclusive]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "warms-up",
+        server: Subject("knownwall --spin-us 200 --cold-percent 60 --warm-s 6"),
+        expect: wall(&[ServerCpu]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "shared-cpu",
+        server: Subject("knownwall --spin-us 1000"),
+        server_cpus: "1",
+        expect: wall(&[ServerCpu]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "shared-cpus",
+        server: Subject("knownwall --spin-us 1000 --workers 2"),
+        server_cpus: "0,1",
+        expect: wall(&[ServerCpu]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "client-neighbour",
+        flags: "-c 16 --driver '{bin}/knownwall-client --spin-us 300 -c {connections} -d {duration} {url}'",
+        beside_client: Some("knownwall --burn"),
+        expect: wall(&[ClientCpu]),
         ..PLAIN
     },
     Scenario {

@@ -26,7 +26,7 @@ use crate::job::Around;
 use crate::order;
 use crate::placement::Placement;
 use crate::session::Session;
-use crate::squeezing::last;
+use crate::squeezing::{Behind, last};
 use crate::testbed::{self, Home, Server, Testbed};
 
 /// The subject that runs now.
@@ -132,7 +132,14 @@ impl Bench {
         let shapers = shapers.unwrap_or_default();
         let telemetry = last(&self.session.record.steps);
         let scenario = Scenario::default();
-        let proof = testbed.proof(&scenario, effort, shapers, order, telemetry, 0.0);
+        let proof = testbed.proof(
+            &scenario,
+            effort,
+            shapers,
+            order,
+            telemetry,
+            Behind::default(),
+        );
         self.session.prove(order, proof, None).map(drop)
     }
 

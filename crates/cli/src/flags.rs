@@ -518,8 +518,8 @@ pub(crate) struct FindFlags {
     #[arg(short = 'R', long, value_name = "RATE", display_order = 1, help_heading = heading::LOAD)]
     pub(crate) rate: Option<Rate>,
 
-    /// Spend this much time: quick (about a minute, likely at best), normal (about four), thorough (about
-    /// a quarter of an hour).
+    /// Spend this much time: quick (about 25 seconds, likely at best), normal (about a minute), thorough (about
+    /// five).
     #[arg(long, value_enum, default_value = "normal", display_order = 0, help_heading = heading::PROOF)]
     pub(crate) effort: EffortFlag,
 

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use wallfinder_conduct::{StepOrder, sight};
+use wallfinder_conduct::StepOrder;
+use wallfinder_conduct::sight::{self, CpuTimes};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting};
 use wallfinder_model::scenario::Link;
 use wallfinder_model::telemetry::{FamilySummary, Telemetry};
 use wallfinder_model::{Scenario, Step};
-use wallfinder_probe::{Family, NotSeen, server_of};
+use wallfinder_probe::{Family, NotSeen, discover, server_of};
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::child::Shim;
 use wallfinder_testbed::lab::{self, Shaper};
@@ -63,8 +64,7 @@ impl Testbed {
         ))
     }
 
-    /// What can be squeezed under a load, whose processes `family` are the server's. `backend_cores` are those
-    /// that processes behind the server use under it.
+    /// What can be squeezed under a load.
     pub(crate) fn proof(
         &self,
         scenario: &Scenario,
@@ -72,10 +72,9 @@ impl Testbed {
         (downlink, uplink): Shapers,
         order: &StepOrder,
         telemetry: Option<&Telemetry>,
-        backend_cores: f64,
+        behind: Behind,
     ) -> Proof {
         let (seed, family) = (scenario.load.seed, order.server.as_ref());
-        let backend_pids = &scenario.server.backend_pid;
         let own_engine = scenario.driver().is_none();
         let client = telemetry.and_then(|t| t.client.as_ref());
         let server = telemetry.and_then(|t| t.server.as_ref());
@@ -84,7 +83,6 @@ impl Testbed {
             Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
             _ => placed.to_vec(),
         };
-        let backends = backend_pids.iter();
         let setting = Setting {
             server_cpus: cpus(server, &self.placement.server),
             server_quota_cores: server.and_then(|f| f.quota_cores),
@@ -96,8 +94,16 @@ impl Testbed {
             connections: None,
             downlink_bits: bits(&downlink),
             uplink_bits: bits(&uplink),
-            neighbours: neighbours(server, family, backend_pids),
-            backends: backends.map(|pid| format!("process {pid}")).collect(),
+            neighbours: neighbours(
+                server,
+                &[family.map_or(&[][..], |family| &family.pids), &behind.pids].concat(),
+            ),
+            // A driver that is started again and again is not seen by name.
+            client_neighbours: match own_engine {
+                true => neighbours(client, &[]),
+                false => Vec::new(),
+            },
+            backends: behind.names,
         };
         let client_pids = match own_engine {
             true => vec![std::process::id()],
@@ -123,11 +129,11 @@ impl Testbed {
                 comes_later: !own_engine,
                 ..Side::default()
             },
-            backend: (!backend_pids.is_empty()).then(|| Side {
-                pids: backend_pids.clone(),
+            backend: (!behind.pids.is_empty()).then(|| Side {
+                pids: behind.pids,
                 ..Side::default()
             }),
-            backend_cores: Some(backend_cores),
+            backend_cores: Some(behind.cores),
             downlink,
             uplink,
             seed,
@@ -145,6 +151,54 @@ impl Testbed {
     }
 }
 
+/// Processes behind the server that may be squeezed apart from it, and what they used under the load.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    pids: Vec<u32>,
+    names: Vec<String>,
+    /// Cores, in the mean.
+    cores: f64,
+}
+
+impl Behind {
+    /// Those that the scenario names; else those that the server's connections lead to and that had something
+    /// to do. `before` is of the start of a load that took `loaded_s`.
+    pub(crate) fn of(
+        scenario: &Scenario,
+        family: Option<&Family>,
+        before: &CpuTimes,
+        loaded_s: f64,
+    ) -> Behind {
+        /// Fewer cores than this do nothing that a load would wait for.
+        const CORES_MIN: f64 = 0.05;
+        let cores = |pids: &[u32]| before.used_since(pids) / loaded_s;
+        let named = &scenario.server.backend_pid;
+        if !named.is_empty() {
+            return Behind {
+                names: named.iter().map(|pid| format!("process {pid}")).collect(),
+                cores: cores(named),
+                pids: named.clone(),
+            };
+        }
+        let mut behind = Behind::default();
+        for backend in family.map_or_else(Vec::new, discover::behind) {
+            let used = cores(&backend.pids);
+            let name = format!(
+                "{} ({})",
+                backend.name,
+                backend.leader().unwrap_or_default()
+            );
+            tracing::info!(backend = %name, cores = used, "the server asks a process of this machine");
+            if used >= CORES_MIN {
+                behind.names.push(name);
+                behind.cores += used;
+                behind.pids.extend(backend.pids);
+            }
+        }
+        behind
+    }
+}
+
 /// The telemetry of the step that was measured last.
 pub(crate) fn last(steps: &[Step]) -> Option<&Telemetry> {
     steps.last().map(|step| &step.telemetry)
@@ -158,20 +212,13 @@ fn way_out(order: &StepOrder, telemetry: Option<&Telemetry>) -> Option<String> {
     is_away.then(|| link.interface.clone())
 }
 
-/// Who else uses the server's processors, where telemetry says that somebody does. What is
-/// behind the server works for it.
-fn neighbours(
-    server: Option<&FamilySummary>,
-    family: Option<&Family>,
-    backend_pids: &[u32],
-) -> Vec<Neighbour> {
+/// Who else uses a side's processors, where telemetry says that somebody does and `known` does not name them. What
+/// is behind the server works for it.
+fn neighbours(side: Option<&FamilySummary>, known: &[u32]) -> Vec<Neighbour> {
     /// Fewer cores than this are the machine's own housekeeping.
     const CORES_MIN: f64 = 0.1;
-    match (server, family) {
-        (Some(server), Some(family)) if server.neighbour_cores >= CORES_MIN => {
-            let known = [&family.pids[..], backend_pids].concat();
-            sight::neighbours(&server.cpus_allowed, &known, CORES_MIN)
-        }
-        _ => Vec::new(),
+    match side.filter(|side| side.neighbour_cores >= CORES_MIN) {
+        Some(side) => sight::neighbours(&side.cpus_allowed, known, CORES_MIN),
+        None => Vec::new(),
     }
 }

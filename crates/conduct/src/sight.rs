@@ -87,14 +87,25 @@ pub fn neighbours(cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour>
     found
 }
 
-/// CPU that these processes, and those that they started, have used so far.
-pub fn cpu_seconds(pids: &[u32]) -> f64 {
-    let families = pids.iter().filter_map(|pid| discover::family_of(*pid).ok());
-    let members: BTreeSet<u32> = families.flat_map(|family| family.pids).collect();
-    let times = times();
-    let used = members.iter().filter_map(|pid| times.get(pid));
-    let ticks: u64 = used.map(|(_, ticks)| ticks).sum();
-    ticks as f64 / wallfinder_sys::clock::ticks_per_second() as f64
+/// CPU time of every process at one instant.
+pub struct CpuTimes(BTreeMap<u32, (String, u64)>);
+
+impl CpuTimes {
+    /// Now.
+    pub fn now() -> CpuTimes {
+        CpuTimes(times())
+    }
+
+    /// Seconds that these processes, and those that they started, have used since.
+    pub fn used_since(&self, pids: &[u32]) -> f64 {
+        let families = pids.iter().filter_map(|pid| discover::family_of(*pid).ok());
+        let members: BTreeSet<u32> = families.flat_map(|family| family.pids).collect();
+        let now = times();
+        let ticks = |times: &BTreeMap<u32, (String, u64)>, pid| times.get(pid).map_or(0, |it| it.1);
+        let used = |pid| ticks(&now, pid).saturating_sub(ticks(&self.0, pid));
+        let ticks: u64 = members.iter().map(used).sum();
+        ticks as f64 / wallfinder_sys::clock::ticks_per_second() as f64
+    }
 }
 
 /// Name and CPU time in clock ticks of every process.

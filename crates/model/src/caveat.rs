@@ -268,6 +268,20 @@ pub enum Caveat {
         /// What it still reads, with the most that nothing may have cost taken from it.
         least: f64,
     },
+    /// On shared processors the client may use what a squeeze takes from the server.
+    Fed {
+        /// By how much the server's elasticities may be larger than they read.
+        most: f64,
+    },
+    /// A server got faster for a while before it was squeezed.
+    Warmed {
+        /// For how long that was waited for.
+        for_ns: u64,
+        /// The later throughput over the first.
+        ratio: f64,
+        /// Whether it was over by then.
+        over: bool,
+    },
     /// A wall is that of telemetry, for squeezes that would tell were out of reach.
     NotSqueezed {
         /// Which.

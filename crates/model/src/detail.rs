@@ -150,6 +150,13 @@ pub enum Detail {
         /// The share, 0..1.
         share: f64,
     },
+    /// A connection carries fewer streams at once than it is asked for: the server's limit.
+    StreamsMax {
+        /// Open on a connection, in the mean.
+        open: f64,
+        /// Asked for.
+        asked: u32,
+    },
     /// Where a request's time goes.
     TimeOfARequest {
         /// Shares of it.

@@ -336,6 +336,9 @@ pub struct Setting {
     /// Processes on the server's processors that belong to neither side, with the cores
     /// they used: `stress-ng (4711)`.
     pub neighbours: Vec<Neighbour>,
+    /// The same on the client's.
+    #[serde(default)]
+    pub client_neighbours: Vec<Neighbour>,
     /// Names of the processes behind the server that may be squeezed apart.
     pub backends: Vec<String>,
 }
@@ -350,7 +353,16 @@ pub struct Connections {
     pub open: u32,
 }
 
-/// Somebody else on the server's processors.
+impl Setting {
+    /// Whether client and server may run on a processor in common.
+    pub fn shares_cpus(&self) -> bool {
+        self.server_cpus
+            .iter()
+            .any(|cpu| self.client_cpus.contains(cpu))
+    }
+}
+
+/// Somebody else on a side's processors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Neighbour {

@@ -652,6 +652,11 @@ pub enum Reason {
         /// What more did, where it carried more.
         more: Option<Moved>,
     },
+    /// Nothing that was squeezed costs throughput, and more connections carry more.
+    HeldPerConnection {
+        /// What more did.
+        more: Moved,
+    },
     /// Less in flight costs throughput, and every answer waits for what telemetry names.
     NamedWait {
         /// What is waited for.

@@ -13,7 +13,8 @@
 //! A port that a forwarder holds is not the forwarder's: docker-proxy is followed into the
 //! container, and behind the others the server is not seen.
 //!
-//! Not here: processes behind the server (databases, upstreams), which the user names.
+//! Whom a server asks in turn (databases, upstreams) is read off its own connections, as far as they lead to
+//! processes of this machine ([`behind`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +26,9 @@ use std::path::Path;
 use thiserror::Error;
 
 use crate::netns;
-use crate::parse::network::{STATE_LISTEN, TcpRow, is_local_v4, is_local_v6, tcp};
+use crate::parse::network::{
+    STATE_ESTABLISHED, STATE_LISTEN, TcpRow, is_local_v4, is_local_v6, tcp,
+};
 use crate::parse::{decimal_u32, forwarder, process};
 use crate::procfile::contents;
 
@@ -165,6 +168,77 @@ fn server_behind(
     }
     let members = with_relatives(holders, table);
     Ok(family(members, table, Some(address), true))
+}
+
+/// Whom a family asks: a family for each address that its connections lead to and that processes of this
+/// machine serve. Who connects to it is not among them, nor whom it reaches by other machines or by sockets that
+/// are no network's.
+pub fn behind(family: &Family) -> Vec<Family> {
+    let Ok(table) = processes() else {
+        return Vec::new();
+    };
+    let mut known: BTreeSet<u32> = family.pids.iter().copied().collect();
+    known.insert(std::process::id());
+    let mut found = Vec::new();
+    for (pid, address) in asked_by(&family.pids) {
+        let sockets = match has_address(Some(pid), address.ip()) {
+            // Loopback leads to the server's own namespace, whichever that is.
+            true => listeners(Some(pid), address),
+            false => listening_sockets(address, &table).unwrap_or_default(),
+        };
+        let inodes = sockets.iter().map(|row| row.inode).collect();
+        let (holders, _) = holders_of(&inodes, &table);
+        let members = with_relatives(without_socket_activation(holders, &table), &table);
+        if members.is_empty() || !members.is_disjoint(&known) {
+            continue;
+        }
+        known.extend(&members);
+        found.push(self::family(members, &table, Some(address), true));
+    }
+    found
+}
+
+/// Where connections of these processes lead to that they opened themselves, each once, with one of the
+/// processes that has such a connection.
+fn asked_by(pids: &[u32]) -> Vec<(u32, SocketAddr)> {
+    let own: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets_of(*pid)).collect();
+    let mut namespaces = BTreeSet::new();
+    let mut asked: Vec<(u32, SocketAddr)> = Vec::new();
+    for pid in pids {
+        let is_new = netns::id_of(Some(*pid)).is_ok_and(|namespace| namespaces.insert(namespace));
+        if !is_new {
+            continue;
+        }
+        let folder = netns::folder(Some(*pid));
+        let files = ["tcp", "tcp6"].map(|file| contents(folder.join(file)).unwrap_or_default());
+        let rows: Vec<TcpRow> = files
+            .iter()
+            .flat_map(|bytes| tcp(bytes))
+            .filter(|row| own.contains(&row.inode))
+            .collect();
+        let serves = |port: u16| {
+            let mut rows = rows.iter();
+            rows.any(|row| row.state == STATE_LISTEN && row.local.port() == port)
+        };
+        for row in &rows {
+            let ip = row.remote.ip().to_canonical();
+            let remote = SocketAddr::new(ip, row.remote.port());
+            let is_asked = row.state == STATE_ESTABLISHED && !serves(row.local.port());
+            if is_asked && !asked.iter().any(|(_, address)| *address == remote) {
+                asked.push((*pid, remote));
+            }
+        }
+    }
+    asked
+}
+
+/// Inodes of the sockets that a process holds; none where it may not be looked into.
+fn sockets_of(pid: u32) -> Vec<u64> {
+    let folder = fs::read_dir(format!("/proc/{pid}/fd"));
+    let links = folder.into_iter().flatten().flatten();
+    let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let inode = |link: std::path::PathBuf| socket_inode(link.as_os_str().as_encoded_bytes());
+    links.filter_map(inode).collect()
 }
 
 /// A process and its descendants.

@@ -168,6 +168,8 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::ProvedAllTheSame { least, .. } => -least,
         Caveat::OverUse { measured, most, .. } => measured - most,
         Caveat::Rose { value, .. } => -value,
+        Caveat::Fed { most } => *most,
+        Caveat::Warmed { for_ns, .. } => *for_ns as f64,
         Caveat::NotInForce { share, .. } => *share,
     }
 }

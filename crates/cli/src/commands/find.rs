@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 
-use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder, sight};
+use wallfinder_conduct::sight::CpuTimes;
+use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
 use wallfinder_engine::precheck;
 use wallfinder_judge::proof::{self, Prediction};
+use wallfinder_judge::steady;
 use wallfinder_model::scenario::Squeeze as Squeezed;
-use wallfinder_model::{Nanos, Squeeze, Step, Wall};
+use wallfinder_model::{Caveat, Nanos, Squeeze, Step, Wall};
 use wallfinder_probe::stacks;
 use wallfinder_scenario::loads::{self, DRIVER_RUN, Search};
 use wallfinder_scenario::what_if::{Question, questions};
@@ -23,7 +25,7 @@ use crate::job::Job;
 use crate::order::{self, CALIBRATE_FOR};
 use crate::output;
 use crate::session::{Beside, Proof, Session};
-use crate::squeezing::last;
+use crate::squeezing::{Behind, last};
 use crate::testbed::{Home, Testbed};
 
 /// `wallfinder find`.
@@ -61,6 +63,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     plan.effort = Some(effort);
     let beside = Beside::of(scenario);
     let mut session = Session::begin_on(&testbed, plan, beside, output, interrupts.clone())?;
+    let mut warmed = false;
     let prepare = || -> Result<Option<(StepOrder, Proof, StepOrder)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &held, &testbed)?;
@@ -69,14 +72,11 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
             return Ok(None);
         }
         let mut at_ceiling = held.at(&testbed, connections, base_window)?;
-        at_ceiling.index = session.record.steps.len() as u32;
         at_ceiling.load.warmup = Nanos::from_millis(500);
         at_ceiling.calibrate =
             (!scenario.watch.no_calibrate).then(|| Calibration::anew(CALIBRATE_FOR));
-        let backend_pids = &scenario.server.backend_pid;
-        let backend_s = sight::cpu_seconds(backend_pids);
-        session.step(&at_ceiling)?;
-        let backend_s = sight::cpu_seconds(backend_pids) - backend_s;
+        let (before, waited) = steadied(&mut session, &mut at_ceiling)?;
+        warmed = waited;
         let loaded = [at_ceiling.load.warmup, base_window];
         let loaded_s: f64 = loaded.map(Nanos::as_secs_f64).iter().sum();
         if session.interrupted() {
@@ -85,11 +85,11 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         // A foreign driver is started again whenever its time is up.
         let order = held.at(&testbed, connections, DRIVER_RUN)?;
         let telemetry = last(&session.record.steps);
-        let cores = backend_s / loaded_s;
+        let behind = Behind::of(scenario, order.server.as_ref(), &before, loaded_s);
         let proof = Proof {
             window: squeeze.window,
             null: squeeze.null,
-            ..testbed.proof(scenario, effort, shapers, &order, telemetry, cores)
+            ..testbed.proof(scenario, effort, shapers, &order, telemetry, behind)
         };
         let looked_at = match own_engine {
             false => held.at(&testbed, connections, loads::driven_for(effort))?,
@@ -102,7 +102,9 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         let Some((order, proof, looked_at)) = prepared else {
             return Ok(());
         };
-        let proved = session.prove(&order, proof, testbed.restart())?;
+        // Who takes its time to become fast would do so at every start.
+        let restart = testbed.restart().filter(|_| !warmed);
+        let proved = session.prove(&order, proof, restart)?;
         let cut_short = proved.experiment.as_ref();
         let cut_short = cut_short.and_then(|experiment| experiment.cut_short.clone());
         if let (Some(why), false) = (cut_short, session.interrupted()) {
@@ -228,6 +230,40 @@ fn profiled(
         ..profile::order(&job.scenario.watch.pprof, &testbed.server)?
     });
     Ok(held)
+}
+
+/// Holds a load until its throughput rises no more, and for half a minute at most: a runtime that compiles while
+/// it serves takes its time. The last step is what squeezes are compared with; gives the CPU times of its start, and
+/// whether it was waited for.
+fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(CpuTimes, bool), Failed> {
+    const MOST: Nanos = Nanos::from_secs(30);
+    const RISES: f64 = 1.05;
+    let window = step.load.stop.after;
+    let mut waited = Nanos(0);
+    let mut seen: Vec<f64> = Vec::new();
+    loop {
+        step.index = session.record.steps.len() as u32;
+        let before = CpuTimes::now();
+        let measured = session.step(step)?;
+        let throughput = measured.throughput;
+        let within = steady::change(measured).is_some_and(|change| change.ratio > RISES);
+        let rises = within || seen.last().is_some_and(|last| throughput > RISES * last);
+        seen.push(throughput);
+        if rises && waited < MOST && !session.interrupted() {
+            tracing::info!(throughput, "throughput still rises: squeezing waits");
+            waited.0 += window.0;
+            continue;
+        }
+        let is_waited = waited.0 > 0;
+        if let Some(last) = session.record.steps.last_mut().filter(|_| is_waited) {
+            last.caveats.push(Caveat::Warmed {
+                for_ns: waited.0,
+                ratio: throughput / seen[0],
+                over: !rises,
+            });
+        }
+        return Ok((before, is_waited));
+    }
 }
 
 /// Searches the ceiling, and says at how many connections it is to be squeezed.

@@ -32,6 +32,8 @@ pub(crate) struct LeverSet {
     engine: bool,
     /// Response time at no dose: what think time is measured in.
     response: Duration,
+    /// In flight at no dose, in the mean.
+    in_flight: f64,
     /// Longer requests, where there is a link whose rate is not ours to set.
     padding: Option<Padding>,
     null: bool,
@@ -77,6 +79,7 @@ impl LeverSet {
             load: step.load.clone(),
             engine: matches!(step.producer, Producer::Engine(_)),
             response: Duration::try_from_secs_f64(mean_s).unwrap_or_default(),
+            in_flight: base.in_flight_mean,
             null,
             now: Vec::new(),
             retained: 1.0,
@@ -327,7 +330,12 @@ impl LeverSet {
                 text: format!("workers worked {:.1} % of their time", 100.0 * speed),
             },
             (Squeeze::InFlight | Squeeze::MoreInFlight, _, Some(mean)) => {
-                let full = self.load.in_flight_bound() as f64;
+                // A server that allows fewer streams than are asked for holds them down for all its connections.
+                let bound = self.load.in_flight_bound() as f64;
+                let full = match squeeze {
+                    Squeeze::MoreInFlight => self.in_flight.min(bound),
+                    _ => bound,
+                };
                 let room = full * asked;
                 let text = format!("{mean:.1} in flight, with room for {room:.0}");
                 // Who thinks between requests has fewer in flight than there is room for.

@@ -3,7 +3,7 @@
 //! Speed and capacity of the same processors together tell a parallel CPU wall (both move
 //! it), a serial section or a neighbour (speed alone) and a quota (capacity alone) apart.
 
-use wallfinder_model::experiment::{Experiment, Squeeze};
+use wallfinder_model::experiment::{Experiment, Neighbour, Squeeze};
 use wallfinder_model::reason::{CrowdedOut, Doubt, Named};
 use wallfinder_model::telemetry::ThreadShare;
 use wallfinder_model::verdict::Verdict;
@@ -95,7 +95,8 @@ impl<'c> Case<'c> {
             } else if self.answers_no(capacity) {
                 self.speed_alone(speed)
             } else {
-                self.by_telemetry(speed)
+                // It was asked, and did not tell.
+                self.by_telemetry(speed).doubted(Doubt::CapacityUnknown)
             }),
             (Some(speed), None) if speed.names() => Some(self.by_telemetry(speed)),
             (speed, Some(capacity)) if capacity.names() => self.server_quota(speed, capacity),
@@ -114,19 +115,9 @@ impl<'c> Case<'c> {
 
     /// The server answers speed and not capacity.
     fn speed_alone(&self, speed: &'c Reading) -> Claim<'c> {
-        let neighbours: Vec<Named> = self
-            .experiment
-            .setting
-            .neighbours
-            .iter()
-            .filter(|neighbour| neighbour.cores >= NEIGHBOUR_MIN)
-            .map(|neighbour| Named {
-                name: neighbour.name.clone(),
-                cores: neighbour.cores,
-            })
-            .collect();
-        if !neighbours.is_empty() && self.is_crowded() {
-            let detail = Detail::Neighbours { named: neighbours };
+        let neighbours = named(&self.experiment.setting.neighbours);
+        if let Some(named) = neighbours.filter(|_| self.is_crowded()) {
+            let detail = Detail::Neighbours { named };
             return claim(Wall::ServerCpu, speed, Some(detail));
         }
         let family = self.step.telemetry.server.as_ref();
@@ -237,7 +228,10 @@ impl<'c> Case<'c> {
             // A worker that spins uses up its quota, and so answers both where that holds it.
             let throttled = family.is_some_and(|family| family.throttled_share > THROTTLED);
             let by_quota = throttled || capacity.is_some_and(|capacity| capacity.clearly());
-            return Some(claim(Wall::ClientCpu, speed, detail.filter(|_| by_quota)));
+            let crowd = named(&self.experiment.setting.client_neighbours);
+            let by_neighbours = crowd.map(|named| Detail::Neighbours { named });
+            let detail = detail.filter(|_| by_quota).or(by_neighbours);
+            return Some(claim(Wall::ClientCpu, speed, detail));
         }
         let capacity = capacity?;
         let known = detail.is_some();
@@ -247,6 +241,19 @@ impl<'c> Case<'c> {
             false => claim.doubted(Doubt::QuotaUnknown),
         })
     }
+}
+
+/// Those of the neighbours that take something worth a word; `None`: nobody.
+fn named(neighbours: &[Neighbour]) -> Option<Vec<Named>> {
+    let some = neighbours
+        .iter()
+        .filter(|neighbour| neighbour.cores >= NEIGHBOUR_MIN);
+    let named = some.map(|neighbour| Named {
+        name: neighbour.name.clone(),
+        cores: neighbour.cores,
+    });
+    let named: Vec<Named> = named.collect();
+    (!named.is_empty()).then_some(named)
 }
 
 fn claim(wall: Wall, reading: &Reading, detail: Option<Detail>) -> Claim<'_> {

@@ -80,6 +80,7 @@ pub(super) fn decide(case: &Case) -> Decision {
         .or_else(|| concurrency(case))
         .or_else(|| phases(case))
         .or_else(|| claimed(case))
+        .or_else(|| held_per_connection(case))
         .or_else(|| wait(case))
         .or_else(|| shared(case))
         .or_else(|| queued(case))
@@ -480,6 +481,28 @@ pub(super) fn behind(first: &Reading, other: &Reading) -> Estimate {
 /// Whether a ceiling certainly lies behind, and by enough to matter.
 pub(super) fn is_behind(gap: &Estimate) -> bool {
     gap.value >= GAP_MIN && gap.interval(ALPHA_BEHIND).0 > 0.0
+}
+
+/// Nothing that was squeezed moves it, nor fewer in flight, and more connections carry more: each of them is
+/// held to its part by a limit of the server's, such as one of streams.
+fn held_per_connection(case: &Case) -> Option<Decision> {
+    let more = case
+        .get(Squeeze::MoreInFlight)
+        .filter(|more| more.has_share())?;
+    let rest = residual(case)?.interval(ALPHA);
+    let fewer = case.get(Squeeze::InFlight).is_some_and(Reading::slack);
+    if rest.0 < WALL_MIN || !fewer || !idle(case) {
+        return None;
+    }
+    let rounds = more.local.rounds;
+    let clear = more.local.p_above(WALL_MIN) < level(rounds, looks::first(case.experiment.effort));
+    let doubt = (!clear).then_some(Doubt::BelowHalf);
+    let reason = Reason::HeldPerConnection {
+        more: say::moved(more),
+    };
+    let least = beside_nothing(case, more);
+    let decision = established(case, Wall::Concurrency, reason, doubt, rounds, least);
+    Some(decision.with_detail(in_flight::detail(case)))
 }
 
 /// Nothing that was squeezed moves it, nor what is in flight: something inside waits.

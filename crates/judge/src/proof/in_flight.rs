@@ -3,7 +3,7 @@
 
 use wallfinder_model::reason::Part;
 use wallfinder_model::record::Histogram;
-use wallfinder_model::{Detail, Wall};
+use wallfinder_model::{Arrival, Detail, Nanos, Wall};
 
 use super::claims::Case;
 use super::looks;
@@ -18,12 +18,29 @@ pub(super) fn detail(case: &Case) -> Option<Detail> {
     if case.readings.by_a_pool().is_some() {
         return Some(Detail::ClientPool);
     }
+    if let Some(limit) = streams_max(case) {
+        return Some(limit);
+    }
     if case.observed.wall == Wall::Concurrency && case.observed.detail.is_some() {
         return case.observed.detail.clone();
     }
     body_share(case)
         .map(|share| Detail::Bodies { share })
         .or_else(|| time_of_a_request(case))
+}
+
+/// Fewer streams on a connection than are asked for, where nothing on this side keeps them back.
+fn streams_max(case: &Case) -> Option<Detail> {
+    /// More than this of what is asked for is what comes and goes.
+    const OPEN_MAX: f64 = 0.75;
+    let load = &case.step.load;
+    let asked = load.in_flight_per_connection;
+    let open = case.step.in_flight_mean / f64::from(load.connections.max(1));
+    let is_free =
+        load.arrival == Arrival::Closed { think: Nanos(0) } && load.max_in_flight.is_none();
+    let is_held = asked > 1 && open <= OPEN_MAX * f64::from(asked);
+    let own = case.experiment.setting.own_engine;
+    (own && is_free && is_held).then_some(Detail::StreamsMax { open, asked })
 }
 
 /// The share of a request's time that passes between its first byte and its last, where it

@@ -175,8 +175,6 @@ pub fn in_reach(experiment: &Experiment) -> Vec<Squeeze> {
         .filter(|squeeze| squeeze.applies(setting))
         .filter(|squeeze| match squeeze {
             Squeeze::InFlight => setting.in_flight_max > 1,
-            // It tells what too little in flight is worth, for which a quick look has no time.
-            Squeeze::MoreInFlight => experiment.effort != Effort::Quick,
             // A quick look has no time for it, unless a quota asks for it.
             Squeeze::ClientCapacity => {
                 experiment.effort != Effort::Quick || setting.client_quota_cores.is_some()
@@ -316,9 +314,10 @@ impl Plan<'_> {
     /// Who may be a wall: whatever answers like one, and of what costs nothing like a wall by itself those
     /// that must hold what they cost at once.
     fn suspects(&self, readings: &Readings) -> Vec<Squeeze> {
+        let may_be = |squeeze| !matches!(squeeze, Squeeze::MoreInFlight | Squeeze::OfferedLoad);
         let mut order: Vec<&Reading> = readings
             .iter()
-            .filter(|reading| self.is_for_rests(reading.squeeze))
+            .filter(|reading| may_be(reading.squeeze))
             .filter(|reading| self.in_reach.contains(&reading.squeeze))
             .collect();
         order.sort_by(|a, b| b.local.value.total_cmp(&a.local.value));
@@ -355,8 +354,10 @@ impl Plan<'_> {
 
     /// Whether a squeeze may be made beside others. What is widened costs nothing, and less that is asked for
     /// costs wherever little less comes through.
+    /// What is taken from a server on the client's processors feeds the client.
     fn is_for_rests(&self, squeeze: Squeeze) -> bool {
-        !matches!(squeeze, Squeeze::MoreInFlight | Squeeze::OfferedLoad)
+        let feeds = squeeze.wall() == Wall::ServerCpu && self.experiment.setting.shares_cpus();
+        !(feeds || matches!(squeeze, Squeeze::MoreInFlight | Squeeze::OfferedLoad))
     }
 
     /// All that is of another wall than the suspects.
@@ -381,31 +382,37 @@ impl Plan<'_> {
         if self.in_reach.contains(&Squeeze::OfferedLoad) {
             wanted.push(want(Squeeze::OfferedLoad, MAIN, look));
         }
+        if effort != Effort::Quick {
+            wanted.extend(self.confirm(readings));
+        }
         if !rest.is_empty() {
             wanted.push(Want {
                 what: ConditionOrder {
                     squeezes: rest,
                     retained: MAIN,
                 },
-                rounds: look,
+                // With a wall in sight, few windows say that the others are none.
+                rounds: if suspects.is_empty() { look } else { beside },
             });
         }
         let of_same_wall = self.in_reach.iter().filter(|squeeze| {
             let same = suspects
                 .iter()
                 .any(|suspect| suspect.wall() == squeeze.wall());
-            same && !suspects.contains(squeeze)
+            // What too little in flight is worth a quick look has no time for.
+            let has_time = **squeeze != Squeeze::MoreInFlight || effort != Effort::Quick;
+            same && has_time && !suspects.contains(squeeze)
         });
         wanted.extend(of_same_wall.map(|squeeze| {
-            // Whether a server lacks speed or all of its processors is told by both.
             let rounds = match squeeze {
-                Squeeze::MoreInFlight | Squeeze::ServerSpeed | Squeeze::ServerCapacity => look,
+                Squeeze::MoreInFlight => look,
                 _ => beside,
             };
             want(*squeeze, first_dose(*squeeze), rounds)
         }));
-        if effort != Effort::Quick {
-            wanted.extend(self.confirm(readings));
+        // Where nothing seems to be a wall, each connection may be held to its part.
+        if suspects.is_empty() && self.in_reach.contains(&Squeeze::MoreInFlight) {
+            wanted.push(want(Squeeze::MoreInFlight, WIDENED, look));
         }
         wanted
     }

@@ -237,6 +237,12 @@ fn caveats(case: &Case, decision: &decide::Decision) -> Vec<Caveat> {
     caveats.extend(without_force(case.experiment));
     caveats.extend(unseen_failures(case));
     caveats.extend(case.readings.iter().filter_map(over_use));
+    let fed = case
+        .readings
+        .iter()
+        .map(|reading| reading.fed)
+        .fold(0.0, f64::max);
+    caveats.extend((fed > 0.0).then_some(Caveat::Fed { most: fed }));
     let rising = case.readings.iter();
     caveats.extend(rising.filter_map(|reading| rose(case, reading)));
     let inert = shares::inert(case).into_iter();

@@ -114,6 +114,8 @@ pub(super) struct Reading {
     /// elasticity to their speed below what was measured.
     pub(super) over_use: Option<(Estimate, f64)>,
     pub(super) doses: Vec<AtDose>,
+    /// How much larger it may be than it reads, where what is taken feeds the other side.
+    pub(super) fed: f64,
 }
 
 /// Every squeeze with evidence.
@@ -136,7 +138,7 @@ impl Reading {
             _ if self.odd().is_some() => Answer::Open,
             _ if low >= WALL_MIN && self.p < self.level => Answer::Surely,
             value if low >= WALL_MIN || (narrow && value >= WALL_MIN) => Answer::Likely,
-            value if narrow && value < WALL_MIN => Answer::No,
+            value if narrow && value < WALL_MIN && self.fed == 0.0 => Answer::No,
             _ => Answer::Open,
         }
     }
@@ -187,7 +189,7 @@ impl Reading {
                 // Squeezing more never costs less: below nothing there is nothing to look for.
                 (low.max(all_low).min(0.0), all_high.max(0.0))
             }
-            None => (low, high),
+            None => (low, high + self.fed),
         }
     }
 
@@ -202,9 +204,12 @@ impl Reading {
         }
     }
 
-    /// Half the width of the interval.
+    /// Half the width of the interval, as windows make it.
     pub(super) fn half_width(&self) -> f64 {
-        let (low, high) = self.interval();
+        let (low, high) = match self.bound() {
+            Some(_) => self.interval(),
+            None => self.local.interval(ALPHA),
+        };
         (high - low) / 2.0
     }
 
@@ -412,6 +417,12 @@ impl Readings {
                 reading.bound_by_use(cores);
             }
         }
+        for squeeze in [Squeeze::ServerSpeed, Squeeze::ServerCapacity] {
+            let fed = fed(step).unwrap_or(0.0);
+            if let Some(reading) = self.all.get_mut(&squeeze) {
+                reading.fed = fed;
+            }
+        }
         let client = step.telemetry.client.as_ref();
         let busy = client.and_then(|client| {
             let cores = at_work(client, step)?;
@@ -460,6 +471,19 @@ fn at_work(family: &FamilySummary, step: &Step) -> Option<f64> {
     let busy = positive(family.cpus_busy)? * family.cpus_allowed.len() as f64;
     let quota = family.quota_cores.and_then(positive).unwrap_or(1.0);
     Some(busy.max(family.cpu_ns as f64 / window_ns) / quota.min(1.0))
+}
+
+/// While a server is paused, or may not run for its quota, a client on the same processors may do there what it
+/// would have done meanwhile elsewhere: as much as it used of them, over what is taken.
+fn fed(step: &Step) -> Option<f64> {
+    /// What a first dose takes.
+    const TAKEN: f64 = 0.2;
+    let setting = &step.experiment.as_ref()?.setting;
+    let client = step.telemetry.client.as_ref()?;
+    let window_ns = positive(step.telemetry.window_ns as f64)?;
+    let cpus = setting.server_cpus.len().max(1) as f64;
+    let used = client.cpu_ns as f64 / window_ns / cpus;
+    setting.shares_cpus().then_some(used / TAKEN)
 }
 
 /// Of a family that uses next to nothing of its processors: cores in which it ran or wanted to. Others'
@@ -522,6 +546,7 @@ fn reading<'d>(
         p: 1.0,
         level,
         doses,
+        fed: 0.0,
     })
 }
 

@@ -155,7 +155,9 @@ pub(super) fn residual(case: &Case) -> Option<Estimate> {
 /// Squeezes without which the rest cannot be told from what was not squeezed.
 pub(super) fn missing(case: &Case) -> Vec<Squeeze> {
     let mut missing = Vec::new();
-    let absent = |squeeze: Squeeze| case.get(squeeze).is_none();
+    // What feeds the other side tells a wall where there is one, and nothing where it reads none.
+    let tells = |reading: &Reading| reading.fed == 0.0 || reading.names();
+    let absent = |squeeze: Squeeze| !case.get(squeeze).is_some_and(tells);
     // On one processor a quota takes from all of the server's work, serial or not.
     let quota = case.server_cpus() == 1 && !absent(Squeeze::ServerCapacity);
     if absent(Squeeze::ServerSpeed) && !quota {

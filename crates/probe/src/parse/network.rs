@@ -63,6 +63,8 @@ pub fn counters<const N: usize>(bytes: &[u8], section: &str, names: [&str; N]) -
     found
 }
 
+/// State of an established connection.
+pub const STATE_ESTABLISHED: u8 = 1;
 /// State of a socket that listens, in `/proc/net/tcp` and `sock_diag`.
 pub const STATE_LISTEN: u8 = 10;
 
@@ -71,6 +73,8 @@ pub const STATE_LISTEN: u8 = 10;
 pub struct TcpRow {
     /// Local address and port.
     pub local: SocketAddr,
+    /// The other end's; unspecified of one that listens.
+    pub remote: SocketAddr,
     /// State: 1 established, 10 listening.
     pub state: u8,
     /// User that owns the socket.
@@ -87,11 +91,13 @@ pub fn tcp(bytes: &[u8]) -> impl Iterator<Item = TcpRow> {
 fn tcp_row(line: &[u8]) -> Option<TcpRow> {
     let mut words = words(line);
     let local = socket_address(words.nth(1)?)?;
-    let state = u8::try_from(hexadecimal(words.nth(1)?)?).ok()?;
+    let remote = socket_address(words.next()?)?;
+    let state = u8::try_from(hexadecimal(words.next()?)?).ok()?;
     let user = decimal_u32(words.nth(3)?)?;
     let inode = decimal(words.nth(1)?)?;
     Some(TcpRow {
         local,
+        remote,
         state,
         user,
         inode,

@@ -420,6 +420,22 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "",
         ),
+        Caveat::Fed { most } => (
+            format!(
+                "The client ran on the server's processors and may have used what was taken from the server: its elasticities may be up to {} larger than they read.",
+                number::elasticity(*most)
+            ),
+            "Keep them apart with --client-cpus and --server-cpus.",
+        ),
+        Caveat::Warmed { for_ns, ratio, over } => (
+            format!(
+                "Throughput rose to {} of what it was first; {} for that before squeezing, and the server was not started anew.{}",
+                number::share(*ratio),
+                format_args!("{} were waited", number::span(*for_ns as f64)),
+                if *over { "" } else { " It still rose then." }
+            ),
+            "",
+        ),
         Caveat::NotSqueezed { missing } => (format!("Not proved: {}.", unsqueezed(missing)), ""),
         Caveat::Inert { squeeze } => (
             format!(

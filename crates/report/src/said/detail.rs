@@ -80,6 +80,10 @@ pub fn detail(detail: &Detail) -> String {
             "a limit per connection: {} of a request's time is that of its body",
             share(part)
         ),
+        Detail::StreamsMax { open, asked } => format!(
+            "a limit of streams: {} are open on a connection where {asked} were asked for",
+            number::fixed(*open, 1)
+        ),
         Detail::TimeOfARequest { parts, rest } => {
             let parts = parts
                 .iter()

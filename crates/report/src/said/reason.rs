@@ -349,6 +349,10 @@ fn reason(reason: &Reason) -> String {
             let more = more.unwrap_or_else(|| "more in flight would carry more".to_owned());
             format!("Too little in flight: {}; {more}", lower(&moved(fewer)))
         }
+        Reason::HeldPerConnection { more } => format!(
+            "Nothing that was squeezed costs throughput, and more connections carry more: {}. Each connection is held to its part",
+            lower(&moved(more))
+        ),
         Reason::NamedWait {
             detail: made_of,
             fewer,

@@ -104,7 +104,7 @@ pub fn reach(scene: Scene) -> Reach {
         shim,
     } = scene;
     let (server, client) = (located(server), located(client));
-    let apart = keep_apart(&server, &client);
+    let by = taken_by(&server, &client);
     let client_apart = client_apart(&server, &client);
     let own_engine = client.pids == [std::process::id()];
     let backend = backend.map(located);
@@ -112,25 +112,46 @@ pub fn reach(scene: Scene) -> Reach {
         Some(backend) if shares(backend, &[&server, &client]) => (Some(backend), None),
         backend => (None, backend.as_ref()),
     };
-    let mut speeds = vec![(Squeeze::ServerSpeed, &server, "server", seed, apart.clone())];
+    let mut speeds = vec![(Squeeze::ServerSpeed, &server, "server", seed, by.clone())];
     if !own_engine {
-        let may = client_apart.clone();
+        let may = client_apart.clone().map(|()| By::Processors);
         speeds.push((Squeeze::ClientSpeed, &client, "client", seed ^ 1, may));
     }
     if let Some(backend) = alone {
-        speeds.push((Squeeze::BackendSpeed, backend, "backend", seed ^ 2, Ok(())));
+        speeds.push((
+            Squeeze::BackendSpeed,
+            backend,
+            "backend",
+            seed ^ 2,
+            Ok(By::Processors),
+        ));
     }
     // CPU stealers before quotas: the kernel may give a group of ours no real-time bandwidth. Quotas before
     // pauses: in version 2 a group that freezes stands below one with a quota, and never around it.
     let stealers: Vec<Result<_, String>> = speeds
         .iter()
         .map(|(_, side, _, seed, may)| {
-            may.clone()?;
-            Ok(CpuStealer::start(&side.cpus, *seed, &shim))
+            Ok(match may.clone()? {
+                By::Processors => {
+                    CpuStealer::start(&side.cpus, *seed, &shim).map_err(TestbedError::from)
+                }
+                By::Processes(shared) => Err(TestbedError::refused(
+                    "a CPU stealer",
+                    format!(
+                        "it would take from the client as well, which runs on {}",
+                        shown_cpus(&shared)
+                    ),
+                )),
+            })
         })
         .collect();
-    let server_capacity =
-        apart.and_then(|()| capacity(Squeeze::ServerCapacity, &server, "server", &shim));
+    let server_capacity = by.and_then(|by| match by {
+        By::Processors => capacity(Squeeze::ServerCapacity, &server, "server", &shim),
+        // A processor less of the server's would be the client's alone.
+        By::Processes(_) => quota(Squeeze::ServerCapacity, &server, "server", &shim)
+            .map(|quota| Box::new(quota) as Box<dyn Lever>)
+            .map_err(|error| error.to_string()),
+    });
     let client_capacity =
         client_apart.and_then(|()| capacity(Squeeze::ClientCapacity, &client, "client", &shim));
     let backend_capacity = alone.map(|backend| quota_at_hand(backend, &shim));
@@ -223,16 +244,37 @@ pub fn cpus_of(pids: &[u32]) -> Vec<u32> {
     online::only(cpus.into_iter().collect())
 }
 
-/// What is taken from one side of a shared processor feeds the other.
+/// How a server is squeezed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum By {
+    /// By what is done to its processors.
+    Processors,
+    /// By what is done to its processes alone, for the client runs on these of its processors too. The client may
+    /// then use what the server does not: the judge bounds what that hides.
+    Processes(Vec<u32>),
+}
+
+fn taken_by(server: &Side, client: &Side) -> Result<By, String> {
+    seen(server, "server")?;
+    seen(client, "client")?;
+    let shared = in_common(server, client);
+    Ok(match shared.is_empty() {
+        true => By::Processors,
+        false => By::Processes(shared),
+    })
+}
+
+/// Processors that both may run on.
+fn in_common(server: &Side, client: &Side) -> Vec<u32> {
+    let both = server.cpus.iter().copied();
+    both.filter(|cpu| client.cpus.contains(cpu)).collect()
+}
+
+/// What is taken from a client on a server's processors feeds the server.
 fn keep_apart(server: &Side, client: &Side) -> Result<(), String> {
     seen(server, "server")?;
     seen(client, "client")?;
-    let shared: Vec<u32> = server
-        .cpus
-        .iter()
-        .copied()
-        .filter(|cpu| client.cpus.contains(cpu))
-        .collect();
+    let shared = in_common(server, client);
     if shared.is_empty() {
         return Ok(());
     }
@@ -355,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_processors_put_squeezes_out_of_reach() {
+    fn on_shared_processors_only_the_servers_processes_are_squeezed() {
         assert_eq!(keep_apart(&side(&[0]), &side(&[1])), Ok(()));
         let why = keep_apart(&side(&[0, 1]), &side(&[1, 2])).expect_err("they share one");
         assert!(
@@ -363,6 +405,10 @@ mod tests {
             "{why}"
         );
         assert!(keep_apart(&side(&[]), &side(&[1])).is_err());
+        let by = |server: &[u32]| taken_by(&side(server), &side(&[1, 2]));
+        assert_eq!(by(&[0]), Ok(By::Processors));
+        assert_eq!(by(&[0, 1]), Ok(By::Processes(vec![1])));
+        assert!(by(&[]).is_err());
     }
 
     /// Who drives from here may be squeezed whoever the server is, unless that may be here as well.
@@ -373,7 +419,7 @@ mod tests {
             ..Side::default()
         };
         let client = side(&[0, 1]);
-        let why = keep_apart(&elsewhere, &client).expect_err("nothing there is ours");
+        let why = taken_by(&elsewhere, &client).expect_err("nothing there is ours");
         assert!(why.contains("another machine"), "{why}");
         assert_eq!(client_apart(&elsewhere, &client), Ok(()));
         assert!(client_apart(&elsewhere, &side(&[])).is_err());
@@ -440,7 +486,8 @@ mod tests {
     #[test]
     fn what_is_out_of_reach_says_why_and_what_it_needs() {
         let scene = Scene {
-            server: side(&[0]),
+            // Nobody saw it.
+            server: Side::default(),
             client: side(&[0]),
             backend: None,
             backend_cores: None,
@@ -461,6 +508,7 @@ mod tests {
             Squeeze::Uplink,
         ];
         assert_eq!(squeezes, expected);
+        assert!(reach.out_of_reach[0].why.contains("cannot be seen"));
         assert!(reach.out_of_reach[3].why.contains("--downlink-dev"));
     }
 }

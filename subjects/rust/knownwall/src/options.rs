@@ -19,6 +19,7 @@ Answers every HTTP/1.1 request, whatever its path; its wall is dialled in.
   --batch-us T --each-us T  for all requests found at a time, and for each of them
   --burst-one-in N --burst-us T   more work for one request in N, drawn at random
   --drift-percent-per-min P everything takes this much longer after a minute
+  --cold-percent P --warm-s S   everything takes this much longer at first, and e times less so every S seconds
   --iterations-per-us X     do not calibrate: this is the speed, as another start announced it
 
  One lock for all workers
@@ -76,6 +77,10 @@ pub struct Options {
     pub burst_us: f64,
     /// How much longer everything takes after a minute.
     pub drift_percent_per_min: f64,
+    /// Percent that everything takes longer at first.
+    pub cold_percent: f64,
+    /// Seconds in which that becomes e times less.
+    pub warm_s: f64,
     /// The processor's speed, where it is not to be measured.
     pub iterations_per_us: Option<f64>,
     /// Sleep under the lock.
@@ -135,6 +140,8 @@ impl Default for Options {
             burst_one_in: 0,
             burst_us: 0.0,
             drift_percent_per_min: 0.0,
+            cold_percent: 0.0,
+            warm_s: 1.0,
             iterations_per_us: None,
             lock_sleep_us: 0.0,
             lock_spin_us: 0.0,
@@ -183,6 +190,8 @@ impl Options {
             "--burst-one-in" => self.burst_one_in = words.value()?,
             "--burst-us" => self.burst_us = words.time()?,
             "--drift-percent-per-min" => self.drift_percent_per_min = words.number()?,
+            "--cold-percent" => self.cold_percent = words.number()?,
+            "--warm-s" => self.warm_s = words.number()?,
             "--iterations-per-us" => self.iterations_per_us = Some(words.time()?),
             "--lock-sleep-us" => self.lock_sleep_us = words.time()?,
             "--lock-spin-us" => self.lock_spin_us = words.time()?,

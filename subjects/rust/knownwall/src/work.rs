@@ -42,10 +42,12 @@ impl Work {
         }
     }
 
-    /// How much longer everything takes by now: the drift.
+    /// How much longer everything takes by now: the drift, and what a runtime takes that still compiles.
     pub fn stretch(&self, now_ns: u64) -> f64 {
-        let minutes = now_ns as f64 / 60e9;
-        (1.0 + self.options.drift_percent_per_min / 100.0 * minutes).max(0.01)
+        let seconds = now_ns as f64 / 1e9;
+        let drift = self.options.drift_percent_per_min / 100.0 * seconds / 60.0;
+        let cold = self.options.cold_percent / 100.0 * (-seconds / self.options.warm_s).exp();
+        (1.0 + drift + cold).max(0.01)
     }
 
     /// Which phase it is.
@@ -104,6 +106,13 @@ mod tests {
             Lock::default(),
             Draws::new(1, 0),
         )
+    }
+
+    #[test]
+    fn what_is_cold_gets_warm() {
+        let work = work(&["--spin-us", "10", "--cold-percent", "50", "--warm-s", "10"]);
+        assert_eq!(work.stretch(0), 1.5);
+        assert!((work.stretch(10_000_000_000) - 1.0 - 0.5 / std::f64::consts::E).abs() < 1e-9);
     }
 
     #[test]

@@ -538,3 +538,38 @@ fn with_more_time_more_is_proved() {
     let score = scored(3, thorough);
     assert!(score.of_answered() >= 0.95 && score.answered() >= 0.95);
 }
+
+/// ```sh
+/// WALLFINDER_SEEDS=75 cargo test --release -p wallfinder-judge --lib of_thousands -- --ignored --nocapture
+/// ```
+#[test]
+#[ignore = "a table for people, in minutes"]
+fn verdicts_of_thousands() {
+    let seeds = std::env::var("WALLFINDER_SEEDS").ok();
+    let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(10);
+    for (effort, noise) in [
+        (Effort::Quick, 0.02),
+        (Effort::Normal, 0.02),
+        (Effort::Normal, 0.04),
+        (Effort::Normal, 0.06),
+    ] {
+        let conditions = Conditions {
+            effort,
+            noise,
+            ..Conditions::default()
+        };
+        let score = scored(seeds, conditions);
+        let of_nothing = 27 * seeds;
+        let false_walls = networks::false_walls(of_nothing, conditions);
+        let rate = |count: u32| f64::from(count) / f64::from(score.all());
+        println!(
+            "{effort:?}, noise {noise}: right of answered {:.3}, answered {:.3}, proved {:.3}, proved wrong {:.4} of {}, \
+             false walls of nothing {false_walls} of {of_nothing}",
+            score.of_answered(),
+            score.answered(),
+            rate(score.proved),
+            rate(score.proved_wrong),
+            score.all()
+        );
+    }
+}
