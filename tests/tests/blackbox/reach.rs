@@ -13,10 +13,10 @@ const SHORT: [&str; 7] = ["-c", "2", "-d", "300ms", "--warmup", "0s", "--no-cali
 fn a_subject_that_says_that_it_listens_elsewhere_is_not_believed() {
     let _turn = together();
     for (announced, more) in [
-        ("8.8.8.8:8083", &[][..]),
-        ("[2001:db8::1]:8083", &[]),
-        ("[::ffff:8.8.8.8]:8083", &[]),
-        ("169.254.169.254:8083", &["--i-may-load", "169.254.169.254"]),
+        ("8.8.8.8:18083", &[][..]),
+        ("[2001:db8::1]:18083", &[]),
+        ("[::ffff:8.8.8.8]:18083", &[]),
+        ("169.254.169.254:18083", &["--i-may-load", "169.254.169.254"]),
     ] {
         let place = Place::new();
         let script = place.file(
@@ -24,7 +24,7 @@ fn a_subject_that_says_that_it_listens_elsewhere_is_not_believed() {
             format!("echo '{{\"listening\":\"{announced}\"}}'; exec sleep 20\n"),
         );
         let subject = format!("sh {}", script.display());
-        let url = "http://subject:8083/";
+        let url = "http://subject:18083/";
         let args = [&["run", "--subject", &subject, url], &SHORT[..], more].concat();
         let ran = place.run(&args).ends_with(2);
         assert!(ran.err.contains("where the subject says"), "{}", ran.err);
