@@ -17,9 +17,9 @@ const NGHTTPD: Ordinary = Ordinary {
     backend_is_named: false,
 };
 
-/// Sixteen streams on each of four connections.
+/// Sixteen streams on each of sixteen connections: more than a server of one thread needs to be busy.
 const H2: Scenario = Scenario {
-    flags: "--http2 -c 4 --pipeline 16",
+    flags: "--http2 -c 16 --pipeline 16",
     ..PLAIN
 };
 

@@ -16,7 +16,10 @@ fn a_subject_that_says_that_it_listens_elsewhere_is_not_believed() {
         ("8.8.8.8:18083", &[][..]),
         ("[2001:db8::1]:18083", &[]),
         ("[::ffff:8.8.8.8]:18083", &[]),
-        ("169.254.169.254:18083", &["--i-may-load", "169.254.169.254"]),
+        (
+            "169.254.169.254:18083",
+            &["--i-may-load", "169.254.169.254"],
+        ),
     ] {
         let place = Place::new();
         let script = place.file(

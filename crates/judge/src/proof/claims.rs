@@ -180,7 +180,9 @@ impl<'c> Case<'c> {
         if self.server_cpus() == 1 {
             return claim(Wall::ServerCpu, speed, None);
         }
-        if self.observed.wall == Wall::ServerSerial {
+        let by_one = self.used().is_some_and(|used| used <= ONE_THREAD_MAX);
+        let is_hot = by_one && self.hot_thread().is_some();
+        if is_hot || self.observed.wall == Wall::ServerSerial {
             return self.serial(speed).doubted(Doubt::CapacityUnknown);
         }
         claim(Wall::ServerCpu, speed, None).doubted(Doubt::CapacityUnknown)
