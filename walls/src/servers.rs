@@ -16,6 +16,19 @@ const NGINX: Ordinary = Ordinary {
     backend_is_named: false,
 };
 
+/// Before a slow service, which runs beside the client: that needs little of its processor.
+const HAPROXY: Ordinary = Ordinary {
+    program: "haproxy",
+    package: "haproxy",
+    command: "haproxy -db -f {folder}/server.cfg",
+    file: ("server.cfg", include_str!("../servers/haproxy.cfg")),
+    backend: Some(Behind {
+        command: "{bin}/knownwall --spin-us 1000 --port 18182",
+        cpus: "1",
+    }),
+    backend_is_named: true,
+};
+
 const NODE: Ordinary = Ordinary {
     program: "node",
     package: "nodejs",
@@ -72,15 +85,12 @@ pub const SERVERS: &[Scenario] = &[
     Scenario {
         name: "haproxy-maxconn",
         server: Server::Ordinary(Ordinary {
-            program: "haproxy",
-            package: "haproxy",
-            command: "haproxy -db -f {folder}/server.cfg",
             file: ("server.cfg", include_str!("../servers/haproxy-maxconn.cfg")),
             backend: Some(Behind {
                 command: "{bin}/knownwall --async-sleep-us 5000 --port 18182",
                 cpus: "0",
             }),
-            backend_is_named: true,
+            ..HAPROXY
         }),
         flags: "-c 64",
         expect: made_of(&[Wait], Some(four_at_a_time)),
@@ -89,18 +99,7 @@ pub const SERVERS: &[Scenario] = &[
     },
     Scenario {
         name: "haproxy-slow-backend",
-        server: Server::Ordinary(Ordinary {
-            program: "haproxy",
-            package: "haproxy",
-            command: "haproxy -db -f {folder}/server.cfg",
-            file: ("server.cfg", include_str!("../servers/haproxy.cfg")),
-            // Beside the client, which needs little of its processor.
-            backend: Some(Behind {
-                command: "{bin}/knownwall --spin-us 1000 --port 18182",
-                cpus: "1",
-            }),
-            backend_is_named: true,
-        }),
+        server: Server::Ordinary(HAPROXY),
         expect: made_of(&[Backend], None),
         rate: Some((700.0, 1000.0)),
         ..PLAIN
@@ -108,15 +107,8 @@ pub const SERVERS: &[Scenario] = &[
     Scenario {
         name: "haproxy-backend-found",
         server: Server::Ordinary(Ordinary {
-            program: "haproxy",
-            package: "haproxy",
-            command: "haproxy -db -f {folder}/server.cfg",
-            file: ("server.cfg", include_str!("../servers/haproxy.cfg")),
-            backend: Some(Behind {
-                command: "{bin}/knownwall --spin-us 1000 --port 18182",
-                cpus: "1",
-            }),
             backend_is_named: false,
+            ..HAPROXY
         }),
         expect: made_of(&[Backend], None),
         rate: Some((700.0, 1000.0)),

@@ -201,7 +201,9 @@ pub fn behind(family: &Family) -> Vec<Family> {
 /// Where connections of these processes lead to that they opened themselves, each once, with one of the
 /// processes that has such a connection.
 fn asked_by(pids: &[u32]) -> Vec<(u32, SocketAddr)> {
-    let own: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets_of(*pid)).collect();
+    // Who may not be looked into shows none.
+    let sockets = pids.iter().filter_map(|pid| sockets_of(*pid).ok());
+    let own: BTreeSet<u64> = sockets.flatten().collect();
     let mut namespaces = BTreeSet::new();
     let mut asked: Vec<(u32, SocketAddr)> = Vec::new();
     for pid in pids {
@@ -232,13 +234,11 @@ fn asked_by(pids: &[u32]) -> Vec<(u32, SocketAddr)> {
     asked
 }
 
-/// Inodes of the sockets that a process holds; none where it may not be looked into.
-fn sockets_of(pid: u32) -> Vec<u64> {
-    let folder = fs::read_dir(format!("/proc/{pid}/fd"));
-    let links = folder.into_iter().flatten().flatten();
-    let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
-    let inode = |link: std::path::PathBuf| socket_inode(link.as_os_str().as_encoded_bytes());
-    links.filter_map(inode).collect()
+/// Inodes of the sockets that a process holds.
+fn sockets_of(pid: u32) -> io::Result<impl Iterator<Item = u64>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    Ok(links.filter_map(|link| socket_inode(link.as_os_str().as_encoded_bytes())))
 }
 
 /// A process and its descendants.
@@ -426,20 +426,13 @@ fn holders_of(inodes: &BTreeSet<u64>, table: &Table) -> (BTreeSet<u32>, bool) {
     let mut holders = BTreeSet::new();
     let mut hidden = false;
     for pid in table.keys() {
-        let folder = match fs::read_dir(format!("/proc/{pid}/fd")) {
-            Ok(folder) => folder,
+        let holds = match sockets_of(*pid) {
+            Ok(mut sockets) => sockets.any(|inode| inodes.contains(&inode)),
             Err(error) => {
                 hidden |= error.kind() == io::ErrorKind::PermissionDenied;
-                continue;
+                false
             }
         };
-        let holds = folder.flatten().any(|entry| {
-            let link = fs::read_link(entry.path());
-            link.is_ok_and(|link| {
-                socket_inode(link.as_os_str().as_encoded_bytes())
-                    .is_some_and(|inode| inodes.contains(&inode))
-            })
-        });
         if holds {
             holders.insert(*pid);
         }

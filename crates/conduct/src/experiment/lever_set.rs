@@ -281,8 +281,7 @@ impl LeverSet {
     /// engine itself saw of its own: its workers' speed, its requests in flight.
     pub(crate) fn end_window(&mut self) -> Vec<(Squeeze, Check)> {
         let checks: Vec<Check> = self.levers.iter_mut().map(|l| l.end_window()).collect();
-        let now = std::mem::take(&mut self.now);
-        let each = now.iter().map(|squeeze| {
+        let each = self.now.iter().map(|squeeze| {
             let check = match self.lever(*squeeze) {
                 // The null experiment asked for nothing, and got it.
                 Some(at) if self.null => Check {
@@ -295,9 +294,7 @@ impl LeverSet {
             };
             (*squeeze, check)
         });
-        let each = each.collect();
-        self.now = now;
-        each
+        each.collect()
     }
 
     /// What a squeeze of the engine's leaves by its numbers.

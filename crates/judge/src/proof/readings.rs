@@ -417,8 +417,8 @@ impl Readings {
                 reading.bound_by_use(cores);
             }
         }
+        let fed = fed(step).unwrap_or(0.0);
         for squeeze in [Squeeze::ServerSpeed, Squeeze::ServerCapacity] {
-            let fed = fed(step).unwrap_or(0.0);
             if let Some(reading) = self.all.get_mut(&squeeze) {
                 reading.fed = fed;
             }
