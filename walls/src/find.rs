@@ -20,6 +20,8 @@ const ECHO_PROTO: &str = concat!(
 );
 /// Port of every subject.
 const SUBJECT_PORT: u16 = 8090;
+/// How long a load lasts whose throughput alone is asked for.
+const LIFTED_LASTS: &str = "5s";
 /// How long an interrupted find may take to put everything back.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
@@ -128,59 +130,63 @@ impl Apparatus {
         Ok(format!("{said}, binary {:016x}", fnv1a(&binary)))
     }
 
+    /// Answers per second of a scenario whose server the tool starts, by `run`.
+    pub fn rate(&self, scenario: &Scenario, seed: u64) -> Result<f64, String> {
+        let [run, load, target] = [
+            self.of_run("run", scenario, seed),
+            self.load_of(scenario),
+            vec![target(scenario)],
+        ];
+        let lasts = ["-d", LIFTED_LASTS].map(str::to_owned);
+        let arguments = [run, lasts.to_vec(), load, target].concat();
+        Ok(found::read(self.run(&arguments)?.as_bytes())?.rate)
+    }
+
     /// The arguments of `wallfinder`; `backend` is the process behind a server that stands.
     pub fn arguments(&self, scenario: &Scenario, seed: u64, backend: Option<u32>) -> Vec<String> {
-        let seed = seed.to_string();
-        let runs = self.runs.display().to_string();
-        let mut arguments: Vec<String> = [
-            "find",
-            "--format",
-            "json",
-            "--quiet",
-            "--effort",
-            self.effort.label(),
-            "--seed",
-            &seed,
-            "--runs",
-            &runs,
-            "--name",
-            scenario.name,
-            "--client-cpus",
-            CLIENT_CPU,
-        ]
-        .map(str::to_owned)
-        .to_vec();
+        let mut arguments = self.of_run("find", scenario, seed);
         let mut add = |flag: &str, value: &str| arguments.extend([flag, value].map(str::to_owned));
-        let host = match scenario.server {
-            Server::Subject(command) => {
-                add("--server-cpus", scenario.server_cpus);
-                add("--subject", command);
-                format!("subject:{SUBJECT_PORT}")
-            }
-            Server::Ordinary(_) => format!("127.0.0.1:{}", ordinary::PORT),
-        };
-        if let Some(link) = scenario.link {
-            add("--link", link);
-        }
+        add("--effort", self.effort.label());
         if let Some(pid) = backend {
             add("--backend-pid", &pid.to_string());
         }
         if let Some(window) = self.window {
-            arguments.extend(["--window", window].map(str::to_owned));
+            add("--window", window);
         }
         // Only where a function is to be named.
         if scenario.function.is_none() {
             arguments.push("--no-inside".to_owned());
         }
+        arguments.extend(self.load_of(scenario));
+        arguments.push(target(scenario));
+        arguments
+    }
+
+    /// A command, where its record goes, and the two sides.
+    fn of_run(&self, command: &str, scenario: &Scenario, seed: u64) -> Vec<String> {
+        let seed = seed.to_string();
+        let runs = self.runs.display().to_string();
+        let mut arguments: Vec<&str> = vec![command, "--format", "json", "--quiet"];
+        arguments.extend(["--seed", &seed, "--runs", &runs, "--name", scenario.name]);
+        arguments.extend(["--client-cpus", CLIENT_CPU]);
+        if let Server::Subject(command) = scenario.server {
+            arguments.extend(["--server-cpus", scenario.server_cpus, "--subject", command]);
+        }
+        if let Some(link) = scenario.link {
+            arguments.extend(["--link", link]);
+        }
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+
+    /// What a scenario says of its load.
+    fn load_of(&self, scenario: &Scenario) -> Vec<String> {
         let bin = self.bin.display().to_string();
         let request = format!("{{\"id\":\"{}\"}}", "x".repeat(1_000));
         let flags = words(scenario.flags).into_iter().map(|word| {
             let word = word.replace("{bin}", &bin).replace("{echo}", ECHO_PROTO);
             word.replace("{kilobyte}", &request)
         });
-        arguments.extend(flags);
-        arguments.push(format!("{}://{host}{}", scenario.scheme, scenario.path));
-        arguments
+        flags.collect()
     }
 
     fn run(&self, arguments: &[String]) -> Result<String, String> {
@@ -244,6 +250,14 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
+fn target(scenario: &Scenario) -> String {
+    let host = match scenario.server {
+        Server::Subject(_) => format!("subject:{SUBJECT_PORT}"),
+        Server::Ordinary(_) => format!("127.0.0.1:{}", ordinary::PORT),
+    };
+    format!("{}://{host}{}", scenario.scheme, scenario.path)
+}
+
 /// Starts a process beside a side, on its processors.
 fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
     let command = words(command);
@@ -297,8 +311,8 @@ mod tests {
     fn a_scenario_becomes_a_command() {
         let line = arguments("uplink-20mbit").join(" ");
         for part in [
-            "find --format json --quiet --effort quick --seed 7 --runs /r",
-            "--client-cpus 1 --server-cpus 0 --subject knownwall --link 20mbit",
+            "find --format json --quiet --seed 7 --runs /r --name uplink-20mbit",
+            "--client-cpus 1 --server-cpus 0 --subject knownwall --link 20mbit --effort quick",
             "-c 16 -m POST --body-bytes 10000 http://subject:8090/",
         ] {
             assert!(line.contains(part), "{line}");

@@ -275,16 +275,6 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
 
 /// Answers per second with the wall taken away; `None`: it cannot be.
 fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<f64, String>> {
-    let lift = scenario.lift?;
-    let lifted = Scenario {
-        server: Server::Subject(lift.subject),
-        link: lift.link,
-        ..*scenario
-    };
-    // Only its throughput is needed.
-    let apparatus = Apparatus {
-        effort: Effort::Quick,
-        ..apparatus.clone()
-    };
-    Some(apparatus.find(&lifted, seed).map(|after| after.rate))
+    let lifted = scenario.lift?.of(scenario);
+    Some(apparatus.rate(&lifted, seed))
 }

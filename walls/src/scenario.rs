@@ -127,13 +127,58 @@ pub enum Check {
     P99AtLeastMs(f64),
 }
 
-/// The same scenario without its wall.
+/// The same scenario without its wall: what is named takes the place of what it had.
 #[derive(Debug, Clone, Copy)]
 pub struct Lift {
     /// The server's command.
-    pub subject: &'static str,
+    pub subject: Option<&'static str>,
     /// The link.
     pub link: Option<&'static str>,
+    /// The load.
+    pub flags: Option<&'static str>,
     /// The wall that then binds.
     pub next: Wall,
+}
+
+impl Lift {
+    /// Lifted by another server.
+    pub const fn by_subject(subject: &'static str, next: Wall) -> Option<Lift> {
+        Some(Lift {
+            subject: Some(subject),
+            link: None,
+            flags: None,
+            next,
+        })
+    }
+
+    /// By another link.
+    pub const fn by_link(link: &'static str, next: Wall) -> Option<Lift> {
+        Some(Lift {
+            subject: None,
+            link: Some(link),
+            flags: None,
+            next,
+        })
+    }
+
+    /// By another load.
+    pub const fn by_flags(flags: &'static str, next: Wall) -> Option<Lift> {
+        Some(Lift {
+            subject: None,
+            link: None,
+            flags: Some(flags),
+            next,
+        })
+    }
+
+    /// The scenario with its wall lifted.
+    pub fn of(&self, scenario: &Scenario) -> Scenario {
+        Scenario {
+            server: self.subject.map_or(scenario.server, Server::Subject),
+            link: self.link.or(scenario.link),
+            flags: self.flags.unwrap_or(scenario.flags),
+            lift: None,
+            ..*scenario
+        }
+    }
 }

@@ -385,11 +385,38 @@ pub const SUITE: &[Scenario] = &[
         link: Some("60mbit"),
         expect: wall(&[ServerCpu]),
         rate: Some((4_000.0, 5_000.0)),
-        lift: Some(Lift {
-            subject: "knownwall --spin-us 20 --answer-bytes 1000",
-            link: Some("60mbit"),
-            next: Downlink,
-        }),
+        lift: Lift::by_subject("knownwall --spin-us 20 --answer-bytes 1000", Downlink),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-cpu-then-uplink",
+        server: Subject("knownwall --spin-us 400"),
+        link: Some("60mbit"),
+        flags: "-c 16 -m POST --body-bytes 2000",
+        expect: wall(&[ServerCpu]),
+        rate: Some((2_100.0, 2_500.0)),
+        lift: Lift::by_subject("knownwall --spin-us 20", Uplink),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-cpu-then-client",
+        server: Subject("knownwall --spin-us 250"),
+        flags: "-c 16 --driver '{bin}/knownwall-client --spin-us 150 -c {connections} -d {duration} {url}'",
+        expect: wall(&[ServerCpu]),
+        rate: Some((3_200.0, 4_000.0)),
+        lift: Lift::by_subject("knownwall --spin-us 20", ClientCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-client-then-cpu",
+        server: Subject("knownwall --spin-us 200"),
+        flags: "-c 16 --driver '{bin}/knownwall-client --spin-us 300 -c {connections} -d {duration} {url}'",
+        expect: wall(&[ClientCpu]),
+        rate: Some((2_600.0, 3_334.0)),
+        lift: Lift::by_flags(
+            "-c 16 --driver '{bin}/knownwall-client --spin-us 20 -c {connections} -d {duration} {url}'",
+            ServerCpu,
+        ),
         ..PLAIN
     },
     Scenario {
@@ -398,11 +425,27 @@ pub const SUITE: &[Scenario] = &[
         link: Some("20mbit"),
         expect: wall(&[Downlink]),
         rate: Some((1_080.0, 1_210.0)),
-        lift: Some(Lift {
-            subject: "knownwall --spin-us 600 --answer-bytes 2000",
-            link: Some("200mbit"),
-            next: ServerCpu,
-        }),
+        lift: Lift::by_link("200mbit", ServerCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-uplink-then-cpu",
+        server: Subject("knownwall --spin-us 400"),
+        link: Some("30mbit"),
+        flags: "-c 16 -m POST --body-bytes 2000",
+        expect: wall(&[Uplink]),
+        rate: Some((1_450.0, 1_750.0)),
+        lift: Lift::by_link("200mbit", ServerCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-downlink-then-uplink",
+        server: Subject("knownwall --answer-bytes 5000"),
+        link: Some("20mbit"),
+        flags: "-c 16 -m POST --body-bytes 3000",
+        expect: wall(&[Downlink]),
+        rate: Some((420.0, 490.0)),
+        lift: Lift::by_subject("knownwall --answer-bytes 500", Uplink),
         ..PLAIN
     },
     Scenario {
@@ -412,11 +455,69 @@ pub const SUITE: &[Scenario] = &[
         flags: "-c 64",
         expect: made_of(&[Wait], Some(by_a_pool)),
         rate: Some((780.0, 801.0)),
-        lift: Some(Lift {
-            subject: "knownwall --permits 16 --permit-sleep-us 5000 --answer-bytes 2000",
-            link: Some("20mbit"),
-            next: Downlink,
-        }),
+        lift: Lift::by_subject(
+            "knownwall --permits 16 --permit-sleep-us 5000 --answer-bytes 2000",
+            Downlink,
+        ),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-pool-then-cpu",
+        server: Subject("knownwall --permits 4 --permit-sleep-us 5000 --spin-us 700"),
+        flags: "-c 64",
+        expect: made_of(&[Wait], Some(by_a_pool)),
+        rate: Some((740.0, 801.0)),
+        lift: Lift::by_subject(
+            "knownwall --permits 64 --permit-sleep-us 5000 --spin-us 700",
+            ServerCpu,
+        ),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-lock-then-cpu",
+        server: Subject("knownwall --workers 8 --lock-sleep-us 700 --spin-us 500"),
+        expect: made_of(&[Wait], Some(by_a_lock)),
+        function: Some("Work::request"),
+        rate: Some((1_050.0, 1_429.0)),
+        lift: Lift::by_subject("knownwall --workers 8 --spin-us 500", ServerCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-concurrency-then-cpu",
+        server: Subject("knownwall --async-sleep-us 5000 --spin-us 300"),
+        flags: "-c 10",
+        expect: wall(&[Concurrency]),
+        rate: Some((1_450.0, 1_890.0)),
+        lift: Lift::by_flags("-c 64", ServerCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-concurrency-then-link",
+        server: Subject("knownwall --async-sleep-us 5000 --answer-bytes 2000"),
+        link: Some("20mbit"),
+        flags: "-c 4",
+        expect: wall(&[Concurrency]),
+        rate: Some((600.0, 801.0)),
+        lift: Lift::by_flags("-c 32", Downlink),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-load-then-cpu",
+        server: Subject("knownwall --spin-us 200"),
+        flags: "-c 64 -R 3300",
+        expect: wall(&[OfferedLoad]),
+        rate: Some((3_260.0, 3_340.0)),
+        lift: Lift::by_flags("-c 64 -R 8000", ServerCpu),
+        ..PLAIN
+    },
+    Scenario {
+        name: "next-load-then-link",
+        server: Subject("knownwall --answer-bytes 10000"),
+        link: Some("20mbit"),
+        flags: "-c 64 -R 150",
+        expect: wall(&[OfferedLoad]),
+        rate: Some((147.0, 153.0)),
+        lift: Lift::by_flags("-c 64 -R 400", Downlink),
         ..PLAIN
     },
 ];

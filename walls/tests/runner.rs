@@ -138,7 +138,7 @@ fn wrong_answers_and_false_walls_miss_it() {
 fn the_next_wall_is_measured_by_lifting_the_first() {
     // The same rate before and after: a predicted ratio of 1.38 is then off by 38 %.
     let folder = stage("next", &says_the_record());
-    let output = walls(&folder, &["--only", "next-cpu"]);
+    let output = walls(&folder, &["--only", "next-cpu-then-link"]);
     assert!(
         said(&output).contains("off by +38.0 %"),
         "{}",

@@ -247,10 +247,11 @@ fn pace_of(
     if measure.answers == Answers::Stays {
         return None;
     }
-    let all = steps.iter().zip(seen).zip(order);
-    Pace::through(all.filter_map(|((step, value), (_, is_b))| {
+    let all = steps.iter().zip(seen).zip(order).zip(0_u32..);
+    Pace::through(all.filter_map(|(((step, value), (_, is_b)), at)| {
         let y = sign(measure) * value.and_then(positive)?.ln();
-        Some(Point::new((u32::from(*is_b), 0), y, yards(step)))
+        let group = (u32::from(*is_b), 0);
+        Some(Point::new(group, f64::from(at), y, yards(step)))
     }))
 }
 

@@ -13,7 +13,8 @@
 //!        └──────────── ln yard
 //! ```
 //!
-//! Slopes come from differences within conditions alone, so that no squeeze is taken for a pace; and
+//! Slopes come from differences within conditions alone, so that no squeeze is taken for a pace, and without the trend
+//! of each start, so that a server that drifts is not excused by a reference loop that happens to drift meanwhile; and
 //! where a squeeze itself moves a reference loop (a CPU stealer that shares its core with the other side), that
 //! much of it is none. Where the reference loop explains little, as on a quiet machine, nothing is changed.
 
@@ -64,7 +65,8 @@ impl Pace {
         let points = experiment.windows.iter().filter_map(|window| {
             let y = positive(window.throughput)?.ln();
             let group = (window.condition, window.restart);
-            (window.in_force != Some(false)).then(|| Point::new(group, y, yards(window)))
+            (window.in_force != Some(false))
+                .then(|| Point::new(group, window.from_ns as f64, y, yards(window)))
         });
         let mut pace = Pace::through(points)?;
         let effects = experiment.windows.iter().map(|w| pace.of_window(w).exp());
@@ -79,8 +81,9 @@ impl Pace {
         let known = [0, 1].map(|side| points.iter().any(|point| point.is_known[side]));
         let is_whole = |point: &Point| point.is_known == known;
         let points = centred(points.into_iter().filter(is_whole));
-        let fit = best(&points)?;
-        let fit = best(&without_far(&points, &fit))?;
+        let first = best(&without_trends(&points))?;
+        let points = without_far(&points, &first);
+        let fit = best(&without_trends(&points))?;
         Some(Pace {
             slopes: fit.slopes.map(|slope| slope.max(STEEPEST)),
             middles: middles(&points),
@@ -162,19 +165,22 @@ pub(super) fn ln_yards(yards_ns: [Option<f64>; SIDES]) -> Yards {
 pub(super) struct Point {
     /// Condition and start.
     group: (u32, u32),
+    /// When, in any unit.
+    at: f64,
     y: f64,
     c: [f64; SIDES],
-    /// ln yards as they are; `y` and `c` become distances from the middle of their group.
+    /// ln yards as they are; `at`, `y` and `c` become distances from the middle of their group.
     yards: [f64; SIDES],
     is_known: [bool; SIDES],
 }
 
 impl Point {
-    pub(super) fn new(group: (u32, u32), y: f64, yards: Yards) -> Point {
+    pub(super) fn new(group: (u32, u32), at: f64, y: f64, yards: Yards) -> Point {
         let is_known = yards.map(|yard| yard.is_some());
         let yards = yards.map(|yard| yard.unwrap_or(0.0));
         Point {
             group,
+            at,
             y,
             c: yards,
             yards,
@@ -209,9 +215,10 @@ fn centred(points: impl Iterator<Item = Point>) -> Vec<Point> {
         let of = |get: &dyn Fn(&Point) -> f64| {
             mean(&group.iter().map(get).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
-        let y = of(&|point| point.y);
+        let (at, y) = (of(&|point| point.at), of(&|point| point.y));
         let c = [0, 1].map(|side| of(&|point| point.c[side]));
         let moved = |point: Point| Point {
+            at: point.at - at,
             y: point.y - y,
             c: [point.c[0] - c[0], point.c[1] - c[1]],
             ..point
@@ -219,6 +226,28 @@ fn centred(points: impl Iterator<Item = Point>) -> Vec<Point> {
         group.into_iter().map(moved).collect::<Vec<Point>>()
     });
     centred.collect()
+}
+
+/// What is left of centred points once the line of each start through time is taken out.
+fn without_trends(points: &[Point]) -> Vec<Point> {
+    let mut flat = points.to_vec();
+    let starts: BTreeSet<u32> = flat.iter().map(|point| point.group.1).collect();
+    for start in starts {
+        let own = || points.iter().filter(|point| point.group.1 == start);
+        let times = |of: &dyn Fn(&Point) -> f64| own().map(|point| point.at * of(point)).sum();
+        let squares: f64 = times(&|point| point.at);
+        let Some(squares) = positive(squares) else {
+            continue;
+        };
+        let y: f64 = times(&|point| point.y);
+        let c: [f64; SIDES] = [0, 1].map(|side| times(&|point| point.c[side]));
+        for point in flat.iter_mut().filter(|point| point.group.1 == start) {
+            let part = point.at / squares;
+            point.y -= part * y;
+            point.c = [0, 1].map(|side| point.c[side] - part * c[side]);
+        }
+    }
+    flat
 }
 
 /// What windows of each condition are measured from.
@@ -278,12 +307,14 @@ struct Fit {
     left: f64,
 }
 
-/// The line of one side, or of both where the second explains much of what the first leaves.
+/// The line of one side, or of both where the second explains much of what the first leaves; through points without
+/// trends, each of which was a parameter too.
 fn best(points: &[Point]) -> Option<Fit> {
     let mut groups: Vec<(u32, u32)> = points.iter().map(|point| point.group).collect();
     groups.sort_unstable();
     groups.dedup();
-    let degrees = points.len().checked_sub(groups.len() + 1)?;
+    let starts: BTreeSet<u32> = groups.iter().map(|group| group.1).collect();
+    let degrees = points.len().checked_sub(groups.len() + starts.len() + 1)?;
     if degrees < DEGREES_MIN {
         return None;
     }
@@ -331,10 +362,11 @@ fn best(points: &[Point]) -> Option<Fit> {
 fn without_far(points: &[Point], fit: &Fit) -> Vec<Point> {
     let off =
         |point: &Point| (point.y - fit.slopes[0] * point.c[0] - fit.slopes[1] * point.c[1]).abs();
-    let distances: Vec<f64> = points.iter().map(off).collect();
+    let distances: Vec<f64> = without_trends(points).iter().map(off).collect();
     let typical = 1.4826 * median(&distances).unwrap_or(0.0);
-    let near = points.iter().filter(|point| off(point) <= FAR * typical);
-    centred(near.copied())
+    let all = points.iter().zip(distances);
+    let near = all.filter(|(_, distance)| *distance <= FAR * typical);
+    centred(near.map(|(point, _)| *point))
 }
 
 #[cfg(test)]
@@ -422,6 +454,19 @@ mod tests {
             (window.server_reference_ns, window.client_reference_ns) = (None, None);
         }
         assert_eq!(at_one_pace(&unwatched).windows, unwatched.windows);
+    }
+
+    /// As seen at a server of 20 % more work a minute, beside a machine that slowed down in the same minute.
+    #[test]
+    fn a_server_that_drifts_is_not_excused_by_a_reference_loop_that_drifts_meanwhile() {
+        let mut seen = run(0.0, |_, _, blur| 0.005 * blur);
+        for (at, window) in (0..).zip(&mut seen.windows) {
+            let drift = -0.2 * f64::from(at) / 41.0;
+            window.throughput *= drift.exp();
+            let yard = window.server_reference_ns.unwrap() * (-0.5 * drift).exp();
+            window.server_reference_ns = Some(yard);
+        }
+        assert_eq!(Pace::of(&seen), None);
     }
 
     #[test]
