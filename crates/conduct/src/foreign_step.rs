@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
-use wallfinder_model::telemetry::{LinkSample, Sample};
+use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::overhear;
@@ -35,8 +35,14 @@ const OVERHEAR_AFTER: Duration = Duration::from_millis(500);
 const OVERHEAR_FOR: Duration = Duration::from_millis(300);
 /// Requests of our own that measure one exchange.
 const EXCHANGES: u64 = 16;
-/// Bytes of Ethernet, IPv4 and TCP (with timestamps) in front of each segment's payload.
-const HEADER_BYTES: u64 = 66;
+/// Bytes of IPv4 and TCP (with timestamps) in front of each segment's payload.
+const HEADER_BYTES: u64 = 52;
+/// What IPv6 takes more.
+const IPV6_MORE_BYTES: u64 = 20;
+/// Ethernet's, which loopback does not count (`loopback_xmit` has taken them off by then).
+const ETHERNET_BYTES: u64 = 14;
+/// More options of TCP in the two segments that open a connection.
+const OPENING_BYTES: u64 = 16;
 /// A tick with at least this part of the busy ticks' packets belongs to the load.
 const LOAD_PART: f64 = 0.25;
 /// Part of the load left out at its start: connecting, and the driver's own warm-up.
@@ -66,7 +72,8 @@ impl Exchange {
         let Some(link) = &telemetry.link else {
             return self;
         };
-        let payload_bytes = link_payload(&link.totals, order) / answers.max(1.0);
+        let payload = link_payload(&link.totals, telemetry.tcp.as_ref(), order);
+        let payload_bytes = payload / answers.max(1.0);
         if payload_bytes <= 0.0 {
             return self;
         }
@@ -321,29 +328,38 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
     })
 }
 
-/// Payload bytes of both directions. Loopback counts each packet as sent and as received.
+/// Payload bytes of both directions.
 fn payload_bytes(sample: &Sample, order: &StepOrder) -> f64 {
-    sample
-        .link
-        .as_ref()
-        .map_or(0.0, |link| link_payload(link, order))
+    let link = sample.link.as_ref();
+    link.map_or(0.0, |link| link_payload(link, sample.tcp.as_ref(), order))
 }
 
-/// Answers that a link carried.
-pub(crate) fn answers(link: &LinkSample, order: &StepOrder, exchange: Exchange) -> f64 {
-    link_payload(link, order) / exchange.payload_bytes.max(1.0)
+/// Answers that a link carried, and the TCP stack meanwhile.
+pub(crate) fn answers(
+    link: &LinkSample,
+    tcp: Option<&TcpSample>,
+    order: &StepOrder,
+    exchange: Exchange,
+) -> f64 {
+    link_payload(link, tcp, order) / exchange.payload_bytes.max(1.0)
 }
 
-fn link_payload(link: &LinkSample, order: &StepOrder) -> f64 {
-    let (bytes, packets) = if order.address.ip().is_loopback() {
-        (link.tx_bytes, link.tx_packets)
+fn link_payload(link: &LinkSample, tcp: Option<&TcpSample>, order: &StepOrder) -> f64 {
+    let ip = order.address.ip().to_canonical();
+    let more = if ip.is_ipv6() { IPV6_MORE_BYTES } else { 0 };
+    // Loopback counts each packet as sent and as received.
+    let (bytes, packets, header) = if ip.is_loopback() {
+        (link.tx_bytes, link.tx_packets, HEADER_BYTES + more)
     } else {
         (
             link.tx_bytes + link.rx_bytes,
             link.tx_packets + link.rx_packets,
+            ETHERNET_BYTES + HEADER_BYTES + more,
         )
     };
-    bytes.saturating_sub(packets * HEADER_BYTES) as f64
+    let opened = tcp.map_or(0, |tcp| tcp.opens_passive);
+    let headers = packets * header + opened * OPENING_BYTES;
+    bytes.saturating_sub(headers) as f64
 }
 
 /// A tick as a slice, with answers counted on the wire.
@@ -398,15 +414,15 @@ fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) 
             .filter(|sample| sample.at_ns <= to)
             .map(|sample| slice(sample, order, exchange))
             .collect();
-        let inside = step
-            .intervals
-            .iter()
-            .filter(|slice| slice.at_ns > from as u64);
-        let answered: u64 = inside.map(|slice| slice.answered).sum();
-        step.counts.answered = answered;
-        step.counts.scheduled = answered;
-        step.counts.bytes_in = (answered as f64 * exchange.answer_bytes) as u64;
-        step.throughput = answered as f64 * 1e9 / step.window_ns as f64;
+        // Not of slices, whose answers are whole numbers.
+        let inside = series.samples.iter();
+        let inside = inside.filter(|sample| sample.at_ns > from && sample.at_ns <= to);
+        let payload: f64 = inside.map(|sample| payload_bytes(sample, order)).sum();
+        let answers = payload / exchange.payload_bytes.max(1.0);
+        step.counts.answered = answers.round() as u64;
+        step.counts.scheduled = step.counts.answered;
+        step.counts.bytes_in = (answers * exchange.answer_bytes) as u64;
+        step.throughput = answers * 1e9 / step.window_ns as f64;
         step.driver.throughput_from = "wire".to_owned();
     }
     step.series = series.samples;

@@ -174,13 +174,16 @@ impl Source for Foreign {
             return Ok(None);
         }
         let telemetry = run.sampler.summarise(from_ns, to_ns);
-        let link = telemetry.link.as_ref().map(|link| link.totals);
+        let (link, tcp) = (
+            telemetry.link.as_ref().map(|link| link.totals),
+            telemetry.tcp,
+        );
         let edges = (from_ns.max(0) as u64, to_ns.max(0) as u64);
         self.telemetry.insert(edges, telemetry);
         let link = link.ok_or_else(|| {
             ConductError::Probe("the interface between client and server is not seen".to_owned())
         })?;
-        let answers = foreign_step::answers(&link, &self.order, self.exchange);
+        let answers = foreign_step::answers(&link, tcp.as_ref(), &self.order, self.exchange);
         let seconds = (to_ns - from_ns).max(1) as f64 / 1e9;
         Ok(Some(Seen {
             from_ns: edges.0,
