@@ -106,19 +106,6 @@ fn a_driver_of_which_no_address_is_known_is_doubted() {
     let unchecked = "driver-target-unchecked".to_owned();
     assert!(kinds(&format!("sh {}", script.display())).contains(&unchecked));
     assert!(!kinds(&format!("sh {} {{url}}", script.display())).contains(&unchecked));
-    // A connection for each: most of the bytes are headers, which are none of the answers'.
-    let slices = place.step()["intervals"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let answered: f64 = slices
-        .iter()
-        .filter_map(|slice| slice["answered"].as_f64())
-        .sum();
-    assert!(
-        (answered / 300.0 - 1.0).abs() < 0.2,
-        "{answered} of 300 on the wire"
-    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use wallfinder_tests::{Double, Place, together};
+use wallfinder_tests::{Double, Place, alone, program, skip, together};
 
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const QUIET: [&str; 4] = ["--warmup", "0s", "--no-calibrate", "-q"];
@@ -38,6 +38,30 @@ fn answers_after_their_deadline_are_timeouts() {
     let args = [&["run", &url, "--timeout", "2s"], &load[..], &QUIET].concat();
     place.run(&args).ends_with(0);
     assert_eq!(place.step()["counts"]["failed"].to_string(), "{}");
+}
+
+/// A connection for each request: most of the bytes on the link are headers, which are none of the answers'.
+#[test]
+fn answers_counted_on_the_wire_are_those_that_were_given() {
+    let _turn = alone();
+    if program("curl").is_none() {
+        return skip("it needs curl");
+    }
+    let (place, double) = (Place::new(), Double::plain());
+    let script = place.file(
+        "load.sh",
+        "for i in $(seq 300); do curl -s -o /dev/null \"$WALLFINDER_URL\"; done\n",
+    );
+    let driver = format!("sh {} {{url}}", script.display());
+    place
+        .run(&["run", &double.url("/"), "-q", "--driver", &driver])
+        .ends_with(0);
+    let step = place.step();
+    assert_eq!(step["driver"]["throughput_from"], "wire");
+    let slices = step["intervals"].as_array().cloned().unwrap_or_default();
+    let answered = slices.iter().filter_map(|slice| slice["answered"].as_f64());
+    let answered: f64 = answered.sum();
+    assert!((answered / 300.0 - 1.0).abs() < 0.2, "{answered} of 300");
 }
 
 #[test]
