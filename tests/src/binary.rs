@@ -139,6 +139,11 @@ impl Running {
             .is_none()
     }
 
+    /// What it said on standard output so far.
+    pub fn out(&self) -> String {
+        fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
     /// What it said on standard error so far.
     pub fn err(&self) -> String {
         fs::read_to_string(&self.err).unwrap_or_default()

@@ -31,11 +31,13 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("judge", &["model"]),
         ("report", &["judge", "model"]),
         ("scenario", &["model"]),
+        ("protocol", &["model"]),
+        ("hosts", &["protocol", "probe", "testbed", "sys", "model"]),
         ("study", &["judge", "model", "scenario"]),
         (
             "conduct",
             &[
-                "engine", "probe", "testbed", "store", "judge", "wire", "sys", "model",
+                "engine", "hosts", "probe", "testbed", "store", "judge", "wire", "sys", "model",
             ],
         ),
     ])
@@ -118,7 +120,7 @@ fn events_are_logged_by_crates_that_decide() {
             log.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
         }
     }
-    let decide = ["cli", "conduct", "testbed"].map(str::to_owned);
+    let decide = ["cli", "conduct", "hosts", "testbed"].map(str::to_owned);
     assert_eq!(log, BTreeSet::from(decide));
 }
 

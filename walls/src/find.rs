@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wallfinder_bench::child::{self, Held};
 
+use crate::elsewhere::Elsewhere;
 use crate::found::{self, Found};
 use crate::ordinary::{self, Standing};
-use crate::scenario::{Scenario, Server};
+use crate::scenario::{Ordinary, Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
 const CLIENT_CPU: &str = "1";
@@ -24,6 +25,16 @@ const SUBJECT_PORT: u16 = 8090;
 const LIFTED_LASTS: &str = "5s";
 /// How long an interrupted find may take to put everything back.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
+
+/// A server that the tool does not start.
+const NOBODYS: Server = Server::Ordinary(Ordinary {
+    program: "",
+    package: "",
+    command: "",
+    file: ("", ""),
+    backend: None,
+    backend_is_named: false,
+});
 
 /// How hard to try, as `find --effort` takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -79,6 +90,8 @@ pub struct Apparatus {
     pub effort: Effort,
     /// Length of windows, where the effort's own is not wanted: `400ms`.
     pub window: Option<&'static str>,
+    /// Whether servers are on another host, those that can be.
+    pub elsewhere: bool,
 }
 
 impl Apparatus {
@@ -91,6 +104,11 @@ impl Apparatus {
         let start = |(command, cpus): (&str, &str)| beside(command, &self.bin, cpus);
         let neighbours = of_server.into_iter().chain(of_client).map(start);
         let _neighbours: Vec<Held> = neighbours.collect::<Result<_, String>>()?;
+        if self.elsewhere {
+            let elsewhere = Elsewhere::start(scenario, &self.wallfinder, &self.bin, SUBJECT_PORT)?;
+            let json = self.run(&self.arguments_there(scenario, seed, &elsewhere))?;
+            return found::read(json.as_bytes());
+        }
         let standing = match &scenario.server {
             Server::Subject(_) => None,
             Server::Ordinary(server) => {
@@ -159,6 +177,25 @@ impl Apparatus {
         }
         arguments.extend(self.load_of(scenario));
         arguments.push(target(scenario));
+        arguments
+    }
+
+    /// The same for a server on another host.
+    fn arguments_there(&self, scenario: &Scenario, seed: u64, there: &Elsewhere) -> Vec<String> {
+        let url = format!(
+            "{}://{}:{SUBJECT_PORT}{}",
+            scenario.scheme,
+            there.address(),
+            scenario.path
+        );
+        let stands = Scenario {
+            server: NOBODYS,
+            ..*scenario
+        };
+        let mut arguments = self.arguments(&stands, seed, None);
+        arguments.pop();
+        arguments.extend(there.flags().map(str::to_owned));
+        arguments.push(url);
         arguments
     }
 
@@ -299,6 +336,7 @@ mod tests {
             runs: "/r".into(),
             effort: Effort::Quick,
             window: None,
+            elsewhere: false,
         }
     }
 

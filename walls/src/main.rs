@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use wallfinder_walls::again;
+use wallfinder_walls::elsewhere::Elsewhere;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::results::Results;
 use wallfinder_walls::scenario::{Scenario, Server};
@@ -33,6 +34,9 @@ struct Flags {
     /// Only servers that everybody has: nginx, node and HAProxy, started as their users do.
     #[arg(long, conflicts_with = "smoke")]
     servers: bool,
+    /// Servers on another host, which a lab stands in for: those scenarios that can be there.
+    #[arg(long, conflicts_with_all = ["smoke", "servers", "results"])]
+    hosts: bool,
     /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
@@ -183,6 +187,7 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
         by_pattern
             && (!flags.smoke || SMOKE.contains(&scenario.name))
             && (!flags.servers || ordinary)
+            && (!flags.hosts || Elsewhere::takes(scenario))
     };
     let wanted: Vec<&Scenario> = scenarios().filter(named).collect();
     match wanted.is_empty() {
@@ -241,6 +246,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
             false => flags.effort,
         },
         window: flags.smoke.then_some(SMOKE_WINDOW),
+        elsewhere: flags.hosts,
     })
 }
 
@@ -275,6 +281,6 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
 
 /// Answers per second with the wall taken away; `None`: it cannot be.
 fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<f64, String>> {
-    let lifted = scenario.lift?.of(scenario);
+    let lifted = scenario.lift.filter(|_| !apparatus.elsewhere)?.of(scenario);
     Some(apparatus.rate(&lifted, seed))
 }

@@ -125,6 +125,8 @@ pub enum Check {
     },
     /// The 99th percentile of latency from the intended instant, at the least.
     P99AtLeastMs(f64),
+    /// A wall that is named is not said to be proved: the throughput that it rests on does not stay.
+    Unproved,
 }
 
 /// The same scenario without its wall: what is named takes the place of what it had.

@@ -146,6 +146,7 @@ fn holds(check: &Check, found: &Found) -> bool {
             value.is_some_and(|value| (*low..=*high).contains(&value))
         }
         Check::P99AtLeastMs(least) => found.p99_ms.is_some_and(|ms| ms >= *least),
+        Check::Unproved => found.wall == Wall::Inconclusive || found.how < How::Proved,
     }
 }
 
@@ -451,7 +452,14 @@ mod tests {
         // Where nothing can be concluded, saying so is the right answer.
         let drift = scenario("drift");
         assert_eq!(mark(drift, &Ok(found(Wall::Inconclusive))), Mark::Right);
-        assert_eq!(mark(drift, &Ok(found(Wall::ServerCpu))), Mark::Wrong);
+        let so = |how| {
+            let server = found(Wall::ServerCpu);
+            mark(drift, &Ok(Found { how, ..server }))
+        };
+        assert_eq!(
+            (so(How::Likely), so(How::Proved)),
+            (Mark::Right, Mark::Wrong)
+        );
     }
 
     #[test]

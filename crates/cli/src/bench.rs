@@ -2,9 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use wallfinder_conduct::{
-    Calibration, Looks, Producer, ProfileOrder, StepOrder, driver_command, sight,
-};
+use wallfinder_conduct::{Calibration, Looks, Producer, ProfileOrder, StepOrder, driver_command};
+use wallfinder_hosts::Named;
 use wallfinder_judge::profile::Rules;
 use wallfinder_model::record::Step;
 use wallfinder_model::scenario::Programs;
@@ -27,7 +26,7 @@ use crate::order;
 use crate::placement::Placement;
 use crate::session::Session;
 use crate::squeezing::{Behind, last};
-use crate::testbed::{self, Home, Server, Testbed};
+use crate::testbed::{self, Home, Server, Testbed, here};
 
 /// The subject that runs now.
 pub(crate) struct Running {
@@ -68,7 +67,7 @@ impl Bench {
             .calibrate
             .map(|_| Calibration::anew(order::CALIBRATE_FOR));
         let subject = testbed.server.subject.as_ref();
-        let (server, server_not_seen) = sight::server(address, sight::Named::Nobody, subject);
+        let (server, server_not_seen) = here(address, &Named::Nobody, subject);
         let producer = match step.driver.is_engine() {
             true => ordered.producer,
             false => self.driver(step, &ordered.request, &ordered.target.url)?,

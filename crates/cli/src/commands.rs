@@ -1,16 +1,19 @@
 //! The commands, one file each.
 
 mod ab;
+mod agent;
 mod bytes;
 mod calibrate;
 mod compare;
 mod doctor;
 mod find;
+mod lab;
 mod lift;
 mod load;
 mod packaged;
 pub(crate) mod profile;
 mod record;
+mod running;
 mod samples;
 mod study;
 
@@ -44,6 +47,8 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Samples(flags) => samples::samples(&flags),
         Command::Calibrate(flags) => calibrate::calibrate(&flags),
         Command::Doctor(flags) => doctor::doctor(&flags),
+        Command::Agent(flags) => agent::agent(&flags),
+        Command::Lab(flags) => lab::lab(&flags.command),
         Command::Completions { shell } => packaged::completions(shell),
         Command::Man { folder } => packaged::man(&folder),
         Command::Schema(flags) => {

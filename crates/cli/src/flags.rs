@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
+use wallfinder_protocol::Grant;
 use wallfinder_study::Size;
+use wallfinder_testbed::lab::HOSTS_MAX;
 use wallfinder_testbed::tune::Tuning;
 
 /// What flags are about, in the order that help shows. A heading stands where its first flag does, which may
@@ -109,6 +111,10 @@ pub(crate) enum Command {
     Calibrate(CalibrateFlags),
     /// Say what this machine offers, what is missing, and the way out.
     Doctor(DoctorFlags),
+    /// Stand in for this host: watch and squeeze what a controller asks for, as long as it asks.
+    Agent(AgentFlags),
+    /// Hosts on this machine with an sshd each, to try what is meant for other machines.
+    Lab(LabFlags),
     /// Print the JSON Schema of `--format json`, of study files, or of scenario files.
     Schema(SchemaFlags),
     /// Print the completions of a shell.
@@ -123,6 +129,57 @@ pub(crate) enum Command {
         /// The folder, which is there.
         folder: PathBuf,
     },
+}
+
+/// What an agent is started with.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A controller starts one by itself with --server-host ssh://USER@HOST. To say what it may do, name one \
+    in a line of authorized_keys:\n  \
+    command=\"wallfinder agent --stdio --grant observe\",restrict ssh-ed25519 AAAA… key"
+)]
+pub(crate) struct AgentFlags {
+    /// Talk on standard input and output.
+    #[arg(long, required_unless_present = "stop")]
+    pub(crate) stdio: bool,
+
+    /// Allow only this; may be repeated: observe, squeeze.
+    #[arg(long, value_name = "GRANT")]
+    pub(crate) grant: Vec<Grant>,
+
+    /// End every agent of this host; each puts back what it changed.
+    #[arg(long, conflicts_with_all = ["stdio", "grant"])]
+    pub(crate) stop: bool,
+}
+
+/// A lab of hosts.
+#[derive(Debug, Args)]
+pub(crate) struct LabFlags {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Put hosts up, and keep them until they are interrupted or `lab down` is called.
+    Up(LabUpFlags),
+    /// End every lab of this machine.
+    Down,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabUpFlags {
+    /// How many.
+    #[arg(default_value = "1", value_parser = clap::value_parser!(u8).range(1..=HOSTS_MAX as i64))]
+    pub(crate) hosts: u8,
+
+    /// The link of each to the bridge between them, as for --link.
+    #[arg(long, default_value = "1gbit")]
+    pub(crate) link: String,
+
+    /// Processors that the hosts have, such as 0 or 0-3; all without it.
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub(crate) cpus: Option<CpuList>,
 }
 
 /// What `doctor` does beside looking.
@@ -269,6 +326,14 @@ pub(crate) struct TargetFlags {
     /// Limit the subject to this many cores' worth of time (a control group's quota).
     #[arg(long, value_name = "CORES", value_parser = cores, help_heading = heading::SERVER)]
     pub(crate) server_quota: Option<f64>,
+
+    /// Watch and squeeze the server on its own host: an agent is started there by ssh, with your keys and settings.
+    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with_all = ["subject", "link"], help_heading = heading::SERVER)]
+    pub(crate) server_host: Option<String>,
+
+    /// How ssh is called, such as 'ssh -F lab/config'.
+    #[arg(long, value_name = "COMMAND", requires = "server_host", hide = true, help_heading = heading::SERVER)]
+    pub(crate) ssh: Option<String>,
 
     /// Watch this process as the server, where it cannot be found from the URL.
     #[arg(long, value_name = "PID", help_heading = heading::SERVER)]

@@ -1,5 +1,7 @@
 //! From a job and a testbed to the order of one step, and to the plan of a run.
 
+use std::sync::Arc;
+
 use wallfinder_conduct::{Calibration, Producer, StepOrder};
 use wallfinder_engine::IoChoice;
 use wallfinder_model::plan::StepPlan;
@@ -56,7 +58,7 @@ pub(crate) fn order(
         client_cpus: placement.client.clone(),
         null_server_cpu: placement.null_server_cpu(),
         seed: scenario.load.seed,
-        server: server.family.clone(),
+        server: Arc::clone(&server.host),
         server_not_seen: server.not_seen.clone(),
         calibrate: (!scenario.watch.no_calibrate).then_some(calibration),
         samples: None,

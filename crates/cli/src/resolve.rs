@@ -321,6 +321,9 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("server_pid", &mut server.pid, &flags.server_pid);
     given.set("server_cgroup", &mut server.cgroup, &flags.server_cgroup);
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
+    given.clear("server_host", &mut server.subject);
+    given.set("server_host", &mut server.host, &flags.server_host);
+    given.set("ssh", &mut server.ssh, &flags.ssh);
     given.set("driver", &mut client.driver, &flags.driver);
     given.set("client_cpus", &mut client.cpus, &cpus(&flags.client_cpus));
     given.clear("client_cgroup", &mut client.quota);

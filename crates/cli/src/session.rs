@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Restart, experiment};
-use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct, sight};
+use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct};
+use wallfinder_hosts::cpus_of;
 use wallfinder_judge::{judge_step, proof};
 use wallfinder_model::experiment::{
     Alone, Condition, Effort, Experiment, OutOfReach, Setting, Squeeze,
@@ -85,6 +86,7 @@ impl Session {
             scenario: beside.scenario,
             plan,
             environment,
+            server_environment: None,
             steps: Vec::new(),
             caveats: Vec::new(),
             complete: false,
@@ -118,11 +120,12 @@ impl Session {
         let mut environment = wallfinder_probe::fingerprint(Some(server.address));
         note_versions(&mut environment, server.subject.as_ref());
         let mut presenter = Presenter::new(output.quiet, output.ascii);
-        let server_cpus = server.family.as_ref().and_then(sight::cpus_of);
+        let server_cpus = server.host.family().and_then(cpus_of);
         let server_cpus = server_cpus.unwrap_or_default();
         presenter.sides(&testbed.placement.client, &server_cpus);
         let session = Session::begin(plan, beside, environment, output, interrupts, presenter);
         let mut session = session?;
+        session.record.server_environment.clone_from(&server.facts);
         let doubt = testbed.placement.shared_cores(&server_cpus);
         session.record.caveats.extend(doubt);
         Ok(session)

@@ -4,16 +4,16 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use wallfinder_conduct::StepOrder;
-use wallfinder_conduct::sight::{self, CpuTimes};
+use wallfinder_hosts::{Here, ProcessTimes, ServerHost};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting};
 use wallfinder_model::scenario::Link;
 use wallfinder_model::telemetry::{FamilySummary, Telemetry};
 use wallfinder_model::{Scenario, Step};
-use wallfinder_probe::{Family, NotSeen, discover, server_of};
+use wallfinder_probe::{NotSeen, server_of};
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::child::Shim;
-use wallfinder_testbed::lab::{self, Shaper};
-use wallfinder_testbed::squeeze::{self, Scene, Side};
+use wallfinder_testbed::lab::{self, Flows, Shaper};
+use wallfinder_testbed::squeeze::{Scene, Side};
 
 use crate::exit::Failed;
 use crate::job::Job;
@@ -31,19 +31,23 @@ impl Testbed {
             return Ok(lab.take_shapers());
         }
         let is_elsewhere = job.scenario.client.netns.is_some();
+        let is_served_there = self.server.host.name().is_some();
         let standing = |key: &str, device: &Option<String>| {
             let Some(device) = device else {
                 return Ok(None);
             };
-            let (interface, rate) = match device.split_once(',') {
-                Some((interface, rate)) => {
-                    let rate = lab::parse_bits(rate);
-                    let wrong = |why: lab::BadLink| Fault::at(key, why.to_string());
-                    let rate = rate.map_err(|why| job.around.fault(&wrong(why)))?;
-                    (interface, Some(rate))
-                }
-                None => (device.as_str(), None),
-            };
+            let (interface, rate) = device_of(job, key, device)?;
+            if is_served_there {
+                // The channel to its host may leave by it as well.
+                let flows = Flows {
+                    peer: self.server.address.ip(),
+                    port: self.server.address.port(),
+                    from_server: false,
+                };
+                return lab::of_flows(interface, rate, flows, &Shim::of_this_process())
+                    .map(Some)
+                    .map_err(Failed::run);
+            }
             // By now this thread, and those that it starts, are where the client is.
             let interface = match is_elsewhere && !interface.contains('/') {
                 true => format!("/proc/self/fd/{}/{interface}", started_in.as_raw_fd()),
@@ -58,8 +62,10 @@ impl Testbed {
             uplink_dev,
             ..
         } = &job.scenario.link;
+        // What leaves the server's host is squeezed there.
+        let downlink_dev = downlink_dev.clone().filter(|_| !is_served_there);
         Ok((
-            standing("link.downlink_dev", downlink_dev)?,
+            standing("link.downlink_dev", &downlink_dev)?,
             standing("link.uplink_dev", uplink_dev)?,
         ))
     }
@@ -74,16 +80,16 @@ impl Testbed {
         telemetry: Option<&Telemetry>,
         behind: Behind,
     ) -> Proof {
-        let (seed, family) = (scenario.load.seed, order.server.as_ref());
+        let (seed, family) = (scenario.load.seed, order.server.family());
         let own_engine = scenario.driver().is_none();
         let client = telemetry.and_then(|t| t.client.as_ref());
         let server = telemetry.and_then(|t| t.server.as_ref());
-        let bits = |shaper: &Option<Shaper>| shaper.as_ref().map(|s| s.full_bits() as f64);
+        let uplink_bits = uplink.as_ref().map(|shaper| shaper.full_bits() as f64);
         let cpus = |family: Option<&FamilySummary>, placed: &[u32]| match family {
             Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
             _ => placed.to_vec(),
         };
-        let setting = Setting {
+        let mut setting = Setting {
             server_cpus: cpus(server, &self.placement.server),
             server_quota_cores: server.and_then(|f| f.quota_cores),
             client_cpus: cpus(client, &self.placement.client),
@@ -92,24 +98,26 @@ impl Testbed {
             in_flight_max: order.load.in_flight_bound(),
             own_engine,
             connections: None,
-            downlink_bits: bits(&downlink),
-            uplink_bits: bits(&uplink),
+            downlink_bits: None,
+            uplink_bits,
             neighbours: neighbours(
+                &*order.server,
                 server,
                 &[family.map_or(&[][..], |family| &family.pids), &behind.pids].concat(),
             ),
             // A driver that is started again and again is not seen by name.
             client_neighbours: match own_engine {
-                true => neighbours(client, &[]),
+                true => neighbours(&Here::default(), client, &[]),
                 false => Vec::new(),
             },
             backends: behind.names,
+            server_host: order.server.name().map(str::to_owned),
         };
         let client_pids = match own_engine {
             true => vec![std::process::id()],
             false => Vec::new(),
         };
-        let reach = squeeze::reach(Scene {
+        let reach = order.server.reach(Scene {
             server: match way_out(order, telemetry) {
                 Some(interface) => Side::beyond(&interface),
                 None => Side {
@@ -139,6 +147,7 @@ impl Testbed {
             seed,
             shim: Shim::of_this_process(),
         });
+        setting.downlink_bits = reach.downlink_bits.map(|bits| bits as f64);
         Proof {
             effort,
             window: None,
@@ -149,6 +158,20 @@ impl Testbed {
             null: false,
         }
     }
+}
+
+/// `IFACE[,RATE]` taken apart.
+pub(crate) fn device_of<'d>(
+    job: &Job,
+    key: &str,
+    device: &'d str,
+) -> Result<(&'d str, Option<u64>), Failed> {
+    let Some((interface, rate)) = device.split_once(',') else {
+        return Ok((device, None));
+    };
+    let wrong = |why: lab::BadLink| Fault::at(key, why.to_string());
+    let rate = lab::parse_bits(rate).map_err(|why| job.around.fault(&wrong(why)))?;
+    Ok((interface, Some(rate)))
 }
 
 /// Processes behind the server that may be squeezed apart from it, and what they used under the load.
@@ -165,13 +188,14 @@ impl Behind {
     /// to do. `before` is of the start of a load that took `loaded_s`.
     pub(crate) fn of(
         scenario: &Scenario,
-        family: Option<&Family>,
-        before: &CpuTimes,
+        server: &dyn ServerHost,
+        before: &ProcessTimes,
         loaded_s: f64,
     ) -> Behind {
         /// Fewer cores than this do nothing that a load would wait for.
         const CORES_MIN: f64 = 0.05;
-        let cores = |pids: &[u32]| before.used_since(pids) / loaded_s;
+        let now = server.times();
+        let cores = |pids: &[u32]| now.used_since(before, pids) / loaded_s;
         let named = &scenario.server.backend_pid;
         if !named.is_empty() {
             return Behind {
@@ -181,14 +205,14 @@ impl Behind {
             };
         }
         let mut behind = Behind::default();
-        for backend in family.map_or_else(Vec::new, discover::behind) {
+        for backend in server.behind() {
             let used = cores(&backend.pids);
             let name = format!(
                 "{} ({})",
                 backend.name,
-                backend.leader().unwrap_or_default()
+                backend.pids.first().copied().unwrap_or_default()
             );
-            tracing::info!(backend = %name, cores = used, "the server asks a process of this machine");
+            tracing::info!(backend = %name, cores = used, "the server asks a process of its host");
             if used >= CORES_MIN {
                 behind.names.push(name);
                 behind.cores += used;
@@ -207,18 +231,23 @@ pub(crate) fn last(steps: &[Step]) -> Option<&Telemetry> {
 /// The interface that leads to the server, where nobody on this machine has its address.
 fn way_out(order: &StepOrder, telemetry: Option<&Telemetry>) -> Option<String> {
     let link = telemetry?.link.as_ref()?;
-    let is_away =
-        order.server.is_none() && matches!(server_of(order.address), Err(NotSeen::Remote { .. }));
+    let is_away = order.server.name().is_none()
+        && !order.server.is_seen()
+        && matches!(server_of(order.address), Err(NotSeen::Remote { .. }));
     is_away.then(|| link.interface.clone())
 }
 
 /// Who else uses a side's processors, where telemetry says that somebody does and `known` does not name them. What
 /// is behind the server works for it.
-fn neighbours(side: Option<&FamilySummary>, known: &[u32]) -> Vec<Neighbour> {
+fn neighbours(
+    host: &dyn ServerHost,
+    side: Option<&FamilySummary>,
+    known: &[u32],
+) -> Vec<Neighbour> {
     /// Fewer cores than this are the machine's own housekeeping.
     const CORES_MIN: f64 = 0.1;
     match side.filter(|side| side.neighbour_cores >= CORES_MIN) {
-        Some(side) => sight::neighbours(&side.cpus_allowed, known, CORES_MIN),
+        Some(side) => host.neighbours(&side.cpus_allowed, known, CORES_MIN),
         None => Vec::new(),
     }
 }

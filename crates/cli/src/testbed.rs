@@ -5,13 +5,17 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
-use wallfinder_conduct::sight::{self, Named};
+use wallfinder_hosts::ssh::{Destination, Ssh};
+use wallfinder_hosts::{Here, Named, ServerHost, There, cpus_of, named};
+use wallfinder_model::Environment;
 use wallfinder_probe::Family;
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
+use wallfinder_testbed::command;
 use wallfinder_testbed::error::TestbedError;
 use wallfinder_testbed::group::{self, Control, Group};
 use wallfinder_testbed::lab::{Lab, LinkSpec};
@@ -23,6 +27,7 @@ use crate::job::Job;
 use crate::listening;
 use crate::placement::Placement;
 use crate::reach::Reach;
+use crate::squeezing::device_of;
 use crate::target::SUBJECT_HOST;
 
 /// How long a subject may take to listen.
@@ -37,10 +42,12 @@ pub(crate) struct Server {
     pub(crate) subject: Option<Subject>,
     /// Where the load goes.
     pub(crate) address: SocketAddr,
-    /// Its processes, where they are seen.
-    pub(crate) family: Option<Family>,
-    /// Why not, where they are not.
+    /// The host that it is on, and its processes there.
+    pub(crate) host: Arc<dyn ServerHost>,
+    /// Why they are not seen, where they are not.
     pub(crate) not_seen: Option<String>,
+    /// The fingerprint of its host, where that is another.
+    pub(crate) facts: Option<Environment>,
     /// Where else it may be asked.
     pub(crate) reach: Reach,
 }
@@ -70,6 +77,8 @@ pub(crate) struct Testbed {
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
     client_netns: Option<PathBuf>,
+    /// The agent of the server's host, where that is another: for as long as it is needed.
+    _agent: Option<Ssh>,
 }
 
 /// How a server that was started for the run ended during it.
@@ -127,12 +136,12 @@ impl Testbed {
             place.cgroups.push(group.folder().to_owned());
             quotas.push(group);
         }
-        let named = match (server.pid, &server.cgroup) {
+        let who = match (server.pid, &server.cgroup) {
             (Some(pid), _) => Named::Process(pid),
-            (None, Some(folder)) => Named::Group(folder),
+            (None, Some(folder)) => Named::Group(folder.clone()),
             (None, None) => Named::Nobody,
         };
-        let mut start = None;
+        let (mut start, mut agent, mut facts) = (None, None, None);
         let (subject, placement, found) = match &server.subject {
             Some(command) => {
                 let decide =
@@ -150,18 +159,38 @@ impl Testbed {
                     reach: reach.clone(),
                 };
                 let (subject, address) = first.run()?;
-                if named == Named::Nobody && url.port != 0 {
+                if who == Named::Nobody && url.port != 0 {
                     start = Some(first);
                 }
                 let address = url.resolve(Some(address), reach)?;
-                let found = (address, sight::server(address, named, Some(&subject)));
+                let found = (address, here(address, &who, Some(&subject)));
                 (Some(subject), placement, found)
             }
             None => {
                 let address = listening::address_of(job)?;
-                let seen = sight::server(address, named, None);
-                let runs_on = seen.0.as_ref().and_then(sight::cpus_of);
-                let placement = Placement::decide(client.cpus.clone(), None, false, runs_on);
+                let (seen, cpus) = match &server.host {
+                    None => (here(address, &who, None), client.cpus.clone()),
+                    Some(host) => {
+                        let started = agent_of(host, server.ssh.as_deref())?;
+                        let device = job.scenario.link.downlink_dev.as_deref();
+                        let device = device
+                            .map(|device| device_of(job, "link.downlink_dev", device))
+                            .transpose()?;
+                        let named = device.map(|(interface, _)| interface.to_owned());
+                        let downlink = (named, device.and_then(|(_, rate)| rate));
+                        let there = There::find(started.channel(), address, who, downlink);
+                        let there = there.map_err(Failed::run)?;
+                        facts = there.facts().ok();
+                        agent = Some(started);
+                        let not_seen = there.not_seen().map(str::to_owned);
+                        // Nobody there uses a processor of this host.
+                        let all = || Some(process::allowed_cpus());
+                        let cpus = client.cpus.clone().or_else(all);
+                        ((Arc::new(there) as Arc<dyn ServerHost>, not_seen), cpus)
+                    }
+                };
+                let runs_on = seen.0.family().and_then(cpus_of);
+                let placement = Placement::decide(cpus, None, false, runs_on);
                 (None, placement, (address, seen))
             }
         };
@@ -173,14 +202,15 @@ impl Testbed {
         if let Some(cores) = client.quota {
             quotas.push(client_quota(cores)?);
         }
-        let (address, (family, not_seen)) = found;
+        let (address, (host, not_seen)) = found;
         let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
         let testbed = Testbed {
             server: Server {
                 subject,
                 address,
-                family,
+                host,
                 not_seen,
+                facts,
                 reach: reach.clone(),
             },
             placement,
@@ -188,6 +218,7 @@ impl Testbed {
             lab,
             start,
             _quotas: quotas,
+            _agent: agent,
         };
         if let Some(lab) = &testbed.lab {
             let cpus = testbed.placement.relay(&process::allowed_cpus());
@@ -218,15 +249,16 @@ impl Testbed {
         }
     }
 
-    /// The server's processes as they are now, where those that were found are gone: it was started anew.
-    pub(crate) fn found_again(&self) -> Option<Family> {
-        let family = self.server.family.as_ref()?;
+    /// The server as it is now, where the processes that were found are gone: it was started anew.
+    pub(crate) fn found_again(&self) -> Option<Arc<dyn ServerHost>> {
+        let family = self.server.host.family()?;
         let runs = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
         if family.pids.iter().any(runs) {
             return None;
         }
         let subject = self.server.subject.as_ref();
-        sight::server(self.server.address, Named::Nobody, subject).0
+        let (host, _) = here(self.server.address, &Named::Nobody, subject);
+        host.is_seen().then_some(host)
     }
 
     /// How the server that was started here ended, where it is gone.
@@ -246,10 +278,10 @@ impl Testbed {
 }
 
 impl Restart for Testbed {
-    fn restart(&mut self) -> Result<Option<Family>, String> {
+    fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String> {
         let start = self.start.as_ref().ok_or("the server is not ours")?;
         self.server.subject = None;
-        self.server.family = None;
+        self.server.host = Arc::new(Here::default());
         let (subject, address) = start
             .again()
             .map_err(|error| format!("the server did not start again: {}", error.message))?;
@@ -259,10 +291,10 @@ impl Restart for Testbed {
                 self.server.address
             ));
         }
-        (self.server.family, self.server.not_seen) =
-            sight::server(self.server.address, Named::Nobody, Some(&subject));
+        (self.server.host, self.server.not_seen) =
+            here(self.server.address, &Named::Nobody, Some(&subject));
         self.server.subject = Some(subject);
-        Ok(self.server.family.clone())
+        Ok(Arc::clone(&self.server.host))
     }
 }
 
@@ -287,6 +319,43 @@ impl Start {
         spec.run_as = self.run_as.clone();
         start_subject(spec, self.ip, &self.reach)
     }
+}
+
+/// The server by its processes on this host; when they cannot be seen, why. One that was started here, the
+/// subject, may tell of itself what `/proc` does not.
+pub(crate) fn here(
+    address: SocketAddr,
+    who: &Named,
+    subject: Option<&Subject>,
+) -> (Arc<dyn ServerHost>, Option<String>) {
+    let announced = subject.and_then(Subject::announced);
+    match named(address, who) {
+        Ok(family) => {
+            let family = Family {
+                gomaxprocs: announced.and_then(|said| said.gomaxprocs),
+                ..family
+            };
+            (Arc::new(Here::of(Some(family))), None)
+        }
+        Err(why) => (Arc::new(Here::default()), Some(why.to_string())),
+    }
+}
+
+/// Starts an agent on another host.
+fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
+    let destination: Destination = host.parse().map_err(Failed::usage)?;
+    let ssh = command::split(ssh.unwrap_or("ssh"))
+        .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let user = variable("USER").or(variable("LOGNAME"));
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let controller = format!(
+        "{}@{} ({})",
+        user.unwrap_or_else(|| "somebody".to_owned()),
+        own.trim(),
+        std::process::id()
+    );
+    Ssh::start(&destination, &ssh, &controller).map_err(Failed::run)
 }
 
 /// The end of what a server said, as far as a person reads it.

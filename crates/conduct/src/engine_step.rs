@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use wallfinder_engine::{
     Edge, IoChoice, Measured, Progress, Signals, StepSpec, calibrate::Typical, run as drive,
 };
+use wallfinder_hosts::{Sampled, Sampling};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_probe::discover::family_of_self;
-use wallfinder_probe::sample::{Sampler, Series};
 use wallfinder_sys::clock;
 
 use crate::profiles::Capture;
@@ -29,7 +29,7 @@ struct Watch<'w> {
     blank: Step,
     /// The schedule's, by the monotonic clock.
     zero_ns: u64,
-    sampler: Option<Sampler>,
+    sampler: Option<Box<dyn Sampling>>,
     failed: Option<ConductError>,
     /// Whether the server was looked for again before the window.
     found_again: bool,
@@ -56,7 +56,7 @@ impl Watch<'_> {
     fn prepare(&mut self) {
         let now_ns = clock::monotonic_ns();
         match start_sampler(self.order, self.environment, now_ns, family_of_self()) {
-            Ok(sampler) => {
+            Ok(mut sampler) => {
                 let load = &self.order.load;
                 let is_whole = load.stop.requests.is_some() && load.warmup.0 == 0;
                 self.started_ns = is_whole.then(|| sampler.mark("start"));
@@ -69,7 +69,7 @@ impl Watch<'_> {
     fn start(&mut self, zero_ns: u64) {
         self.zero_ns = zero_ns;
         self.blank.started_utc = utc_of(zero_ns);
-        if let Some(sampler) = &self.sampler {
+        if let Some(sampler) = &mut self.sampler {
             let later_ns = sampler.count_from(zero_ns);
             self.started_ns = self.started_ns.map(|at_ns| at_ns - later_ns);
         }
@@ -87,7 +87,8 @@ impl Watch<'_> {
             self.found_again = true;
             sampler.find_server_again();
         }
-        let sample = self.sampler.as_ref().and_then(Sampler::latest);
+        let sample = self.sampler.as_ref();
+        let sample = sample.and_then(|sampler| sampler.latest());
         self.audience.interval(interval, sample.as_ref());
     }
 
@@ -98,14 +99,16 @@ impl Watch<'_> {
             return;
         }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
-            let (window, server) = (self.order.load.stop.after, self.order.server.as_ref());
+            let (window, server) = (self.order.load.stop.after, self.order.server.family());
             let client = family_of_self();
             self.capture = Some(Capture::start(profiles, window, server, Some(&client)));
         }
         if let (Edge::Close, Some(capture)) = (edge, &mut self.capture) {
             capture.close();
         }
-        let Some(sampler) = &self.sampler else { return };
+        let Some(sampler) = &mut self.sampler else {
+            return;
+        };
         match edge {
             Edge::Open => self.opened_ns = Some(sampler.mark("open")),
             Edge::Close => self.closed_ns = Some(sampler.mark("close")),
@@ -185,7 +188,7 @@ pub(crate) fn run(
     if let Some(error) = failed {
         return Err(error);
     }
-    let series = sampler.map(Sampler::stop);
+    let series = sampler.map(|sampler| sampler.stop());
     let mut telemetry = match (&series, opened_ns, closed_ns) {
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),
         _ => Telemetry::default(),
@@ -311,11 +314,11 @@ fn fill(
     step: &mut Step,
     measured: Measured,
     mut telemetry: Telemetry,
-    series: Option<Series>,
+    series: Option<Sampled>,
     ceiling: Option<Ceiling>,
 ) {
     if let Some(series) = series {
-        step.caveats.extend(series.gaps());
+        step.caveats.extend(series.gaps);
         step.series = series.samples;
     }
     if telemetry.client_sockets.is_none() {

@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
+use wallfinder_hosts::{Sampled, Sampling};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::overhear;
-use wallfinder_probe::sample::{Sampler, Series};
 use wallfinder_sys::clock;
 use wallfinder_testbed::child::Stray;
 use wallfinder_testbed::driver::{DriveOptions, Driver as Foreign, DriverKind, DriverSpec};
@@ -233,7 +233,7 @@ impl<'o> Inside<'o> {
         let is_on = self.seen_at.is_some_and(|seen| now >= seen + rise);
         if is_on && self.capture.is_none() {
             let left = (self.warmup + self.planned).saturating_sub(rise + end);
-            let server = self.order.server.as_ref();
+            let server = self.order.server.family();
             let client = family_of(driver_pid).ok();
             let window = Nanos(left.as_nanos() as u64);
             let capture = Capture::start(profiles, window, server, client.as_ref());
@@ -282,7 +282,7 @@ pub(crate) fn launch(
     url: &str,
     environment: &Environment,
     zero_ns: u64,
-) -> Result<(Foreign, Sampler), ConductError> {
+) -> Result<(Foreign, Box<dyn Sampling>), ConductError> {
     let mut options = DriveOptions::new(url, spec);
     options.cpus.clone_from(&order.client_cpus);
     let driver =
@@ -397,8 +397,8 @@ fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
     (to > from).then_some((from, to))
 }
 
-fn fill(step: &mut Step, order: &StepOrder, series: Series, exchange: Exchange) {
-    step.caveats.extend(series.gaps());
+fn fill(step: &mut Step, order: &StepOrder, series: Sampled, exchange: Exchange) {
+    step.caveats.extend(series.gaps.iter().cloned());
     if let Some((on, to)) = load_span(&series.samples, order) {
         let span = (to - on) as f64;
         let rise = (span * RISE_PART).max((step.load.warmup.0 as f64).min(span * 0.9));

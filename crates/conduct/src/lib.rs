@@ -6,8 +6,8 @@
 //! stage's), keeps nothing on disk (the store's) and prints nothing (the report's).
 //!
 //! ```text
-//!                    ┌─ sight: who serves the address ─┐
-//!  StepOrder ─► conduct ─► sampler ───────────────────────► Telemetry ┐
+//!                    ┌─ hosts: where the server is, and who it is there ─┐
+//!  StepOrder ─► conduct ─► sampling ──────────────────────► Telemetry ┐
 //!                    └─► engine │ foreign driver ──► Measured ────────┴─► Step ─► verdict
 //! ```
 
@@ -20,7 +20,6 @@ pub mod experiment;
 mod foreign_step;
 mod profiles;
 mod samples;
-pub mod sight;
 
 pub use ceilings::Calibration;
 pub use driver_command::driver_command;
@@ -31,15 +30,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wallfinder_engine::{EngineError, IoChoice, Signals};
+use wallfinder_hosts::{Sampling, ServerHost};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{RelaySummary, Sample};
 use wallfinder_model::{Environment, Load, Step, Target};
 use wallfinder_probe::discover::Family;
-use wallfinder_probe::sample::{Sampler, Setup};
+use wallfinder_probe::sample::Setup;
 use wallfinder_store::Folder;
 use wallfinder_testbed::driver::DriverSpec;
 use wallfinder_testbed::lab::RelayWatch;
-use wallfinder_testbed::squeeze;
 use wallfinder_wire::{Exchange, tls};
 
 /// Time between two samples of telemetry.
@@ -70,8 +69,8 @@ pub struct StepOrder {
     pub null_server_cpu: Option<u32>,
     /// Seed of what is drawn at random.
     pub seed: u64,
-    /// The server's processes, where they are seen.
-    pub server: Option<Family>,
+    /// The server, and the host that it is on.
+    pub server: Arc<dyn ServerHost>,
     /// Why they are not, where they are not.
     pub server_not_seen: Option<String>,
     /// How the engine's own ceiling is told afterwards, if it is.
@@ -211,15 +210,11 @@ fn paced_cpus(order: &StepOrder, environment: &Environment) -> Option<[Vec<u32>;
     if !order.paced || is_crowded(order, environment) {
         return None;
     }
-    let server = order.server.as_ref();
     let client = match &order.client_cpus[..] {
         [] => wallfinder_sys::process::allowed_cpus(),
         cpus => cpus.to_vec(),
     };
-    Some([
-        server.map_or(Vec::new(), |family| squeeze::cpus_of(&family.pids)),
-        client,
-    ])
+    Some([order.server.processors(), client])
 }
 
 fn start_sampler(
@@ -227,24 +222,24 @@ fn start_sampler(
     environment: &Environment,
     zero_ns: u64,
     client: Family,
-) -> Result<Sampler, ConductError> {
-    Sampler::start(Setup {
+) -> Result<Box<dyn Sampling>, ConductError> {
+    let setup = Setup {
         zero_ns,
         tick: TICK,
         client: Some(client),
-        server: order.server.clone(),
+        server: None,
         interface: environment
             .interface
             .as_ref()
             .map(|interface| interface.name.clone()),
-        netns_of_pid: order.server.as_ref().and_then(Family::leader),
+        netns_of_pid: None,
         port: Some(order.address.port()),
         pin: order.client_cpus.first().copied(),
         under_quota: is_crowded(order, environment),
         marks_only: !order.watched,
         paced_cpus: paced_cpus(order, environment),
-    })
-    .map_err(|error| ConductError::Probe(error.to_string()))
+    };
+    order.server.sampler(setup).map_err(ConductError::Probe)
 }
 
 /// The wall-clock instant of a monotonic one, as RFC 3339 in UTC.

@@ -90,21 +90,9 @@ pub fn of_relay(relay: &RelaySummary) -> Option<Caveat> {
 
 /// Mean stolen share of the processors that a side may use; of all, where that is unknown.
 pub(crate) fn steal(step: &Step) -> f64 {
-    let telemetry = &step.telemetry;
-    let used: Vec<u32> = [&telemetry.client, &telemetry.server]
-        .into_iter()
-        .flatten()
-        .flat_map(|family| family.cpus_allowed.iter().copied())
-        .collect();
-    let of = |core: &&wallfinder_model::telemetry::CoreSample| {
-        used.is_empty() || used.contains(&core.cpu)
-    };
-    let shares: Vec<f64> = telemetry
-        .cores
-        .iter()
-        .filter(of)
-        .map(|core| share(f64::from(core.steal)))
-        .collect();
+    let used = step.telemetry.cores_in_use();
+    let shares = used.iter().map(|core| share(f64::from(core.steal)));
+    let shares: Vec<f64> = shares.collect();
     crate::finite::mean(&shares).unwrap_or(0.0)
 }
 
@@ -263,7 +251,8 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
         caveats.push(Caveat::ServerNotSeen { why: String::new() });
     }
     let shared = shared_cpus(step);
-    let both_here = telemetry.client.is_some() && telemetry.server.is_some();
+    let is_here = telemetry.server_host.is_none();
+    let both_here = is_here && telemetry.client.is_some() && telemetry.server.is_some();
     for (side, family) in sides {
         let Some(family) = family else { continue };
         let cpus = family.cpus_allowed.len().max(1) as f64;
@@ -322,7 +311,10 @@ fn odd(step: &Step) -> impl Iterator<Item = Caveat> {
 /// Processors that both sides may run on. Two families on more processors than they could
 /// fill still meet there, for the scheduler places them where it likes.
 pub(crate) fn shared_cpus(step: &Step) -> Vec<u32> {
-    let (Some(client), Some(server)) = (&step.telemetry.client, &step.telemetry.server) else {
+    let telemetry = &step.telemetry;
+    let (Some(client), Some(server), None) =
+        (&telemetry.client, &telemetry.server, &telemetry.server_host)
+    else {
         return Vec::new();
     };
     client

@@ -368,6 +368,7 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
             effort: None,
         },
         environment: a_machine(),
+        server_environment: None,
         steps,
         caveats: Vec::new(),
         complete: true,

@@ -341,6 +341,9 @@ pub struct Setting {
     pub client_neighbours: Vec<Neighbour>,
     /// Names of the processes behind the server that may be squeezed apart.
     pub backends: Vec<String>,
+    /// The server's host, where it is another than the client's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_host: Option<String>,
 }
 
 /// What a foreign driver was asked for, and what it did.
@@ -356,9 +359,8 @@ pub struct Connections {
 impl Setting {
     /// Whether client and server may run on a processor in common.
     pub fn shares_cpus(&self) -> bool {
-        self.server_cpus
-            .iter()
-            .any(|cpu| self.client_cpus.contains(cpu))
+        let mut server = self.server_cpus.iter();
+        self.server_host.is_none() && server.any(|cpu| self.client_cpus.contains(cpu))
     }
 }
 

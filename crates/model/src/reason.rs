@@ -695,6 +695,13 @@ pub enum Reason {
         /// At this many a second.
         throughput: f64,
     },
+    /// Nothing that was squeezed moves throughput, and answers are on their way between two hosts meanwhile.
+    BetweenHosts {
+        /// Share of a connection's time with an answer on its way.
+        busy_share: f64,
+        /// The median round trip that its packets see.
+        rtt_us: u32,
+    },
     /// Requests queue inside for a part of their time.
     QueuedInside {
         /// What less in flight did.

@@ -39,6 +39,9 @@ pub struct Record {
     pub plan: Plan,
     /// Where it ran.
     pub environment: Environment,
+    /// The server's host, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_environment: Option<Environment>,
     /// What was measured.
     pub steps: Vec<Step>,
     /// What holds for the run as a whole.

@@ -405,6 +405,12 @@ pub struct Server {
     /// Processes behind the server, squeezed apart from it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backend_pid: Vec<u32>,
+    /// The host that it is on, where that is another: `ssh://user@host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How ssh is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<String>,
 }
 
 /// The client's side.

@@ -163,6 +163,56 @@ pub struct Telemetry {
     /// The same on the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_reference_ns: Option<f64>,
+    /// The server's host, where it is another than the client's: what is said of the server, its sockets, `link` and
+    /// `tcp` is then by its agent, and `cores` are the client's alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_host: Option<ServerHostSummary>,
+}
+
+impl Telemetry {
+    /// Processors of the server's host over the window.
+    pub fn server_cores(&self) -> &[CoreSample] {
+        let host = self.server_host.as_ref();
+        host.map_or(&self.cores, |host| &host.cores)
+    }
+
+    /// What the processors that both sides may use did, each of them once; of all, where nobody is known to use
+    /// any.
+    pub fn cores_in_use(&self) -> Vec<CoreSample> {
+        let cpus = |family: &Option<FamilySummary>| {
+            let family = family.as_ref();
+            family.map_or(Vec::new(), |family| family.cpus_allowed.clone())
+        };
+        let (client, server) = (cpus(&self.client), cpus(&self.server));
+        let is_elsewhere = self.server_host.is_some();
+        let is_used = |cpu: &u32| client.contains(cpu) || (!is_elsewhere && server.contains(cpu));
+        let here = self.cores.iter().filter(|core| is_used(&core.cpu));
+        let there = self.server_cores().iter();
+        let there = there.filter(|core| is_elsewhere && server.contains(&core.cpu));
+        let used: Vec<CoreSample> = here.chain(there).copied().collect();
+        match client.is_empty() && server.is_empty() {
+            true => self.cores.clone(),
+            false => used,
+        }
+    }
+}
+
+/// The server's host, where it is another.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServerHostSummary {
+    /// What it is called.
+    pub name: String,
+    /// Its processors over the window.
+    pub cores: Vec<CoreSample>,
+    /// How far its monotonic clock was ahead of the client's host's.
+    pub clock_offset_ns: Option<i64>,
+    /// What that may be off, either way.
+    pub clock_error_ns: Option<u64>,
+    /// The shortest round trip to its agent.
+    pub round_trip_ns: Option<u64>,
+    /// CPU time of the agent's sampler in the window.
+    pub observer_cpu_ns: u64,
 }
 
 /// A family of processes over a window.

@@ -6,7 +6,7 @@
 use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::{caveats, cost, little, steady};
 use wallfinder_model::record::Histogram;
-use wallfinder_model::telemetry::FamilySummary;
+use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Decode, Step};
 
 use crate::number;
@@ -129,8 +129,8 @@ impl Figures {
                 .as_ref()
                 .and_then(|ceiling| per(step.throughput, ceiling.throughput)),
             failed_share: per(failed, answered + failed),
-            server_core_max: core_max(step, telemetry.server.as_ref()),
-            client_core_max: core_max(step, telemetry.client.as_ref()),
+            server_core_max: core_max(step, telemetry.server.as_ref(), telemetry.server_cores()),
+            client_core_max: core_max(step, telemetry.client.as_ref(), &telemetry.cores),
             link_share: link.and_then(|link| match (link.downlink_share, link.uplink_share) {
                 (Some(down), Some(up)) => Some(down.max(up)),
                 (down, up) => down.or(up),
@@ -149,11 +149,10 @@ fn known(bytes: u64) -> Option<f64> {
     (bytes > 0).then_some(bytes as f64)
 }
 
-/// The mean busy share of the busiest of a family's processors.
-fn core_max(step: &Step, family: Option<&FamilySummary>) -> Option<f64> {
+/// The mean busy share of the busiest of a family's processors, of those of its host.
+fn core_max(step: &Step, family: Option<&FamilySummary>, cores: &[CoreSample]) -> Option<f64> {
     let family = family.filter(|_| !caveats::is_too_short(&step.telemetry))?;
-    step.telemetry
-        .cores
+    cores
         .iter()
         .filter(|core| family.cpus_allowed.contains(&core.cpu))
         .map(|core| f64::from(core.busy()))

@@ -639,8 +639,10 @@ pub fn place(record: &Record, step: &Step) -> String {
                 1 => "1 process".to_owned(),
                 n => format!("{} processes", number::whole(u64::from(n))),
             };
+            let host = telemetry.server_host.as_ref();
+            let host = host.map_or(String::new(), |host| format!(" of {}", host.name));
             let mut text = format!(
-                "{}, {processes}{}",
+                "{}, {processes}{}{host}",
                 name.unwrap_or_else(|| server.name.clone()),
                 on_cpus(&server.cpus_allowed)
             );

@@ -437,9 +437,11 @@ fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
     number("utilisation", Some(family.utilisation));
     number("threads", Some(f64::from(family.threads)));
     number("processes", Some(f64::from(family.processes)));
-    let own: Vec<&CoreSample> = step
-        .telemetry
-        .cores
+    let cores = match name {
+        "server" => step.telemetry.server_cores(),
+        _ => &step.telemetry.cores,
+    };
+    let own: Vec<&CoreSample> = cores
         .iter()
         .filter(|core| family.cpus_allowed.contains(&core.cpu))
         .collect();

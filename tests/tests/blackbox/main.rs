@@ -4,6 +4,7 @@
 //! themselves (`wallfinder_tests::alone`), all others share it (`together`).
 
 mod ab;
+mod agents;
 mod browser;
 mod bytes;
 mod ceilings;
@@ -17,6 +18,7 @@ mod find;
 mod folders;
 mod framed;
 mod grpc;
+mod hosts;
 mod http2;
 mod killed;
 mod kills;

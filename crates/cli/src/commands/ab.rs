@@ -242,7 +242,7 @@ impl Turns {
         }
         let testbed = self.testbed(is_b);
         testbed.enter()?;
-        let server = testbed.server.family.as_ref();
+        let server = testbed.server.host.family();
         let pids = server.map_or(&[][..], |family| &family.pids);
         let tunings = self.tunings.iter();
         let watch = |tuning: &Tuning| tuning.watch(&self.interfaces, pids);

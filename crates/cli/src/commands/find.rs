@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
-use wallfinder_conduct::sight::CpuTimes;
 use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
 use wallfinder_engine::precheck;
+use wallfinder_hosts::ProcessTimes;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_judge::steady;
 use wallfinder_model::scenario::Squeeze as Squeezed;
@@ -85,7 +86,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         // A foreign driver is started again whenever its time is up.
         let order = held.at(&testbed, connections, DRIVER_RUN)?;
         let telemetry = last(&session.record.steps);
-        let behind = Behind::of(scenario, order.server.as_ref(), &before, loaded_s);
+        let behind = Behind::of(scenario, &*order.server, &before, loaded_s);
         let proof = Proof {
             window: squeeze.window,
             null: squeeze.null,
@@ -215,7 +216,7 @@ fn profiled(
 ) -> Result<StepOrder, Failed> {
     let mut held = held;
     held.load.stop.after = loads::profiled_for(squeeze(job).effort);
-    held.server = testbed.server.family.clone();
+    held.server = Arc::clone(&testbed.server.host);
     held.calibrate = None;
     held.index = session.record.steps.len().saturating_sub(1) as u32;
     let verdict = session.record.steps.last();
@@ -235,7 +236,7 @@ fn profiled(
 /// Holds a load until its throughput rises no more, and for half a minute at most: a runtime that compiles while
 /// it serves takes its time. The last step is what squeezes are compared with; gives the CPU times of its start, and
 /// whether it was waited for.
-fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(CpuTimes, bool), Failed> {
+fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(ProcessTimes, bool), Failed> {
     const MOST: Nanos = Nanos::from_secs(30);
     const RISES: f64 = 1.05;
     let window = step.load.stop.after;
@@ -243,7 +244,7 @@ fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(CpuTimes, bo
     let mut seen: Vec<f64> = Vec::new();
     loop {
         step.index = session.record.steps.len() as u32;
-        let before = CpuTimes::now();
+        let before = step.server.times();
         let measured = session.step(step)?;
         let throughput = measured.throughput;
         let within = steady::change(measured).is_some_and(|change| change.ratio > RISES);

@@ -72,8 +72,8 @@ pub(crate) fn load(
         if session.interrupted() {
             break;
         }
-        if let Some(family) = testbed.found_again() {
-            order.server = Some(family);
+        if let Some(server) = testbed.found_again() {
+            order.server = server;
         }
         let stepped = session.step(order).map(|_| ());
         result = session.served(&testbed, stepped);

@@ -61,7 +61,7 @@ pub(crate) fn profile(job: &Job) -> Result<(), Failed> {
         let of_server = Looks {
             stacks: watch.stacks || order.server.stacks,
             calls: watch.calls,
-            counters: server.family.is_some(),
+            counters: server.host.family().is_some(),
             ..order.server
         };
         // A driver offers no profiles of its own runtime.
@@ -103,7 +103,7 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
     for address in &addresses {
         fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
     }
-    if addresses.is_empty() && server.family.is_none() {
+    if addresses.is_empty() && server.host.family().is_none() {
         return Err(Failed::usage(
             "the server's processes are not seen, so their stacks are not; where it is in Go, name \
              where it offers /debug/pprof/ with --pprof HOST:PORT",
@@ -142,7 +142,7 @@ pub(crate) fn observing(probes: &[Probe], server: &Server) -> Result<ProfileOrde
         calls: has(Probe::Calls),
         counters: has(Probe::Counters),
     };
-    if looks.any() && server.family.is_none() {
+    if looks.any() && server.host.family().is_none() {
         return Err(Failed::usage(
             "the server's processes are not seen, so the kernel cannot be asked about them",
         ));

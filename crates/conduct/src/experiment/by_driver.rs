@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
+use wallfinder_hosts::Sampling;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Step};
-use wallfinder_probe::sample::Sampler;
 use wallfinder_sys::clock;
 use wallfinder_testbed::driver::{Driver, DriverSpec};
 
@@ -51,7 +51,7 @@ pub(super) struct Foreign {
 /// One start of the driver.
 struct Run {
     driver: Driver,
-    sampler: Sampler,
+    sampler: Box<dyn Sampling>,
     /// When its load is over.
     until: Instant,
 }

@@ -11,11 +11,11 @@ use wallfinder_engine::{
     EngineError, ExperimentWindow, IoChoice, LeverSetting, Measured, Progress, Signals, StepSpec,
     run as drive, workers_of,
 };
+use wallfinder_hosts::Sampling;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
 use wallfinder_probe::discover::family_of_self;
-use wallfinder_probe::sample::Sampler;
 use wallfinder_sys::clock;
 
 use super::lever_set::LeverSet;
@@ -36,12 +36,15 @@ const FOLLOW_WAIT_UNDER_QUOTA_MAX: Duration = Duration::from_secs(30);
 /// How often a load that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// The sampler, once it was started.
+type Shared = Arc<Mutex<Option<Result<Box<dyn Sampling>, ConductError>>>>;
+
 /// Listens to the engine beside its workers: starts the sampler, and passes all on.
 struct Watch {
     order: StepOrder,
     environment: Environment,
     tell: Sender<Progress>,
-    sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
+    sampler: Shared,
 }
 
 impl Watch {
@@ -54,7 +57,7 @@ impl Watch {
                 *self.sampler() = Some(sampler);
             }
             Progress::Starts { zero_ns } => {
-                if let Some(Ok(sampler)) = &*self.sampler() {
+                if let Some(Ok(sampler)) = &mut *self.sampler() {
                     sampler.count_from(*zero_ns);
                 }
             }
@@ -63,7 +66,7 @@ impl Watch {
         let _ = self.tell.send(progress);
     }
 
-    fn sampler(&self) -> MutexGuard<'_, Option<Result<Sampler, ConductError>>> {
+    fn sampler(&self) -> MutexGuard<'_, Option<Result<Box<dyn Sampling>, ConductError>>> {
         self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,7 +82,7 @@ pub(super) struct Engine {
     told: Receiver<Progress>,
     /// For how long everything did while the workers were waited for, since that was asked.
     stood_still: Duration,
-    sampler: Arc<Mutex<Option<Result<Sampler, ConductError>>>>,
+    sampler: Shared,
     workers: Option<JoinHandle<Result<Measured, EngineError>>>,
     intervals: Vec<Interval>,
     windows: u32,
@@ -121,7 +124,7 @@ impl Engine {
             under_quota: is_crowded(order, environment),
         };
         let (tell, told) = channel();
-        let sampler = Arc::new(Mutex::new(None));
+        let sampler = Shared::default();
         let watch = Watch {
             order: order.clone(),
             environment: environment.clone(),

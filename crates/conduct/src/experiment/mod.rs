@@ -25,6 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
+use wallfinder_hosts::{Pace, ServerHost};
 use wallfinder_judge::caveats::of_relay;
 use wallfinder_judge::proof::looks::{self, ConditionOrder, Next};
 use wallfinder_judge::proof::{WASH_OUT_MAX_S, design};
@@ -34,8 +35,6 @@ use wallfinder_model::experiment::{
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Caveat, Environment, Step};
-use wallfinder_probe::discover::Family;
-use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_sys::clock;
 use wallfinder_testbed::squeeze::Lever;
 
@@ -68,9 +67,9 @@ pub struct ExperimentOrder<'o> {
 
 /// Who can start the server anew.
 pub trait Restart {
-    /// Ends the server, starts it again at the same address, and gives its processes, where
+    /// Ends the server, starts it again at the same address, and gives its host, with its processes where
     /// they are seen. An error says why there is no server now.
-    fn restart(&mut self) -> Result<Option<Family>, String>;
+    fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String>;
 }
 
 /// Hears how an experiment goes.
@@ -171,10 +170,10 @@ pub fn experiment(
     };
     // Under a quota of its own it would take from the workers, of which there is little.
     let setting = &experiment.setting;
-    let reference_loop = setting
-        .client_quota_cores
-        .is_none()
-        .then(|| ReferenceLoop::start([setting.server_cpus.clone(), setting.client_cpus.clone()]));
+    let pace = setting.client_quota_cores.is_none().then(|| {
+        let sides = [setting.server_cpus.clone(), setting.client_cpus.clone()];
+        order.step.server.pace(sides)
+    });
     let mut conducting = Conducting {
         loads,
         source: None,
@@ -189,7 +188,7 @@ pub fn experiment(
         slices: Vec::new(),
         gaps: Vec::new(),
         open: Vec::new(),
-        reference_loop,
+        pace,
     };
     tracing::info!(
         effort = ?order.effort,
@@ -276,7 +275,7 @@ impl Times {
         const ANSWERS_MIN: f64 = 1_000.0;
         let (wash_out_s, window_s, window_max_s): (f64, f64, f64) = match effort {
             Effort::Quick => (0.25, 0.5, 0.8),
-            Effort::Normal => (0.3, 0.7, 1.4),
+            Effort::Normal => (0.3, 0.7, 1.0),
             Effort::Thorough => (0.4, 1.0, 3.0),
         };
         let p99_s = base
@@ -342,7 +341,7 @@ struct Conducting<'c> {
     gaps: Vec<Caveat>,
     /// Connections open to the server, by window.
     open: Vec<u32>,
-    reference_loop: Option<ReferenceLoop>,
+    pace: Option<Box<dyn Pace>>,
 }
 
 impl Conducting<'_> {
@@ -415,16 +414,16 @@ impl Conducting<'_> {
         let Some(restart) = &mut self.restart else {
             return Ok(());
         };
-        let family = restart.restart().map_err(ConductError::Subject)?;
+        let server = restart.restart().map_err(ConductError::Subject)?;
         self.restarts += 1;
         tracing::info!(
             restarts = self.restarts,
             before_round = self.round,
             "server is started anew"
         );
-        let pids = family.as_ref().map(|family| family.pids.clone());
+        let pids = server.family().map(|family| family.pids.clone());
         self.lever_set.server_is(&pids.unwrap_or_default())?;
-        self.loads.step.server = family;
+        self.loads.step.server = server;
         self.source = Some(self.loads.begin()?);
         Ok(())
     }
@@ -528,11 +527,9 @@ impl Conducting<'_> {
             check = (!check.text.is_empty()).then_some(check.text.as_str()),
             "window is measured"
         );
-        let reference_loop = self.reference_loop.as_ref();
-        let [server_reference_ns, client_reference_ns] = reference_loop
-            .map_or([None, None], |reference_loop| {
-                reference_loop.times_ns(from_ns, to_ns)
-            });
+        let pace = self.pace.as_ref();
+        let [server_reference_ns, client_reference_ns] =
+            pace.map_or([None, None], |pace| pace.times_ns(from_ns, to_ns));
         Ok(Window {
             round: self.round,
             condition: index as u32,
@@ -604,16 +601,8 @@ fn add_telemetry(window: &mut Window, telemetry: &Telemetry) {
 
 /// Mean stolen share of the processors that a side may use, 0..1; of all, where that is unknown.
 fn steal(telemetry: &Telemetry) -> f64 {
-    let used: Vec<u32> = [&telemetry.client, &telemetry.server]
-        .into_iter()
-        .flatten()
-        .flat_map(|family| family.cpus_allowed.iter().copied())
-        .collect();
-    let cores = telemetry.cores.iter();
-    let shares: Vec<f64> = cores
-        .filter(|core| used.is_empty() || used.contains(&core.cpu))
-        .map(|core| f64::from(core.steal))
-        .collect();
+    let used = telemetry.cores_in_use();
+    let shares: Vec<f64> = used.iter().map(|core| f64::from(core.steal)).collect();
     shares.iter().sum::<f64>() / shares.len().max(1) as f64
 }
 

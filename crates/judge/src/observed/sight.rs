@@ -102,11 +102,11 @@ impl<'s> Sight<'s> {
             client: telemetry
                 .client
                 .as_ref()
-                .and_then(|family| Side::of(family, step, environment)),
+                .and_then(|family| Side::of(family, &telemetry.cores, step, environment)),
             server: telemetry
                 .server
                 .as_ref()
-                .and_then(|family| Side::of(family, step, environment)),
+                .and_then(|family| Side::of(family, telemetry.server_cores(), step, environment)),
             workers: Workers::of(step),
             downlink: link.and_then(|l| link_share(l.downlink_share, l.totals.tx_bytes)),
             uplink: link.and_then(|l| link_share(l.uplink_share, l.totals.rx_bytes)),
@@ -170,8 +170,14 @@ fn has_ended(family: &FamilySummary) -> bool {
 const PLATEAU_MAX: f64 = 8.0;
 
 impl Side {
-    /// `None` where nothing is known of it: no CPU time, or it had ended when the window closed.
-    fn of(family: &FamilySummary, step: &Step, environment: &Environment) -> Option<Side> {
+    /// `None` where nothing is known of it: no CPU time, or it had ended when the window closed. `cores` are its
+    /// host's.
+    fn of(
+        family: &FamilySummary,
+        cores: &[CoreSample],
+        step: &Step,
+        environment: &Environment,
+    ) -> Option<Side> {
         if has_ended(family) {
             return None;
         }
@@ -191,9 +197,7 @@ impl Side {
         let counted = ratio(family.cpu_ns as f64, window_ns).filter(|used| *used > 0.0);
         let used = counted.or(stated.map(|u| u * available))?;
         let utilisation = stated.filter(|u| *u > 0.0).unwrap_or(used / available);
-        let own: Vec<&CoreSample> = step
-            .telemetry
-            .cores
+        let own: Vec<&CoreSample> = cores
             .iter()
             .filter(|core| family.cpus_allowed.contains(&core.cpu))
             .collect();

@@ -81,6 +81,7 @@ pub(super) fn decide(case: &Case) -> Decision {
         .or_else(|| phases(case))
         .or_else(|| claimed(case))
         .or_else(|| held_per_connection(case))
+        .or_else(|| between_hosts(case))
         .or_else(|| wait(case))
         .or_else(|| shared(case))
         .or_else(|| queued(case))
@@ -505,8 +506,32 @@ fn held_per_connection(case: &Case) -> Option<Decision> {
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
+/// Share of a connection's time in which an answer is on its way to another host.
+fn on_the_way(case: &Case) -> Option<f64> {
+    case.experiment.setting.server_host.as_ref()?;
+    case.step.telemetry.server_sockets.as_ref()?.busy_share
+}
+
+/// Nothing that was squeezed moves it, and answers are on their way between two hosts: a link there that is neither's.
+fn between_hosts(case: &Case) -> Option<Decision> {
+    /// From this share on it is the way that requests spend their time on.
+    const BUSY_MIN: f64 = 0.5;
+    let busy_share = on_the_way(case).filter(|busy| *busy >= BUSY_MIN)?;
+    if !case.readings.iter().all(Reading::slack) {
+        return None;
+    }
+    let rtt_us = case.step.telemetry.server_sockets.as_ref()?.rtt_p50_us;
+    let reason = Reason::BetweenHosts { busy_share, rtt_us };
+    Some(Decision::new(Wall::Downlink, How::Observed, reason))
+}
+
 /// Nothing that was squeezed moves it, nor what is in flight: something inside waits.
 fn wait(case: &Case) -> Option<Decision> {
+    let is_elsewhere = case.experiment.setting.server_host.is_some();
+    if is_elsewhere && on_the_way(case).is_none() && case.get(Squeeze::Downlink).is_none() {
+        // The link may hold it as well.
+        return None;
+    }
     let rest = residual(case)?;
     let (low, _) = rest.interval(ALPHA);
     let in_flight = [Squeeze::InFlight, Squeeze::ThinkTime].map(|squeeze| case.get(squeeze));

@@ -151,7 +151,11 @@ pub fn next(experiment: &Experiment) -> Next {
         .bounding()
         .is_some_and(|done| done.effect.elasticity.rounds >= ROUNDS_BELIEVED)
     {
-        wanted.extend(plan.lacking(plan.search(&readings)));
+        // One that ends half done tells nothing, and would take the time of what a proof needs.
+        let both = [&wanted[..], &plan.lacking(plan.search(&readings))].concat();
+        if plan.fits(&both) {
+            wanted = both;
+        }
     }
     if wanted.is_empty() {
         wanted = plan.lacking(plan.open(&readings));
@@ -286,6 +290,14 @@ impl Plan<'_> {
                 })
             })
             .collect()
+    }
+
+    /// Whether there is time for all of it.
+    fn fits(&self, wanted: &[Want]) -> bool {
+        let most = wanted.iter().map(|want| want.rounds).max().unwrap_or(0);
+        let lack_more = |round: u32| wanted.iter().filter(|want| want.rounds > round).count();
+        let windows = (0..most).map(|round| design::length(lack_more(round)));
+        windows.sum::<usize>() <= self.left()
     }
 
     /// What is wanted, cut to the budget: the most of it that has its rounds there; the last wishes go first.

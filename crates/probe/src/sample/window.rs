@@ -73,6 +73,7 @@ impl<'a> Window<'a> {
             client_sockets: self.sockets(Side::Client),
             server_reference_ns: None,
             client_reference_ns: None,
+            server_host: None,
             observer_cpu_ns: self
                 .after
                 .observer_cpu_ns

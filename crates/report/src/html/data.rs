@@ -454,7 +454,8 @@ fn cores(step: &Step, ranges: &[std::ops::Range<usize>]) -> (Vec<CoreSeries>, us
     let cores = known
         .into_iter()
         .map(|(cpu, _)| {
-            let server = of(&step.telemetry.server, cpu);
+            let is_here = step.telemetry.server_host.is_none();
+            let server = is_here && of(&step.telemetry.server, cpu);
             let client = of(&step.telemetry.client, cpu);
             let mut core = CoreSeries {
                 cpu,

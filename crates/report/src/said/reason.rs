@@ -7,7 +7,7 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::reason::{
     Beside, Full, Moved, Odd, Open, Part, Rest, Side, TimeOf, Unsqueezed,
 };
-use wallfinder_model::{Detail, Reason, Verdict, Wall};
+use wallfinder_model::{Detail, Nanos, Reason, Verdict, Wall};
 
 use super::ended::{away, ended};
 use super::{capacity, crowded_out, detail, gate, resource, side, squeeze};
@@ -381,6 +381,11 @@ fn reason(reason: &Reason) -> String {
         Reason::HeldInside { throughput } => format!(
             "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer",
             number::amount(*throughput)
+        ),
+        Reason::BetweenHosts { busy_share, rtt_us } => format!(
+            "Answers are on their way between the hosts for {} of a connection's time, round trips take {}, and nothing that was squeezed moves throughput: what lies between the hosts holds it, and is no host's to squeeze",
+            number::share(*busy_share),
+            Nanos(u64::from(*rtt_us) * 1_000)
         ),
         Reason::QueuedInside { fewer } => format!(
             "Waits inside the server at which requests queue for a part of their time: {}, and slowing either side or the link moves nothing",

@@ -479,6 +479,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             window_ns,
             server_reference_ns: None,
             client_reference_ns: None,
+            server_host: None,
             samples: 100,
             cores: vec![
                 core(0, server_busy + 0.01, softirq[0], 0.55),
@@ -659,6 +660,7 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
             effort: None,
         },
         environment: environment(),
+        server_environment: None,
         steps,
         caveats: vec![
             Caveat::Note {

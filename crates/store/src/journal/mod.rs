@@ -319,6 +319,7 @@ fn without_steps(record: &Record) -> Record {
         scenario: record.scenario.clone(),
         plan: record.plan.clone(),
         environment: record.environment.clone(),
+        server_environment: record.server_environment.clone(),
         steps: Vec::new(),
         caveats: record.caveats.clone(),
         complete: record.complete,

@@ -80,6 +80,7 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
             effort: None,
         },
         environment: Environment::default(),
+        server_environment: None,
         steps: vec![],
         caveats: vec![],
         complete: true,

@@ -3,7 +3,8 @@
 //! It reads process groups from its standard input, `+4711 1715004` when one starts whose leader
 //! has this number and this start, `-4711` when it is gone, and `journal NAME FOLDER` once for the
 //! journal of changes. The end of the input is our end, whatever caused it: it kills the groups, and
-//! undoes what the journal holds.
+//! undoes what the journal holds. `lease MS` asks for our end: where the next one does not come in time, we were
+//! stopped, or hang, while something stood that must not stand for long.
 //!
 //! Invariant: it kills by descriptors that were opened while we lived, so a number that is
 //! somebody else's by then is not touched.
@@ -14,7 +15,9 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpgid};
 use wallfinder_sys::pidfd::PidFd;
@@ -25,6 +28,12 @@ use crate::undo::{self, Folder, Process};
 
 /// What stands before the name and the folder of the journal.
 const JOURNAL: &str = "journal ";
+/// What stands before how long a lease lasts, in milliseconds; 0: there is none.
+const LEASE: &str = "lease ";
+/// Without a lease.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+/// A lease is told of no more often than this.
+const LEASE_EVERY: Duration = Duration::from_millis(200);
 /// How often processes that are born in a group while it is killed are looked for.
 const LOOKS_MAX: usize = 100;
 
@@ -32,10 +41,28 @@ const LOOKS_MAX: usize = 100;
 pub(super) fn keep() {
     // Out of the terminal's reach: its signals are for those who work.
     let _ = rustix::process::setsid();
+    let owner = wallfinder_sys::process::parent().and_then(|pid| PidFd::open(pid).ok());
     let mut groups = BTreeMap::new();
     let mut journal = None;
-    for line in io::stdin().lock().lines().map_while(Result::ok) {
-        if let Some(leader) = line.strip_prefix('+').and_then(leader) {
+    let mut lease: Option<Instant> = None;
+    let lines = lines();
+    loop {
+        let left = lease.map_or(FOR_EVER, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        let line = match lines.recv_timeout(left) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                if let (Some(owner), Some(_)) = (&owner, lease.take()) {
+                    let _ = owner.signal(Signal::KILL);
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if let Some(ms) = line.strip_prefix(LEASE).and_then(|ms| ms.parse().ok()) {
+            lease = (ms > 0).then(|| Instant::now() + Duration::from_millis(ms));
+        } else if let Some(leader) = line.strip_prefix('+').and_then(leader) {
             groups.insert(leader.pid, Group::of(leader));
         } else if let Some(pid) = line.strip_prefix('-').and_then(|pid| pid.parse().ok()) {
             groups.remove(&pid);
@@ -50,6 +77,16 @@ pub(super) fn keep() {
         // What fails here stays in the journal, for `doctor --clean`.
         let _ = undo::undo_all_of(folder, &name);
     }
+}
+
+/// What is read, by a thread of its own, so that it can be waited for with a limit.
+fn lines() -> Receiver<String> {
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        let read = io::stdin().lock().lines().map_while(Result::ok);
+        read.map(|line| tell.send(line)).find(Result::is_err)
+    });
+    lines
 }
 
 fn leader(text: &str) -> Option<Process> {
@@ -144,6 +181,22 @@ pub(crate) fn keep_journal(shim: &Shim, folder: &Path, name: &str) {
         Some(shim),
         &format!("{JOURNAL}{name} {}\n", folder.display()),
     );
+}
+
+/// From now on this process is killed, and what it changed undone, unless it says so again within this time;
+/// `None`: no more.
+pub fn hold_lease(within: Option<Duration>) {
+    static TOLD: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = match within {
+        Some(_) => told.is_none_or(|at| at.elapsed() >= LEASE_EVERY),
+        None => told.is_some(),
+    };
+    if is_due {
+        let ms = within.map_or(0, |within| within.as_millis());
+        tell(None, &format!("{LEASE}{ms}\n"));
+        *told = within.map(|_| Instant::now());
+    }
 }
 
 /// Without a keeper the kernel's death signal still reaches each child itself.

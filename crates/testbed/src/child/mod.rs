@@ -37,6 +37,7 @@ mod version;
 
 pub use enter::{EnterError, enter};
 pub(crate) use helper::Helper;
+pub use keeper::hold_lease;
 pub(crate) use keeper::keep_journal;
 pub use run_as::{PASSED, RunAs, RunAsError};
 pub(crate) use spawn::{Child, ChildSpec, Keep};

@@ -19,6 +19,7 @@
 //! The addresses are of 10.231.0.0/16, a part of the private range 10.0.0.0/8 (RFC 1918):
 //! one /30 for each lab, and only inside its namespaces.
 
+mod hosts;
 mod rate;
 mod relay;
 mod shaper;
@@ -33,10 +34,11 @@ use crate::tune::Interface;
 use crate::undo::{Change, Journal, LINK, NETNS_FOLDER, OwnName, Tag, Undo};
 use relay::{CLIENT_SIDE, Relay, SERVER_SIDE};
 
+pub use hosts::{HOSTS_MAX, Host, Hosts};
 pub(crate) use rate::{Handle, Rate, Tbf};
 pub use relay::RelayWatch;
 pub(crate) use relay::relay;
-pub use shaper::{Shaper, ShaperStats};
+pub use shaper::{Flows, Shaper, ShaperStats};
 pub use wallfinder_model::link::{BadLink, LinkSpec, parse_bits};
 
 /// Names tried for one thing, at the most.
@@ -358,6 +360,17 @@ pub fn standing(device: &str, rate_bits: Option<u64>, shim: &Shim) -> Result<Sha
         rate_bits,
         Journal::open(shim)?,
     )
+}
+
+/// Takes an interface of this network namespace, to have the rate of a load's flows squeezed and of nothing else.
+pub fn of_flows(
+    interface: &str,
+    rate_bits: Option<u64>,
+    flows: Flows,
+    shim: &Shim,
+) -> Result<Shaper, TestbedError> {
+    let interface = interface_named(interface)?;
+    Shaper::on_flows(&interface, rate_bits, flows, Journal::open(shim)?)
 }
 
 fn interface_named(name: &str) -> Result<InterfaceName, TestbedError> {

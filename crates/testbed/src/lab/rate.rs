@@ -94,6 +94,16 @@ impl Handle {
         major: 0x5746,
         minor: 0,
     };
+    /// The class of ours that the load's flows are in, where others pass beside them.
+    pub(crate) const FLOWS: Handle = Handle {
+        minor: 2,
+        ..Handle::OWN
+    };
+    /// What holds their rate.
+    pub(crate) const OF_FLOWS: Handle = Handle {
+        major: 0x5747,
+        minor: 0,
+    };
 }
 
 impl FromStr for Handle {
@@ -158,7 +168,13 @@ impl HtbClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Rate {
-    Tbf { handle: Handle, tbf: Tbf },
+    Tbf {
+        handle: Handle,
+        /// The class that it stands below; `None`: it is the root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<Handle>,
+        tbf: Tbf,
+    },
     Htb(HtbClass),
 }
 
@@ -167,6 +183,16 @@ impl Rate {
     pub(crate) fn own(tbf: Tbf) -> Rate {
         Rate::Tbf {
             handle: Handle::OWN,
+            parent: None,
+            tbf,
+        }
+    }
+
+    /// One below ours, for some of what passes.
+    pub(crate) fn of_flows(tbf: Tbf) -> Rate {
+        Rate::Tbf {
+            handle: Handle::OF_FLOWS,
+            parent: Some(Handle::FLOWS),
             tbf,
         }
     }
@@ -177,11 +203,18 @@ impl Rate {
         let mut words: Vec<String> = vec!["tc".into()];
         let mut all = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
         let rest = match self {
-            Rate::Tbf { handle, tbf } => {
+            Rate::Tbf {
+                handle,
+                parent,
+                tbf,
+            } => {
                 let handle = handle.to_string();
-                all(&[
-                    "qdisc", "change", "dev", interface, "root", "handle", &handle,
-                ]);
+                all(&["qdisc", "change", "dev", interface]);
+                match parent.map(|parent| parent.to_string()) {
+                    Some(parent) => all(&["parent", &parent]),
+                    None => all(&["root"]),
+                }
+                all(&["handle", &handle]);
                 let rate_bits = scaled(tbf.rate_bits);
                 Tbf { rate_bits, ..*tbf }.words()
             }

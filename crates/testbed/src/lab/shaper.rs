@@ -1,5 +1,6 @@
 //! The rate of one direction: what holds it on an interface, read, lowered and put back.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -101,7 +102,12 @@ impl Shaper {
             }
             Root::Tbf { handle, tbf } => {
                 let handle = handle.parse().map_err(|why: String| refused(&why))?;
-                let shaper = shaper(Rate::Tbf { handle, tbf }, tbf.rate_bits);
+                let rate = Rate::Tbf {
+                    handle,
+                    parent: None,
+                    tbf,
+                };
+                let shaper = shaper(rate, tbf.rate_bits);
                 shaper.promising_to_restore(place)
             }
             Root::Htb => {
@@ -111,6 +117,48 @@ impl Shaper {
                 shaper(Rate::Htb(class), full_bits).promising_to_restore(place)
             }
         }
+    }
+
+    /// Holds the rate of some flows that leave by an interface, and of nothing else: what else passes there, such as
+    /// the channel to an agent, does not wait. Only where nobody put anything there.
+    pub(crate) fn on_flows(
+        interface: &InterfaceName,
+        rate_bits: Option<u64>,
+        flows: Flows,
+        journal: &'static Journal,
+    ) -> Result<Shaper, TestbedError> {
+        let refused =
+            |why: &str| TestbedError::refused(format!("squeezing the rate of {interface}"), why);
+        let words = ["tc", "-j", "-s", "-d", "qdisc", "show", "dev", interface];
+        if root_of(&iproute::look(None, &words)?).map_err(|why| refused(&why))? != Root::Plain {
+            return Err(refused(
+                "a tbf or an htb stands on it, and what is taken from that is taken from everybody",
+            ));
+        }
+        let facts = interface_facts(None, interface)?;
+        let full_bits = rate_bits.or(facts.speed_bits).ok_or_else(|| {
+            refused("no card tells its speed. Where you know it, give it: IFACE,RATE")
+        })?;
+        let tbf = Tbf::of(full_bits, facts.mtu);
+        let undo = Undo::DeleteQdisc {
+            netns: Netns::of(None)?,
+            interface: interface.clone(),
+        };
+        let (change, ()) = journal.change(undo, |lock| {
+            for words in flows.words(interface, tbf) {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                iproute::change(None, &words, lock)?;
+            }
+            Ok(())
+        })?;
+        Ok(Shaper {
+            netns: None,
+            interface: interface.clone(),
+            rate: Rate::of_flows(tbf),
+            full_bits,
+            journal,
+            changes: vec![change],
+        })
     }
 
     fn promising_to_restore(mut self, place: Netns) -> Result<Shaper, TestbedError> {
@@ -157,10 +205,10 @@ impl Shaper {
     pub fn bits(&self) -> Result<u64, TestbedError> {
         let gone = || TestbedError::failed(format!("read the rate of {}", self.interface), "none");
         match &self.rate {
-            Rate::Tbf { .. } => match root_of(&self.qdisc()?) {
-                Ok(Root::Tbf { tbf, .. }) => Ok(tbf.rate_bits),
-                _ => Err(gone()),
-            },
+            Rate::Tbf { .. } => {
+                let own = self.own(&self.qdisc()?).ok_or_else(gone)?;
+                tbf_of(&own).map(|tbf| tbf.rate_bits).map_err(|_| gone())
+            }
             Rate::Htb(class) => {
                 let words = ["tc", "class", "show", "dev", &self.interface];
                 let shown = iproute::look(self.netns.as_deref(), &words)?;
@@ -174,26 +222,36 @@ impl Shaper {
 
     /// What it counted so far.
     pub fn stats(&self) -> Result<ShaperStats, TestbedError> {
-        let qdiscs: Vec<Qdisc> = serde_json::from_str(&self.qdisc()?).unwrap_or_default();
-        let root = qdiscs.into_iter().find(|qdisc| qdisc.root);
-        let root = root.ok_or_else(|| {
+        let own = self.own(&self.qdisc()?).ok_or_else(|| {
             TestbedError::failed(
                 format!("read the counters of {}", self.interface),
                 "its queueing discipline is gone",
             )
         })?;
         Ok(ShaperStats {
-            bytes: root.bytes,
-            packets: root.packets,
-            drops: root.drops,
-            overlimits: root.overlimits,
-            backlog_bytes: root.backlog,
+            bytes: own.bytes,
+            packets: own.packets,
+            drops: own.drops,
+            overlimits: own.overlimits,
+            backlog_bytes: own.backlog,
+        })
+    }
+
+    /// What holds the rate, of all that stands on the interface.
+    fn own(&self, shown: &str) -> Option<Qdisc> {
+        let qdiscs: Vec<Qdisc> = serde_json::from_str(shown).unwrap_or_default();
+        qdiscs.into_iter().find(|qdisc| match &self.rate {
+            Rate::Tbf { handle, .. } => qdisc.handle == handle.to_string(),
+            Rate::Htb(_) => qdisc.root,
         })
     }
 
     /// How it is done, in words: `tbf on link0 of wf-4711-1a-0s`.
     pub fn how(&self) -> String {
         let kind = match self.rate {
+            Rate::Tbf {
+                parent: Some(_), ..
+            } => "tbf for the load's flows alone",
             Rate::Tbf { .. } => "tbf",
             Rate::Htb(_) => "htb",
         };
@@ -334,27 +392,72 @@ fn root_of(shown: &str) -> Result<Root, String> {
         "noqueue" | "pfifo_fast" | "fq_codel" | "fq" | "mq" if root.handle == "0:" => {
             Ok(Root::Plain)
         }
-        "tbf" if root.options.peakrate.is_some() => {
-            Err("its tbf has a peak rate, which is not understood here".into())
-        }
-        "tbf" => {
-            let options = &root.options;
-            let burst_bytes = size(&options.burst)
-                .ok_or_else(|| format!("its tbf has a burst of `{}`", options.burst))?;
-            let waiting = u128::from(options.rate) * u128::from(options.lat) / 1_000_000;
-            Ok(Root::Tbf {
-                handle: root.handle.clone(),
-                tbf: Tbf {
-                    rate_bits: options.rate.saturating_mul(8),
-                    burst_bytes,
-                    limit_bytes: burst_bytes.saturating_add(waiting as u64).max(1),
-                },
-            })
-        }
+        "tbf" => Ok(Root::Tbf {
+            handle: root.handle.clone(),
+            tbf: tbf_of(root)?,
+        }),
         "htb" => Ok(Root::Htb),
         other => Err(format!(
             "a `{other}` stands on it that somebody put there: take it away, or put a tbf there"
         )),
+    }
+}
+
+fn tbf_of(qdisc: &Qdisc) -> Result<Tbf, String> {
+    let options = &qdisc.options;
+    if options.peakrate.is_some() {
+        return Err("its tbf has a peak rate, which is not understood here".into());
+    }
+    let burst_bytes = size(&options.burst)
+        .ok_or_else(|| format!("its tbf has a burst of `{}`", options.burst))?;
+    let waiting = u128::from(options.rate) * u128::from(options.lat) / 1_000_000;
+    Ok(Tbf {
+        rate_bits: options.rate.saturating_mul(8),
+        burst_bytes,
+        limit_bytes: burst_bytes.saturating_add(waiting as u64).max(1),
+    })
+}
+
+/// Which flows of an interface are a load's, as the one who sends them sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flows {
+    /// The other end.
+    pub peer: IpAddr,
+    /// The server's port.
+    pub port: u16,
+    /// Whether it is the server that sends.
+    pub from_server: bool,
+}
+
+impl Flows {
+    /// A class for them, which holds nothing back, with a bucket below it. What is in no class passes.
+    fn words(self, interface: &InterfaceName, tbf: Tbf) -> Vec<Vec<String>> {
+        let (own, flows) = (Handle::OWN.to_string(), Handle::FLOWS.to_string());
+        let below = Handle::OF_FLOWS.to_string();
+        let (protocol, matched, prefix) = match self.peer {
+            IpAddr::V4(_) => ("ip", "ip", 32),
+            IpAddr::V6(_) => ("ipv6", "ip6", 128),
+        };
+        let port = if self.from_server { "sport" } else { "dport" };
+        let lines = [
+            format!("tc qdisc add dev {interface} root handle {own} htb"),
+            format!(
+                "tc class add dev {interface} parent {own} classid {flows} htb rate 100gbit \
+                 burst 10mb cburst 10mb quantum 200000"
+            ),
+            format!(
+                "tc qdisc add dev {interface} parent {flows} handle {below} {}",
+                tbf.words().join(" ")
+            ),
+            format!(
+                "tc filter add dev {interface} parent {own} protocol {protocol} prio 1 u32 \
+                 match {matched} protocol 6 0xff match {matched} {port} {} 0xffff \
+                 match {matched} dst {}/{prefix} flowid {flows}",
+                self.port, self.peer
+            ),
+        ];
+        let words = |line: &String| line.split_whitespace().map(str::to_owned).collect();
+        lines.iter().map(words).collect()
     }
 }
 
@@ -468,6 +571,26 @@ mod tests {
         assert!(root_of("x").is_err());
         assert!(root_of(&TBF.replace("\"mpu\":0", "\"peakrate\":1")).is_err());
         assert!(root_of(&TBF.replace("10000b/1", "?")).is_err());
+    }
+
+    #[test]
+    fn flows_are_told_by_whom_they_go_to() {
+        let interface: InterfaceName = "d0".parse().expect("a name");
+        let flows = |peer: &str, from_server| Flows {
+            peer: peer.parse().expect("an address"),
+            port: 8083,
+            from_server,
+        };
+        let filter = |flows: Flows| flows.words(&interface, Tbf::of(1_000_000, 1_500))[3].join(" ");
+        let down = filter(flows("10.0.0.1", true));
+        assert!(
+            down.ends_with("match ip sport 8083 0xffff match ip dst 10.0.0.1/32 flowid 5746:2")
+        );
+        let up = filter(flows("fd00::2", false));
+        assert!(up.contains("protocol ipv6 prio 1"), "{up}");
+        assert!(
+            up.ends_with("match ip6 dport 8083 0xffff match ip6 dst fd00::2/128 flowid 5746:2")
+        );
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Reach {
     pub levers: Vec<Box<dyn Lever>>,
     /// What is not to be had, why, and what it needs.
     pub out_of_reach: Vec<OutOfReach>,
+    /// The rate from server to client when nothing is taken, where it is ours to set.
+    pub downlink_bits: Option<u64>,
 }
 
 impl Reach {
@@ -103,6 +105,7 @@ pub fn reach(scene: Scene) -> Reach {
         seed,
         shim,
     } = scene;
+    reach.downlink_bits = downlink.as_ref().map(Shaper::full_bits);
     let (server, client) = (located(server), located(client));
     let by = taken_by(&server, &client);
     let client_apart = client_apart(&server, &client);
@@ -256,6 +259,9 @@ enum By {
 
 fn taken_by(server: &Side, client: &Side) -> Result<By, String> {
     seen(server, "server")?;
+    if client.elsewhere {
+        return Ok(By::Processors);
+    }
     seen(client, "client")?;
     let shared = in_common(server, client);
     Ok(match shared.is_empty() {
@@ -423,6 +429,9 @@ mod tests {
         assert!(why.contains("another machine"), "{why}");
         assert_eq!(client_apart(&elsewhere, &client), Ok(()));
         assert!(client_apart(&elsewhere, &side(&[])).is_err());
+        // From the server's host the client is the one elsewhere.
+        assert_eq!(taken_by(&client, &elsewhere), Ok(By::Processors));
+        assert!(client_apart(&client, &elsewhere).is_err());
         // It may be another user's, on the same processors.
         let not_found = Side::default();
         let why = client_apart(&not_found, &client).expect_err("it may be here");

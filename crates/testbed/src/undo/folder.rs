@@ -91,6 +91,10 @@ impl Folder {
         &self.path
     }
 
+    pub(super) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
     /// The names of the journals in it.
     pub(super) fn names(&self) -> Vec<String> {
         let entries = Dir::read_from(&self.dir).into_iter().flatten().flatten();

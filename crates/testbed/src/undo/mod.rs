@@ -31,6 +31,7 @@ mod lines;
 mod netns;
 mod owner;
 mod remains;
+mod squeeze_lock;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ pub(crate) use netns::Netns;
 pub(crate) use owner::{GROUP_PREFIX, Process, Tag, World};
 pub(crate) use remains::is_lowered;
 pub use remains::{Cleaned, Left, Remain, clean, remains};
+pub use squeeze_lock::SqueezeLock;
 pub(crate) use step::{LINK, NETNS_FOLDER, OwnName, Undo};
 
 use folder::BYTES_MAX;

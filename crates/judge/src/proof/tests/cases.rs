@@ -1028,3 +1028,31 @@ fn answers_that_outlast_the_wash_out_say_nothing_of_what_is_in_flight() {
         verdict.caveats
     );
 }
+
+/// Nothing moves throughput of a server elsewhere: its sockets tell a link between the hosts from a wait in it.
+#[test]
+fn a_link_between_hosts_is_told_from_a_wait_by_the_servers_sockets() {
+    let waits = System {
+        inner: 2e-3,
+        ..System::default()
+    };
+    let mut step = run(&waits, Conditions::default());
+    assert_eq!(judge(&step).wall, Wall::Wait);
+    let experiment = step.experiment.as_mut().unwrap();
+    experiment.setting.server_host = Some("db1".to_owned());
+    let mut seen = |busy_share: Option<f64>| {
+        step.telemetry.server_sockets = busy_share.map(|busy| SocketsSummary {
+            busy_share: Some(busy),
+            rtt_p50_us: 66_000,
+            ..SocketsSummary::default()
+        });
+        judge(&step)
+    };
+    let link = seen(Some(0.99));
+    assert_eq!((link.wall, link.how), (Wall::Downlink, How::Observed));
+    assert!(
+        matches!(link.reason, Reason::BetweenHosts { .. }),
+        "{link:#?}"
+    );
+    assert_eq!(seen(Some(0.01)).wall, Wall::Wait);
+}

@@ -1,0 +1,279 @@
+//! The controller's end of a channel: requests go out one by one, replies are handed to who waits for them.
+//!
+//! ```text
+//!  call ─► writer ═══► agent ═══► reader thread ─► by number ─► call returns
+//!                 every second: Renew, from a thread of its own; its round trip tells the clocks' offset
+//! ```
+//!
+//! Invariants: nobody waits for ever; after the channel's end every call fails with why it ended.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use wallfinder_model::telemetry::Sample;
+use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
+use wallfinder_protocol::{Answer, Ask, Frames, Refusal, Reply, Request, frame};
+use wallfinder_sys::clock;
+
+/// How long an agent may take to answer, on a host whose processors are full.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same where control groups, CPU stealers and pauses are put up.
+const PATIENCE_LEVERS: Duration = Duration::from_secs(40);
+/// How often the controller says that it is there.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// Round trips at the start, of which the shortest counts.
+const ROUND_TRIPS: usize = 12;
+const READ_BYTES: usize = 64 << 10;
+
+/// Something could not be done on another host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{host}: {why}")]
+pub struct HostError {
+    /// Which.
+    pub host: String,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// A channel to an agent.
+pub struct Channel {
+    host: String,
+    writer: Mutex<Box<dyn Write + Send>>,
+    shared: Arc<Shared>,
+    epoch: u64,
+    next: AtomicU64,
+    known: Mutex<Known>,
+}
+
+/// What a channel's end is called by who knows: that ssh could not connect, say.
+pub(crate) type WhyOver = Box<dyn FnOnce() -> String + Send>;
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_number: HashMap<u64, SyncSender<Result<Answer, Refusal>>>,
+    /// Why nothing comes any more.
+    over: Option<String>,
+}
+
+#[derive(Default)]
+struct Known {
+    offsets: Offsets,
+    latest: Option<Sample>,
+}
+
+impl std::fmt::Debug for Channel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Channel({})", self.host)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Channel {
+    /// Over what is read and written, after the agent's greeting: `frames` holds what came with it.
+    pub(crate) fn open(
+        host: &str,
+        reader: impl Read + Send + 'static,
+        frames: Frames,
+        writer: impl Write + Send + 'static,
+        why_over: WhyOver,
+    ) -> Result<Channel, HostError> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let listening = thread::Builder::new().name("wf-channel".to_owned());
+        let listened = listening.spawn(move || of_thread.listen(reader, frames, why_over));
+        listened.map_err(|error| HostError {
+            host: host.to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Channel {
+            host: host.to_owned(),
+            writer: Mutex::new(Box::new(writer)),
+            shared,
+            epoch: 1,
+            next: AtomicU64::new(1),
+            known: Mutex::default(),
+        })
+    }
+
+    /// From now on orders carry this epoch, the clocks are compared, and the lease is renewed.
+    pub(crate) fn keep(mut self, epoch: u64) -> Result<Arc<Channel>, HostError> {
+        self.epoch = epoch;
+        let channel = Arc::new(self);
+        for _ in 0..ROUND_TRIPS {
+            channel.compare_clocks(Ask::Clock)?;
+        }
+        let of_thread = Arc::downgrade(&channel);
+        let renewing = thread::Builder::new().name("wf-lease".to_owned());
+        let renewed = renewing.spawn(move || renew(&of_thread));
+        renewed.map_err(|error| channel.failed(error))?;
+        Ok(channel)
+    }
+
+    /// What the host is called.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn call(&self, ask: Ask) -> Result<Answer, HostError> {
+        let patience = match ask {
+            Ask::Levers { .. } | Ask::Release => PATIENCE_LEVERS,
+            _ => PATIENCE,
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (tell, told) = sync_channel(1);
+        {
+            let mut waiting = locked(&self.shared.waiting);
+            if let Some(why) = &waiting.over {
+                return Err(self.failed(why));
+            }
+            waiting.by_number.insert(number, tell);
+        }
+        let request = Request {
+            number,
+            epoch: self.epoch,
+            ask,
+        };
+        let bytes = frame(&request).map_err(|error| self.failed(error))?;
+        {
+            let mut writer = locked(&self.writer);
+            // That nobody reads any more is told by the reader, who knows why.
+            let _ = writer.write_all(&bytes).and_then(|()| writer.flush());
+        }
+        match told.recv_timeout(patience) {
+            Ok(answer) => answer.map_err(|refusal| self.failed(refusal)),
+            Err(RecvTimeoutError::Timeout) => {
+                // Its lease is over by now. Who asks next need not wait as long.
+                let why = format!("nothing was answered within {patience:?}");
+                let mut waiting = locked(&self.shared.waiting);
+                waiting.by_number.clear();
+                waiting.over.get_or_insert(why.clone());
+                drop(waiting);
+                Err(self.failed(why))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let over = locked(&self.shared.waiting).over.clone();
+                Err(self.failed(over.unwrap_or_else(|| "it answers no more".to_owned())))
+            }
+        }
+    }
+
+    /// Asks for what is answered by nothing but that it is done.
+    pub(crate) fn order(&self, ask: Ask) -> Result<(), HostError> {
+        match self.call(ask)? {
+            Answer::Done => Ok(()),
+            other => Err(self.strange(&other)),
+        }
+    }
+
+    /// An answer that answers something else.
+    pub(crate) fn strange(&self, answer: &Answer) -> HostError {
+        let answer = format!("{answer:?}");
+        let start: String = answer.chars().take(60).collect();
+        self.failed(format!("it answered something else: {start}"))
+    }
+
+    pub(crate) fn failed(&self, why: impl std::fmt::Display) -> HostError {
+        HostError {
+            host: self.host.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    /// How far its clock is ahead now.
+    pub fn offset(&self) -> Option<Offset> {
+        locked(&self.known).offsets.at(clock::monotonic_ns())
+    }
+
+    /// The shortest round trip.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let known = locked(&self.known);
+        known.offsets.round_trip_ns().map(Duration::from_nanos)
+    }
+
+    /// The last tick of telemetry there, some time within the last seconds.
+    pub(crate) fn latest(&self) -> Option<Sample> {
+        locked(&self.known).latest.clone()
+    }
+
+    fn compare_clocks(&self, ask: Ask) -> Result<(), HostError> {
+        let asked_ns = clock::monotonic_ns();
+        let answer = self.call(ask)?;
+        let answered_ns = clock::monotonic_ns();
+        let (there_ns, sample) = match answer {
+            Answer::Clock { monotonic_ns } => (monotonic_ns, None),
+            Answer::Renewed {
+                monotonic_ns,
+                sample,
+            } => (monotonic_ns, sample),
+            other => return Err(self.strange(&other)),
+        };
+        let mut known = locked(&self.known);
+        known.latest = sample.map(|sample| *sample);
+        known.offsets.add(RoundTrip {
+            asked_ns,
+            there_ns,
+            answered_ns,
+        });
+        Ok(())
+    }
+}
+
+/// Says every second that the controller is there, as long as somebody holds the channel.
+fn renew(channel: &Weak<Channel>) {
+    loop {
+        thread::sleep(RENEW_EVERY);
+        let Some(channel) = channel.upgrade() else {
+            return;
+        };
+        if let Err(error) = channel.compare_clocks(Ask::Renew) {
+            tracing::warn!(%error, "an agent does not answer");
+            if locked(&channel.shared.waiting).over.is_some() {
+                return;
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn listen(&self, mut reader: impl Read, mut frames: Frames, why_over: WhyOver) {
+        let mut bytes = vec![0; READ_BYTES];
+        let wrong = loop {
+            match frames.take::<Reply>() {
+                Ok(Some(reply)) => {
+                    let waiting = locked(&self.waiting).by_number.remove(&reply.number);
+                    // Who gave up waiting does not hear it.
+                    if let Some(tell) = waiting {
+                        let _ = tell.try_send(reply.answer);
+                    }
+                }
+                Ok(None) => match reader.read(&mut bytes) {
+                    Ok(0) => break None,
+                    Ok(read) => frames.push(&bytes[..read]),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => break Some(error.to_string()),
+                },
+                Err(error) => break Some(error.to_string()),
+            }
+        };
+        let why = wrong.unwrap_or_else(why_over);
+        tracing::info!(%why, "a channel is over");
+        let mut waiting = locked(&self.waiting);
+        waiting.over.get_or_insert(why);
+        // Each who waits hears it by the end of its sender.
+        waiting.by_number.clear();
+    }
+}

@@ -1,0 +1,39 @@
+//! What a controller and the agent of another host say to each other.
+//!
+//! ```text
+//!  controller                                             agent
+//!  Request { number, epoch, ask } ──frame──► Frames ─► Terms::admit ─► what it does ─┐
+//!  Reply { number, answer }       ◄──frame──────────────────────────────────────────┘
+//! ```
+//!
+//! The same messages go over any channel that carries bytes in order. A controller asks for one of a fixed
+//! set of verbs ([`Ask`]); none of them runs a command. What may be asked for is the agent's own word ([`Grant`]).
+//! What was squeezed stays so only while the controller goes on asking ([`Terms`]).
+//!
+//! Everything is a function of bytes and of time that is handed in. What it is not: the channel, nor what a host does
+//! when asked (`wallfinder-hosts`).
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_macros,
+        clippy::disallowed_methods,
+        clippy::disallowed_types
+    )
+)]
+
+pub mod clock;
+mod frames;
+mod messages;
+mod terms;
+
+pub use frames::{FRAME_BYTES_MAX, FrameError, Frames, GREETING, Greeting, frame};
+pub use messages::{
+    Answer, Ask, Check, Downlink, Family, Found, Hello, LeverAt, Named, OutOfReach, ProcessTimes,
+    Processes, Refusal, Reply, Request, Side, Welcome,
+};
+pub use terms::{Grant, LEASE, Terms};
+
+/// Version of everything here. Both ends say theirs, and only the same talk.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,426 @@
+//! The messages: what is asked, and what is answered.
+//!
+//! Instants are by the agent's monotonic clock, in nanoseconds; those of telemetry count from the start of a watch.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use wallfinder_model::Environment;
+use wallfinder_model::experiment::{Neighbour, Squeeze};
+use wallfinder_model::telemetry::{Sample, Telemetry};
+
+use crate::terms::Grant;
+
+/// What a controller asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Counts up from 1; the reply carries it.
+    pub number: u64,
+    /// The agent's epoch as the controller knows it. An order of an old one is refused.
+    pub epoch: u64,
+    /// What.
+    pub ask: Ask,
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Of the request.
+    pub number: u64,
+    /// What came of it.
+    pub answer: Result<Answer, Refusal>,
+}
+
+/// The verbs. None of them runs a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// The first: who asks.
+    Hello(Hello),
+    /// What the agent's monotonic clock says.
+    Clock,
+    /// That the controller is still there; answered with the last tick of telemetry.
+    Renew,
+    /// The machine's fingerprint.
+    Facts {
+        /// The client's address, which tells the interface that leads to it.
+        peer: Option<IpAddr>,
+    },
+    /// Who serves an address. What follows of a server is about these processes.
+    Find {
+        /// The address.
+        address: SocketAddr,
+        /// Whom the user says that it is.
+        named: Named,
+    },
+    /// CPU time of every process.
+    Times,
+    /// Whom the server asks in turn, on this host.
+    Behind,
+    /// Who else uses processors.
+    Neighbours {
+        /// Which processors.
+        cpus: Vec<u32>,
+        /// Processes that are none.
+        known: Vec<u32>,
+        /// Cores that one must use at the least.
+        cores_min: f64,
+    },
+    /// The server is watched from now on.
+    Watch {
+        /// Time between two ticks; 0: at marks only.
+        tick_ns: u64,
+        /// The client's address.
+        peer: Option<IpAddr>,
+        /// The server's port.
+        port: Option<u16>,
+        /// Whether the pace of its processors is watched.
+        paced: bool,
+    },
+    /// An exact reading at once.
+    Mark {
+        /// What for.
+        name: String,
+    },
+    /// The server may have been started anew.
+    FindAgain,
+    /// What happened between pairs of marks.
+    Summarise {
+        /// Their instants.
+        spans: Vec<(i64, i64)>,
+    },
+    /// Watching ends; what was seen can still be asked for.
+    Unwatch,
+    /// Ticks from this one on, as many as one message holds.
+    Samples {
+        /// Its number.
+        from: usize,
+    },
+    /// The pace of these processors is watched from now on, or no more.
+    Pace {
+        /// Which; none: no more.
+        cpus: Vec<u32>,
+    },
+    /// What a fixed piece of work took on them between two instants.
+    PaceWithin {
+        /// The first.
+        from_ns: u64,
+        /// The last.
+        to_ns: u64,
+    },
+    /// Every lever that is to be had is put up, at no dose.
+    Levers {
+        /// The server.
+        server: Side,
+        /// Processes behind it that are squeezed apart.
+        backend: Option<Side>,
+        /// Cores that those used under the load.
+        backend_cores: Option<f64>,
+        /// The load's way out of the server's host.
+        downlink: Option<Downlink>,
+        /// Seed of the rhythm of CPU stealers and pauses.
+        seed: u64,
+    },
+    /// Of these resources so much is left from now on; what is not named stays as it is.
+    Set {
+        /// Each with its share.
+        settings: Vec<(Squeeze, f64)>,
+    },
+    /// The processes of the server are these now.
+    Follow {
+        /// Whose.
+        squeeze: Squeeze,
+        /// Which.
+        pids: Vec<u32>,
+    },
+    /// The measured part of a window begins.
+    BeginWindow,
+    /// It ends.
+    EndWindow,
+    /// All levers are taken down.
+    Release,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`VERSION`](crate::VERSION) of the controller.
+    pub protocol: u32,
+    /// The controller's version.
+    pub version: String,
+    /// Who it is, for the agent's log: `root@laptop (4711)`.
+    pub controller: String,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// [`VERSION`](crate::VERSION) of the agent.
+    pub protocol: u32,
+    /// The agent's version.
+    pub version: String,
+    /// What may be asked for.
+    pub grants: Vec<Grant>,
+    /// The epoch that orders must carry.
+    pub epoch: u64,
+    /// The host's own name.
+    pub host: String,
+    /// The agent's process.
+    pub pid: u32,
+    /// Whether it runs as root.
+    pub is_root: bool,
+}
+
+/// Whom a user says that the server is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Named {
+    /// Nobody: whoever listens on the address.
+    #[default]
+    Nobody,
+    /// This process.
+    Process(u32),
+    /// The processes of a control group, by its folder.
+    Group(PathBuf),
+}
+
+/// Processes that count as one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Family {
+    /// Command name of the first process.
+    pub name: String,
+    /// Process ids, the oldest parent first.
+    pub pids: Vec<u32>,
+    /// The address that it was found by.
+    pub address: Option<SocketAddr>,
+}
+
+/// Who serves an address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// Its processes.
+    pub family: Family,
+    /// Processors that those who serve may run on.
+    pub cpus: Vec<u32>,
+    /// Whether these are all that the host has.
+    pub everywhere: bool,
+}
+
+/// CPU time of processes at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProcessTimes {
+    /// By process id.
+    pub of: BTreeMap<u32, Processes>,
+}
+
+/// One process in [`ProcessTimes`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// Its command name.
+    pub name: String,
+    /// Who started it.
+    pub parent: u32,
+    /// CPU time.
+    pub cpu_ns: u64,
+}
+
+impl ProcessTimes {
+    /// Seconds that these processes, and those that they started, have used since.
+    pub fn used_since(&self, before: &ProcessTimes, pids: &[u32]) -> f64 {
+        let is_below = |pid: u32| {
+            let mut pid = pid;
+            // A table that was read while processes came and went may hold a circle.
+            for _ in 0..self.of.len() {
+                if pids.contains(&pid) {
+                    return true;
+                }
+                match self.of.get(&pid) {
+                    Some(process) => pid = process.parent,
+                    None => return false,
+                }
+            }
+            false
+        };
+        let used = self.of.iter().filter(|(pid, _)| is_below(**pid));
+        let used = used.map(|(pid, now)| {
+            let earlier = before.of.get(pid).map_or(0, |process| process.cpu_ns);
+            now.cpu_ns.saturating_sub(earlier)
+        });
+        used.sum::<u64>() as f64 / 1e9
+    }
+}
+
+/// Processes of one side, and their processors.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Side {
+    /// Processes.
+    pub pids: Vec<u32>,
+    /// Processors; none: asked of the processes.
+    pub cpus: Vec<u32>,
+}
+
+/// The flows from a server to a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Downlink {
+    /// The client's address.
+    pub peer: IpAddr,
+    /// The server's port.
+    pub port: u16,
+    /// The interface that they leave by; `None`: the one that leads to the client.
+    pub interface: Option<String>,
+    /// Its rate, where no card tells it.
+    pub rate_bits: Option<u64>,
+}
+
+/// A lever that stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeverAt {
+    /// Which resource.
+    pub squeeze: Squeeze,
+    /// How it is done, in words.
+    pub how: String,
+    /// The least that it can leave.
+    pub retained_min: f64,
+}
+
+/// A squeeze that is not to be had, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfReach {
+    /// Which.
+    pub squeeze: Squeeze,
+    /// Why, and what it would need.
+    pub why: String,
+}
+
+/// What one window shows of a squeeze.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Check {
+    /// What was left, measured.
+    pub retained: Option<f64>,
+    /// Whether it was in force; `None` where that cannot be told.
+    pub in_force: Option<bool>,
+    /// What was seen.
+    pub text: String,
+}
+
+/// What comes back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// To [`Ask::Hello`].
+    Welcome(Welcome),
+    /// To [`Ask::Clock`].
+    Clock {
+        /// Monotonic time.
+        monotonic_ns: u64,
+    },
+    /// To [`Ask::Renew`].
+    Renewed {
+        /// Monotonic time.
+        monotonic_ns: u64,
+        /// The last tick, where there is a watch.
+        sample: Option<Box<Sample>>,
+    },
+    /// To [`Ask::Facts`].
+    Facts(Box<Environment>),
+    /// To [`Ask::Find`].
+    Found(Found),
+    /// To [`Ask::Times`].
+    Times(ProcessTimes),
+    /// To [`Ask::Behind`].
+    Families(Vec<Family>),
+    /// To [`Ask::Neighbours`].
+    Neighbours(Vec<Neighbour>),
+    /// To [`Ask::Mark`].
+    Marked {
+        /// When, from the start of the watch.
+        at_ns: i64,
+    },
+    /// To [`Ask::Summarise`]: one for each span.
+    Telemetry(Vec<Telemetry>),
+    /// To [`Ask::Samples`].
+    Samples {
+        /// They.
+        samples: Vec<Sample>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// To [`Ask::PaceWithin`].
+    Pace {
+        /// CPU time of the piece of work; `None`: not known.
+        ns: Option<f64>,
+    },
+    /// To [`Ask::Levers`].
+    Levers {
+        /// Those that stand.
+        levers: Vec<LeverAt>,
+        /// Those that do not.
+        out_of_reach: Vec<OutOfReach>,
+        /// The downlink's rate when nothing is taken.
+        downlink_bits: Option<u64>,
+    },
+    /// To [`Ask::EndWindow`].
+    Checks(Vec<(Squeeze, Check)>),
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// The agent may not be asked for it.
+    #[error(
+        "the agent there does not grant `{grant}`: it was started with fewer grants than this needs"
+    )]
+    NotGranted {
+        /// What it would need.
+        grant: Grant,
+    },
+    /// Nothing was asked for longer than a lease lasts, and all was undone.
+    #[error("nothing was heard there for longer than a lease lasts, so all squeezes were undone")]
+    LeaseOver,
+    /// It was tried.
+    #[error("{why}")]
+    Failed {
+        /// Why it did not succeed.
+        why: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_that_of_processes_and_of_those_below_them() {
+        let times = |each: &[(u32, u32, u64)]| ProcessTimes {
+            of: each
+                .iter()
+                .map(|(pid, parent, cpu_ns)| {
+                    let process = Processes {
+                        name: String::new(),
+                        parent: *parent,
+                        cpu_ns: *cpu_ns,
+                    };
+                    (*pid, process)
+                })
+                .collect(),
+        };
+        let second = 1_000_000_000;
+        let before = times(&[(1, 0, 0), (7, 1, second), (8, 7, 0)]);
+        let now = times(&[
+            (1, 0, 9 * second),
+            (7, 1, 3 * second),
+            (8, 7, second),
+            (9, 8, second),
+            // A circle.
+            (20, 21, second),
+            (21, 20, second),
+        ]);
+        assert_eq!(now.used_since(&before, &[7]), 4.0);
+        assert_eq!(now.used_since(&before, &[]), 0.0);
+    }
+}

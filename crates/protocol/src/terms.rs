@@ -1,0 +1,242 @@
+//! On which terms an agent does what it is asked: its grants, and the lease that squeezes hold by.
+//!
+//! ```text
+//!  asked ──► granted? ──► its epoch? ──► done, and the lease begins anew
+//!               no │        no │
+//!                  ▼           ▼           nothing asked for LEASE ─► squeezes undone, next epoch
+//!               Refusal     Refusal
+//! ```
+//!
+//! Time is handed in, by a clock that goes on while a machine sleeps: a stopped agent that goes on finds its lease
+//! over before it reads the next request.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::messages::{Ask, Refusal, Request};
+
+/// What was squeezed is undone when the controller has asked for nothing for so long.
+pub const LEASE: Duration = Duration::from_secs(5);
+
+/// What an agent may be asked for. Chosen on the agent's host, never by the controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grant {
+    /// Look, and change nothing.
+    Observe,
+    /// Leave less of a resource for a moment.
+    Squeeze,
+}
+
+impl Grant {
+    /// Every grant.
+    pub const ALL: [Grant; 2] = [Grant::Observe, Grant::Squeeze];
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Grant::Observe => "observe",
+            Grant::Squeeze => "squeeze",
+        })
+    }
+}
+
+impl FromStr for Grant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Grant, String> {
+        let all = Grant::ALL.into_iter();
+        let found = all.clone().find(|grant| grant.to_string() == text);
+        let names: Vec<String> = all.map(|grant| grant.to_string()).collect();
+        found.ok_or_else(|| format!("`{text}` is no grant; there are {}", names.join(", ")))
+    }
+}
+
+/// An agent's terms with the controller that it talks to.
+#[derive(Debug)]
+pub struct Terms {
+    grants: BTreeSet<Grant>,
+    epoch: u64,
+    /// When the lease ends; `None`: nothing is squeezed.
+    until_ns: Option<u64>,
+}
+
+impl Terms {
+    /// Those of an agent with these grants.
+    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Terms {
+        Terms {
+            grants: grants.into_iter().collect(),
+            epoch: 1,
+            until_ns: None,
+        }
+    }
+
+    /// What may be asked for.
+    pub fn grants(&self) -> impl Iterator<Item = Grant> + '_ {
+        self.grants.iter().copied()
+    }
+
+    /// The epoch that orders must carry now.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether to do what is asked at `now_ns`. Where it is, the lease begins anew.
+    pub fn admit(&mut self, now_ns: u64, request: &Request) -> Result<(), Refusal> {
+        let needed = needs(&request.ask);
+        if let Some(grant) = needed.filter(|grant| !self.grants.contains(grant)) {
+            return Err(Refusal::NotGranted { grant });
+        }
+        if needed == Some(Grant::Squeeze) && request.epoch != self.epoch {
+            return Err(Refusal::LeaseOver);
+        }
+        let lease_ns = LEASE.as_nanos() as u64;
+        match request.ask {
+            Ask::Levers { .. } => self.until_ns = Some(now_ns + lease_ns),
+            Ask::Release => self.until_ns = None,
+            _ => {
+                if let Some(until_ns) = &mut self.until_ns {
+                    *until_ns = now_ns + lease_ns;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was admitted is done: the lease begins anew, for that may have taken its time.
+    pub fn done(&mut self, now_ns: u64) {
+        if let Some(until_ns) = &mut self.until_ns {
+            *until_ns = now_ns + LEASE.as_nanos() as u64;
+        }
+    }
+
+    /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone, and no order of
+    /// before counts any more.
+    pub fn end_lease(&mut self, now_ns: u64) -> bool {
+        let is_over = self.until_ns.is_some_and(|until_ns| now_ns >= until_ns);
+        if is_over {
+            self.until_ns = None;
+            self.epoch += 1;
+        }
+        is_over
+    }
+}
+
+/// What an ask needs beyond that somebody talks.
+fn needs(ask: &Ask) -> Option<Grant> {
+    match ask {
+        Ask::Hello(_) | Ask::Clock | Ask::Renew => None,
+        Ask::Facts { .. }
+        | Ask::Find { .. }
+        | Ask::Times
+        | Ask::Behind
+        | Ask::Neighbours { .. }
+        | Ask::Watch { .. }
+        | Ask::Mark { .. }
+        | Ask::FindAgain
+        | Ask::Summarise { .. }
+        | Ask::Unwatch
+        | Ask::Samples { .. }
+        | Ask::Pace { .. }
+        | Ask::PaceWithin { .. } => Some(Grant::Observe),
+        Ask::Levers { .. }
+        | Ask::Set { .. }
+        | Ask::Follow { .. }
+        | Ask::BeginWindow
+        | Ask::EndWindow
+        | Ask::Release => Some(Grant::Squeeze),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::Side;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn levers() -> Ask {
+        Ask::Levers {
+            server: Side::default(),
+            backend: None,
+            backend_cores: None,
+            downlink: None,
+            seed: 1,
+        }
+    }
+
+    fn asked(epoch: u64, ask: Ask) -> Request {
+        Request {
+            number: 1,
+            epoch,
+            ask,
+        }
+    }
+
+    #[test]
+    fn what_is_not_granted_is_refused_by_name() {
+        let mut terms = Terms::new([Grant::Observe]);
+        assert_eq!(terms.admit(0, &asked(1, Ask::Times)), Ok(()));
+        let refused = terms.admit(0, &asked(1, levers()));
+        assert_eq!(
+            refused,
+            Err(Refusal::NotGranted {
+                grant: Grant::Squeeze
+            })
+        );
+    }
+
+    #[test]
+    fn a_lease_lasts_as_long_as_anything_is_asked_and_five_seconds_more() {
+        let mut terms = Terms::new(Grant::ALL);
+        terms.admit(0, &asked(1, levers())).unwrap();
+        for second in 1..30 {
+            assert!(!terms.end_lease(second * SECOND));
+            terms.admit(second * SECOND, &asked(1, Ask::Renew)).unwrap();
+        }
+        assert!(!terms.end_lease(33 * SECOND));
+        assert!(terms.end_lease(34 * SECOND));
+        assert!(!terms.end_lease(99 * SECOND), "once");
+    }
+
+    #[test]
+    fn an_order_from_before_the_lease_ended_is_refused() {
+        let mut terms = Terms::new(Grant::ALL);
+        terms.admit(0, &asked(1, levers())).unwrap();
+        assert!(terms.end_lease(LEASE.as_nanos() as u64));
+        let set = Ask::Set {
+            settings: Vec::new(),
+        };
+        assert_eq!(
+            terms.admit(6 * SECOND, &asked(1, set.clone())),
+            Err(Refusal::LeaseOver)
+        );
+        // Who looks may go on.
+        assert_eq!(terms.admit(6 * SECOND, &asked(1, Ask::Times)), Ok(()));
+        assert_eq!(terms.admit(6 * SECOND, &asked(terms.epoch(), set)), Ok(()));
+    }
+
+    #[test]
+    fn without_squeezes_there_is_no_lease_to_end() {
+        let mut terms = Terms::new(Grant::ALL);
+        terms.admit(0, &asked(1, Ask::Renew)).unwrap();
+        assert!(!terms.end_lease(99 * SECOND));
+        terms.admit(0, &asked(1, levers())).unwrap();
+        terms.admit(1, &asked(1, Ask::Release)).unwrap();
+        assert!(!terms.end_lease(99 * SECOND));
+    }
+
+    #[test]
+    fn grants_are_read_as_they_are_written() {
+        for grant in Grant::ALL {
+            assert_eq!(grant.to_string().parse(), Ok(grant));
+        }
+        let wrong = "exec".parse::<Grant>().unwrap_err();
+        assert!(wrong.contains("observe, squeeze"), "{wrong}");
+    }
+}

@@ -1,0 +1,336 @@
+//! A lab of hosts on one machine: what tests, and users who want to try, take for other machines.
+//!
+//! ```text
+//!  this machine            switch                  h1                         h2
+//!  wf-labN 10.232.N.1 ══ p0 ┐        ┌ p1 ══ eth0 10.232.N.2    ┌ p2 ══ eth0 10.232.N.3
+//!                           └ bridge ┴──────────────────────────┘
+//!                             a tbf on each port: the network between, which is no host's
+//! ```
+//!
+//! A host has its own network, processes, mounts of what a tool writes to, and name, an sshd, and the processors that
+//! it was given. Kernel, control groups, files and clocks are this machine's. Keys are made for the lab, and go with
+//! it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use wallfinder_model::LinkSpec;
+use wallfinder_sys::programs::on_path;
+
+use super::{NETWORKS_MAX, Tbf, add_netns};
+use crate::child::{Child, ChildSpec, Keep, Place, RunAs, Shim};
+use crate::error::TestbedError;
+use crate::iproute;
+use crate::scratch::Scratch;
+use crate::undo::{Change, Journal};
+
+/// Hosts of one lab, at the most.
+pub const HOSTS_MAX: usize = 16;
+/// Where an sshd listens, and how long it may take until it does.
+const SSH_PORT: u16 = 22;
+const BOOT_WAIT_MAX: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What of an sshd's complaints is kept.
+const SAID_BYTES_MAX: usize = 16 << 10;
+/// Folders of a host's own: what is written there is not this machine's.
+const OWN_FOLDERS: &str = "/root /var/log /var/tmp";
+
+/// Hosts on a bridge. Dropping it removes them, with all that runs there.
+#[derive(Debug)]
+pub struct Hosts {
+    hosts: Vec<Host>,
+    keys: Scratch,
+    changes: Vec<Change>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Host {
+    /// `h1`.
+    pub name: String,
+    /// Where it is reached.
+    pub address: IpAddr,
+    init: Child,
+}
+
+impl Hosts {
+    /// So many, each on these processors (none: all), with a link of this rate to the bridge.
+    pub fn up(
+        count: usize,
+        link: LinkSpec,
+        cpus: &[u32],
+        shim: &Shim,
+    ) -> Result<Hosts, TestbedError> {
+        let sshd = needed("sshd", "openssh-server")?;
+        let keygen = needed("ssh-keygen", "openssh-client")?;
+        let unshare = needed("unshare", "util-linux")?;
+        let journal = Journal::open(shim)?;
+        let keys = Scratch::new(None).map_err(|e| TestbedError::failed("make keys", e))?;
+        make_key(&keygen, &keys, "host")?;
+        make_key(&keygen, &keys, "user")?;
+        let network = free_network()?;
+        let (switch, change) = add_netns(journal, "w")?;
+        let mut lab = Hosts {
+            hosts: Vec::new(),
+            keys,
+            changes: vec![change],
+        };
+        // From here on dropping it removes what is there.
+        let lock = journal.held()?;
+        let own = format!("wf-lab{network}");
+        let address = |host: usize| Ipv4Addr::new(10, 232, network, host as u8 + 1);
+        let mtu = link.mtu.to_string();
+        let here = std::process::id().to_string();
+        in_netns(
+            Some(&switch),
+            &["ip link add br0 type bridge", "ip link set br0 up"],
+            &lock,
+        )?;
+        let port = |nth: usize, far: &str, place: &str| {
+            let tbf = Tbf::of_link(&link, link.down_bits).words().join(" ");
+            let commands = [
+                format!(
+                    "ip link add p{nth} mtu {mtu} type veth peer name {far} mtu {mtu} netns {place}"
+                ),
+                format!("ip link set p{nth} master br0"),
+                format!("ip link set p{nth} up"),
+                format!("tc qdisc add dev p{nth} root {tbf}"),
+            ];
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            in_netns(Some(&switch), &commands, &lock)
+        };
+        let put_up = |netns: Option<&Path>, link: &str, host: usize| {
+            let commands = [
+                format!("ip address add {}/24 dev {link}", address(host)),
+                format!("ip link set {link} up"),
+            ];
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            in_netns(netns, &commands, &lock)
+        };
+        port(0, &own, &here)?;
+        put_up(None, &own, 0)?;
+        for nth in 1..=count {
+            let (netns, change) = add_netns(journal, "h")?;
+            lab.changes.push(change);
+            port(nth, "eth0", &netns.display().to_string())?;
+            put_up(Some(&netns), "eth0", nth)?;
+            in_netns(Some(&netns), &["ip link set lo up"], &lock)?;
+            let host = lab.boot(
+                format!("h{nth}"),
+                address(nth),
+                &netns,
+                cpus,
+                shim,
+                [&unshare, &sshd],
+            )?;
+            lab.hosts.push(host);
+        }
+        lab.write_settings()?;
+        lab.answer()?;
+        Ok(lab)
+    }
+
+    /// Its first process: mounts, then an sshd.
+    fn boot(
+        &self,
+        name: String,
+        address: Ipv4Addr,
+        netns: &Path,
+        cpus: &[u32],
+        shim: &Shim,
+        [unshare, sshd]: [&PathBuf; 2],
+    ) -> Result<Host, TestbedError> {
+        let keys = self.keys.path().display();
+        let settings = format!(
+            "ListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/user.pub\nStrictModes no\n\
+             UsePAM no\nPermitRootLogin prohibit-password\nPidFile none\n"
+        );
+        let file = format!("sshd-{name}");
+        let written = self.keys.write(&file, settings.as_bytes());
+        let written = written.map_err(|e| TestbedError::failed("set up sshd", e))?;
+        let script = format!(
+            "set -e; mount --make-rprivate /; mount -t proc proc /proc; mount -t tmpfs tmpfs /run; \
+             mkdir /run/sshd /run/groups; mount --rbind /sys/fs/cgroup /run/groups; \
+             mount -t sysfs sysfs /sys; mount --rbind /run/groups /sys/fs/cgroup; \
+             for each in {OWN_FOLDERS}; do mount -t tmpfs tmpfs $each; done; \
+             hostname {name}; exec {} -D -e -f {}",
+            sshd.display(),
+            written.display()
+        );
+        let args = [
+            "--pid",
+            "--mount",
+            "--uts",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let init = Child::start(ChildSpec {
+            shim,
+            program: unshare,
+            args: &args.map(str::to_owned),
+            env: &[],
+            cpus,
+            place: &Place {
+                netns: Some(netns.to_owned()),
+                ..Place::default()
+            },
+            run_as: &RunAs::default(),
+            stdin: None,
+            stdout: Keep::Tail(SAID_BYTES_MAX),
+            stderr: Keep::Tail(SAID_BYTES_MAX),
+        });
+        let init = init.map_err(|error| TestbedError::failed(format!("boot {name}"), error))?;
+        Ok(Host {
+            name,
+            address: address.into(),
+            init,
+        })
+    }
+
+    /// How ssh reaches them: a file of its settings.
+    fn write_settings(&self) -> Result<(), TestbedError> {
+        let failed = |e: std::io::Error| TestbedError::failed("write settings of ssh", e);
+        let keys = self.keys.path().display();
+        let key = std::fs::read_to_string(self.keys.path().join("host.pub")).map_err(failed)?;
+        let known: Vec<String> = self
+            .hosts
+            .iter()
+            .map(|host| format!("{},{} {key}", host.name, host.address))
+            .collect();
+        self.keys
+            .write("known", known.concat().as_bytes())
+            .map_err(failed)?;
+        let mut settings: String = self
+            .hosts
+            .iter()
+            .map(|host| format!("Host {}\n  HostName {}\n", host.name, host.address))
+            .collect();
+        settings.push_str(&format!(
+            "Host *\n  User root\n  IdentityFile {keys}/user\n  IdentitiesOnly yes\n  \
+             UserKnownHostsFile {keys}/known\n  StrictHostKeyChecking yes\n  LogLevel ERROR\n"
+        ));
+        self.keys
+            .write("config", settings.as_bytes())
+            .map_err(failed)?;
+        Ok(())
+    }
+
+    /// Waits until each takes connections.
+    fn answer(&self) -> Result<(), TestbedError> {
+        let since = Instant::now();
+        for host in &self.hosts {
+            let address = SocketAddr::new(host.address, SSH_PORT);
+            while TcpStream::connect_timeout(&address, LOOK_EVERY).is_err() {
+                self.stand()?;
+                if since.elapsed() > BOOT_WAIT_MAX {
+                    let what = format!("boot {}", host.name);
+                    return Err(TestbedError::failed(what, "its sshd does not answer"));
+                }
+                sleep(LOOK_EVERY);
+            }
+        }
+        Ok(())
+    }
+
+    /// They.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The settings that ssh reaches them by: `ssh -F FILE`.
+    pub fn settings(&self) -> PathBuf {
+        self.keys.path().join("config")
+    }
+
+    /// An error where a host is gone, with what its sshd said.
+    pub fn stand(&self) -> Result<(), TestbedError> {
+        match self.hosts.iter().find(|host| host.init.exited().is_some()) {
+            None => Ok(()),
+            Some(host) => {
+                let said = host.init.stderr.text();
+                Err(TestbedError::failed(
+                    format!("keep {} up", host.name),
+                    said.trim(),
+                ))
+            }
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.hosts.clear();
+        while self.changes.pop().is_some() {}
+    }
+}
+
+fn needed(program: &str, package: &str) -> Result<PathBuf, TestbedError> {
+    let beside = || {
+        let path = Path::new("/usr/sbin").join(program);
+        path.is_file().then_some(path)
+    };
+    on_path(program).or_else(beside).ok_or_else(|| {
+        TestbedError::failed(
+            "put up a lab of hosts",
+            format!("{program} is not there (Debian: apt-get install {package})"),
+        )
+    })
+}
+
+fn make_key(keygen: &Path, keys: &Scratch, name: &str) -> Result<(), TestbedError> {
+    let failed = |why: String| TestbedError::failed("make a key", why);
+    let made = Command::new(keygen)
+        .args([
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "wallfinder-lab",
+            "-f",
+        ])
+        .arg(keys.path().join(name))
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    match made.status.success() {
+        true => Ok(()),
+        false => Err(failed(
+            String::from_utf8_lossy(&made.stderr).trim().to_owned(),
+        )),
+    }
+}
+
+fn in_netns(
+    netns: Option<&Path>,
+    commands: &[&str],
+    lock: &std::fs::File,
+) -> Result<(), TestbedError> {
+    commands.iter().try_for_each(|command| {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        iproute::change(netns, &words, lock)
+    })
+}
+
+/// A network of 10.232.0.0/16 that this machine knows nothing of.
+fn free_network() -> Result<u8, TestbedError> {
+    let first = std::process::id();
+    for nth in 0..NETWORKS_MAX {
+        let network = (first.wrapping_add(nth) % NETWORKS_MAX) as u8;
+        let prefix = format!("10.232.{network}.0/24");
+        let shown = iproute::look(None, &["ip", "-4", "-o", "address", "show", "to", &prefix])?;
+        if shown.trim().is_empty() {
+            return Ok(network);
+        }
+    }
+    Err(TestbedError::refused(
+        "a network for a lab",
+        "all of 10.232.0.0/16 is in use here",
+    ))
+}

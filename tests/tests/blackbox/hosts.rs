@@ -1,0 +1,234 @@
+//! A server on another host of a lab: a network, processes and an sshd of its own, reached by the real ssh.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use wallfinder_tests::{
+    Place, Ran, Running, alone, binary, descendants, has_apparatus, program, skip, squeezed,
+    subjects, things_of_ours,
+};
+
+/// Longer than any find here takes.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A lab of one host, on processor 0, and a server on it.
+struct Lab {
+    place: Place,
+    address: String,
+    settings: PathBuf,
+    _server: Running,
+    _lab: Running,
+}
+
+impl Lab {
+    /// With a server of these dials behind such a link; says what is missing where it cannot be.
+    fn up(link: &str, dials: &str) -> Option<Lab> {
+        for needed in ["ssh", "sshd", "ssh-keygen", "unshare"] {
+            if program(needed).is_none() {
+                skip(format!("it needs {needed}"));
+                return None;
+            }
+        }
+        let bin = subjects()?;
+        if !has_apparatus() {
+            return None;
+        }
+        let place = Place::new();
+        let lab = place.start(&["lab", "up", "1", "--cpus", "0", "--link", link]);
+        let said = || lab.out();
+        until("lab", || said().contains("Ctrl-C"));
+        let said = said();
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let after = |word: &str| {
+            let at = words.iter().position(|it| *it == word).expect("it is said");
+            words[at + 1].to_owned()
+        };
+        let (address, settings) = (after("h1"), PathBuf::from(after("-F")));
+        // The host starts an agent by itself, so that none is sent over a slow link.
+        let key = settings.with_file_name("user.pub");
+        let public = fs::read_to_string(&key).expect("a key");
+        let mut ssh = Command::new("ssh");
+        ssh.arg("-F").arg(&settings).arg("h1");
+        ssh.arg(format!(
+            "{} --host {address} {dials}",
+            bin.join("knownwall").display()
+        ));
+        let server = place.start_command(ssh);
+        let there = format!("{address}:8090").parse().expect("an address");
+        until("server", || {
+            TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
+        });
+        let lab = Lab {
+            place,
+            address,
+            settings,
+            _server: server,
+            _lab: lab,
+        };
+        lab.grants("", &public);
+        Some(lab)
+    }
+
+    /// From now on the host's own command is what runs, with these flags.
+    fn grants(&self, flags: &str, public: &str) {
+        let forced = format!(
+            "command=\"{} agent --stdio {flags}\",restrict {public}",
+            binary().display()
+        );
+        fs::write(self.settings.with_file_name("user.pub"), forced).expect("a file of ours");
+    }
+
+    fn args(&self, command: &str, more: &[&str]) -> Vec<String> {
+        let url = format!("http://{}:8090/", self.address);
+        let ssh = format!("ssh -F {}", self.settings.display());
+        let common = [command, &url, "-c", "16", "-q", "--client-cpus", "1"];
+        let host = ["--server-host", "ssh://h1", "--ssh", &ssh];
+        let all = common.iter().chain(&host).chain(more);
+        all.map(|word| (*word).to_owned()).collect()
+    }
+
+    fn start(&self, command: &str, more: &[&str]) -> Running {
+        let args = self.args(command, more);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.place.start(&args)
+    }
+
+    fn find(&self, more: &[&str]) -> (Ran, Value) {
+        let quickly = ["--effort", "quick", "--window", "200ms", "--no-inside"];
+        let more = [&quickly, more].concat();
+        let ran = self.start("find", &more).wait(LIMIT).ends_with(0);
+        let record = self.place.record();
+        (ran, squeezed(&record).clone())
+    }
+}
+
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn elasticity(step: &Value, squeeze: &str) -> f64 {
+    let value = &step["verdict"]["elasticities"][squeeze]["value"];
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn a_processor_of_another_host_is_named_by_squeezes_there() {
+    let _turn = alone();
+    let Some(lab) = Lab::up("1gbit", "--spin-us 300") else {
+        return;
+    };
+    let (ran, step) = lab.find(&[]);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    let speed = elasticity(&step, "server-speed");
+    assert!((0.8..1.2).contains(&speed), "{}", ran.out);
+    let telemetry = &step["telemetry"];
+    assert_eq!(telemetry["server_host"]["name"], "h1");
+    assert_eq!(telemetry["server"]["name"], "knownwall");
+    assert_eq!(telemetry["server"]["cpus_allowed"], serde_json::json!([0]));
+    assert!(lab.place.record()["server_environment"]["kernel"].is_string());
+    assert!(ran.out.contains("on cpu 0 of h1"), "{}", ran.out);
+    // A controller that is killed, and one whose ssh stands still, leave the host as it was.
+    let before = things_of_ours();
+    let now_there = |controller: u32| {
+        // What the controller put up here is not the host's.
+        let own = format!("wf-{controller}-");
+        let mut things = things_of_ours();
+        things.retain(|thing| !thing.contains(&own));
+        things
+    };
+    for stops in [false, true] {
+        let finding = lab.start("find", &["--effort", "quick", "--no-inside"]);
+        let controller = finding.pid();
+        until("squeeze", || now_there(controller) != before);
+        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let below = descendants(finding.pid());
+        match stops {
+            false => finding.signal(Signal::KILL),
+            true => {
+                let ssh = below.iter().find(|pid| name(pid).trim() == "ssh");
+                let ssh = i32::try_from(*ssh.expect("ssh runs")).expect("a pid");
+                let ssh = rustix::process::Pid::from_raw(ssh).expect("a pid");
+                rustix::process::kill_process(ssh, Signal::STOP).expect("it is there");
+            }
+        }
+        let since = Instant::now();
+        until("host as it was", || now_there(controller) == before);
+        let took = since.elapsed();
+        assert!(took < Duration::from_secs(8), "{took:?}");
+        let ran = finding.wait(LIMIT);
+        assert_ne!(ran.code, Some(0), "{}", ran.said());
+    }
+}
+
+#[test]
+fn a_link_is_named_by_a_squeeze_of_the_loads_flows() {
+    let _turn = alone();
+    let Some(lab) = Lab::up("20mbit", "--answer-bytes 10000") else {
+        return;
+    };
+    let (ran, step) = lab.find(&["--downlink-dev", "eth0,20mbit"]);
+    assert_eq!(step["verdict"]["wall"], "downlink", "{}", ran.out);
+    assert!(
+        (0.8..1.2).contains(&elasticity(&step, "downlink")),
+        "{}",
+        ran.out
+    );
+    // Where no squeeze reaches it, its sockets tell.
+    let busy = step["telemetry"]["server_sockets"]["busy_share"].as_f64();
+    assert!(busy.is_some_and(|busy| busy > 0.9), "{busy:?}");
+}
+
+#[test]
+fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
+    let _turn = alone();
+    let Some(lab) = Lab::up("1gbit", "--spin-us 300") else {
+        return;
+    };
+    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = key.split_once("restrict ").expect("a line of ours").1;
+    lab.grants("--grant observe", public);
+    let (_, step) = lab.find(&[]);
+    let out_of_reach = step["experiment"]["out_of_reach"].to_string();
+    assert!(
+        out_of_reach.contains("does not grant `squeeze`"),
+        "{out_of_reach}"
+    );
+    // A key that the host does not have.
+    let known = lab.settings.with_file_name("known");
+    let keys = fs::read_to_string(&known).expect("keys");
+    let other = keys.replace(keys.split_whitespace().nth(2).expect("a key"), {
+        let other = public.split_whitespace().nth(1);
+        other.expect("another key")
+    });
+    fs::write(&known, other).expect("a file of ours");
+    let ran = lab.start("run", &["-d", "1s"]).wait(LIMIT).ends_with(1);
+    assert!(
+        ran.err.contains("h1") && ran.err.to_lowercase().contains("host key"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.err.contains("@@@"), "{}", ran.err);
+    let url = format!("http://{}:8090/", lab.address);
+    let nowhere = |host: &str| {
+        lab.place
+            .run(&["run", &url, "-d", "1s", "--server-host", host])
+    };
+    let ran = nowhere("ssh://nobody.invalid").ends_with(1);
+    assert!(ran.err.contains("nobody.invalid"), "{}", ran.err);
+    let ran = nowhere("db1").ends_with(2);
+    assert!(ran.err.contains("ssh://user@host"), "{}", ran.err);
+    // Its keys go with the lab.
+    let folder: PathBuf = lab.settings.parent().expect("a folder").to_owned();
+    lab.place.run(&["lab", "down"]).ends_with(0);
+    assert!(!Path::new(&folder).exists());
+}
