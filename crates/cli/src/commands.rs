@@ -7,6 +7,7 @@ mod calibrate;
 mod compare;
 mod doctor;
 mod find;
+mod hosts;
 mod lab;
 mod lift;
 mod load;
@@ -49,6 +50,7 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Doctor(flags) => doctor::doctor(&flags),
         Command::Agent(flags) => agent::agent(&flags),
         Command::Lab(flags) => lab::lab(&flags.command),
+        Command::Hosts(flags) => hosts::hosts(&flags),
         Command::Completions { shell } => packaged::completions(shell),
         Command::Man { folder } => packaged::man(&folder),
         Command::Schema(flags) => {

@@ -115,6 +115,8 @@ pub(crate) enum Command {
     Agent(AgentFlags),
     /// Hosts on this machine with an sshd each, to try what is meant for other machines.
     Lab(LabFlags),
+    /// Say what other hosts are, and what can be squeezed there.
+    Hosts(HostsFlags),
     /// Print the JSON Schema of `--format json`, of study files, or of scenario files.
     Schema(SchemaFlags),
     /// Print the completions of a shell.
@@ -150,6 +152,18 @@ pub(crate) struct AgentFlags {
     /// End every agent of this host; each puts back what it changed.
     #[arg(long, conflicts_with_all = ["stdio", "grant"])]
     pub(crate) stop: bool,
+}
+
+/// Which hosts.
+#[derive(Debug, Args)]
+pub(crate) struct HostsFlags {
+    /// They, by ssh: ssh://USER@HOST.
+    #[arg(required = true, value_name = "ssh://USER@HOST")]
+    pub(crate) hosts: Vec<String>,
+
+    /// How ssh is called, such as 'ssh -F lab/config'.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) ssh: Option<String>,
 }
 
 /// A lab of hosts.

@@ -178,7 +178,12 @@ impl Testbed {
                             .transpose()?;
                         let named = device.map(|(interface, _)| interface.to_owned());
                         let downlink = (named, device.and_then(|(_, rate)| rate));
-                        let there = There::find(started.channel(), address, who, downlink);
+                        let there = There::find(
+                            (started.channel(), started.welcome().clone()),
+                            address,
+                            who,
+                            downlink,
+                        );
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
                         agent = Some(started);
@@ -342,7 +347,7 @@ pub(crate) fn here(
 }
 
 /// Starts an agent on another host.
-fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
+pub(crate) fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
     let destination: Destination = host.parse().map_err(Failed::usage)?;
     let ssh = command::split(ssh.unwrap_or("ssh"))
         .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use wallfinder_engine::{
     Edge, IoChoice, Measured, Progress, Signals, StepSpec, calibrate::Typical, run as drive,
 };
-use wallfinder_hosts::{Sampled, Sampling};
+use wallfinder_hosts::{Joint, Sampling};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{RelaySummary, Telemetry};
@@ -99,7 +99,7 @@ impl Watch<'_> {
             return;
         }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
-            let (window, server) = (self.order.load.stop.after, self.order.server.family());
+            let (window, server) = (self.order.load.stop.after, &*self.order.server);
             let client = family_of_self();
             self.capture = Some(Capture::start(profiles, window, server, Some(&client)));
         }
@@ -314,7 +314,7 @@ fn fill(
     step: &mut Step,
     measured: Measured,
     mut telemetry: Telemetry,
-    series: Option<Sampled>,
+    series: Option<Joint>,
     ceiling: Option<Ceiling>,
 ) {
     if let Some(series) = series {

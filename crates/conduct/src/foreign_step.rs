@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
-use wallfinder_hosts::{Sampled, Sampling};
+use wallfinder_hosts::{Joint, Sampling};
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
@@ -233,7 +233,7 @@ impl<'o> Inside<'o> {
         let is_on = self.seen_at.is_some_and(|seen| now >= seen + rise);
         if is_on && self.capture.is_none() {
             let left = (self.warmup + self.planned).saturating_sub(rise + end);
-            let server = self.order.server.family();
+            let server = &*self.order.server;
             let client = family_of(driver_pid).ok();
             let window = Nanos(left.as_nanos() as u64);
             let capture = Capture::start(profiles, window, server, client.as_ref());
@@ -397,7 +397,7 @@ fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
     (to > from).then_some((from, to))
 }
 
-fn fill(step: &mut Step, order: &StepOrder, series: Sampled, exchange: Exchange) {
+fn fill(step: &mut Step, order: &StepOrder, series: Joint, exchange: Exchange) {
     step.caveats.extend(series.gaps.iter().cloned());
     if let Some((on, to)) = load_span(&series.samples, order) {
         let span = (to - on) as f64;

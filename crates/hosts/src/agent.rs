@@ -19,10 +19,11 @@ use std::time::Duration;
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::{Sampler, Series, Setup};
-use wallfinder_probe::{Family, discover, fingerprint};
+use wallfinder_probe::waits::Waits;
+use wallfinder_probe::{Family, discover, fingerprint, stacks};
 use wallfinder_protocol::{
     Answer, Ask, Check, Downlink, Found, Frames, GREETING, Grant, LEASE, LeverAt, OutOfReach,
-    Refusal, Reply, Request, Side as AskedSide, Terms, VERSION, Welcome, frame,
+    Refusal, Reply, Request, Side as AskedSide, Stacks, Terms, VERSION, Welcome, frame,
 };
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::child::{Shim, hold_lease};
@@ -38,6 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Ticks of telemetry in one message.
 const SAMPLES_MAX: usize = 1_000;
+/// How long waits are watched.
+const WAITS_FOR: Duration = Duration::from_secs(1);
 /// Requests that wait while one is carried out.
 const WAITING_MAX: usize = 64;
 const READ_BYTES: usize = 64 << 10;
@@ -163,6 +166,8 @@ struct Agent {
     pace: Option<ReferenceLoop>,
     levers: Vec<Box<dyn Lever>>,
     lock: Option<SqueezeLock>,
+    running: Option<stacks::Stacks>,
+    waiting: Option<Waits>,
 }
 
 impl Agent {
@@ -176,6 +181,8 @@ impl Agent {
             pace: None,
             levers: Vec::new(),
             lock: None,
+            running: None,
+            waiting: None,
         }
     }
 
@@ -313,6 +320,26 @@ impl Agent {
                 self.release();
                 Answer::Done
             }
+            Ask::TakeStacks { of } => {
+                let whose = here::whose(self.server.as_ref(), "server").map_err(failed)?;
+                match of {
+                    Stacks::Running => {
+                        self.running = Some(stacks::Stacks::start(whose).map_err(failed)?);
+                    }
+                    Stacks::Waiting => {
+                        self.waiting = Some(Waits::start(whose, WAITS_FOR).map_err(failed)?);
+                    }
+                }
+                Answer::Done
+            }
+            Ask::EndStacks { of } => {
+                match of {
+                    Stacks::Running => self.running.iter().for_each(stacks::Stacks::end),
+                    Stacks::Waiting => self.waiting.iter().for_each(Waits::end),
+                }
+                Answer::Done
+            }
+            Ask::Stacks { of } => self.stacks(of)?,
         })
     }
 
@@ -409,6 +436,30 @@ impl Agent {
             downlink_bits: reach.downlink_bits,
             levers: levers.collect(),
             out_of_reach: out_of_reach.collect(),
+        })
+    }
+
+    fn stacks(&mut self, of: Stacks) -> Result<Answer, Refusal> {
+        let none = || failed("no stacks were taken");
+        Ok(match of {
+            Stacks::Running => {
+                let taken = self.running.take().ok_or_else(none)?;
+                let sampled = taken.stop().map_err(failed)?;
+                Answer::Stacks {
+                    profile: sampled.profile,
+                    lost: sampled.lost,
+                    ready_ns: None,
+                }
+            }
+            Stacks::Waiting => {
+                let taken = self.waiting.take().ok_or_else(none)?;
+                let waited = taken.stop().map_err(failed)?;
+                Answer::Stacks {
+                    profile: waited.profile,
+                    lost: waited.lost,
+                    ready_ns: Some(waited.ready_ns),
+                }
+            }
         })
     }
 

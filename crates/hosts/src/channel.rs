@@ -130,7 +130,7 @@ impl Channel {
     /// Asks, and waits for the answer.
     pub fn call(&self, ask: Ask) -> Result<Answer, HostError> {
         let patience = match ask {
-            Ask::Levers { .. } | Ask::Release => PATIENCE_LEVERS,
+            Ask::Levers { .. } | Ask::Release | Ask::Stacks { .. } => PATIENCE_LEVERS,
             _ => PATIENCE,
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);

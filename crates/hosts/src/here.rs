@@ -9,10 +9,12 @@ use wallfinder_probe::discover::{self, Family, NotSeen};
 use wallfinder_probe::parse;
 use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::{Sampler, Setup};
+use wallfinder_probe::stacks::{self, Sampled, Stacks};
+use wallfinder_probe::waits::{Waited, Waits};
 use wallfinder_protocol::{Named, ProcessTimes, Processes};
 use wallfinder_testbed::squeeze::{self, Reach, Scene};
 
-use crate::{Backend, Pace, Sampling, ServerHost};
+use crate::{Backend, Pace, Sampling, ServerHost, Taking};
 
 /// A server on this host, or one whose processes are not seen.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +72,25 @@ impl ServerHost for Here {
         times()
     }
 
+    fn processes(&self) -> u32 {
+        let family = self.family.as_ref();
+        family.map_or(0, |family| family.pids.len() as u32)
+    }
+
+    fn may_take_stacks(&self) -> Result<(), String> {
+        stacks::allowed().map_err(|why| why.to_string())
+    }
+
+    fn stacks(&self) -> Result<Box<dyn Taking<Sampled>>, String> {
+        let taken = Stacks::start(whose(self.family.as_ref(), "server")?);
+        Ok(Box::new(taken.map_err(|why| why.to_string())?))
+    }
+
+    fn waits(&self, most: Duration) -> Result<Box<dyn Taking<Waited>>, String> {
+        let taken = Waits::start(whose(self.family.as_ref(), "server")?, most);
+        Ok(Box::new(taken.map_err(|why| why.to_string())?))
+    }
+
     fn behind(&self) -> Vec<Backend> {
         let behind = self.family.as_ref().map_or_else(Vec::new, discover::behind);
         let behind = behind.into_iter().map(|family| Backend {
@@ -78,6 +99,40 @@ impl ServerHost for Here {
         });
         behind.collect()
     }
+}
+
+impl Taking<Sampled> for Stacks {
+    fn end(&self) {
+        Stacks::end(self);
+    }
+
+    fn stop(self: Box<Self>) -> Result<Sampled, String> {
+        Stacks::stop(*self).map_err(|why| why.to_string())
+    }
+}
+
+impl Taking<Waited> for Waits {
+    fn end(&self) {
+        Waits::end(self);
+    }
+
+    fn stop(self: Box<Self>) -> Result<Waited, String> {
+        Waits::stop(*self).map_err(|why| why.to_string())
+    }
+}
+
+/// Whose stacks the kernel is to take; `name` in words, for what cannot be had.
+pub fn whose(family: Option<&Family>, name: &str) -> Result<stacks::Setup, String> {
+    let pids = family.map_or(&[][..], |family| &family.pids);
+    if pids.is_empty() {
+        return Err(format!(
+            "the {name}'s processes are not seen, so their stacks are not"
+        ));
+    }
+    Ok(stacks::Setup {
+        cpus: squeeze::cpus_of(pids),
+        pids: pids.to_vec(),
+    })
 }
 
 /// The processes that serve an address, by whom the user says that they are.

@@ -21,16 +21,19 @@ pub mod ssh;
 mod there;
 
 use std::fmt;
+use std::time::Duration;
 
 use wallfinder_model::experiment::Neighbour;
 use wallfinder_probe::Family;
 use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::Setup;
+use wallfinder_probe::stacks::Sampled;
+use wallfinder_probe::waits::Waited;
 use wallfinder_testbed::squeeze::{Reach, Scene};
 
 pub use channel::{Channel, HostError};
-pub use here::{Here, cpus_of, named};
-pub use sampling::{Sampled, Sampling};
+pub use here::{Here, cpus_of, named, whose};
+pub use sampling::{Joint, Sampling};
 pub use there::There;
 pub use wallfinder_protocol::{Named, ProcessTimes};
 
@@ -65,6 +68,27 @@ pub trait ServerHost: fmt::Debug + Send + Sync {
 
     /// Whom the server asks in turn, on its host.
     fn behind(&self) -> Vec<Backend>;
+
+    /// How many processes serve; 0 where they are not seen.
+    fn processes(&self) -> u32;
+
+    /// Whether stacks of the server may be taken; if not, why.
+    fn may_take_stacks(&self) -> Result<(), String>;
+
+    /// Takes stacks of where the server runs.
+    fn stacks(&self) -> Result<Box<dyn Taking<Sampled>>, String>;
+
+    /// Takes stacks of where it waits, for so long at the most.
+    fn waits(&self, most: Duration) -> Result<Box<dyn Taking<Waited>>, String>;
+}
+
+/// Stacks that are being taken.
+pub trait Taking<T>: fmt::Debug {
+    /// No more are taken.
+    fn end(&self);
+
+    /// They, with names.
+    fn stop(self: Box<Self>) -> Result<T, String>;
 }
 
 /// Processes that a server asks.

@@ -22,11 +22,11 @@ pub trait Sampling: Send {
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry;
 
     /// Ends it.
-    fn stop(self: Box<Self>) -> Sampled;
+    fn stop(self: Box<Self>) -> Joint;
 }
 
-/// What was sampled.
-pub struct Sampled {
+/// What was sampled of both sides.
+pub struct Joint {
     /// One for each tick, oldest first.
     pub samples: Vec<Sample>,
     /// Ticks that came late, suspends, steps of the wall clock; and what was lost of another host.
@@ -34,13 +34,13 @@ pub struct Sampled {
     summarise: Box<dyn Fn(i64, i64) -> Telemetry + Send>,
 }
 
-impl Sampled {
+impl Joint {
     pub(crate) fn new(
         samples: Vec<Sample>,
         gaps: Vec<Caveat>,
         summarise: impl Fn(i64, i64) -> Telemetry + Send + 'static,
-    ) -> Sampled {
-        Sampled {
+    ) -> Joint {
+        Joint {
             samples,
             gaps,
             summarise: Box::new(summarise),
@@ -74,11 +74,11 @@ impl Sampling for Sampler {
         Sampler::summarise(self, from_ns, to_ns)
     }
 
-    fn stop(self: Box<Self>) -> Sampled {
+    fn stop(self: Box<Self>) -> Joint {
         let mut series: Series = Sampler::stop(*self);
         let samples = std::mem::take(&mut series.samples);
         let gaps = series.gaps();
-        Sampled::new(samples, gaps, move |from_ns, to_ns| {
+        Joint::new(samples, gaps, move |from_ns, to_ns| {
             series.summarise(from_ns, to_ns)
         })
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::telemetry::{Sample, ServerHostSummary, Telemetry};
@@ -10,19 +11,23 @@ use wallfinder_model::{Caveat, Environment, Wall};
 use wallfinder_probe::Family;
 use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::{Sampler, Setup};
+use wallfinder_probe::stacks::Sampled;
+use wallfinder_probe::waits::Waited;
 use wallfinder_protocol::{
-    Answer, Ask, Check as FarCheck, Downlink, Found, LeverAt, Named, ProcessTimes, Side as FarSide,
+    Answer, Ask, Check as FarCheck, Downlink, Found, Grant, LeverAt, Named, ProcessTimes,
+    Side as FarSide, Stacks, Welcome,
 };
 use wallfinder_testbed::error::TestbedError;
 use wallfinder_testbed::squeeze::{self, Check, Lever, Reach, Scene, Side};
 
 use crate::channel::{Channel, HostError};
-use crate::{Backend, Pace, Sampled, Sampling, ServerHost};
+use crate::{Backend, Joint, Pace, Sampling, ServerHost, Taking};
 
 /// A server on another host.
 #[derive(Debug, Clone)]
 pub struct There {
     channel: Arc<Channel>,
+    welcome: Welcome,
     found: Result<Found, String>,
     /// This host's address as the server's sees it.
     peer: Option<IpAddr>,
@@ -35,7 +40,7 @@ pub struct There {
 impl There {
     /// Looks for who serves an address there. That nobody is seen is no error: it is said.
     pub fn find(
-        channel: Arc<Channel>,
+        (channel, welcome): (Arc<Channel>, Welcome),
         address: SocketAddr,
         named: Named,
         downlink: (Option<String>, Option<u64>),
@@ -47,6 +52,7 @@ impl There {
         };
         Ok(There {
             channel,
+            welcome,
             found,
             peer: own_address(address),
             port: address.port(),
@@ -269,6 +275,36 @@ impl ServerHost for There {
         }
     }
 
+    fn processes(&self) -> u32 {
+        let found = self.found.as_ref();
+        found.map_or(0, |found| found.family.pids.len() as u32)
+    }
+
+    fn may_take_stacks(&self) -> Result<(), String> {
+        let host = self.channel.host();
+        match (
+            self.welcome.is_root,
+            self.welcome.grants.contains(&Grant::Profile),
+        ) {
+            (true, true) => Ok(()),
+            (false, _) => Err(format!(
+                "the agent on {host} is not root, and takes no stacks"
+            )),
+            (_, false) => Err(format!(
+                "the agent on {host} does not grant `{}`",
+                Grant::Profile
+            )),
+        }
+    }
+
+    fn stacks(&self) -> Result<Box<dyn Taking<Sampled>>, String> {
+        Ok(Box::new(self.take(Stacks::Running)?))
+    }
+
+    fn waits(&self, _: Duration) -> Result<Box<dyn Taking<Waited>>, String> {
+        Ok(Box::new(self.take(Stacks::Waiting)?))
+    }
+
     fn behind(&self) -> Vec<Backend> {
         match self.told("backends", self.channel.call(Ask::Behind)) {
             Some(Answer::Families(families)) => families
@@ -280,6 +316,69 @@ impl ServerHost for There {
                 .collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+impl There {
+    fn take(&self, of: Stacks) -> Result<FarStacks, String> {
+        let taken = self.channel.order(Ask::TakeStacks { of });
+        taken.map_err(|error| error.to_string())?;
+        Ok(FarStacks {
+            channel: Arc::clone(&self.channel),
+            of,
+        })
+    }
+}
+
+/// Stacks that are taken on another host.
+#[derive(Debug)]
+struct FarStacks {
+    channel: Arc<Channel>,
+    of: Stacks,
+}
+
+impl FarStacks {
+    fn end_taking(&self) {
+        if let Err(error) = self.channel.order(Ask::EndStacks { of: self.of }) {
+            tracing::warn!(%error, "stacks are taken for too long");
+        }
+    }
+
+    fn read(&self) -> Result<(Sampled, Option<Result<u64, String>>), String> {
+        match self.channel.call(Ask::Stacks { of: self.of }) {
+            Ok(Answer::Stacks {
+                profile,
+                lost,
+                ready_ns,
+            }) => Ok((Sampled { profile, lost }, ready_ns)),
+            Ok(other) => Err(self.channel.strange(&other).to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Taking<Sampled> for FarStacks {
+    fn end(&self) {
+        self.end_taking();
+    }
+
+    fn stop(self: Box<Self>) -> Result<Sampled, String> {
+        self.read().map(|(sampled, _)| sampled)
+    }
+}
+
+impl Taking<Waited> for FarStacks {
+    fn end(&self) {
+        self.end_taking();
+    }
+
+    fn stop(self: Box<Self>) -> Result<Waited, String> {
+        let (Sampled { profile, lost }, ready_ns) = self.read()?;
+        Ok(Waited {
+            profile,
+            lost,
+            ready_ns: ready_ns.unwrap_or_else(|| Err("its host did not say".to_owned())),
+        })
     }
 }
 
@@ -436,7 +535,7 @@ impl Sampling for Joined {
         self.far().joined(near, from_ns, to_ns)
     }
 
-    fn stop(self: Box<Self>) -> Sampled {
+    fn stop(self: Box<Self>) -> Joint {
         let (far, lost) = (self.far(), self.gap());
         let Joined {
             near,
@@ -451,7 +550,7 @@ impl Sampling for Joined {
             far.beside(&mut samples, &far.samples());
         }
         let gaps = series.gaps().into_iter().chain(lost).collect();
-        Sampled::new(samples, gaps, move |from_ns, to_ns| {
+        Joint::new(samples, gaps, move |from_ns, to_ns| {
             far.joined(series.summarise(from_ns, to_ns), from_ns, to_ns)
         })
     }

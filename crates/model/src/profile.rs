@@ -100,7 +100,7 @@ pub struct Measure {
 }
 
 /// What a profiler wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Profile {
     /// What each sample counts, one for each of its values.
     pub measures: Vec<Measure>,
@@ -113,7 +113,7 @@ pub struct Profile {
 }
 
 /// A function by name. Functions of one name are one.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Function {
     /// `runtime.mallocgc`; empty where there is no symbol.
     pub name: String,
@@ -156,7 +156,7 @@ impl From<Vec<Function>> for Functions {
 }
 
 /// One stack, and what was counted on it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StackSample {
     /// Frames from the leaf to the root, inlined calls apart.
     pub stack: Vec<StackFrame>,
@@ -165,7 +165,7 @@ pub struct StackSample {
 }
 
 /// A place in a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StackFrame {
     /// Index into [`Profile::functions`].
     pub function: u32,

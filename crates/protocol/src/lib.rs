@@ -31,7 +31,7 @@ mod terms;
 pub use frames::{FRAME_BYTES_MAX, FrameError, Frames, GREETING, Greeting, frame};
 pub use messages::{
     Answer, Ask, Check, Downlink, Family, Found, Hello, LeverAt, Named, OutOfReach, ProcessTimes,
-    Processes, Refusal, Reply, Request, Side, Welcome,
+    Processes, Refusal, Reply, Request, Side, Stacks, Welcome,
 };
 pub use terms::{Grant, LEASE, Terms};
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use wallfinder_model::Environment;
 use wallfinder_model::experiment::{Neighbour, Squeeze};
+use wallfinder_model::profile::Profile;
 use wallfinder_model::telemetry::{Sample, Telemetry};
 
 use crate::terms::Grant;
@@ -141,6 +142,31 @@ pub enum Ask {
     EndWindow,
     /// All levers are taken down.
     Release,
+    /// Stacks of the server are taken from now on.
+    TakeStacks {
+        /// Where it runs, or where it waits.
+        of: Stacks,
+    },
+    /// No more are taken.
+    EndStacks {
+        /// Which.
+        of: Stacks,
+    },
+    /// They, with names.
+    Stacks {
+        /// Which.
+        of: Stacks,
+    },
+}
+
+/// Which stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stacks {
+    /// Where threads run.
+    Running,
+    /// Where threads wait, of a second at the most.
+    Waiting,
 }
 
 /// Who asks.
@@ -365,6 +391,15 @@ pub enum Answer {
     },
     /// To [`Ask::EndWindow`].
     Checks(Vec<(Squeeze, Check)>),
+    /// To [`Ask::Stacks`].
+    Stacks {
+        /// Stacks with what was counted on them.
+        profile: Profile,
+        /// Records that were lost.
+        lost: u64,
+        /// Of waits, how long threads were ready after them, or why that is not known.
+        ready_ns: Option<Result<u64, String>>,
+    },
 }
 
 /// Why something was not done.

@@ -30,11 +30,13 @@ pub enum Grant {
     Observe,
     /// Leave less of a resource for a moment.
     Squeeze,
+    /// Take stacks of the server.
+    Profile,
 }
 
 impl Grant {
     /// Every grant.
-    pub const ALL: [Grant; 2] = [Grant::Observe, Grant::Squeeze];
+    pub const ALL: [Grant; 3] = [Grant::Observe, Grant::Squeeze, Grant::Profile];
 }
 
 impl fmt::Display for Grant {
@@ -42,6 +44,7 @@ impl fmt::Display for Grant {
         f.write_str(match self {
             Grant::Observe => "observe",
             Grant::Squeeze => "squeeze",
+            Grant::Profile => "profile",
         })
     }
 }
@@ -150,6 +153,7 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::BeginWindow
         | Ask::EndWindow
         | Ask::Release => Some(Grant::Squeeze),
+        Ask::TakeStacks { .. } | Ask::EndStacks { .. } | Ask::Stacks { .. } => Some(Grant::Profile),
     }
 }
 
@@ -237,6 +241,6 @@ mod tests {
             assert_eq!(grant.to_string().parse(), Ok(grant));
         }
         let wrong = "exec".parse::<Grant>().unwrap_err();
-        assert!(wrong.contains("observe, squeeze"), "{wrong}");
+        assert!(wrong.contains("observe, squeeze, profile"), "{wrong}");
     }
 }

@@ -99,7 +99,7 @@ impl Lab {
     }
 
     fn find(&self, more: &[&str]) -> (Ran, Value) {
-        let quickly = ["--effort", "quick", "--window", "200ms", "--no-inside"];
+        let quickly = ["--effort", "quick", "--window", "200ms"];
         let more = [&quickly, more].concat();
         let ran = self.start("find", &more).wait(LIMIT).ends_with(0);
         let record = self.place.record();
@@ -137,6 +137,8 @@ fn a_processor_of_another_host_is_named_by_squeezes_there() {
     assert_eq!(telemetry["server"]["cpus_allowed"], serde_json::json!([0]));
     assert!(lab.place.record()["server_environment"]["kernel"].is_string());
     assert!(ran.out.contains("on cpu 0 of h1"), "{}", ran.out);
+    // Stacks are taken there as well.
+    assert!(ran.out.contains("Work::request"), "{}", ran.out);
     // A controller that is killed, and one whose ssh stands still, leave the host as it was.
     let before = things_of_ours();
     let now_there = |controller: u32| {
@@ -194,6 +196,16 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
     let Some(lab) = Lab::up("1gbit", "--spin-us 300") else {
         return;
     };
+    let ssh = format!("ssh -F {}", lab.settings.display());
+    let ran = lab
+        .place
+        .run(&["hosts", "ssh://h1", "--ssh", &ssh])
+        .ends_with(0);
+    assert!(
+        ran.out.contains("grants observe, squeeze, profile"),
+        "{}",
+        ran.out
+    );
     let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
     let public = key.split_once("restrict ").expect("a line of ours").1;
     lab.grants("--grant observe", public);

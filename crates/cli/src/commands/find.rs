@@ -199,7 +199,7 @@ fn can_look_inside(job: &Job, testbed: &Testbed) -> Result<bool, Failed> {
         return Ok(false);
     }
     match profile::order(&watch.pprof, &testbed.server) {
-        Ok(order) if order.server.stacks => Ok(stacks::allowed().is_ok()),
+        Ok(order) if order.server.stacks => Ok(testbed.server.host.may_take_stacks().is_ok()),
         Ok(_) => Ok(true),
         Err(_) if watch.pprof.is_empty() => Ok(false),
         Err(failed) => Err(failed),

@@ -103,7 +103,7 @@ pub(crate) fn order(named: &[String], server: &Server) -> Result<ProfileOrder, F
     for address in &addresses {
         fetch(*address, ProfileKind::Goroutine, 0).map_err(Failed::run)?;
     }
-    if addresses.is_empty() && server.host.family().is_none() {
+    if addresses.is_empty() && !server.host.is_seen() {
         return Err(Failed::usage(
             "the server's processes are not seen, so their stacks are not; where it is in Go, name \
              where it offers /debug/pprof/ with --pprof HOST:PORT",

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use wallfinder_hosts::{ServerHost, Taking, whose};
 use wallfinder_judge::profile::{self, Rules};
 use wallfinder_judge::steady;
 use wallfinder_model::Step;
@@ -12,11 +13,9 @@ use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::record::Interval;
 use wallfinder_probe::calls::{Calls, Watched};
 use wallfinder_probe::counters::Counters;
-use wallfinder_probe::discover::Family;
-use wallfinder_probe::stacks::{NoStacks, Setup, Stacks};
-use wallfinder_probe::waits::{Waited, Waits};
+use wallfinder_probe::stacks::{NoStacks, Sampled};
+use wallfinder_probe::waits::Waited;
 use wallfinder_sys::clock;
-use wallfinder_testbed::squeeze;
 
 use super::keep::Keep;
 use crate::ConductError;
@@ -52,24 +51,19 @@ impl Looks {
 /// What is being looked at; or why not.
 #[derive(Debug)]
 pub(super) struct Looking {
-    stacks: Option<Result<Stacks, String>>,
-    waits: Option<Result<Waits, String>>,
+    stacks: Option<Result<Box<dyn Taking<Sampled>>, String>>,
+    waits: Option<Result<Box<dyn Taking<Waited>>, String>>,
     calls: Option<Result<Calls, String>>,
     counting: Option<Result<Counting, String>>,
 }
 
 impl Looking {
-    /// Begins. `whose` are the processes in words, for what cannot be had.
-    pub(super) fn start(looks: Looks, family: Option<&Family>, whose: &str) -> Looking {
-        // Once: it reads where every process may run, while the load is on.
-        let setup = match looks.any() {
-            true => setup(family, whose),
-            false => Err(String::new()),
-        };
-        let setup = || setup.clone();
+    /// Begins. `name` are the processes in words, for what cannot be had.
+    pub(super) fn start(looks: Looks, of: &dyn ServerHost, name: &str) -> Looking {
+        let setup = || whose(of.family(), name);
         Looking {
-            stacks: looks.stacks.then(|| told(Stacks::start(setup()?))),
-            waits: looks.waits.then(|| told(Waits::start(setup()?, WATCH_FOR))),
+            stacks: looks.stacks.then(|| of.stacks()),
+            waits: looks.waits.then(|| of.waits(WATCH_FOR)),
             calls: looks.calls.then(|| told(Calls::start(setup()?, WATCH_FOR))),
             counting: looks.counters.then(|| Ok(Counting::start(&setup()?.pids))),
         }
@@ -102,7 +96,7 @@ impl Looking {
         profiles: &mut Profiles,
     ) -> Result<(), ConductError> {
         let stacks = self.stacks;
-        match stacks.map(|stacks| stacks.and_then(|stacks| told(stacks.stop()))) {
+        match stacks.map(|stacks| stacks.and_then(|stacks| stacks.stop())) {
             Some(Ok(sampled)) => {
                 let kind = ProfileKind::Stacks;
                 profiles.files.push(keep.folded(kind, &sampled.profile)?);
@@ -115,7 +109,7 @@ impl Looking {
             None => {}
         }
         let waits = self.waits;
-        match waits.map(|waits| waits.and_then(|waits| told(waits.stop()))) {
+        match waits.map(|waits| waits.and_then(|waits| waits.stop())) {
             Some(Ok(waited)) => {
                 let file = keep.folded(ProfileKind::Waits, &waited.profile)?;
                 profiles.files.push(file);
@@ -227,20 +221,6 @@ fn amid<T>(what: impl FnOnce() -> T) -> (T, u64) {
 /// What the kernel would not, in words.
 fn told<T>(looked: Result<T, NoStacks>) -> Result<T, String> {
     looked.map_err(|why| why.to_string())
-}
-
-/// Whose stacks the kernel is to take.
-fn setup(family: Option<&Family>, whose: &str) -> Result<Setup, String> {
-    let pids = family.map_or(&[][..], |family| &family.pids);
-    if pids.is_empty() {
-        return Err(format!(
-            "the {whose}'s processes are not seen, so their stacks are not"
-        ));
-    }
-    Ok(Setup {
-        cpus: squeeze::cpus_of(pids),
-        pids: pids.to_vec(),
-    })
 }
 
 /// Calls with the requests that were answered meanwhile: of the slices of the load that were watched

@@ -9,6 +9,7 @@ pub use kernel::Looks;
 
 use std::net::SocketAddr;
 
+use wallfinder_hosts::{Here, ServerHost};
 use wallfinder_judge::profile::{self, Rules};
 use wallfinder_model::profile::{ProfileKind, Profiles};
 use wallfinder_model::telemetry::FamilySummary;
@@ -89,21 +90,21 @@ impl<'o> Capture<'o> {
     pub(crate) fn start(
         order: &'o ProfileOrder,
         window: Nanos,
-        server: Option<&Family>,
+        server: &dyn ServerHost,
         client: Option<&Family>,
     ) -> Capture<'o> {
         let seconds = (window.0 / 1_000_000_000).max(1);
-        let count = |family: Option<&Family>| family.map_or(0, |family| family.pids.len() as u32);
+        let client = Here::of(client.cloned());
         Capture {
             order,
             seconds,
             processes: match order.addresses.len() {
-                0 => [count(server), count(client)],
-                addresses => [addresses as u32, count(client)],
+                0 => [server.processes(), client.processes()],
+                addresses => [addresses as u32, client.processes()],
             },
             asked: Asked::of(order, seconds),
             server: Looking::start(order.server, server, "server"),
-            client: Looking::start(order.client, client, "client"),
+            client: Looking::start(order.client, &client, "client"),
         }
     }
 
