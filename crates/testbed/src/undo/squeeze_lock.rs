@@ -1,9 +1,12 @@
-//! One controller at a time squeezes a host: a file that is locked as long as one does, and says who.
+//! One controller at a time squeezes a host: our folder is locked as long as one does, and a socket's name says who.
+//!
+//! The kernel lets go of both with the process, whatever ends it, so nothing of them is ever left.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use wallfinder_sys::clock;
 
@@ -11,16 +14,16 @@ use super::folder::Folder;
 use super::own_folder;
 use crate::error::TestbedError;
 
-const NAME: &str = "squeezed-by";
-/// How often a file that somebody just removed is looked for again.
-const TRIES_MAX: usize = 20;
-const WHO_BYTES_MAX: u64 = 300;
+/// What stands before who squeezes, in the abstract name of a socket.
+const NAME: &str = "wallfinder-squeezed-by ";
+/// Names of sockets are short.
+const WHO_CHARS_MAX: usize = 50;
 
 /// Held while a controller squeezes this host.
 #[derive(Debug)]
 pub struct SqueezeLock {
-    folder: Folder,
-    _file: File,
+    _folder: Folder,
+    _name: Option<UnixDatagram>,
 }
 
 impl SqueezeLock {
@@ -30,54 +33,37 @@ impl SqueezeLock {
     }
 
     fn take_in(folder: Folder, who: &str) -> Result<SqueezeLock, TestbedError> {
-        let path = folder.path().join(NAME);
-        let failed = |error: Errno| TestbedError::at("lock", &path, &error.into());
-        for _ in 0..TRIES_MAX {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file =
-                openat(folder.dir(), NAME, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Err(taken(file.into())),
-                Err(error) => return Err(failed(error)),
-            }
-            // Who had it before removes it last.
-            let named = statat(folder.dir(), NAME, AtFlags::SYMLINK_NOFOLLOW);
-            let own = fstat(&file).map_err(failed)?;
-            if named.is_ok_and(|named| named.st_ino == own.st_ino) {
-                let mut file = File::from(file);
-                let seconds = clock::realtime_ns() / 1_000_000_000 % 86_400;
-                let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-                let text = format!(
-                    "{who}, since {hours:02}:{minutes:02}:{:02} UTC",
-                    seconds % 60
-                );
-                let written = file
-                    .set_len(0)
-                    .and_then(|()| file.write_all(text.as_bytes()));
-                written.map_err(|error| TestbedError::at("write", &path, &error))?;
-                return Ok(SqueezeLock {
-                    folder,
-                    _file: file,
-                });
-            }
+        match flock(folder.dir(), FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(SqueezeLock {
+                _folder: folder,
+                _name: named(who),
+            }),
+            Err(Errno::WOULDBLOCK) => Err(taken()),
+            Err(error) => Err(TestbedError::at("lock", folder.path(), &error.into())),
         }
-        Err(failed(Errno::AGAIN))
     }
 }
 
-impl Drop for SqueezeLock {
-    fn drop(&mut self) {
-        let _ = unlinkat(self.folder.dir(), NAME, AtFlags::empty());
-    }
+/// A socket that nobody talks to, for its name.
+fn named(who: &str) -> Option<UnixDatagram> {
+    let plain = |c: &char| c.is_ascii_graphic() || *c == ' ';
+    let who: String = who.chars().filter(plain).take(WHO_CHARS_MAX).collect();
+    let seconds = clock::realtime_ns() / 1_000_000_000 % 86_400;
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    let name = format!(
+        "{NAME}{who}, since {hours:02}:{minutes:02}:{:02} UTC",
+        seconds % 60
+    );
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()
 }
 
-fn taken(file: File) -> TestbedError {
-    let mut who = String::new();
-    let _ = file.take(WHO_BYTES_MAX).read_to_string(&mut who);
+fn taken() -> TestbedError {
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let who = sockets.lines().find_map(|line| line.split_once(NAME));
+    let who = who.map_or_else(String::new, |(_, who)| format!(" ({who})"));
     TestbedError::refused(
         "squeezing this host",
-        format!("another controller does ({who}), and two at a time would measure each other"),
+        format!("another controller does{who}, and two at a time would measure each other"),
     )
 }
 
@@ -89,12 +75,12 @@ mod tests {
     fn one_at_a_time_and_who_is_said() {
         let path = std::env::temp_dir().join(format!("wf-lock-{}", std::process::id()));
         let folder = || Folder::make(&path).expect("a folder");
-        let first = SqueezeLock::take_in(folder(), "root@one (4711)").expect("nobody has it");
+        let first = SqueezeLock::take_in(folder(), "root@one\n (4711)").expect("nobody has it");
         let refused = SqueezeLock::take_in(folder(), "root@two").expect_err("it is taken");
         let refused = refused.to_string();
-        assert!(refused.contains("root@one (4711), since "), "{refused}");
+        assert!(refused.contains("(root@one (4711), since "), "{refused}");
         drop(first);
         assert!(SqueezeLock::take_in(folder(), "root@two").is_ok());
-        std::fs::remove_dir(&path).expect("nothing is left in it");
+        fs::remove_dir(&path).expect("nothing is left in it");
     }
 }
