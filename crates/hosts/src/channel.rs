@@ -277,3 +277,126 @@ impl Shared {
         waiting.by_number.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, PipeWriter, pipe};
+    use std::time::Instant;
+
+    use wallfinder_protocol::{Grant, Greeting};
+
+    use super::*;
+    use crate::agent::{self, Log};
+
+    struct Unheard;
+
+    impl Log for Unheard {
+        fn line(&mut self, _: &str) {}
+    }
+
+    /// A channel to a peer that reads requests and writes what it likes, from after its greeting on.
+    fn to(peer: impl FnOnce(PipeReader, PipeWriter) + Send + 'static) -> Channel {
+        let (asked, asks) = pipe().expect("a pipe");
+        let (answers, answered) = pipe().expect("a pipe");
+        thread::spawn(move || peer(asked, answered));
+        let why = Box::new(|| "its pipe ended".to_owned());
+        Channel::open("db1", answers, Frames::default(), asks, why).expect("a thread")
+    }
+
+    /// The next request that comes.
+    fn heard(from: &mut PipeReader, frames: &mut Frames) -> Request {
+        loop {
+            if let Some(request) = frames.take().expect("a request") {
+                return request;
+            }
+            let mut bytes = [0; 4_096];
+            let read = from.read(&mut bytes).expect("a pipe");
+            assert!(read > 0, "nothing was asked");
+            frames.push(&bytes[..read]);
+        }
+    }
+
+    fn reply(number: u64, monotonic_ns: u64) -> Vec<u8> {
+        let answer = Ok(Answer::Clock { monotonic_ns });
+        frame(&Reply { number, answer }).expect("a frame")
+    }
+
+    #[test]
+    fn an_agent_on_the_other_end_has_the_same_clock_within_the_error_and_grants_what_it_was_given()
+    {
+        let (asked, asks) = pipe().expect("a pipe");
+        let (mut answers, answered) = pipe().expect("a pipe");
+        thread::spawn(move || agent::serve(asked, answered, &[Grant::Observe], &mut Unheard));
+        let mut greeting = Greeting::default();
+        let frames = loop {
+            let mut byte = [0];
+            assert_eq!(answers.read(&mut byte).expect("a greeting"), 1);
+            if let Some(frames) = greeting.push(&byte).expect("a greeting") {
+                break frames;
+            }
+        };
+        let why = Box::new(|| "its pipe ended".to_owned());
+        let channel = Channel::open("db1", answers, frames, asks, why).expect("a thread");
+        let channel = channel.keep(1).expect("it answers");
+        let offset = channel.offset().expect("round trips were made");
+        assert!(offset.ns.unsigned_abs() <= offset.error_ns, "{offset:?}");
+        let refused = channel.call(Ask::Release).expect_err("it is not granted");
+        assert!(refused.to_string().contains("db1: "), "{refused}");
+        assert!(refused.why.contains("`squeeze`"), "{refused}");
+        assert!(matches!(channel.call(Ask::Times), Ok(Answer::Times(_))));
+    }
+
+    #[test]
+    fn replies_of_others_and_replies_twice_are_passed_over() {
+        let channel = to(|mut asked, mut answered| {
+            let mut frames = Frames::default();
+            for _ in 0..2 {
+                let number = heard(&mut asked, &mut frames).number;
+                for bytes in [
+                    reply(number + 40, 1),
+                    reply(number, number),
+                    reply(number, 3),
+                ] {
+                    answered.write_all(&bytes).expect("a pipe");
+                }
+            }
+        });
+        for number in 1..=2 {
+            let answer = channel.call(Ask::Clock).expect("an answer");
+            let monotonic_ns = number;
+            assert_eq!(answer, Answer::Clock { monotonic_ns });
+        }
+    }
+
+    #[test]
+    fn a_channel_that_is_cut_within_a_frame_fails_all_who_wait_and_all_who_come() {
+        for cut in [0, 3, 4, 20] {
+            let channel = to(move |mut asked, mut answered| {
+                let request = heard(&mut asked, &mut Frames::default());
+                let bytes = reply(request.number, 7);
+                answered.write_all(&bytes[..cut]).expect("a pipe");
+            });
+            let began = Instant::now();
+            for _ in 0..2 {
+                let why = channel.call(Ask::Clock).expect_err("it is cut").to_string();
+                assert_eq!(why, "db1: its pipe ended", "after {cut} bytes");
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "nobody waits for what cannot come"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_ends_a_channel_and_says_so() {
+        let channel = to(|mut asked, mut answered| {
+            heard(&mut asked, &mut Frames::default());
+            answered
+                .write_all(&[0, 0, 0, 2, b'{', b'x'])
+                .expect("a pipe");
+        });
+        let why = channel.call(Ask::Clock).expect_err("it is none");
+        assert!(why.why.contains("no message of this protocol"), "{why}");
+    }
+}
