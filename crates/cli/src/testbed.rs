@@ -356,7 +356,7 @@ pub(crate) fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let controller = format!(
         "{}@{} ({})",
-        user.unwrap_or_else(|| "somebody".to_owned()),
+        user.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw())),
         own.trim(),
         std::process::id()
     );
