@@ -294,10 +294,6 @@ impl Agent {
                 }
                 Answer::Done
             }
-            Ask::Follow { squeeze, pids } => {
-                self.lever(squeeze)?.follow(&pids).map_err(failed)?;
-                Answer::Done
-            }
             Ask::BeginWindow => {
                 self.levers
                     .iter_mut()

@@ -11,7 +11,7 @@ use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_probe::stacks::{self, Sampled, Stacks};
 use wallfinder_probe::waits::{Waited, Waits};
-use wallfinder_protocol::{Named, ProcessTimes, Processes};
+use wallfinder_protocol::{Named, ProcessTime, ProcessTimes};
 use wallfinder_testbed::squeeze::{self, Reach, Scene};
 
 use crate::{Backend, Pace, Sampling, ServerHost, Taking};
@@ -186,11 +186,11 @@ pub(crate) fn neighbours(cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Nei
 pub(crate) fn times() -> ProcessTimes {
     let tick_ns = 1_000_000_000 / wallfinder_sys::clock::ticks_per_second().max(1);
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let of: BTreeMap<u32, Processes> = processes
+    let of: BTreeMap<u32, ProcessTime> = processes
         .filter_map(|entry| {
             let bytes = std::fs::read(entry.path().join("stat")).ok()?;
             let stat = parse::process::stat(&bytes)?;
-            let process = Processes {
+            let process = ProcessTime {
                 name: parse::process::stat_name(&bytes)?,
                 parent: stat.parent,
                 cpu_ns: (stat.user_ticks + stat.system_ticks) * tick_ns,

@@ -129,13 +129,6 @@ pub enum Ask {
         /// Each with its share.
         settings: Vec<(Squeeze, f64)>,
     },
-    /// The processes of the server are these now.
-    Follow {
-        /// Whose.
-        squeeze: Squeeze,
-        /// Which.
-        pids: Vec<u32>,
-    },
     /// The measured part of a window begins.
     BeginWindow,
     /// It ends.
@@ -238,12 +231,12 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProcessTimes {
     /// By process id.
-    pub of: BTreeMap<u32, Processes>,
+    pub of: BTreeMap<u32, ProcessTime>,
 }
 
-/// One process in [`ProcessTimes`].
+/// The CPU time of one process in [`ProcessTimes`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Processes {
+pub struct ProcessTime {
     /// Its command name.
     pub name: String,
     /// Who started it.
@@ -435,7 +428,7 @@ mod tests {
             of: each
                 .iter()
                 .map(|(pid, parent, cpu_ns)| {
-                    let process = Processes {
+                    let process = ProcessTime {
                         name: String::new(),
                         parent: *parent,
                         cpu_ns: *cpu_ns,

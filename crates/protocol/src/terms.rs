@@ -147,12 +147,9 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Samples { .. }
         | Ask::Pace { .. }
         | Ask::PaceWithin { .. } => Some(Grant::Observe),
-        Ask::Levers { .. }
-        | Ask::Set { .. }
-        | Ask::Follow { .. }
-        | Ask::BeginWindow
-        | Ask::EndWindow
-        | Ask::Release => Some(Grant::Squeeze),
+        Ask::Levers { .. } | Ask::Set { .. } | Ask::BeginWindow | Ask::EndWindow | Ask::Release => {
+            Some(Grant::Squeeze)
+        }
         Ask::TakeStacks { .. } | Ask::EndStacks { .. } | Ask::Stacks { .. } => Some(Grant::Profile),
     }
 }
