@@ -10,7 +10,7 @@ use wallfinder_bench::child::{self, Held};
 use crate::elsewhere::Elsewhere;
 use crate::found::{self, Found};
 use crate::ordinary::{self, Standing};
-use crate::scenario::{Ordinary, Scenario, Server};
+use crate::scenario::{Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
 const CLIENT_CPU: &str = "1";
@@ -25,16 +25,6 @@ const SUBJECT_PORT: u16 = 8090;
 const LIFTED_LASTS: &str = "5s";
 /// How long an interrupted find may take to put everything back.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
-
-/// A server that the tool does not start.
-const NOBODYS: Server = Server::Ordinary(Ordinary {
-    program: "",
-    package: "",
-    command: "",
-    file: ("", ""),
-    backend: None,
-    backend_is_named: false,
-});
 
 /// How hard to try, as `find --effort` takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -150,19 +140,33 @@ impl Apparatus {
 
     /// Answers per second of a scenario whose server the tool starts, by `run`.
     pub fn rate(&self, scenario: &Scenario, seed: u64) -> Result<f64, String> {
-        let [run, load, target] = [
-            self.of_run("run", scenario, seed),
-            self.load_of(scenario),
-            vec![target(scenario)],
-        ];
-        let lasts = ["-d", LIFTED_LASTS].map(str::to_owned);
-        let arguments = [run, lasts.to_vec(), load, target].concat();
+        let run = self.of_run("run", scenario, seed);
+        let lasts = ["-d", LIFTED_LASTS].map(str::to_owned).to_vec();
+        let (load, target) = (self.load_of(scenario), vec![target(scenario)]);
+        let arguments = [run, server_of(scenario), lasts, load, target].concat();
         Ok(found::read(self.run(&arguments)?.as_bytes())?.rate)
     }
 
     /// The arguments of `wallfinder`; `backend` is the process behind a server that stands.
     pub fn arguments(&self, scenario: &Scenario, seed: u64, backend: Option<u32>) -> Vec<String> {
-        let mut arguments = self.of_run("find", scenario, seed);
+        let finding = self.finding(scenario, backend);
+        let run = self.of_run("find", scenario, seed);
+        let target = vec![target(scenario)];
+        [run, server_of(scenario), finding, target].concat()
+    }
+
+    /// The same for a server on another host.
+    fn arguments_there(&self, scenario: &Scenario, seed: u64, there: &Elsewhere) -> Vec<String> {
+        let (scheme, path) = (scenario.scheme, scenario.path);
+        let url = format!("{scheme}://{}:{SUBJECT_PORT}{path}", there.address());
+        let server = there.flags().map(str::to_owned).to_vec();
+        let run = self.of_run("find", scenario, seed);
+        [run, server, self.finding(scenario, None), vec![url]].concat()
+    }
+
+    /// How it is squeezed, and under which load.
+    fn finding(&self, scenario: &Scenario, backend: Option<u32>) -> Vec<String> {
+        let mut arguments = Vec::new();
         let mut add = |flag: &str, value: &str| arguments.extend([flag, value].map(str::to_owned));
         add("--effort", self.effort.label());
         if let Some(pid) = backend {
@@ -176,42 +180,16 @@ impl Apparatus {
             arguments.push("--no-inside".to_owned());
         }
         arguments.extend(self.load_of(scenario));
-        arguments.push(target(scenario));
         arguments
     }
 
-    /// The same for a server on another host.
-    fn arguments_there(&self, scenario: &Scenario, seed: u64, there: &Elsewhere) -> Vec<String> {
-        let url = format!(
-            "{}://{}:{SUBJECT_PORT}{}",
-            scenario.scheme,
-            there.address(),
-            scenario.path
-        );
-        let stands = Scenario {
-            server: NOBODYS,
-            ..*scenario
-        };
-        let mut arguments = self.arguments(&stands, seed, None);
-        arguments.pop();
-        arguments.extend(there.flags().map(str::to_owned));
-        arguments.push(url);
-        arguments
-    }
-
-    /// A command, where its record goes, and the two sides.
+    /// A command, where its record goes, and the client's processor.
     fn of_run(&self, command: &str, scenario: &Scenario, seed: u64) -> Vec<String> {
         let seed = seed.to_string();
         let runs = self.runs.display().to_string();
         let mut arguments: Vec<&str> = vec![command, "--format", "json", "--quiet"];
         arguments.extend(["--seed", &seed, "--runs", &runs, "--name", scenario.name]);
         arguments.extend(["--client-cpus", CLIENT_CPU]);
-        if let Server::Subject(command) = scenario.server {
-            arguments.extend(["--server-cpus", scenario.server_cpus, "--subject", command]);
-        }
-        if let Some(link) = scenario.link {
-            arguments.extend(["--link", link]);
-        }
         arguments.into_iter().map(str::to_owned).collect()
     }
 
@@ -285,6 +263,18 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// A server that the tool starts, and the link that it lays.
+fn server_of(scenario: &Scenario) -> Vec<String> {
+    let mut arguments = Vec::new();
+    if let Server::Subject(command) = scenario.server {
+        arguments.extend(["--server-cpus", scenario.server_cpus, "--subject", command]);
+    }
+    if let Some(link) = scenario.link {
+        arguments.extend(["--link", link]);
+    }
+    arguments.into_iter().map(str::to_owned).collect()
 }
 
 fn target(scenario: &Scenario) -> String {

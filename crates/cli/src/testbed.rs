@@ -178,12 +178,7 @@ impl Testbed {
                             .transpose()?;
                         let named = device.map(|(interface, _)| interface.to_owned());
                         let downlink = (named, device.and_then(|(_, rate)| rate));
-                        let there = There::find(
-                            (started.channel(), started.welcome().clone()),
-                            address,
-                            who,
-                            downlink,
-                        );
+                        let there = There::find(&started, address, who, downlink);
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
                         agent = Some(started);

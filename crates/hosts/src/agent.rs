@@ -17,21 +17,24 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_probe::environment::interface_towards;
+use wallfinder_probe::fingerprint;
 use wallfinder_probe::reference_loop::ReferenceLoop;
-use wallfinder_probe::sample::{Sampler, Series, Setup};
-use wallfinder_probe::waits::Waits;
-use wallfinder_probe::{Family, discover, fingerprint, stacks};
+use wallfinder_probe::sample::Setup;
+use wallfinder_probe::stacks::Sampled;
+use wallfinder_probe::waits::Waited;
 use wallfinder_protocol::{
-    Answer, Ask, Check, Downlink, Found, Frames, GREETING, Grant, LEASE, LeverAt, OutOfReach,
-    Refusal, Reply, Request, Side as AskedSide, Stacks, Terms, VERSION, Welcome, frame,
+    Answer, Ask, Check, Downlink, Family, Found, Frames, GREETING, Grant, LEASE, LeverAt, Refusal,
+    Reply, Request, Side as AskedSide, Stacks, Terms, VERSION, Welcome, frame,
 };
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::child::{Shim, hold_lease};
 use wallfinder_testbed::lab::{self, Flows, Shaper};
-use wallfinder_testbed::squeeze::{self, Lever, Scene, Side};
+use wallfinder_testbed::squeeze::{Lever, Scene, Side};
 use wallfinder_testbed::undo::SqueezeLock;
 
-use crate::here;
+use crate::here::{self, Here};
+use crate::{Backend, Joint, Sampling, ServerHost, Taking};
 
 /// How often the lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -66,13 +69,13 @@ pub fn serve(
     let mut agent = Agent::new(grants);
     let mut heard_ns = clock::boottime_ns();
     loop {
+        hold_lease((!agent.levers.is_empty()).then_some(LEASE));
         let request = asked.recv_timeout(LOOK_EVERY);
         let now_ns = clock::boottime_ns();
         if agent.terms.end_lease(now_ns) {
             log.line("the lease is over: all squeezes are undone");
             agent.release();
         }
-        hold_lease((!agent.levers.is_empty()).then_some(LEASE));
         let request = match request {
             Ok(Ok(request)) => request,
             Ok(Err(why)) => return Err(why),
@@ -91,7 +94,6 @@ pub fn serve(
         }
         let answer = admitted.and_then(|()| agent.carry_out(request.ask));
         agent.terms.done(clock::boottime_ns());
-        hold_lease((!agent.levers.is_empty()).then_some(LEASE));
         let reply = Reply {
             number: request.number,
             answer,
@@ -160,14 +162,14 @@ fn told(ask: &Ask, refused: Option<&Refusal>) -> String {
 struct Agent {
     terms: Terms,
     controller: String,
-    server: Option<Family>,
-    sampler: Option<Sampler>,
-    series: Option<Series>,
+    server: Here,
+    sampler: Option<Box<dyn Sampling>>,
+    series: Option<Joint>,
     pace: Option<ReferenceLoop>,
     levers: Vec<Box<dyn Lever>>,
     lock: Option<SqueezeLock>,
-    running: Option<stacks::Stacks>,
-    waiting: Option<Waits>,
+    running: Option<Box<dyn Taking<Sampled>>>,
+    waiting: Option<Box<dyn Taking<Waited>>>,
 }
 
 impl Agent {
@@ -175,7 +177,7 @@ impl Agent {
         Agent {
             terms: Terms::new(grants.iter().copied()),
             controller: String::new(),
-            server: None,
+            server: Here::default(),
             sampler: None,
             series: None,
             pace: None,
@@ -200,26 +202,27 @@ impl Agent {
                 sample: self
                     .sampler
                     .as_ref()
-                    .and_then(Sampler::latest)
+                    .and_then(|sampler| sampler.latest())
                     .map(Box::new),
             },
             Ask::Facts { peer } => Answer::Facts(Box::new(fingerprint(peer.map(towards)))),
             Ask::Find { address, named } => {
                 let family = here::named(address, &named).map_err(failed)?;
                 let found = found(&family);
-                self.server = Some(family);
+                self.server = Here::of(Some(family));
                 Answer::Found(found)
             }
-            Ask::Times => Answer::Times(here::times()),
+            Ask::Times => Answer::Times(self.server.times()),
             Ask::Behind => {
-                let behind = self.server.as_ref().map_or_else(Vec::new, discover::behind);
-                Answer::Families(behind.iter().map(shown).collect())
+                let behind = self.server.behind().into_iter();
+                let families = behind.map(|Backend { name, pids }| Family { name, pids });
+                Answer::Families(families.collect())
             }
             Ask::Neighbours {
                 cpus,
                 known,
                 cores_min,
-            } => Answer::Neighbours(here::neighbours(&cpus, &known, cores_min)),
+            } => Answer::Neighbours(self.server.neighbours(&cpus, &known, cores_min)),
             Ask::Watch {
                 tick_ns,
                 peer,
@@ -232,7 +235,7 @@ impl Agent {
             Ask::Mark { name } => {
                 let sampler = self
                     .sampler
-                    .as_ref()
+                    .as_mut()
                     .ok_or_else(|| failed("nothing is watched"))?;
                 Answer::Marked {
                     at_ns: sampler.mark(&name),
@@ -253,7 +256,7 @@ impl Agent {
                 Answer::Telemetry(spans.iter().filter_map(of).collect())
             }
             Ask::Unwatch => {
-                self.series = self.sampler.take().map(Sampler::stop);
+                self.series = self.sampler.take().map(|sampler| sampler.stop());
                 Answer::Done
             }
             Ask::Samples { from } => {
@@ -317,21 +320,20 @@ impl Agent {
                 Answer::Done
             }
             Ask::TakeStacks { of } => {
-                let whose = here::whose(self.server.as_ref(), "server").map_err(failed)?;
                 match of {
                     Stacks::Running => {
-                        self.running = Some(stacks::Stacks::start(whose).map_err(failed)?);
+                        self.running = Some(self.server.stacks().map_err(failed)?);
                     }
                     Stacks::Waiting => {
-                        self.waiting = Some(Waits::start(whose, WAITS_FOR).map_err(failed)?);
+                        self.waiting = Some(self.server.waits(WAITS_FOR).map_err(failed)?);
                     }
                 }
                 Answer::Done
             }
             Ask::EndStacks { of } => {
                 match of {
-                    Stacks::Running => self.running.iter().for_each(stacks::Stacks::end),
-                    Stacks::Waiting => self.waiting.iter().for_each(Waits::end),
+                    Stacks::Running => self.running.iter().for_each(|taken| taken.end()),
+                    Stacks::Waiting => self.waiting.iter().for_each(|taken| taken.end()),
                 }
                 Answer::Done
             }
@@ -361,23 +363,19 @@ impl Agent {
     ) -> Result<(), Refusal> {
         // The one before ends first: two would cost twice.
         (self.sampler, self.series) = (None, None);
-        let interface = peer.and_then(|peer| fingerprint(Some(towards(peer))).interface);
-        let cpus = || {
-            let server = self.server.as_ref();
-            server.map_or(Vec::new(), |server| squeeze::cpus_of(&server.pids))
-        };
-        let sampler = Sampler::start(Setup {
+        let interface = peer.and_then(|peer| interface_towards(towards(peer)));
+        let sampler = self.server.sampler(Setup {
             zero_ns: clock::monotonic_ns(),
             tick: Duration::from_nanos(tick_ns),
             client: None,
-            server: self.server.clone(),
+            server: None,
             interface: interface.map(|interface| interface.name),
-            netns_of_pid: self.server.as_ref().and_then(Family::leader),
+            netns_of_pid: None,
             port,
             pin: None,
             under_quota: true,
             marks_only: tick_ns == 0,
-            paced_cpus: paced.then(|| [cpus(), Vec::new()]),
+            paced_cpus: paced.then(|| [self.server.processors(), Vec::new()]),
         });
         self.sampler = Some(sampler.map_err(failed)?);
         Ok(())
@@ -402,7 +400,7 @@ impl Agent {
             Ok(shaper) => (shaper, None),
             Err(why) => (None, Some(why)),
         };
-        let reach = squeeze::reach(Scene {
+        let mut reach = self.server.reach(Scene {
             server: side(server),
             client: Side {
                 elsewhere: true,
@@ -421,17 +419,15 @@ impl Agent {
             how: lever.how(),
             retained_min: lever.retained_min(),
         });
-        let out_of_reach = reach.out_of_reach.into_iter().map(|out| OutOfReach {
-            squeeze: out.squeeze,
-            why: match (&no_downlink, out.squeeze) {
-                (Some(why), Squeeze::Downlink) => why.clone(),
-                _ => out.why,
-            },
-        });
+        let mut missing = reach.out_of_reach.iter_mut();
+        let link = missing.find(|out| out.squeeze == Squeeze::Downlink);
+        if let (Some(link), Some(why)) = (link, no_downlink) {
+            link.why = why;
+        }
         Ok(Answer::Levers {
             downlink_bits: reach.downlink_bits,
             levers: levers.collect(),
-            out_of_reach: out_of_reach.collect(),
+            out_of_reach: reach.out_of_reach,
         })
     }
 
@@ -482,7 +478,7 @@ fn failed(why: impl std::fmt::Display) -> Refusal {
 
 /// The rate of the load's flows on their way out.
 fn shaped(asked: Downlink) -> Result<Shaper, String> {
-    let found = || fingerprint(Some(towards(asked.peer))).interface;
+    let found = || interface_towards(towards(asked.peer));
     let interface = asked
         .interface
         .or_else(|| found().map(|interface| interface.name));
@@ -501,19 +497,12 @@ fn towards(peer: IpAddr) -> SocketAddr {
     SocketAddr::new(peer, 9)
 }
 
-fn shown(family: &Family) -> wallfinder_protocol::Family {
-    wallfinder_protocol::Family {
-        name: family.name.clone(),
-        pids: family.pids.clone(),
-        address: family.address,
-    }
-}
-
-fn found(family: &Family) -> Found {
-    let own = here::cpus_of(family);
+fn found(family: &wallfinder_probe::Family) -> Found {
     Found {
-        family: shown(family),
-        everywhere: own.is_none(),
-        cpus: own.unwrap_or_else(process::allowed_cpus),
+        cpus: here::cpus_of(family).unwrap_or_else(process::allowed_cpus),
+        family: Family {
+            name: family.name.clone(),
+            pids: family.pids.clone(),
+        },
     }
 }

@@ -21,6 +21,7 @@ use wallfinder_testbed::error::TestbedError;
 use wallfinder_testbed::squeeze::{self, Check, Lever, Reach, Scene, Side};
 
 use crate::channel::{Channel, HostError};
+use crate::ssh::Ssh;
 use crate::{Backend, Joint, Pace, Sampling, ServerHost, Taking};
 
 /// A server on another host.
@@ -40,11 +41,12 @@ pub struct There {
 impl There {
     /// Looks for who serves an address there. That nobody is seen is no error: it is said.
     pub fn find(
-        (channel, welcome): (Arc<Channel>, Welcome),
+        agent: &Ssh,
         address: SocketAddr,
         named: Named,
         downlink: (Option<String>, Option<u64>),
     ) -> Result<There, HostError> {
+        let (channel, welcome) = (agent.channel(), agent.welcome().clone());
         let found = match channel.call(Ask::Find { address, named }) {
             Ok(Answer::Found(found)) => Ok(found),
             Ok(other) => return Err(channel.strange(&other)),
@@ -71,12 +73,6 @@ impl There {
             Answer::Facts(facts) => Ok(*facts),
             other => Err(self.channel.strange(&other)),
         }
-    }
-
-    /// Where the server may run, unless that is everywhere.
-    pub fn cpus(&self) -> Option<Vec<u32>> {
-        let found = self.found.as_ref().ok()?;
-        (!found.everywhere).then(|| found.cpus.clone())
     }
 
     /// What is said of the host beside its telemetry.
@@ -211,7 +207,6 @@ impl ServerHost for There {
             ..scene
         });
         reach.out_of_reach.retain(|out| !is_there(out.squeeze));
-        let out_of_reach = |squeeze, why| OutOfReach { squeeze, why };
         match far {
             Ok(Answer::Levers {
                 levers,
@@ -234,8 +229,10 @@ impl ServerHost for There {
                 reach.levers.extend(far);
                 let host = self.channel.host();
                 let missing = missing.into_iter().filter(|out| is_there(out.squeeze));
-                let missing =
-                    missing.map(|out| out_of_reach(out.squeeze, format!("{host}: {}", out.why)));
+                let missing = missing.map(|out| OutOfReach {
+                    why: format!("{host}: {}", out.why),
+                    ..out
+                });
                 reach.out_of_reach.extend(missing);
             }
             other => {
@@ -248,7 +245,10 @@ impl ServerHost for There {
                     Squeeze::ServerCapacity,
                     Squeeze::Downlink,
                 ];
-                let all = all.map(|squeeze| out_of_reach(squeeze, why.clone()));
+                let all = all.map(|squeeze| OutOfReach {
+                    squeeze,
+                    why: why.clone(),
+                });
                 reach.out_of_reach.extend(all);
             }
         }
@@ -467,9 +467,7 @@ impl Far {
                 .is_some()
             {}
             let Some(seen) = far.peek() else { return };
-            sample.server = seen.server;
-            sample.link = seen.link.or(sample.link);
-            sample.tcp = seen.tcp;
+            take_far(sample, seen);
         }
     }
 
@@ -491,6 +489,13 @@ impl Far {
             }
         }
     }
+}
+
+/// What the server's host saw in a tick, in place of what the client's did not.
+fn take_far(near: &mut Sample, far: &Sample) {
+    near.server = far.server;
+    near.link = far.link.or(near.link);
+    near.tcp = far.tcp;
 }
 
 impl Sampling for Joined {
@@ -523,9 +528,7 @@ impl Sampling for Joined {
     fn latest(&self) -> Option<Sample> {
         let mut sample = self.near.latest()?;
         if let Some(far) = self.host.channel.latest() {
-            sample.server = far.server;
-            sample.link = far.link.or(sample.link);
-            sample.tcp = far.tcp;
+            take_far(&mut sample, &far);
         }
         Some(sample)
     }

@@ -54,7 +54,7 @@ pub fn fingerprint(target: Option<SocketAddr>) -> Environment {
     let cpuinfo = contents("/proc/cpuinfo").unwrap_or_default();
     let mounts = cgroup::mounts(&contents("/proc/self/mountinfo").unwrap_or_default());
     let own_groups = contents("/proc/self/cgroup").unwrap_or_default();
-    let interface = target.and_then(interface_facts);
+    let interface = target.and_then(interface_towards);
     Environment {
         kernel: line("/proc/sys/kernel/osrelease"),
         os: os_name(),
@@ -315,7 +315,7 @@ fn interrupts(interface: &str) -> Vec<(String, String)> {
 }
 
 /// The interface that leads to the target.
-fn interface_facts(target: SocketAddr) -> Option<InterfaceFacts> {
+pub fn interface_towards(target: SocketAddr) -> Option<InterfaceFacts> {
     let link = Links::of(None).ok()?.towards(target.ip().to_canonical())?;
     Some(InterfaceFacts {
         mtu: link.mtu,

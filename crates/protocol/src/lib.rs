@@ -30,8 +30,8 @@ mod terms;
 
 pub use frames::{FRAME_BYTES_MAX, FrameError, Frames, GREETING, Greeting, frame};
 pub use messages::{
-    Answer, Ask, Check, Downlink, Family, Found, Hello, LeverAt, Named, OutOfReach, ProcessTime,
-    ProcessTimes, Refusal, Reply, Request, Side, Stacks, Welcome,
+    Answer, Ask, Check, Downlink, Family, Found, Hello, LeverAt, Named, ProcessTime, ProcessTimes,
+    Refusal, Reply, Request, Side, Stacks, Welcome,
 };
 pub use terms::{Grant, LEASE, Terms};
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use wallfinder_model::Environment;
-use wallfinder_model::experiment::{Neighbour, Squeeze};
+use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::profile::Profile;
 use wallfinder_model::telemetry::{Sample, Telemetry};
 
@@ -212,8 +212,6 @@ pub struct Family {
     pub name: String,
     /// Process ids, the oldest parent first.
     pub pids: Vec<u32>,
-    /// The address that it was found by.
-    pub address: Option<SocketAddr>,
 }
 
 /// Who serves an address.
@@ -223,8 +221,6 @@ pub struct Found {
     pub family: Family,
     /// Processors that those who serve may run on.
     pub cpus: Vec<u32>,
-    /// Whether these are all that the host has.
-    pub everywhere: bool,
 }
 
 /// CPU time of processes at one instant.
@@ -302,15 +298,6 @@ pub struct LeverAt {
     pub how: String,
     /// The least that it can leave.
     pub retained_min: f64,
-}
-
-/// A squeeze that is not to be had, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutOfReach {
-    /// Which.
-    pub squeeze: Squeeze,
-    /// Why, and what it would need.
-    pub why: String,
 }
 
 /// What one window shows of a squeeze.

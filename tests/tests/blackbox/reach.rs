@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use wallfinder_tests::{Double, Place, free_port, program, skip, subjects, together};
@@ -82,6 +83,14 @@ fn a_driver_whose_command_leads_elsewhere_is_not_started() {
     assert_eq!(double.requests(), 0);
 }
 
+/// A driver whose report nobody understands: one connection for each of 300 requests.
+pub(crate) fn three_hundred_curls(place: &Place) -> PathBuf {
+    place.file(
+        "load.sh",
+        "for i in $(seq 300); do curl -s -o /dev/null \"$WALLFINDER_URL\"; done\n",
+    )
+}
+
 /// A driver's script may load anything: that is said, where the command does not show that it takes the
 /// target.
 #[test]
@@ -91,10 +100,7 @@ fn a_driver_of_which_no_address_is_known_is_doubted() {
         return skip("it needs curl");
     }
     let (place, double) = (Place::new(), Double::plain());
-    let script = place.file(
-        "load.sh",
-        "for i in $(seq 300); do curl -s -o /dev/null \"$WALLFINDER_URL\"; done\n",
-    );
+    let script = three_hundred_curls(&place);
     let kinds = |driver: &str| {
         let ran = place.run(&["run", &double.url("/"), "-q", "--driver", driver]);
         ran.ends_with(0);

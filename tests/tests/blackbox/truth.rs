@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::reach::three_hundred_curls;
 use wallfinder_tests::{Double, Place, alone, program, skip, together};
 
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -48,10 +49,7 @@ fn answers_counted_on_the_wire_are_those_that_were_given() {
         return skip("it needs curl");
     }
     let (place, double) = (Place::new(), Double::plain());
-    let script = place.file(
-        "load.sh",
-        "for i in $(seq 300); do curl -s -o /dev/null \"$WALLFINDER_URL\"; done\n",
-    );
+    let script = three_hundred_curls(&place);
     let driver = format!("sh {} {{url}}", script.display());
     place
         .run(&["run", &double.url("/"), "-q", "--driver", &driver])

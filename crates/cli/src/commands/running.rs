@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn this_tool_is_told_from_whoever_speaks_of_it() {
-        let words = own_words(b"/root/.cache/wallfinder/wallfinder-0.1.0-abc\0agent\0--stdio\0");
+        let words = own_words(b"/opt/cache/wallfinder-0.1.0-abc\0agent\0--stdio\0");
         assert_eq!(words.expect("its words")[..2], [&b"agent"[..], b"--stdio"]);
         for other in [
             &b"sudo\0-n\0wallfinder\0agent\0--stdio\0"[..],

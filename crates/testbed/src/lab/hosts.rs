@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use wallfinder_model::LinkSpec;
 use wallfinder_sys::programs::on_path;
 
-use super::{NETWORKS_MAX, Tbf, add_netns};
+use super::{Tbf, add_netns, free_network};
 use crate::child::{Child, ChildSpec, Keep, Place, RunAs, Shim};
 use crate::error::TestbedError;
 use crate::iproute;
@@ -71,7 +71,7 @@ impl Hosts {
         let keys = Scratch::new(None).map_err(|e| TestbedError::failed("make keys", e))?;
         make_key(&keygen, &keys, "host")?;
         make_key(&keygen, &keys, "user")?;
-        let network = free_network()?;
+        let network = free_network(None, 232, 24)?;
         let (switch, change) = add_netns(journal, "w")?;
         let mut lab = Hosts {
             hosts: Vec::new(),
@@ -316,21 +316,4 @@ fn in_netns(
         let words: Vec<&str> = command.split_whitespace().collect();
         iproute::change(netns, &words, lock)
     })
-}
-
-/// A network of 10.232.0.0/16 that this machine knows nothing of.
-fn free_network() -> Result<u8, TestbedError> {
-    let first = std::process::id();
-    for nth in 0..NETWORKS_MAX {
-        let network = (first.wrapping_add(nth) % NETWORKS_MAX) as u8;
-        let prefix = format!("10.232.{network}.0/24");
-        let shown = iproute::look(None, &["ip", "-4", "-o", "address", "show", "to", &prefix])?;
-        if shown.trim().is_empty() {
-            return Ok(network);
-        }
-    }
-    Err(TestbedError::refused(
-        "a network for a lab",
-        "all of 10.232.0.0/16 is in use here",
-    ))
 }

@@ -87,7 +87,7 @@ impl Lab {
                 (path, LINK.to_owned())
             }
         };
-        let network = free_network(&client_netns)?;
+        let network = free_network(Some(&client_netns), 231, 30)?;
         let mut lab = Lab {
             spec,
             server,
@@ -417,23 +417,25 @@ fn free_link_name(netns: &Path) -> Result<String, TestbedError> {
 }
 
 /// A /30 that the client's host does not know yet. Only the client may have other links.
-fn free_network(netns: &Path) -> Result<u8, TestbedError> {
+/// A network of 10.SECOND.0.0/16, with so many bits, of which whoever is in `netns` (`None`: here) knows nothing.
+fn free_network(netns: Option<&Path>, second: u8, bits: u8) -> Result<u8, TestbedError> {
     let first = std::process::id();
     for nth in 0..NETWORKS_MAX {
         let network = (first.wrapping_add(nth) % NETWORKS_MAX) as u8;
-        let prefix = format!("10.231.{network}.0/30");
+        let prefix = format!("10.{second}.{network}.0/{bits}");
         let addresses = ["ip", "-4", "-o", "address", "show", "to", &prefix];
         let routes = ["ip", "-4", "route", "show", "table", "all", "root", &prefix];
-        let is_known = |words: &[&str]| {
-            iproute::look(Some(netns), words).map(|shown| !shown.trim().is_empty())
-        };
+        let is_known =
+            |words: &[&str]| iproute::look(netns, words).map(|shown| !shown.trim().is_empty());
         if !is_known(&addresses)? && !is_known(&routes)? {
             return Ok(network);
         }
     }
-    let what = format!("an address in {}", netns.display());
+    let place = netns.map_or("this namespace".to_owned(), |netns| {
+        netns.display().to_string()
+    });
     Err(TestbedError::refused(
-        what,
-        "all of 10.231.0.0/16 is in use there",
+        format!("an address in {place}"),
+        format!("all of 10.{second}.0.0/16 is in use there"),
     ))
 }
