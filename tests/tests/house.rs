@@ -31,8 +31,13 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("judge", &["model"]),
         ("report", &["judge", "model"]),
         ("scenario", &["model"]),
-        ("protocol", &["model"]),
-        ("hosts", &["protocol", "probe", "testbed", "sys", "model"]),
+        ("protocol", &["wire", "model"]),
+        (
+            "hosts",
+            &[
+                "protocol", "engine", "probe", "testbed", "wire", "sys", "model",
+            ],
+        ),
         ("study", &["judge", "model", "scenario"]),
         (
             "conduct",

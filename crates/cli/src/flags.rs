@@ -7,6 +7,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
 use wallfinder_protocol::Grant;
+
+use crate::reach::Network;
 use wallfinder_study::Size;
 use wallfinder_testbed::lab::HOSTS_MAX;
 use wallfinder_testbed::tune::Tuning;
@@ -145,12 +147,16 @@ pub(crate) struct AgentFlags {
     #[arg(long, required_unless_present = "stop")]
     pub(crate) stdio: bool,
 
-    /// Allow only this; may be repeated: observe, squeeze.
+    /// Allow only this; may be repeated: observe, squeeze, profile, load.
     #[arg(long, value_name = "GRANT")]
     pub(crate) grant: Vec<Grant>,
 
+    /// Make loads only to this address or network, such as 10.0.0.0/8; may be repeated.
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) target: Vec<Network>,
+
     /// End every agent of this host; each puts back what it changed.
-    #[arg(long, conflicts_with_all = ["stdio", "grant"])]
+    #[arg(long, conflicts_with_all = ["stdio", "grant", "target"])]
     pub(crate) stop: bool,
 }
 
@@ -191,9 +197,10 @@ pub(crate) struct LabUpFlags {
     #[arg(long, default_value = "1gbit")]
     pub(crate) link: String,
 
-    /// Processors that the hosts have, such as 0 or 0-3; all without it.
+    /// Processors of the first host, such as 0 or 0-3; given again: of the next. The last list is of all that
+    /// are left; without any all hosts have all.
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Vec<CpuList>,
 }
 
 /// What `doctor` does beside looking.
@@ -299,8 +306,12 @@ pub(crate) struct TargetFlags {
     pub(crate) workers: Option<u32>,
 
     /// Run the workers or the driver on these processors, such as 1 or 2-3,6.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list, help_heading = heading::CLIENT)]
+    #[arg(long, value_name = "CPUS", value_parser = numbers, help_heading = heading::CLIENT)]
     pub(crate) client_cpus: Option<CpuList>,
+
+    /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings.
+    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
+    pub(crate) client_host: Option<String>,
 
     /// Let another load generator produce the load, under the same observation. In the command {url}
     /// stands for the target, {connections}, {pipeline} and {duration} for the step's.
@@ -345,8 +356,8 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "ssh://USER@HOST", conflicts_with_all = ["subject", "link"], help_heading = heading::SERVER)]
     pub(crate) server_host: Option<String>,
 
-    /// How ssh is called, such as 'ssh -F lab/config'.
-    #[arg(long, value_name = "COMMAND", requires = "server_host", hide = true, help_heading = heading::SERVER)]
+    /// How ssh is called, for --server-host and --client-host, such as 'ssh -F lab/config'.
+    #[arg(long, value_name = "COMMAND", hide = true, help_heading = heading::SERVER)]
     pub(crate) ssh: Option<String>,
 
     /// Watch this process as the server, where it cannot be found from the URL.
@@ -1107,7 +1118,19 @@ pub(crate) enum TlsVersionFlag {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
 
+/// Processors that this process may use.
 fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let list = numbers(text)?;
+    let there = wallfinder_sys::process::allowed_cpus();
+    match list.0.iter().find(|cpu| !there.contains(cpu)) {
+        Some(cpu) => Err(format!(
+            "processor {cpu} is not one that this process may use: {there:?}"
+        )),
+        None => Ok(list),
+    }
+}
+
+fn numbers(text: &str) -> Result<CpuList, String> {
     let bad = || format!("`{text}` is not a list of processors such as 0 or 2-3,6");
     let mut cpus = Vec::new();
     for part in text.split(',') {
@@ -1121,13 +1144,7 @@ fn cpu_list(text: &str) -> Result<CpuList, String> {
     }
     cpus.sort_unstable();
     cpus.dedup();
-    let there = wallfinder_sys::process::allowed_cpus();
-    match cpus.iter().find(|cpu| !there.contains(cpu)) {
-        Some(cpu) => Err(format!(
-            "processor {cpu} is not one that this process may use: {there:?}"
-        )),
-        None => Ok(CpuList(cpus)),
-    }
+    Ok(CpuList(cpus))
 }
 
 fn cores(text: &str) -> Result<f64, String> {

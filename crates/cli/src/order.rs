@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Producer, StepOrder};
-use wallfinder_engine::IoChoice;
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::scenario::Io;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Stop, Target};
 use wallfinder_scenario::loads;
 use wallfinder_testbed::child::RunAs;
@@ -36,7 +34,7 @@ pub(crate) fn order(
     let (scenario, url) = (&job.scenario, &job.url);
     let load = planned(job, request, placement);
     let producer = match scenario.driver() {
-        None => Producer::Engine(io_choice(scenario.load.io)),
+        None => Producer::Engine(scenario.load.io),
         Some(command) => Producer::Foreign {
             spec: Box::new(driver_spec(command, &load, steps, job.run_as()?)?),
             url: url.with_address(server.address),
@@ -58,6 +56,7 @@ pub(crate) fn order(
         client_cpus: placement.client.clone(),
         null_server_cpu: placement.null_server_cpu(),
         seed: scenario.load.seed,
+        client: Arc::clone(&testbed.client),
         server: Arc::clone(&server.host),
         server_not_seen: server.not_seen.clone(),
         calibrate: (!scenario.watch.no_calibrate).then_some(calibration),
@@ -102,14 +101,6 @@ fn driver_spec(
         .replace("{duration}", &seconds.to_string());
     let spec = DriverSpec::parse(&command).map_err(Failed::usage)?;
     Ok(spec.as_whom(run_as))
-}
-
-pub(crate) fn io_choice(io: Io) -> IoChoice {
-    match io {
-        Io::Auto => IoChoice::Auto,
-        Io::Uring => IoChoice::Uring,
-        Io::Epoll => IoChoice::Epoll,
-    }
 }
 
 /// The load as the scenario has it, with what only its request and the placement tell.

@@ -52,6 +52,18 @@ impl Placement {
         }
     }
 
+    /// A load on another host: on these processors of what there is there.
+    pub(crate) fn elsewhere(asked: Option<Vec<u32>>, there: Vec<u32>) -> Placement {
+        Placement {
+            client: asked.unwrap_or_else(|| there.clone()),
+            server: Vec::new(),
+            processors: Processors {
+                there,
+                cores: Cores::default(),
+            },
+        }
+    }
+
     /// So many processors for each side, where they are there; else what [`Placement::decide`]
     /// gives to a server that is ours. Called before this thread is pinned.
     pub(crate) fn counted(server: usize, client: usize) -> Placement {

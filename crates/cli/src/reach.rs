@@ -6,6 +6,7 @@
 //! the user has named them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::str::FromStr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -105,7 +106,7 @@ impl Reach {
 }
 
 /// Whether an address is one of a metadata service, however it is written: never to be loaded.
-fn is_metadata(ip: IpAddr) -> bool {
+pub(crate) fn is_metadata(ip: IpAddr) -> bool {
     /// Of clouds whose service is not at a link-local address.
     const V4: [Ipv4Addr; 1] = [Ipv4Addr::new(100, 100, 100, 200)];
     const V6: [Ipv6Addr; 2] = [
@@ -134,6 +135,43 @@ fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
         }
         [0x2002, high, low, ..] => Some(of(high, low)),
         _ => None,
+    }
+}
+
+/// Addresses with the same first bits: `10.1.0.0/16`, or one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    pub(crate) fn contains(self, ip: IpAddr) -> bool {
+        let of = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        let differ = of(self.address) ^ of(ip);
+        self.address.is_ipv4() == ip.is_ipv4() && differ.leading_zeros() >= self.bits
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Network, String> {
+        let wrong = || format!("`{text}` is no network such as 10.0.0.0/8, and no address");
+        let (address, bits) = text.split_once('/').unwrap_or((text, ""));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            "" => most,
+            bits => bits.parse().map_err(|_| wrong())?,
+        };
+        match bits <= most {
+            true => Ok(Network { address, bits }),
+            false => Err(wrong()),
+        }
     }
 }
 

@@ -233,6 +233,9 @@ fn resolved(
     let given = Given { matches };
     common(&given, flags, &mut scenario);
     own(&given, &mut scenario);
+    if let Some(fault) = unknown_processor(&scenario) {
+        return Err(Failed::usage(fault.message));
+    }
     let values = match flags.print_scenario {
         true => Values::default(),
         false => Values::read(&scenario)?,
@@ -323,7 +326,15 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
     given.clear("server_host", &mut server.subject);
     given.set("server_host", &mut server.host, &flags.server_host);
-    given.set("ssh", &mut server.ssh, &flags.ssh);
+    given.set("client_host", &mut client.host, &flags.client_host);
+    for (host, ssh) in [
+        (&server.host, &mut server.ssh),
+        (&client.host, &mut client.ssh),
+    ] {
+        if host.is_some() {
+            given.set("ssh", ssh, &flags.ssh);
+        }
+    }
     given.set("driver", &mut client.driver, &flags.driver);
     given.set("client_cpus", &mut client.cpus, &cpus(&flags.client_cpus));
     given.clear("client_cgroup", &mut client.quota);
@@ -407,13 +418,16 @@ fn plain_secret(scenario: &Scenario) -> Option<Fault> {
 
 fn unknown_processor(scenario: &Scenario) -> Option<Fault> {
     let there = process::allowed_cpus();
+    // Those of another host are known there.
+    let client = scenario.client.cpus.as_ref();
+    let client = client.filter(|_| scenario.client.host.is_none());
     let b = scenario
         .ab
         .as_ref()
         .and_then(|ab| ab.b.server_cpus.as_ref());
     let lists = [
         ("server.cpus", scenario.server.cpus.as_ref()),
-        ("client.cpus", scenario.client.cpus.as_ref()),
+        ("client.cpus", client),
         ("ab.b.server_cpus", b),
     ];
     lists.into_iter().find_map(|(key, list)| {

@@ -117,7 +117,7 @@ impl Session {
         interrupts: Interrupts,
     ) -> Result<Session, Failed> {
         let server = &testbed.server;
-        let mut environment = wallfinder_probe::fingerprint(Some(server.address));
+        let mut environment = testbed.client.facts();
         note_versions(&mut environment, server.subject.as_ref());
         let mut presenter = Presenter::new(output.quiet, output.ascii);
         let server_cpus = server.host.family().and_then(cpus_of);

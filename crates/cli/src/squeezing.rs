@@ -1,10 +1,11 @@
 //! What can be squeezed at a testbed, and what the judge must know of the place.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use wallfinder_conduct::StepOrder;
-use wallfinder_hosts::{Here, ProcessTimes, ServerHost};
+use wallfinder_hosts::{self as hosts, Host, ProcessTimes, ServerHost, server_apart};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting};
 use wallfinder_model::scenario::Link;
 use wallfinder_model::telemetry::{FamilySummary, Telemetry};
@@ -31,18 +32,19 @@ impl Testbed {
             return Ok(lab.take_shapers());
         }
         let is_elsewhere = job.scenario.client.netns.is_some();
-        let is_served_there = self.server.host.name().is_some();
-        let standing = |key: &str, device: &Option<String>| {
+        let (from, to) = (self.client.name(), self.server.host.name());
+        let is_apart = from.is_some() || to.is_some();
+        let standing = |key: &str, device: &Option<String>, peer: Option<IpAddr>| {
             let Some(device) = device else {
                 return Ok(None);
             };
             let (interface, rate) = device_of(job, key, device)?;
-            if is_served_there {
-                // The channel to its host may leave by it as well.
+            if let (true, Some(peer)) = (is_apart, peer) {
+                // The channel to the other host may leave by it as well.
                 let flows = Flows {
-                    peer: self.server.address.ip(),
+                    peer,
                     port: self.server.address.port(),
-                    from_server: false,
+                    from_server: to.is_none(),
                 };
                 return lab::of_flows(interface, rate, flows, &Shim::of_this_process())
                     .map(Some)
@@ -62,11 +64,13 @@ impl Testbed {
             uplink_dev,
             ..
         } = &job.scenario.link;
-        // What leaves the server's host is squeezed there.
-        let downlink_dev = downlink_dev.clone().filter(|_| !is_served_there);
+        // What leaves another host is squeezed there.
+        let downlink_dev = downlink_dev.clone().filter(|_| to.is_none());
+        let uplink_dev = uplink_dev.clone().filter(|_| from.is_none());
+        let server = Some(self.server.address.ip());
         Ok((
-            standing("link.downlink_dev", &downlink_dev)?,
-            standing("link.uplink_dev", uplink_dev)?,
+            standing("link.downlink_dev", &downlink_dev, self.client.address())?,
+            standing("link.uplink_dev", &uplink_dev, server)?,
         ))
     }
 
@@ -84,7 +88,6 @@ impl Testbed {
         let own_engine = scenario.driver().is_none();
         let client = telemetry.and_then(|t| t.client.as_ref());
         let server = telemetry.and_then(|t| t.server.as_ref());
-        let uplink_bits = uplink.as_ref().map(|shaper| shaper.full_bits() as f64);
         let cpus = |family: Option<&FamilySummary>, placed: &[u32]| match family {
             Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
             _ => placed.to_vec(),
@@ -99,7 +102,7 @@ impl Testbed {
             own_engine,
             connections: None,
             downlink_bits: None,
-            uplink_bits,
+            uplink_bits: None,
             neighbours: neighbours(
                 &*order.server,
                 server,
@@ -107,19 +110,25 @@ impl Testbed {
             ),
             // A driver that is started again and again is not seen by name.
             client_neighbours: match own_engine {
-                true => neighbours(&Here::default(), client, &[]),
+                true => neighbours(&*order.client, client, &[]),
                 false => Vec::new(),
             },
             backends: behind.names,
-            server_host: order.server.name().map(str::to_owned),
+            server_host: server_apart(order.sides()),
+            client_host: order.client.name().map(str::to_owned),
         };
-        let client_pids = match own_engine {
+        let client_pids = match own_engine && order.client.name().is_none() {
             true => vec![std::process::id()],
             false => Vec::new(),
         };
-        let reach = order.server.reach(Scene {
+        let scene = Scene {
             server: match way_out(order, telemetry) {
                 Some(interface) => Side::beyond(&interface),
+                // Nobody knows where it is, but for the client's host.
+                None if order.client.name().is_some() && !order.server.is_seen() => Side {
+                    elsewhere: true,
+                    ..Side::default()
+                },
                 None => Side {
                     pids: family.map_or(Vec::new(), |family| family.pids.clone()),
                     // Of those that were seen at work: idle housekeepers may well run elsewhere.
@@ -146,8 +155,11 @@ impl Testbed {
             uplink,
             seed,
             shim: Shim::of_this_process(),
-        });
-        setting.downlink_bits = reach.downlink_bits.map(|bits| bits as f64);
+        };
+        let reach = hosts::reach(order.sides(), scene);
+        let bits = |bits: Option<u64>| bits.map(|bits| bits as f64);
+        (setting.downlink_bits, setting.uplink_bits) =
+            (bits(reach.downlink_bits), bits(reach.uplink_bits));
         Proof {
             effort,
             window: None,
@@ -232,6 +244,7 @@ pub(crate) fn last(steps: &[Step]) -> Option<&Telemetry> {
 fn way_out(order: &StepOrder, telemetry: Option<&Telemetry>) -> Option<String> {
     let link = telemetry?.link.as_ref()?;
     let is_away = order.server.name().is_none()
+        && order.client.name().is_none()
         && !order.server.is_seen()
         && matches!(server_of(order.address), Err(NotSeen::Remote { .. }));
     is_away.then(|| link.interface.clone())
@@ -239,11 +252,7 @@ fn way_out(order: &StepOrder, telemetry: Option<&Telemetry>) -> Option<String> {
 
 /// Who else uses a side's processors, where telemetry says that somebody does and `known` does not name them. What
 /// is behind the server works for it.
-fn neighbours(
-    host: &dyn ServerHost,
-    side: Option<&FamilySummary>,
-    known: &[u32],
-) -> Vec<Neighbour> {
+fn neighbours(host: &dyn Host, side: Option<&FamilySummary>, known: &[u32]) -> Vec<Neighbour> {
     /// Fewer cores than this are the machine's own housekeeping.
     const CORES_MIN: f64 = 0.1;
     match side.filter(|side| side.neighbour_cores >= CORES_MIN) {

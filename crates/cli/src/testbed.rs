@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_hosts::ssh::{Destination, Ssh};
-use wallfinder_hosts::{Here, Named, ServerHost, There, cpus_of, named};
+use wallfinder_hosts::{
+    ClientHost, Here, LoadHere, LoadThere, Named, ServerHost, There, cpus_of, named,
+};
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
 use wallfinder_sys::{namespace, process};
@@ -77,8 +79,10 @@ pub(crate) struct Testbed {
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
     client_netns: Option<PathBuf>,
-    /// The agent of the server's host, where that is another: for as long as it is needed.
-    _agent: Option<Ssh>,
+    /// The host that the load comes from.
+    pub(crate) client: Arc<dyn ClientHost>,
+    /// Agents of other hosts, for as long as they are needed.
+    _agents: Vec<Ssh>,
 }
 
 /// How a server that was started for the run ended during it.
@@ -141,8 +145,8 @@ impl Testbed {
             (None, Some(folder)) => Named::Group(folder.clone()),
             (None, None) => Named::Nobody,
         };
-        let (mut start, mut agent, mut facts) = (None, None, None);
-        let (subject, placement, found) = match &server.subject {
+        let (mut start, mut facts, mut agents) = (None, None, Vec::new());
+        let (subject, placement, found, from) = match &server.subject {
             Some(command) => {
                 let decide =
                     || Placement::decide(client.cpus.clone(), server.cpus.clone(), true, None);
@@ -164,34 +168,37 @@ impl Testbed {
                 }
                 let address = url.resolve(Some(address), reach)?;
                 let found = (address, here(address, &who, Some(&subject)));
-                (Some(subject), placement, found)
+                let from = Arc::new(LoadHere::towards(address)) as Arc<dyn ClientHost>;
+                (Some(subject), placement, found, from)
             }
             None => {
                 let address = listening::address_of(job)?;
-                let (seen, cpus) = match &server.host {
-                    None => (here(address, &who, None), client.cpus.clone()),
+                let from = client_at(job, address, &mut agents)?;
+                let seen = match &server.host {
+                    None => here(address, &who, None),
                     Some(host) => {
-                        let started = agent_of(host, server.ssh.as_deref())?;
-                        let device = job.scenario.link.downlink_dev.as_deref();
-                        let device = device
-                            .map(|device| device_of(job, "link.downlink_dev", device))
-                            .transpose()?;
-                        let named = device.map(|(interface, _)| interface.to_owned());
-                        let downlink = (named, device.and_then(|(_, rate)| rate));
-                        let there = There::find(&started, address, who, downlink);
+                        let agent = agent_of(host, server.ssh.as_deref())?;
+                        let downlink = named_device(job, Way::Down)?;
+                        let there = There::find(&agent, (address, who), from.address(), downlink);
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
-                        agent = Some(started);
+                        agents.push(agent);
                         let not_seen = there.not_seen().map(str::to_owned);
-                        // Nobody there uses a processor of this host.
-                        let all = || Some(process::allowed_cpus());
-                        let cpus = client.cpus.clone().or_else(all);
-                        ((Arc::new(there) as Arc<dyn ServerHost>, not_seen), cpus)
+                        (Arc::new(there) as Arc<dyn ServerHost>, not_seen)
                     }
                 };
                 let runs_on = seen.0.family().and_then(cpus_of);
-                let placement = Placement::decide(cpus, None, false, runs_on);
-                (None, placement, (address, seen))
+                let cpus = client.cpus.clone();
+                let placement = match (&client.host, &server.host) {
+                    (Some(_), _) => Placement::elsewhere(cpus, from.processors()),
+                    // Nobody there uses a processor of this host.
+                    (None, Some(_)) => {
+                        let cpus = cpus.or_else(|| Some(from.processors()));
+                        Placement::decide(cpus, None, false, None)
+                    }
+                    (None, None) => Placement::decide(cpus, None, false, runs_on),
+                };
+                (None, placement, (address, seen), from)
             }
         };
         if let Some(folder) = &client.cgroup {
@@ -218,17 +225,24 @@ impl Testbed {
             lab,
             start,
             _quotas: quotas,
-            _agent: agent,
+            client: from,
+            _agents: agents,
         };
         if let Some(lab) = &testbed.lab {
             let cpus = testbed.placement.relay(&process::allowed_cpus());
             lab.relay_on(&cpus).map_err(Failed::run)?;
         }
-        if !testbed.placement.client.is_empty() {
-            process::pin_to(&testbed.placement.client).map_err(Failed::run)?;
-        }
+        testbed.pin()?;
         testbed.enter()?;
         Ok(testbed)
+    }
+
+    /// Puts the calling thread, and those that it starts, on the client's processors, where they are of this host.
+    pub(crate) fn pin(&self) -> Result<(), Failed> {
+        match self.client.name().is_none() && !self.placement.client.is_empty() {
+            true => process::pin_to(&self.placement.client).map_err(Failed::run),
+            false => Ok(()),
+        }
     }
 
     /// Puts the calling thread, and those that it starts, on the client's side of the link.
@@ -339,6 +353,50 @@ pub(crate) fn here(
         }
         Err(why) => (Arc::new(Here::default()), Some(why.to_string())),
     }
+}
+
+/// A direction of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Down,
+    Up,
+}
+
+/// The interface of another host that the user named for a direction, and its rate.
+fn named_device(job: &Job, way: Way) -> Result<(Option<String>, Option<u64>), Failed> {
+    let link = &job.scenario.link;
+    let (key, device) = match way {
+        Way::Down => ("link.downlink_dev", &link.downlink_dev),
+        Way::Up => ("link.uplink_dev", &link.uplink_dev),
+    };
+    let device = device.as_deref();
+    let device = device
+        .map(|device| device_of(job, key, device))
+        .transpose()?;
+    let named = device.map(|(interface, _)| interface.to_owned());
+    Ok((named, device.and_then(|(_, rate)| rate)))
+}
+
+/// The host that a load comes from, with an agent where that is another.
+fn client_at(
+    job: &Job,
+    server: SocketAddr,
+    agents: &mut Vec<Ssh>,
+) -> Result<Arc<dyn ClientHost>, Failed> {
+    let client = &job.scenario.client;
+    let Some(host) = &client.host else {
+        return Ok(Arc::new(LoadHere::towards(server)));
+    };
+    if server.ip().is_loopback() {
+        return Err(Failed::usage(format!(
+            "{server} is this host as {host} sees itself: name the server by an address that is reached from there"
+        )));
+    }
+    let agent = agent_of(host, client.ssh.as_deref())?;
+    let uplink = named_device(job, Way::Up)?;
+    let there = LoadThere::towards(&agent, server, uplink).map_err(Failed::run)?;
+    agents.push(agent);
+    Ok(Arc::new(there))
 }
 
 /// Starts an agent on another host.

@@ -13,8 +13,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use serde::{Deserialize, Serialize};
-use wallfinder_engine::calibrate::{Typical, calibrate};
-use wallfinder_engine::{EngineError, IoChoice, StepSpec};
+use wallfinder_engine::{EngineError, IoChoice, StepSpec, Typical};
+use wallfinder_hosts::ClientHost;
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Nanos, Stop};
 use wallfinder_probe::reference_loop;
@@ -65,11 +65,14 @@ impl Calibration {
 
     pub(crate) fn ceiling(
         &self,
+        client: &dyn ClientHost,
         spec: &StepSpec,
         typical: Typical,
         server_cpu: Option<u32>,
     ) -> Result<Ceiling, EngineError> {
-        let place = match self.kept_will_do && spec.tls.is_none() {
+        // What is kept here is of this machine.
+        let may_be_kept = client.name().is_none() && spec.tls.is_none();
+        let place = match self.kept_will_do && may_be_kept {
             true => Place::of(spec, typical, server_cpu),
             false => None,
         };
@@ -81,7 +84,7 @@ impl Calibration {
             );
             return Ok(ceiling);
         }
-        let ceiling = calibrate(spec, typical, server_cpu, self.long)?;
+        let ceiling = client.calibrate(spec, typical, server_cpu, self.long)?;
         tracing::info!(
             throughput = ceiling.throughput.round(),
             kept = place.is_some(),

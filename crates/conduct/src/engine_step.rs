@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wallfinder_engine::{
-    Edge, IoChoice, Measured, Progress, Signals, StepSpec, calibrate::Typical, run as drive,
-};
+use wallfinder_engine::{Edge, IoChoice, Measured, Progress, Signals, StepSpec, Typical};
 use wallfinder_hosts::{Joint, Sampling};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
-use wallfinder_probe::discover::family_of_self;
 use wallfinder_sys::clock;
 
 use crate::profiles::Capture;
@@ -55,7 +52,12 @@ impl Watch<'_> {
 
     fn prepare(&mut self) {
         let now_ns = clock::monotonic_ns();
-        match start_sampler(self.order, self.environment, now_ns, family_of_self()) {
+        match start_sampler(
+            self.order,
+            self.environment,
+            now_ns,
+            self.order.client.family(),
+        ) {
             Ok(mut sampler) => {
                 let load = &self.order.load;
                 let is_whole = load.stop.requests.is_some() && load.warmup.0 == 0;
@@ -100,8 +102,8 @@ impl Watch<'_> {
         }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, &*self.order.server);
-            let client = family_of_self();
-            self.capture = Some(Capture::start(profiles, window, server, Some(&client)));
+            let client = self.order.client.family();
+            self.capture = Some(Capture::start(profiles, window, server, client.as_ref()));
         }
         if let (Edge::Close, Some(capture)) = (edge, &mut self.capture) {
             capture.close();
@@ -164,7 +166,10 @@ pub(crate) fn run(
         warmup_ms = spec.load.warmup.0 / 1_000_000,
         "step begins"
     );
-    let measured = drive(&spec, signals, &mut |progress| watch.hear(&progress))?;
+    let driven = order
+        .client
+        .drive(&spec, signals, &mut |progress| watch.hear(&progress));
+    let measured = driven?;
     tracing::info!(
         io = ?measured.io,
         throughput = measured.throughput.round(),
@@ -298,7 +303,7 @@ fn ceiling(
         messages: counts.messages / counts.answered,
         closes: counts.connects > counts.answered / 2,
     };
-    match calibration.ceiling(spec, typical, order.null_server_cpu) {
+    match calibration.ceiling(&*order.client, spec, typical, order.null_server_cpu) {
         Ok(ceiling) => Some(ceiling),
         // The result stands without.
         Err(why) => {
@@ -324,7 +329,7 @@ fn fill(
     if telemetry.client_sockets.is_none() {
         telemetry.client_sockets = measured.sockets;
     }
-    step.driver.io = Some(measured.io.into());
+    step.driver.io = Some(measured.io);
     step.window_ns = measured.window_to_ns - measured.window_from_ns;
     step.counts = measured.counts;
     step.throughput = measured.throughput;

@@ -290,7 +290,7 @@ pub(crate) fn launch(
     let mut family = family_of(driver.pid())
         .map_err(|error| ConductError::Driver(format!("the driver cannot be seen: {error}")))?;
     family.follows_children = true;
-    let sampler = start_sampler(order, environment, zero_ns, family)?;
+    let sampler = start_sampler(order, environment, zero_ns, Some(family))?;
     Ok((driver, sampler))
 }
 

@@ -6,7 +6,7 @@
 //! stage's), keeps nothing on disk (the store's) and prints nothing (the report's).
 //!
 //! ```text
-//!                    ┌─ hosts: where the server is, and who it is there ─┐
+//!                    ┌─ hosts: where client and server are, and who they are ─┐
 //!  StepOrder ─► conduct ─► sampling ──────────────────────► Telemetry ┐
 //!                    └─► engine │ foreign driver ──► Measured ────────┴─► Step ─► verdict
 //! ```
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wallfinder_engine::{EngineError, IoChoice, Signals};
-use wallfinder_hosts::{Sampling, ServerHost};
+use wallfinder_hosts::{ClientHost, Sampling, ServerHost, Sides, sampler};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{RelaySummary, Sample};
 use wallfinder_model::{Environment, Load, Step, Target};
@@ -69,6 +69,8 @@ pub struct StepOrder {
     pub null_server_cpu: Option<u32>,
     /// Seed of what is drawn at random.
     pub seed: u64,
+    /// The host that the load comes from, where it is our engine's. A driver runs on this one.
+    pub client: Arc<dyn ClientHost>,
     /// The server, and the host that it is on.
     pub server: Arc<dyn ServerHost>,
     /// Why they are not, where they are not.
@@ -167,6 +169,16 @@ impl From<EngineError> for ConductError {
     }
 }
 
+impl StepOrder {
+    /// Both hosts.
+    pub fn sides(&self) -> Sides<'_> {
+        Sides {
+            client: &*self.client,
+            server: &*self.server,
+        }
+    }
+}
+
 /// Runs a step to its end and judges it by itself. `signals` end it early.
 pub fn conduct(
     order: &StepOrder,
@@ -211,7 +223,7 @@ fn paced_cpus(order: &StepOrder, environment: &Environment) -> Option<[Vec<u32>;
         return None;
     }
     let client = match &order.client_cpus[..] {
-        [] => wallfinder_sys::process::allowed_cpus(),
+        [] => order.client.processors(),
         cpus => cpus.to_vec(),
     };
     Some([order.server.processors(), client])
@@ -221,12 +233,12 @@ fn start_sampler(
     order: &StepOrder,
     environment: &Environment,
     zero_ns: u64,
-    client: Family,
+    client: Option<Family>,
 ) -> Result<Box<dyn Sampling>, ConductError> {
     let setup = Setup {
         zero_ns,
         tick: TICK,
-        client: Some(client),
+        client,
         server: None,
         interface: environment
             .interface
@@ -239,7 +251,7 @@ fn start_sampler(
         marks_only: !order.watched,
         paced_cpus: paced_cpus(order, environment),
     };
-    order.server.sampler(setup).map_err(ConductError::Probe)
+    sampler(order.sides(), setup).map_err(ConductError::Probe)
 }
 
 /// The wall-clock instant of a monotonic one, as RFC 3339 in UTC.

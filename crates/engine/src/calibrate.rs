@@ -4,18 +4,17 @@
 use std::io;
 use std::sync::Arc;
 
+use wallfinder_model::drive::{Measured, Typical};
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::error::{EngineError, bad_request};
-use crate::measured::Measured;
 use crate::null_server::streams::Answer;
 use crate::null_server::{NullServer, Stand};
 use crate::precheck;
-use crate::progress::unobserved;
 use crate::protocol::http1_options;
-use crate::run::run;
+use crate::run::{run, unobserved};
 use crate::signals::Signals;
 use crate::spec::StepSpec;
 
@@ -28,17 +27,6 @@ const STREAMED_BYTES_MAX: u64 = 1 << 20;
 /// Requests may wait for so long at the least: that a server's answers are soon too late says nothing of
 /// the workers.
 const TIMEOUT_MIN: Nanos = Nanos::from_secs(10);
-
-/// What a load was answered with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Typical {
-    /// Bytes of an answer's body, or of its messages.
-    pub body_bytes: u64,
-    /// Messages of an answer, in gRPC.
-    pub messages: u64,
-    /// Whether connections ended with their first answer, although that was not asked for.
-    pub closes: bool,
-}
 
 /// Drives the load of `spec`, as a closed loop, at a null server that gives each request such an
 /// answer; under TLS with the cipher suite that was agreed on. Where each request had a connection of

@@ -39,6 +39,13 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
+    /// The engine of another host could not.
+    Elsewhere {
+        /// Which host.
+        host: String,
+        /// Why, in its words.
+        why: String,
+    },
     /// A worker panicked: our own bug.
     WorkerPanicked {
         /// Which.
@@ -69,6 +76,7 @@ impl std::fmt::Display for EngineError {
                 "what listens at {address} does not speak HTTP/2 ({fault}); {way_out}"
             ),
             EngineError::Refused { what, why } => write!(f, "{what} was refused: {why}"),
+            EngineError::Elsewhere { host, why } => write!(f, "{host}: {why}"),
             EngineError::NoCeiling { why } => f.write_str(why),
             EngineError::WorkerPanicked { worker, message } => write!(
                 f,

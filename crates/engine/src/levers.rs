@@ -14,47 +14,10 @@
 //! Every worker cuts its window at its own instant and says when that was, so that rates are
 //! exact whatever the workers' delays.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use wallfinder_model::Nanos;
-
-/// What a worker is to do until the next change.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LeverSetting {
-    /// Number of the window of an experiment that begins; 0: none is counted, and what an open loop
-    /// should have sent and has not stays unsent.
-    pub window: u32,
-    /// What is left of a worker's speed, above 0 and at most 1: for the rest of its working
-    /// time it spins. At 1 it keeps the same accounts and spins never; `None`: no accounts.
-    pub speed: Option<f64>,
-    /// What is left of the requests in flight, above 0 (see [`crate::in_flight::in_flight_left`]); above 1:
-    /// the spare connections are used too (see [`crate::in_flight::in_flight_more`]).
-    pub in_flight: f64,
-    /// Turns over which connections are held back, where some are.
-    pub turn: u32,
-    /// A pause before each request of a closed loop, beside that of the load.
-    pub think: Nanos,
-    /// Pace of an open loop's schedule, as a factor.
-    pub pace: f64,
-    /// The form of the request: 0 as it was asked for, from 1 on with the paddings of
-    /// [`crate::StepSpec`].
-    pub form: usize,
-}
-
-impl LeverSetting {
-    /// No change, nothing counted.
-    pub const FREE: LeverSetting = LeverSetting {
-        window: 0,
-        speed: None,
-        in_flight: 1.0,
-        turn: 0,
-        think: Nanos(0),
-        pace: 1.0,
-        form: 0,
-    };
-}
+use wallfinder_model::drive::LeverSetting;
 
 /// The place where settings are handed to workers.
 #[derive(Debug)]
@@ -111,14 +74,21 @@ impl Levers {
             });
     }
 
+    /// So many workers follow the setting of this version, on a host where it was set as well.
+    pub fn followed_elsewhere(&self, version: u32, workers: u32) {
+        for _ in 0..workers {
+            self.follow(version);
+        }
+    }
+
     /// Changes with every setting.
     #[inline]
-    pub(crate) fn version(&self) -> u32 {
+    pub fn version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
 
     /// The last setting and its version.
-    pub(crate) fn setting(&self) -> (u32, LeverSetting) {
+    pub fn setting(&self) -> (u32, LeverSetting) {
         let last = self.setting.lock().expect("no thread panics in here");
         (self.version(), *last)
     }
@@ -126,35 +96,6 @@ impl Levers {
 
 fn follow_of(version: u32, workers: u32) -> u64 {
     u64::from(version) << 32 | u64::from(workers)
-}
-
-/// What the workers did in one window of an experiment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExperimentWindow {
-    /// Its number.
-    pub number: u32,
-    /// Start, from the schedule's zero: the mean over the workers.
-    pub from_ns: u64,
-    /// End.
-    pub to_ns: u64,
-    /// Good answers.
-    pub answered: u64,
-    /// Failures.
-    pub failed: u64,
-    /// Requests that were to start.
-    pub scheduled: u64,
-    /// Good answers per second.
-    pub throughput: f64,
-    /// Mean requests in flight.
-    pub in_flight_mean: f64,
-    /// Mean latency; 0 without answers.
-    pub latency_mean_ns: f64,
-    /// Quantiles of latency by name, as in a record; none without answers.
-    pub quantiles_ns: BTreeMap<String, u64>,
-    /// CPU time of the workers.
-    pub workers_cpu_ns: u64,
-    /// Part of that which they spun, because their speed was squeezed.
-    pub workers_spun_ns: u64,
 }
 
 #[cfg(test)]

@@ -22,11 +22,9 @@ mod error;
 pub mod histogram;
 pub mod in_flight;
 pub mod levers;
-mod measured;
 pub mod null_server;
 mod plan;
 pub mod precheck;
-mod progress;
 mod protocol;
 mod reach;
 mod report;
@@ -42,11 +40,11 @@ mod swap_buffer;
 mod worker;
 
 pub use error::EngineError;
-pub use levers::{ExperimentWindow, LeverSetting};
-pub use measured::Measured;
 pub use plan::workers_of;
-pub use progress::{Progress, unobserved};
-pub use report::Edge;
-pub use run::{Observer, run};
+pub use run::{Observer, run, unobserved};
 pub use signals::Signals;
-pub use spec::{IoChoice, StepSpec};
+pub use spec::StepSpec;
+pub use wallfinder_model::drive::{
+    Edge, ExperimentWindow, LeverSetting, Measured, Progress, Typical,
+};
+pub use wallfinder_model::scenario::Io as IoChoice;

@@ -1,5 +1,7 @@
 //! What a worker reports: totals at an instant, and latencies since the report before.
 
+use wallfinder_model::drive::Edge;
+
 use wallfinder_sys::process;
 
 use crate::counters::Counters;
@@ -34,17 +36,6 @@ pub(crate) struct WorkerReport {
     pub(crate) window: u32,
     /// Whether the end is that of this window.
     pub(crate) ends_window: bool,
-}
-
-/// An edge of the measured window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
-    /// The warm-up is over.
-    Open,
-    /// The window is over.
-    Close,
-    /// Nothing is waited for any more: what was in flight at the end of the window has ended, or was given up.
-    Drained,
 }
 
 impl WorkerReport {

@@ -3,21 +3,10 @@
 use std::net::SocketAddr;
 
 use wallfinder_model::Load;
+use wallfinder_model::scenario::Io;
 use wallfinder_wire::{Exchange, tls};
 
 use crate::samples::SampleChannel;
-
-/// How sockets are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IoChoice {
-    /// io_uring where the kernel has it, else epoll.
-    #[default]
-    Auto,
-    /// io_uring or nothing.
-    Uring,
-    /// epoll.
-    Epoll,
-}
 
 /// Everything the engine needs for one step.
 #[derive(Debug, Clone)]
@@ -33,7 +22,7 @@ pub struct StepSpec {
     /// Processors for the workers, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// How sockets are waited for.
-    pub io: IoChoice,
+    pub io: Io,
     /// Seed of what is drawn at random.
     pub seed: u64,
     /// Where every request goes that has ended, if anywhere.

@@ -88,7 +88,7 @@ impl Default for SwapBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Edge;
+    use wallfinder_model::drive::Edge;
 
     #[test]
     fn a_late_reader_loses_nothing() {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use wallfinder_engine::StepSpec;
-use wallfinder_engine::calibrate::{Typical, calibrate};
+use wallfinder_engine::Typical;
+use wallfinder_engine::calibrate::calibrate;
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Decode, Nanos};
 use wallfinder_wire::tls::{Client, Options, Trust, Version};

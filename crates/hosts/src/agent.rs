@@ -6,17 +6,20 @@
 //!                                  └─ is the lease over? ─► levers down, next epoch
 //! ```
 //!
-//! Its control thread goes before others, for the processors that it runs on may be full. Its end, whatever ends it,
+//! A load is driven by a thread of its own ([`load`]), which goes before nobody. The control thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it,
 //! is the end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends
 //! an agent that was stopped while it held levers), or at the next start.
 
+mod load;
+
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::environment::interface_towards;
 use wallfinder_probe::fingerprint;
 use wallfinder_probe::reference_loop::ReferenceLoop;
@@ -24,20 +27,25 @@ use wallfinder_probe::sample::Setup;
 use wallfinder_probe::stacks::Sampled;
 use wallfinder_probe::waits::Waited;
 use wallfinder_protocol::{
-    Answer, Ask, Check, Downlink, Family, Found, Frames, GREETING, Grant, LEASE, LeverAt, Refusal,
-    Reply, Request, Side as AskedSide, Stacks, Terms, VERSION, Welcome, frame,
+    Answer, Ask, Check, Family, Found, Frames, GREETING, Grant, LEASE, LeverAt, LeversOrder, News,
+    Refusal, Request, Role, Side as AskedSide, Stacks, Terms, VERSION, WayOut, Welcome,
 };
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::child::{Shim, hold_lease};
 use wallfinder_testbed::lab::{self, Flows, Shaper};
-use wallfinder_testbed::squeeze::{Lever, Scene, Side};
+use wallfinder_testbed::squeeze::{Lever, Side};
 use wallfinder_testbed::undo::SqueezeLock;
 
+use crate::apart::towards;
 use crate::here::{self, Here};
-use crate::{Backend, Joint, Sampling, ServerHost, Taking};
+use crate::load::own_address;
+use crate::{Backend, Host, Joint, Own, Sampling, ServerHost, Taking};
+use load::{Loads, Output};
 
 /// How often the lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The same while workers are waited for that are to follow a lever.
+const LOOK_EVERY_STEERED: Duration = Duration::from_millis(2);
 /// Without a word for so long there is no controller any more.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Ticks of telemetry in one message.
@@ -54,27 +62,55 @@ pub trait Log {
     fn line(&mut self, text: &str);
 }
 
+/// What an agent does for who asks, by its host's own word.
+pub struct Permits {
+    /// What it may be asked for.
+    pub grants: Vec<Grant>,
+    /// Whether a load may go to an address; else why not.
+    pub may_load: Box<dyn Fn(SocketAddr) -> Result<(), String> + Send>,
+}
+
+impl Permits {
+    /// These grants, and loads wherever a controller wants.
+    pub fn of(grants: impl IntoIterator<Item = Grant>) -> Permits {
+        Permits {
+            grants: grants.into_iter().collect(),
+            may_load: Box::new(|_| Ok(())),
+        }
+    }
+}
+
 /// Answers on `output` what is asked on `input`, until that ends.
 pub fn serve(
     input: impl Read + Send + 'static,
-    mut output: impl Write,
-    grants: &[Grant],
+    output: impl Write + Send + 'static,
+    permits: Permits,
     log: &mut dyn Log,
 ) -> Result<(), String> {
+    let output = Output::of(output);
+    let mut agent = Agent::new(permits, Loads::start(output.clone())?);
     process::go_first();
-    let written = output.write_all(GREETING).and_then(|()| output.flush());
-    written.map_err(|error| format!("the controller cannot be greeted: {error}"))?;
+    output.bytes(GREETING)?;
     let (tell, asked) = sync_channel(WAITING_MAX);
     thread::spawn(move || listen(input, |request| tell.send(request).is_ok()));
-    let mut agent = Agent::new(grants);
     let mut heard_ns = clock::boottime_ns();
     loop {
         hold_lease((!agent.levers.is_empty()).then_some(LEASE));
-        let request = asked.recv_timeout(LOOK_EVERY);
+        let request = asked.recv_timeout(match agent.loads.is_steered() {
+            true => LOOK_EVERY_STEERED,
+            false => LOOK_EVERY,
+        });
         let now_ns = clock::boottime_ns();
+        if !agent.loads.is_busy() {
+            agent.terms.load_ended();
+        }
         if agent.terms.end_lease(now_ns) {
-            log.line("the lease is over: all squeezes are undone");
+            log.line("the lease is over: all squeezes are undone, and a load ends");
             agent.release();
+            agent.loads.end(true);
+        }
+        if let Some(version) = agent.loads.followed() {
+            output.news(News::Followed { version });
         }
         let request = match request {
             Ok(Ok(request)) => request,
@@ -92,22 +128,12 @@ pub fn serve(
         if is_told(&request.ask) {
             log.line(&told(&request.ask, admitted.as_ref().err()));
         }
-        let answer = admitted.and_then(|()| agent.carry_out(request.ask));
-        agent.terms.done(clock::boottime_ns());
-        let reply = Reply {
-            number: request.number,
-            answer,
-        };
-        let bytes = frame(&reply).or_else(|error| {
-            let why = error.to_string();
-            frame(&Reply {
-                answer: Err(Refusal::Failed { why }),
-                ..reply
-            })
-        });
-        let bytes = bytes.map_err(|error| error.to_string())?;
-        let written = output.write_all(&bytes).and_then(|()| output.flush());
-        written.map_err(|error| format!("the controller hears nothing: {error}"))?;
+        let answer = admitted.and_then(|()| agent.carry_out(request.number, request.ask));
+        agent.terms.renew(clock::boottime_ns());
+        // A load is answered when it has ended.
+        if let Some(answer) = answer.transpose() {
+            output.reply(request.number, answer)?;
+        }
     }
 }
 
@@ -147,6 +173,7 @@ fn is_told(ask: &Ask) -> bool {
             | Ask::PaceWithin { .. }
             | Ask::BeginWindow
             | Ask::EndWindow
+            | Ask::Steer { .. }
     )
 }
 
@@ -161,7 +188,9 @@ fn told(ask: &Ask, refused: Option<&Refusal>) -> String {
 /// What an agent has of its host.
 struct Agent {
     terms: Terms,
+    may_load: Box<dyn Fn(SocketAddr) -> Result<(), String> + Send>,
     controller: String,
+    loads: Loads,
     server: Here,
     sampler: Option<Box<dyn Sampling>>,
     series: Option<Joint>,
@@ -173,10 +202,12 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(grants: &[Grant]) -> Agent {
+    fn new(permits: Permits, loads: Loads) -> Agent {
         Agent {
-            terms: Terms::new(grants.iter().copied()),
+            terms: Terms::new(permits.grants),
+            may_load: permits.may_load,
             controller: String::new(),
+            loads,
             server: Here::default(),
             sampler: None,
             series: None,
@@ -188,8 +219,9 @@ impl Agent {
         }
     }
 
-    fn carry_out(&mut self, ask: Ask) -> Result<Answer, Refusal> {
-        Ok(match ask {
+    /// Does what is asked; `None`: it is answered later.
+    fn carry_out(&mut self, number: u64, ask: Ask) -> Result<Option<Answer>, Refusal> {
+        Ok(Some(match ask {
             Ask::Hello(hello) => {
                 self.controller = hello.controller;
                 Answer::Welcome(self.welcome())
@@ -223,14 +255,38 @@ impl Agent {
                 known,
                 cores_min,
             } => Answer::Neighbours(self.server.neighbours(&cpus, &known, cores_min)),
+            Ask::Route { to } => Answer::Route {
+                own: own_address(to),
+                interface: interface_towards(to).map(|interface| interface.name),
+            },
             Ask::Watch {
+                role,
                 tick_ns,
                 peer,
                 port,
+                pin,
+                under_quota,
                 paced,
             } => {
-                self.watch(tick_ns, peer, port, paced)?;
-                Answer::Done
+                let interface = peer.and_then(|peer| interface_towards(towards(peer)));
+                let setup = Setup {
+                    zero_ns: clock::monotonic_ns(),
+                    tick: Duration::from_nanos(tick_ns),
+                    interface: interface.map(|interface| interface.name),
+                    port,
+                    pin,
+                    under_quota,
+                    marks_only: tick_ns == 0,
+                    ..Setup::default()
+                };
+                self.watch(role, paced, setup)?
+            }
+            Ask::CountFrom { zero_ns } => {
+                let sampler = self.sampler.as_mut();
+                let sampler = sampler.ok_or_else(|| failed("nothing is watched"))?;
+                Answer::Later {
+                    ns: sampler.count_from(zero_ns),
+                }
             }
             Ask::Mark { name } => {
                 let sampler = self
@@ -257,7 +313,10 @@ impl Agent {
             }
             Ask::Unwatch => {
                 self.series = self.sampler.take().map(|sampler| sampler.stop());
-                Answer::Done
+                let gaps = self.series.as_ref().map(|series| series.gaps.clone());
+                Answer::Unwatched {
+                    gaps: gaps.unwrap_or_default(),
+                }
             }
             Ask::Samples { from } => {
                 let all = self
@@ -281,16 +340,7 @@ impl Agent {
                     .as_ref()
                     .and_then(|pace| pace.times_ns(from_ns, to_ns)[0]),
             },
-            Ask::Levers {
-                server,
-                backend,
-                backend_cores,
-                downlink,
-                seed,
-            } => {
-                let backend = (backend, backend_cores);
-                self.put_up(server, backend, downlink, seed)?
-            }
+            Ask::Levers(order) => self.put_up(order)?,
             Ask::Set { settings } => {
                 for (squeeze, retained) in settings {
                     self.lever(squeeze)?.set(retained).map_err(failed)?;
@@ -338,7 +388,34 @@ impl Agent {
                 Answer::Done
             }
             Ask::Stacks { of } => self.stacks(of)?,
-        })
+            Ask::Drive(order) => {
+                (self.may_load)(order.address).map_err(failed)?;
+                self.loads.drive(number, *order).map_err(failed)?;
+                return Ok(None);
+            }
+            Ask::Calibrate {
+                order,
+                typical,
+                server_cpu,
+                measure,
+            } => {
+                let how = (typical, server_cpu, measure);
+                self.loads.calibrate(number, *order, how).map_err(failed)?;
+                return Ok(None);
+            }
+            Ask::Begin => {
+                self.loads.let_begin();
+                Answer::Done
+            }
+            Ask::Steer { version, setting } => {
+                self.loads.steer(version, setting).map_err(failed)?;
+                Answer::Done
+            }
+            Ask::EndLoad { abort } => {
+                self.loads.end(abort);
+                Answer::Done
+            }
+        }))
     }
 
     fn welcome(&self) -> Welcome {
@@ -351,43 +428,31 @@ impl Agent {
             host: host.unwrap_or_default().trim().to_owned(),
             pid: std::process::id(),
             is_root: rustix::process::geteuid().is_root(),
+            cpus: process::allowed_cpus(),
         }
     }
 
-    fn watch(
-        &mut self,
-        tick_ns: u64,
-        peer: Option<IpAddr>,
-        port: Option<u16>,
-        paced: bool,
-    ) -> Result<(), Refusal> {
+    fn watch(&mut self, role: Role, paced: Vec<u32>, setup: Setup) -> Result<Answer, Refusal> {
         // The one before ends first: two would cost twice.
         (self.sampler, self.series) = (None, None);
-        let interface = peer.and_then(|peer| interface_towards(towards(peer)));
-        let sampler = self.server.sampler(Setup {
-            zero_ns: clock::monotonic_ns(),
-            tick: Duration::from_nanos(tick_ns),
-            client: None,
-            server: None,
-            interface: interface.map(|interface| interface.name),
-            netns_of_pid: None,
-            port,
-            pin: None,
-            under_quota: true,
-            marks_only: tick_ns == 0,
-            paced_cpus: paced.then(|| [self.server.processors(), Vec::new()]),
-        });
+        let zero_ns = setup.zero_ns;
+        let is_paced = !paced.is_empty();
+        let sampler = match role {
+            Role::Server => self.server.sampler(Setup {
+                paced_cpus: is_paced.then(|| [paced, Vec::new()]),
+                ..setup
+            }),
+            Role::Client => here::started(Setup {
+                client: Some(family_of_self()),
+                paced_cpus: is_paced.then(|| [Vec::new(), paced]),
+                ..setup
+            }),
+        };
         self.sampler = Some(sampler.map_err(failed)?);
-        Ok(())
+        Ok(Answer::Watching { zero_ns })
     }
 
-    fn put_up(
-        &mut self,
-        server: AskedSide,
-        (backend, backend_cores): (Option<AskedSide>, Option<f64>),
-        downlink: Option<Downlink>,
-        seed: u64,
-    ) -> Result<Answer, Refusal> {
+    fn put_up(&mut self, order: LeversOrder) -> Result<Answer, Refusal> {
         self.release();
         self.lock = Some(SqueezeLock::take(&self.controller).map_err(failed)?);
         let side = |side: AskedSide| Side {
@@ -395,24 +460,35 @@ impl Agent {
             cpus: side.cpus,
             ..Side::default()
         };
-        let shaped = downlink.map(shaped).transpose();
-        let (downlink, no_downlink) = match shaped {
+        let LeversOrder {
+            role,
+            own,
+            backend,
+            backend_cores,
+            way_out,
+            seed,
+        } = order;
+        let shaped = way_out.map(|way_out| shaped(way_out, role)).transpose();
+        let (way_out, not_shaped) = match shaped {
             Ok(shaper) => (shaper, None),
             Err(why) => (None, Some(why)),
         };
-        let mut reach = self.server.reach(Scene {
-            server: side(server),
-            client: Side {
-                elsewhere: true,
-                ..Side::default()
+        let mut reach = here::levers(
+            role,
+            Own {
+                side: match role {
+                    Role::Server => side(own),
+                    Role::Client => Side {
+                        pids: vec![std::process::id()],
+                        ..side(own)
+                    },
+                },
+                backend: backend.map(side),
+                backend_cores,
+                way_out,
+                seed,
             },
-            backend: backend.map(side),
-            backend_cores,
-            downlink,
-            uplink: None,
-            seed,
-            shim: Shim::of_this_process(),
-        });
+        );
         self.levers = reach.levers;
         let levers = self.levers.iter().map(|lever| LeverAt {
             squeeze: lever.squeeze(),
@@ -420,12 +496,12 @@ impl Agent {
             retained_min: lever.retained_min(),
         });
         let mut missing = reach.out_of_reach.iter_mut();
-        let link = missing.find(|out| out.squeeze == Squeeze::Downlink);
-        if let (Some(link), Some(why)) = (link, no_downlink) {
+        let link = missing.find(|out| matches!(out.squeeze, Squeeze::Downlink | Squeeze::Uplink));
+        if let (Some(link), Some(why)) = (link, not_shaped) {
             link.why = why;
         }
         Ok(Answer::Levers {
-            downlink_bits: reach.downlink_bits,
+            way_out_bits: reach.downlink_bits.or(reach.uplink_bits),
             levers: levers.collect(),
             out_of_reach: reach.out_of_reach,
         })
@@ -477,24 +553,19 @@ fn failed(why: impl std::fmt::Display) -> Refusal {
 }
 
 /// The rate of the load's flows on their way out.
-fn shaped(asked: Downlink) -> Result<Shaper, String> {
+fn shaped(asked: WayOut, role: Role) -> Result<Shaper, String> {
     let found = || interface_towards(towards(asked.peer));
     let interface = asked
         .interface
         .or_else(|| found().map(|interface| interface.name));
-    let interface = interface.ok_or("no interface leads to the client")?;
+    let interface = interface.ok_or("no interface leads there")?;
     let flows = Flows {
         peer: asked.peer,
         port: asked.port,
-        from_server: true,
+        from_server: role == Role::Server,
     };
     let shim = Shim::of_this_process();
     lab::of_flows(&interface, asked.rate_bits, flows, &shim).map_err(|error| error.to_string())
-}
-
-/// A route is asked for by an address with some port.
-fn towards(peer: IpAddr) -> SocketAddr {
-    SocketAddr::new(peer, 9)
 }
 
 fn found(family: &wallfinder_probe::Family) -> Found {

@@ -10,14 +10,16 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
 use wallfinder_model::telemetry::Sample;
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
-use wallfinder_protocol::{Answer, Ask, Frames, Refusal, Reply, Request, frame};
+use wallfinder_protocol::{Answer, Ask, Frames, News, Refusal, Request, Said, frame};
 use wallfinder_sys::clock;
 
 /// How long an agent may take to answer, on a host whose processors are full.
@@ -56,6 +58,8 @@ pub(crate) type WhyOver = Box<dyn FnOnce() -> String + Send>;
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
+    /// Who hears what the agent says unasked.
+    news: Mutex<Option<Sender<News>>>,
 }
 
 #[derive(Default)]
@@ -127,12 +131,26 @@ impl Channel {
         &self.host
     }
 
+    /// From now on what the agent says unasked comes here.
+    pub(crate) fn news(&self) -> Receiver<News> {
+        let (tell, told) = channel();
+        *locked(&self.shared.news) = Some(tell);
+        told
+    }
+
     /// Asks, and waits for the answer.
     pub fn call(&self, ask: Ask) -> Result<Answer, HostError> {
         let patience = match ask {
-            Ask::Levers { .. } | Ask::Release | Ask::Stacks { .. } => PATIENCE_LEVERS,
+            Ask::Levers(_) | Ask::Release | Ask::Stacks { .. } | Ask::Calibrate { .. } => {
+                PATIENCE_LEVERS
+            }
             _ => PATIENCE,
         };
+        self.ask(ask)?.within(self, patience)
+    }
+
+    /// Asks for what takes its time. That the agent is gone is noticed by the lease, which is renewed meanwhile.
+    pub(crate) fn ask(&self, ask: Ask) -> Result<Pending, HostError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (tell, told) = sync_channel(1);
         {
@@ -153,22 +171,13 @@ impl Channel {
             // That nobody reads any more is told by the reader, who knows why.
             let _ = writer.write_all(&bytes).and_then(|()| writer.flush());
         }
-        match told.recv_timeout(patience) {
-            Ok(answer) => answer.map_err(|refusal| self.failed(refusal)),
-            Err(RecvTimeoutError::Timeout) => {
-                // Its lease is over by now. Who asks next need not wait as long.
-                let why = format!("nothing was answered within {patience:?}");
-                let mut waiting = locked(&self.shared.waiting);
-                waiting.by_number.clear();
-                waiting.over.get_or_insert(why.clone());
-                drop(waiting);
-                Err(self.failed(why))
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let over = locked(&self.shared.waiting).over.clone();
-                Err(self.failed(over.unwrap_or_else(|| "it answers no more".to_owned())))
-            }
-        }
+        Ok(Pending(told))
+    }
+
+    /// Why nothing comes any more.
+    fn over(&self) -> HostError {
+        let over = locked(&self.shared.waiting).over.clone();
+        self.failed(over.unwrap_or_else(|| "it answers no more".to_owned()))
     }
 
     /// Asks for what is answered by nothing but that it is done.
@@ -232,6 +241,36 @@ impl Channel {
     }
 }
 
+/// An answer that is under way.
+pub(crate) struct Pending(Receiver<Result<Answer, Refusal>>);
+
+impl Pending {
+    fn within(self, channel: &Channel, patience: Duration) -> Result<Answer, HostError> {
+        match self.0.recv_timeout(patience) {
+            Ok(answer) => answer.map_err(|refusal| channel.failed(refusal)),
+            Err(RecvTimeoutError::Timeout) => {
+                // Its lease is over by now. Who asks next need not wait as long.
+                let why = format!("nothing was answered within {patience:?}");
+                let mut waiting = locked(&channel.shared.waiting);
+                waiting.by_number.clear();
+                waiting.over.get_or_insert(why.clone());
+                drop(waiting);
+                Err(channel.failed(why))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(channel.over()),
+        }
+    }
+
+    /// It, once it came; `None` until then.
+    pub(crate) fn came(&self, channel: &Channel) -> Option<Result<Answer, HostError>> {
+        match self.0.try_recv() {
+            Ok(answer) => Some(answer.map_err(|refusal| channel.failed(refusal))),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(channel.over())),
+        }
+    }
+}
+
 /// Says every second that the controller is there, as long as somebody holds the channel.
 fn renew(channel: &Weak<Channel>) {
     loop {
@@ -252,8 +291,14 @@ impl Shared {
     fn listen(&self, mut reader: impl Read, mut frames: Frames, why_over: WhyOver) {
         let mut bytes = vec![0; READ_BYTES];
         let wrong = loop {
-            match frames.take::<Reply>() {
-                Ok(Some(reply)) => {
+            match frames.take::<Said>() {
+                Ok(Some(Said::News(news))) => {
+                    // Who does not listen does not hear it.
+                    if let Some(tell) = &*locked(&self.news) {
+                        let _ = tell.send(news);
+                    }
+                }
+                Ok(Some(Said::Reply(reply))) => {
                     let waiting = locked(&self.waiting).by_number.remove(&reply.number);
                     // Who gave up waiting does not hear it.
                     if let Some(tell) = waiting {
@@ -275,6 +320,7 @@ impl Shared {
         waiting.over.get_or_insert(why);
         // Each who waits hears it by the end of its sender.
         waiting.by_number.clear();
+        *locked(&self.news) = None;
     }
 }
 
@@ -283,10 +329,10 @@ mod tests {
     use std::io::{PipeReader, PipeWriter, pipe};
     use std::time::Instant;
 
-    use wallfinder_protocol::{Grant, Greeting};
+    use wallfinder_protocol::{Grant, Greeting, Reply};
 
     use super::*;
-    use crate::agent::{self, Log};
+    use crate::agent::{self, Log, Permits};
 
     struct Unheard;
 
@@ -318,7 +364,7 @@ mod tests {
 
     fn reply(number: u64, monotonic_ns: u64) -> Vec<u8> {
         let answer = Ok(Answer::Clock { monotonic_ns });
-        frame(&Reply { number, answer }).expect("a frame")
+        frame(&Said::Reply(Reply { number, answer })).expect("a frame")
     }
 
     #[test]
@@ -326,7 +372,9 @@ mod tests {
     {
         let (asked, asks) = pipe().expect("a pipe");
         let (mut answers, answered) = pipe().expect("a pipe");
-        thread::spawn(move || agent::serve(asked, answered, &[Grant::Observe], &mut Unheard));
+        thread::spawn(move || {
+            agent::serve(asked, answered, Permits::of([Grant::Observe]), &mut Unheard)
+        });
         let mut greeting = Greeting::default();
         let frames = loop {
             let mut byte = [0];

@@ -11,10 +11,12 @@ use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::{Sampler, Setup};
 use wallfinder_probe::stacks::{self, Sampled, Stacks};
 use wallfinder_probe::waits::{Waited, Waits};
-use wallfinder_protocol::{Named, ProcessTime, ProcessTimes};
-use wallfinder_testbed::squeeze::{self, Reach, Scene};
+use wallfinder_protocol::{Named, ProcessTime, ProcessTimes, Role};
+use wallfinder_testbed::child::Shim;
+use wallfinder_testbed::squeeze::{self, Reach, Scene, Side};
 
-use crate::{Backend, Pace, Sampling, ServerHost, Taking};
+use crate::apart::role_of;
+use crate::{Backend, Host, Own, PaceOf, Sampling, ServerHost, Taking};
 
 /// A server on this host, or one whose processes are not seen.
 #[derive(Debug, Clone, Default)]
@@ -29,11 +31,33 @@ impl Here {
     }
 }
 
-impl ServerHost for Here {
+impl Host for Here {
     fn name(&self) -> Option<&str> {
         None
     }
 
+    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
+        started(Setup {
+            server: self.family.clone(),
+            netns_of_pid: self.family.as_ref().and_then(Family::leader),
+            ..setup
+        })
+    }
+
+    fn pace(&self, cpus: Vec<u32>) -> PaceOf {
+        pace(cpus)
+    }
+
+    fn levers(&self, own: Own) -> Reach {
+        levers(Role::Server, own)
+    }
+
+    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
+        neighbours(cpus, known, cores_min)
+    }
+}
+
+impl ServerHost for Here {
     fn family(&self) -> Option<&Family> {
         self.family.as_ref()
     }
@@ -45,27 +69,6 @@ impl ServerHost for Here {
     fn processors(&self) -> Vec<u32> {
         let family = self.family.as_ref();
         family.map_or(Vec::new(), |family| squeeze::cpus_of(&family.pids))
-    }
-
-    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
-        let sampler = Sampler::start(Setup {
-            server: self.family.clone(),
-            netns_of_pid: self.family.as_ref().and_then(Family::leader),
-            ..setup
-        });
-        Ok(Box::new(sampler.map_err(|error| error.to_string())?))
-    }
-
-    fn pace(&self, sides: [Vec<u32>; 2]) -> Box<dyn Pace> {
-        Box::new(ReferenceLoop::start(sides))
-    }
-
-    fn reach(&self, scene: Scene) -> Reach {
-        squeeze::reach(scene)
-    }
-
-    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
-        neighbours(cpus, known, cores_min)
     }
 
     fn times(&self) -> ProcessTimes {
@@ -99,6 +102,49 @@ impl ServerHost for Here {
         });
         behind.collect()
     }
+}
+
+pub(crate) fn started(setup: Setup) -> Result<Box<dyn Sampling>, String> {
+    let sampler = Sampler::start(setup).map_err(|error| error.to_string())?;
+    Ok(Box::new(sampler))
+}
+
+pub(crate) fn pace(cpus: Vec<u32>) -> PaceOf {
+    let watched = ReferenceLoop::start([cpus, Vec::new()]);
+    Box::new(move |from_ns, to_ns| watched.times_ns(from_ns, to_ns)[0])
+}
+
+/// The levers of one role, where the other is on another host.
+pub(crate) fn levers(role: Role, own: Own) -> Reach {
+    let Own {
+        side,
+        backend,
+        backend_cores,
+        way_out,
+        seed,
+    } = own;
+    let elsewhere = Side {
+        elsewhere: true,
+        ..Side::default()
+    };
+    let (server, client, downlink, uplink) = match role {
+        Role::Server => (side, elsewhere, way_out, None),
+        Role::Client => (elsewhere, side, None, way_out),
+    };
+    let mut reach = squeeze::reach(Scene {
+        server,
+        client,
+        backend,
+        backend_cores,
+        downlink,
+        uplink,
+        seed,
+        shim: Shim::of_this_process(),
+    });
+    reach
+        .out_of_reach
+        .retain(|out| role_of(out.squeeze) == Some(role));
+    reach
 }
 
 impl Taking<Sampled> for Stacks {

@@ -1,10 +1,12 @@
-//! The host that the server is on: this one, or another that an agent stands in for. Who conducts a step or an
-//! experiment asks a [`ServerHost`], and never which of the two it is.
+//! The hosts of a run: the one that the load comes from and the one that the server is on. Each is this one, or
+//! another that an agent stands in for. Who conducts a step or an experiment asks a [`ClientHost`] and a
+//! [`ServerHost`], and never which of the two kinds they are.
 //!
 //! ```text
-//!                    ┌─ Here: probes and levers of this process
-//!  dyn ServerHost ◄──┤
-//!                    └─ There ─► Channel ═══ ssh ═══ agent ─► the same probes and levers, on its own host
+//!                     ┌─ Here, LoadHere: probes, levers and engine of this process
+//!  dyn ServerHost ◄───┤
+//!  dyn ClientHost ◄───┤
+//!                     └─ There, LoadThere ─► Channel ═══ ssh ═══ agent ─► the same probes, levers and engine there
 //! ```
 //!
 //! Invariants: process ids of another host never leave [`There`], so that nobody takes them for processes here;
@@ -14,34 +16,60 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod apart;
 mod channel;
+mod far;
 mod here;
+mod load;
 mod sampling;
 pub mod ssh;
 mod there;
 
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use wallfinder_engine::{EngineError, Observer, Signals, StepSpec};
+use wallfinder_model::drive::{Measured, Typical};
 use wallfinder_model::experiment::Neighbour;
+use wallfinder_model::record::Ceiling;
+use wallfinder_model::{Environment, Load, Nanos};
 use wallfinder_probe::Family;
-use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::Setup;
 use wallfinder_probe::stacks::Sampled;
 use wallfinder_probe::waits::Waited;
-use wallfinder_testbed::squeeze::{Reach, Scene};
+use wallfinder_testbed::lab::Shaper;
+use wallfinder_testbed::squeeze::{Reach, Side};
 
+pub use apart::{Sides, pace, reach, sampler, server_apart};
 pub use channel::{Channel, HostError};
 pub use here::{Here, cpus_of, named, whose};
+pub use load::{LoadHere, LoadThere};
 pub use sampling::{Joint, Sampling};
 pub use there::There;
 pub use wallfinder_protocol::{Named, ProcessTimes};
 
-/// The server, and the host that it is on.
-pub trait ServerHost: fmt::Debug + Send + Sync {
-    /// What the host is called; `None`: it is this one.
+/// A host, for whichever role it is asked in.
+pub trait Host: fmt::Debug + Send + Sync {
+    /// What it is called; `None`: it is this one.
     fn name(&self) -> Option<&str>;
 
+    /// Begins to watch its role alone. What `setup` says of processes is filled in here.
+    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String>;
+
+    /// Watches how fast these processors are.
+    fn pace(&self, cpus: Vec<u32>) -> PaceOf;
+
+    /// Puts up every lever of its role that is to be had, where the other role is on another host.
+    fn levers(&self, own: Own) -> Reach;
+
+    /// Who else uses these processors.
+    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour>;
+}
+
+/// The server, and the host that it is on.
+pub trait ServerHost: Host {
     /// The server's processes, where they are of this host.
     fn family(&self) -> Option<&Family>;
 
@@ -50,18 +78,6 @@ pub trait ServerHost: fmt::Debug + Send + Sync {
 
     /// Processors that those who serve may run on; none where that is not known.
     fn processors(&self) -> Vec<u32>;
-
-    /// Begins to watch both sides. Of `setup`, what is said of the server is filled in here.
-    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String>;
-
-    /// Watches the pace of processors: the server's on its host, the client's on this one.
-    fn pace(&self, sides: [Vec<u32>; 2]) -> Box<dyn Pace>;
-
-    /// Puts up every lever that is to be had.
-    fn reach(&self, scene: Scene) -> Reach;
-
-    /// Who else uses these processors of the server's host.
-    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour>;
 
     /// CPU time of every process of the server's host; empty where it cannot be told.
     fn times(&self) -> ProcessTimes;
@@ -82,6 +98,67 @@ pub trait ServerHost: fmt::Debug + Send + Sync {
     fn waits(&self, most: Duration) -> Result<Box<dyn Taking<Waited>>, String>;
 }
 
+/// The host that the load comes from, and the engine there.
+pub trait ClientHost: Host {
+    /// The engine's processes, where they are of this host.
+    fn family(&self) -> Option<Family>;
+
+    /// Processors that its workers may use.
+    fn processors(&self) -> Vec<u32>;
+
+    /// The machine's fingerprint.
+    fn facts(&self) -> Environment;
+
+    /// Whether such a load fits into its limits, as far as that is known before it begins; else why not.
+    fn fits(&self, load: &Load) -> Result<(), String>;
+
+    /// The address that the server sees.
+    fn address(&self) -> Option<IpAddr>;
+
+    /// Runs one step to its end; see [`wallfinder_engine::run`]. What `observe` is told and what `signals` say is
+    /// by the clock of this host.
+    fn drive(
+        &self,
+        spec: &StepSpec,
+        signals: &Arc<Signals>,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, EngineError>;
+
+    /// The most that its workers could drive of such a load; see [`wallfinder_engine::calibrate::calibrate`].
+    fn calibrate(
+        &self,
+        spec: &StepSpec,
+        typical: Typical,
+        server_cpu: Option<u32>,
+        measure: Nanos,
+    ) -> Result<Ceiling, EngineError>;
+}
+
+/// What is to be squeezed on one host, where the other role is elsewhere.
+#[derive(Debug, Default)]
+pub struct Own {
+    /// The processes of the role.
+    pub side: Side,
+    /// Processes behind the server.
+    pub backend: Option<Side>,
+    /// Cores that those used under the load.
+    pub backend_cores: Option<f64>,
+    /// The rate at which the load leaves the host, where it is ours to set.
+    pub way_out: Option<Shaper>,
+    /// Seed of the rhythm of CPU stealers and pauses.
+    pub seed: u64,
+}
+
+/// CPU time of a fixed piece of work on the processors of one role between two instants of monotonic time here.
+pub type PaceOf = Box<dyn Fn(u64, u64) -> Option<f64>>;
+
+/// How fast the processors of both roles are.
+pub trait Pace {
+    /// CPU time of a fixed piece of work on the processors of server and client, between two instants of monotonic
+    /// time here.
+    fn times_ns(&self, from_ns: u64, to_ns: u64) -> [Option<f64>; 2];
+}
+
 /// Stacks that are being taken.
 pub trait Taking<T>: fmt::Debug {
     /// No more are taken.
@@ -98,17 +175,4 @@ pub struct Backend {
     pub name: String,
     /// Process ids on the server's host, the oldest parent first.
     pub pids: Vec<u32>,
-}
-
-/// How fast the processors of both sides are.
-pub trait Pace {
-    /// CPU time of a fixed piece of work on the processors of server and client, between two instants of monotonic
-    /// time here.
-    fn times_ns(&self, from_ns: u64, to_ns: u64) -> [Option<f64>; 2];
-}
-
-impl Pace for ReferenceLoop {
-    fn times_ns(&self, from_ns: u64, to_ns: u64) -> [Option<f64>; 2] {
-        ReferenceLoop::times_ns(self, from_ns, to_ns)
-    }
 }

@@ -344,6 +344,9 @@ pub struct Setting {
     /// The server's host, where it is another than the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_host: Option<String>,
+    /// The client's host, where it is another than the controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_host: Option<String>,
 }
 
 /// What a foreign driver was asked for, and what it did.
@@ -357,10 +360,15 @@ pub struct Connections {
 }
 
 impl Setting {
-    /// Whether client and server may run on a processor in common.
+    /// Processors that both client and server may run on.
+    pub fn shared_cpus(&self) -> Vec<u32> {
+        let is_shared = |cpu: &u32| self.server_host.is_none() && self.client_cpus.contains(cpu);
+        self.server_cpus.iter().copied().filter(is_shared).collect()
+    }
+
+    /// Whether there are any.
     pub fn shares_cpus(&self) -> bool {
-        let mut server = self.server_cpus.iter();
-        self.server_host.is_none() && server.any(|cpu| self.client_cpus.contains(cpu))
+        !self.shared_cpus().is_empty()
     }
 }
 

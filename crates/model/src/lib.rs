@@ -27,6 +27,7 @@ pub mod caveat;
 pub mod chart;
 pub mod counters;
 pub mod detail;
+pub mod drive;
 pub mod environment;
 pub mod evidence;
 pub mod experiment;

@@ -430,6 +430,12 @@ pub struct Client {
     /// The network namespace that the load is made in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
+    /// The host that it comes from, where that is another: `ssh://user@host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How ssh is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<String>,
     /// The control group that it is made in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,

@@ -166,7 +166,10 @@ pub struct Telemetry {
     /// The server's host, where it is another than the client's: what is said of the server, its sockets, `link` and
     /// `tcp` is then by its agent, and `cores` are the client's alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_host: Option<ServerHostSummary>,
+    pub server_host: Option<HostSummary>,
+    /// The client's host, where it is another than the controller's: `cores` are its processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_host: Option<HostSummary>,
 }
 
 impl Telemetry {
@@ -197,21 +200,21 @@ impl Telemetry {
     }
 }
 
-/// The server's host, where it is another.
+/// A host of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ServerHostSummary {
+pub struct HostSummary {
     /// What it is called.
     pub name: String,
-    /// Its processors over the window.
+    /// Its processors over the window, where they stand nowhere else.
     pub cores: Vec<CoreSample>,
-    /// How far its monotonic clock was ahead of the client's host's.
+    /// How far its monotonic clock was ahead of the controller's.
     pub clock_offset_ns: Option<i64>,
     /// What that may be off, either way.
     pub clock_error_ns: Option<u64>,
     /// The shortest round trip to its agent.
     pub round_trip_ns: Option<u64>,
-    /// CPU time of the agent's sampler in the window.
+    /// CPU time of its sampler in the window.
     pub observer_cpu_ns: u64,
 }
 

@@ -58,6 +58,11 @@ impl Offset {
     pub fn there(self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.ns)
     }
+
+    /// An instant of the other clock, here.
+    pub fn here(self, there_ns: u64) -> u64 {
+        there_ns.saturating_add_signed(-self.ns)
+    }
 }
 
 /// Round trips so far.

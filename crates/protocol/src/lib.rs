@@ -3,12 +3,13 @@
 //! ```text
 //!  controller                                             agent
 //!  Request { number, epoch, ask } ──frame──► Frames ─► Terms::admit ─► what it does ─┐
-//!  Reply { number, answer }       ◄──frame──────────────────────────────────────────┘
+//!  Said: Reply { number, answer } ◄──frame──────────────────────────────────────────┤
+//!        News of a load           ◄──frame── its engine ◄───────────────────────────┘
 //! ```
 //!
 //! The same messages go over any channel that carries bytes in order. A controller asks for one of a fixed
 //! set of verbs ([`Ask`]); none of them runs a command. What may be asked for is the agent's own word ([`Grant`]).
-//! What was squeezed stays so only while the controller goes on asking ([`Terms`]).
+//! What was squeezed stays so, and a load goes on, only while the controller goes on asking ([`Terms`]).
 //!
 //! Everything is a function of bytes and of time that is handed in. What it is not: the channel, nor what a host does
 //! when asked (`wallfinder-hosts`).
@@ -25,15 +26,17 @@
 
 pub mod clock;
 mod frames;
+mod load;
 mod messages;
 mod terms;
 
 pub use frames::{FRAME_BYTES_MAX, FrameError, Frames, GREETING, Greeting, frame};
+pub use load::LoadOrder;
 pub use messages::{
-    Answer, Ask, Check, Downlink, Family, Found, Hello, LeverAt, Named, ProcessTime, ProcessTimes,
-    Refusal, Reply, Request, Side, Stacks, Welcome,
+    Answer, Ask, Check, Family, Found, Hello, LeverAt, LeversOrder, Named, News, ProcessTime,
+    ProcessTimes, Refusal, Reply, Request, Role, Said, Side, Stacks, WayOut, Welcome,
 };
 pub use terms::{Grant, LEASE, Terms};
 
 /// Version of everything here. Both ends say theirs, and only the same talk.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -7,11 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use wallfinder_model::Environment;
+use wallfinder_model::drive::{LeverSetting, Measured, Progress, Typical};
 use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::profile::Profile;
+use wallfinder_model::record::Ceiling;
 use wallfinder_model::telemetry::{Sample, Telemetry};
+use wallfinder_model::{Caveat, Environment, Nanos};
 
+use crate::load::LoadOrder;
 use crate::terms::Grant;
 
 /// What a controller asks.
@@ -32,6 +35,39 @@ pub struct Reply {
     pub number: u64,
     /// What came of it.
     pub answer: Result<Answer, Refusal>,
+}
+
+/// What an agent says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Said {
+    /// When it was asked.
+    Reply(Reply),
+    /// Unasked, of the load that it drives.
+    News(News),
+}
+
+/// What is told of a load while it is driven.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum News {
+    /// As its engine tells it; instants are by the agent's monotonic clock.
+    Progress(Box<Progress>),
+    /// Every worker follows the setting of this version.
+    Followed {
+        /// The controller's number of it.
+        version: u32,
+    },
+}
+
+/// What a host is for in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The load comes from it.
+    Client,
+    /// The load goes to it.
+    Server,
 }
 
 /// The verbs. None of them runs a command.
@@ -69,16 +105,32 @@ pub enum Ask {
         /// Cores that one must use at the least.
         cores_min: f64,
     },
-    /// The server is watched from now on.
+    /// How packets leave for an address.
+    Route {
+        /// The address.
+        to: SocketAddr,
+    },
+    /// The processes of a role are watched from now on: the server's, or for a client the agent's own.
     Watch {
+        /// Whose.
+        role: Role,
         /// Time between two ticks; 0: at marks only.
         tick_ns: u64,
-        /// The client's address.
+        /// The address of the other role.
         peer: Option<IpAddr>,
         /// The server's port.
         port: Option<u16>,
-        /// Whether the pace of its processors is watched.
-        paced: bool,
+        /// The processor that is looked from; `None`: any.
+        pin: Option<u32>,
+        /// Whether a quota may hold the agent's threads up.
+        under_quota: bool,
+        /// Processors whose pace is watched.
+        paced: Vec<u32>,
+    },
+    /// Instants of the watch count from here.
+    CountFrom {
+        /// By the agent's monotonic clock.
+        zero_ns: u64,
     },
     /// An exact reading at once.
     Mark {
@@ -112,18 +164,7 @@ pub enum Ask {
         to_ns: u64,
     },
     /// Every lever that is to be had is put up, at no dose.
-    Levers {
-        /// The server.
-        server: Side,
-        /// Processes behind it that are squeezed apart.
-        backend: Option<Side>,
-        /// Cores that those used under the load.
-        backend_cores: Option<f64>,
-        /// The load's way out of the server's host.
-        downlink: Option<Downlink>,
-        /// Seed of the rhythm of CPU stealers and pauses.
-        seed: u64,
-    },
+    Levers(LeversOrder),
     /// Of these resources so much is left from now on; what is not named stays as it is.
     Set {
         /// Each with its share.
@@ -135,6 +176,33 @@ pub enum Ask {
     EndWindow,
     /// All levers are taken down.
     Release,
+    /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Begin`].
+    Drive(Box<LoadOrder>),
+    /// Who conducts the load that is ready lets it begin.
+    Begin,
+    /// What the workers are to do from now on.
+    Steer {
+        /// The controller's number of it.
+        version: u32,
+        /// It.
+        setting: LeverSetting,
+    },
+    /// The load's window ends now.
+    EndLoad {
+        /// Nothing in flight is waited for.
+        abort: bool,
+    },
+    /// The most that the workers could drive of such a load, with this host's own null server.
+    Calibrate {
+        /// The load.
+        order: Box<LoadOrder>,
+        /// What it was answered with.
+        typical: Typical,
+        /// A processor for the null server.
+        server_cpu: Option<u32>,
+        /// How long it is measured.
+        measure: Nanos,
+    },
     /// Stacks of the server are taken from now on.
     TakeStacks {
         /// Where it runs, or where it waits.
@@ -190,6 +258,8 @@ pub struct Welcome {
     pub pid: u32,
     /// Whether it runs as root.
     pub is_root: bool,
+    /// Processors that it may use.
+    pub cpus: Vec<u32>,
 }
 
 /// Whom a user says that the server is.
@@ -276,14 +346,31 @@ pub struct Side {
     pub cpus: Vec<u32>,
 }
 
-/// The flows from a server to a client.
+/// Whom levers are put up for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeversOrder {
+    /// Whether the load comes from this host or goes to it.
+    pub role: Role,
+    /// The processes of the role. A client's are the agent's own.
+    pub own: Side,
+    /// Processes behind the server that are squeezed apart.
+    pub backend: Option<Side>,
+    /// Cores that those used under the load.
+    pub backend_cores: Option<f64>,
+    /// The load's way out of this host.
+    pub way_out: Option<WayOut>,
+    /// Seed of the rhythm of CPU stealers and pauses.
+    pub seed: u64,
+}
+
+/// The flows of a load that leave a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Downlink {
-    /// The client's address.
+pub struct WayOut {
+    /// The address that they go to.
     pub peer: IpAddr,
     /// The server's port.
     pub port: u16,
-    /// The interface that they leave by; `None`: the one that leads to the client.
+    /// The interface that they leave by; `None`: the one that leads there.
     pub interface: Option<String>,
     /// Its rate, where no card tells it.
     pub rate_bits: Option<u64>,
@@ -341,6 +428,32 @@ pub enum Answer {
     Families(Vec<Family>),
     /// To [`Ask::Neighbours`].
     Neighbours(Vec<Neighbour>),
+    /// To [`Ask::Route`].
+    Route {
+        /// The address that packets to there have as their source.
+        own: Option<IpAddr>,
+        /// The interface that they leave by.
+        interface: Option<String>,
+    },
+    /// To [`Ask::Watch`]: its zero, by the agent's monotonic clock.
+    Watching {
+        /// Instants count from here.
+        zero_ns: u64,
+    },
+    /// To [`Ask::CountFrom`].
+    Later {
+        /// How much later that is than the zero before.
+        ns: i64,
+    },
+    /// To [`Ask::Unwatch`]: what was missed while it watched.
+    Unwatched {
+        /// Ticks that came late, suspends, steps of the wall clock.
+        gaps: Vec<Caveat>,
+    },
+    /// To [`Ask::Drive`].
+    Measured(Box<Measured>),
+    /// To [`Ask::Calibrate`].
+    Ceiling(Box<Ceiling>),
     /// To [`Ask::Mark`].
     Marked {
         /// When, from the start of the watch.
@@ -366,8 +479,8 @@ pub enum Answer {
         levers: Vec<LeverAt>,
         /// Those that do not.
         out_of_reach: Vec<OutOfReach>,
-        /// The downlink's rate when nothing is taken.
-        downlink_bits: Option<u64>,
+        /// The rate of the way out when nothing is taken.
+        way_out_bits: Option<u64>,
     },
     /// To [`Ask::EndWindow`].
     Checks(Vec<(Squeeze, Check)>),
@@ -395,7 +508,9 @@ pub enum Refusal {
         grant: Grant,
     },
     /// Nothing was asked for longer than a lease lasts, and all was undone.
-    #[error("nothing was heard there for longer than a lease lasts, so all squeezes were undone")]
+    #[error(
+        "nothing was heard there for longer than a lease lasts, so all squeezes were undone and the load ended"
+    )]
     LeaseOver,
     /// It was tried.
     #[error("{why}")]

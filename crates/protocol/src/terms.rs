@@ -1,9 +1,9 @@
-//! On which terms an agent does what it is asked: its grants, and the lease that squeezes hold by.
+//! On which terms an agent does what it is asked: its grants, and the lease that squeezes and loads hold by.
 //!
 //! ```text
 //!  asked ──► granted? ──► its epoch? ──► done, and the lease begins anew
 //!               no │        no │
-//!                  ▼           ▼           nothing asked for LEASE ─► squeezes undone, next epoch
+//!                  ▼           ▼           nothing asked for LEASE ─► squeezes undone, load ended, next epoch
 //!               Refusal     Refusal
 //! ```
 //!
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::messages::{Ask, Refusal, Request};
 
-/// What was squeezed is undone when the controller has asked for nothing for so long.
+/// What was squeezed is undone, and a load ends, when the controller has asked for nothing for so long.
 pub const LEASE: Duration = Duration::from_secs(5);
 
 /// What an agent may be asked for. Chosen on the agent's host, never by the controller.
@@ -32,11 +32,13 @@ pub enum Grant {
     Squeeze,
     /// Take stacks of the server.
     Profile,
+    /// Make a load.
+    Load,
 }
 
 impl Grant {
     /// Every grant.
-    pub const ALL: [Grant; 3] = [Grant::Observe, Grant::Squeeze, Grant::Profile];
+    pub const ALL: [Grant; 4] = [Grant::Observe, Grant::Squeeze, Grant::Profile, Grant::Load];
 }
 
 impl fmt::Display for Grant {
@@ -45,6 +47,7 @@ impl fmt::Display for Grant {
             Grant::Observe => "observe",
             Grant::Squeeze => "squeeze",
             Grant::Profile => "profile",
+            Grant::Load => "load",
         })
     }
 }
@@ -65,8 +68,10 @@ impl FromStr for Grant {
 pub struct Terms {
     grants: BTreeSet<Grant>,
     epoch: u64,
-    /// When the lease ends; `None`: nothing is squeezed.
-    until_ns: Option<u64>,
+    squeezes: bool,
+    loads: bool,
+    /// When the lease ends, where anything is squeezed or loaded.
+    until_ns: u64,
 }
 
 impl Terms {
@@ -75,7 +80,9 @@ impl Terms {
         Terms {
             grants: grants.into_iter().collect(),
             epoch: 1,
-            until_ns: None,
+            squeezes: false,
+            loads: false,
+            until_ns: 0,
         }
     }
 
@@ -95,35 +102,36 @@ impl Terms {
         if let Some(grant) = needed.filter(|grant| !self.grants.contains(grant)) {
             return Err(Refusal::NotGranted { grant });
         }
-        if needed == Some(Grant::Squeeze) && request.epoch != self.epoch {
+        let is_leased = matches!(needed, Some(Grant::Squeeze | Grant::Load));
+        if is_leased && request.epoch != self.epoch {
             return Err(Refusal::LeaseOver);
         }
-        let lease_ns = LEASE.as_nanos() as u64;
         match request.ask {
-            Ask::Levers { .. } => self.until_ns = Some(now_ns + lease_ns),
-            Ask::Release => self.until_ns = None,
-            _ => {
-                if let Some(until_ns) = &mut self.until_ns {
-                    *until_ns = now_ns + lease_ns;
-                }
-            }
+            Ask::Levers(_) => self.squeezes = true,
+            Ask::Release => self.squeezes = false,
+            Ask::Drive(_) | Ask::Calibrate { .. } => self.loads = true,
+            _ => {}
         }
+        self.renew(now_ns);
         Ok(())
     }
 
-    /// What was admitted is done: the lease begins anew, for that may have taken its time.
-    pub fn done(&mut self, now_ns: u64) {
-        if let Some(until_ns) = &mut self.until_ns {
-            *until_ns = now_ns + LEASE.as_nanos() as u64;
-        }
+    /// The lease begins anew: when somebody asks, and when that is done, for it may have taken its time.
+    pub fn renew(&mut self, now_ns: u64) {
+        self.until_ns = now_ns + LEASE.as_nanos() as u64;
     }
 
-    /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone, and no order of
-    /// before counts any more.
+    /// The load that was driven has ended.
+    pub fn load_ended(&mut self) {
+        self.loads = false;
+    }
+
+    /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone and the load is to end,
+    /// and no order of before counts any more.
     pub fn end_lease(&mut self, now_ns: u64) -> bool {
-        let is_over = self.until_ns.is_some_and(|until_ns| now_ns >= until_ns);
+        let is_over = (self.squeezes || self.loads) && now_ns >= self.until_ns;
         if is_over {
-            self.until_ns = None;
+            (self.squeezes, self.loads) = (false, false);
             self.epoch += 1;
         }
         is_over
@@ -139,7 +147,9 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Times
         | Ask::Behind
         | Ask::Neighbours { .. }
+        | Ask::Route { .. }
         | Ask::Watch { .. }
+        | Ask::CountFrom { .. }
         | Ask::Mark { .. }
         | Ask::FindAgain
         | Ask::Summarise { .. }
@@ -147,9 +157,14 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Samples { .. }
         | Ask::Pace { .. }
         | Ask::PaceWithin { .. } => Some(Grant::Observe),
-        Ask::Levers { .. } | Ask::Set { .. } | Ask::BeginWindow | Ask::EndWindow | Ask::Release => {
+        Ask::Levers(_) | Ask::Set { .. } | Ask::BeginWindow | Ask::EndWindow | Ask::Release => {
             Some(Grant::Squeeze)
         }
+        Ask::Drive(_)
+        | Ask::Begin
+        | Ask::Steer { .. }
+        | Ask::EndLoad { .. }
+        | Ask::Calibrate { .. } => Some(Grant::Load),
         Ask::TakeStacks { .. } | Ask::EndStacks { .. } | Ask::Stacks { .. } => Some(Grant::Profile),
     }
 }
@@ -157,18 +172,19 @@ fn needs(ask: &Ask) -> Option<Grant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::Side;
+    use crate::messages::{LeversOrder, Role, Side};
 
     const SECOND: u64 = 1_000_000_000;
 
     fn levers() -> Ask {
-        Ask::Levers {
-            server: Side::default(),
+        Ask::Levers(LeversOrder {
+            role: Role::Server,
+            own: Side::default(),
             backend: None,
             backend_cores: None,
-            downlink: None,
+            way_out: None,
             seed: 1,
-        }
+        })
     }
 
     fn asked(epoch: u64, ask: Ask) -> Request {
@@ -238,6 +254,6 @@ mod tests {
             assert_eq!(grant.to_string().parse(), Ok(grant));
         }
         let wrong = "exec".parse::<Grant>().unwrap_err();
-        assert!(wrong.contains("observe, squeeze, profile"), "{wrong}");
+        assert!(wrong.contains("observe, squeeze, profile, load"), "{wrong}");
     }
 }

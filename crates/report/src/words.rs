@@ -662,7 +662,9 @@ pub fn place(record: &Record, step: &Step) -> String {
         Some(cpus) => cpus,
         None => setting.map_or(&[][..], |setting| &setting.client_cpus),
     };
-    parts.push(format!("client{}", on_cpus(client)));
+    let host = telemetry.client_host.as_ref();
+    let host = host.map_or(String::new(), |host| format!(" of {}", host.name));
+    parts.push(format!("client{}{host}", on_cpus(client)));
     match &telemetry.link {
         Some(link) => {
             let rate = match link.rate_bits {

@@ -249,6 +249,7 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         "client.cgroup",
         "a --client-quota makes a control group of its own: leave out --client-cgroup, or the quota",
     )?;
+    elsewhere(scenario)?;
     let Some(lay) = &link.lay else {
         return Ok(());
     };
@@ -269,6 +270,40 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         "--link has interfaces and a client's namespace of its own: leave out --client-netns, \
          --downlink-dev and --uplink-dev",
     )
+}
+
+/// What is not to be had where the load comes from another host.
+fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
+    let (server, client) = (&scenario.server, &scenario.client);
+    if client.host.is_none() {
+        return Ok(());
+    }
+    let key = "client.host";
+    refuse(
+        client.host == server.host,
+        key,
+        "client and server are on one host there: run Wallfinder on it",
+    )?;
+    let left_out = [
+        (server.subject.is_some(), "--subject starts the server here"),
+        (
+            scenario.link.lay.is_some(),
+            "--link lies between two hosts of this one",
+        ),
+        (scenario.driver().is_some(), "--driver runs here"),
+        (client.quota.is_some(), "--client-quota holds this process"),
+        (
+            client.cgroup.is_some(),
+            "--client-cgroup takes this process in",
+        ),
+        (client.netns.is_some(), "--client-netns is of this host"),
+    ];
+    for (is_given, what) in left_out {
+        let message =
+            format!("{what}, and --client-host has the load made elsewhere: leave one of them out");
+        refuse(is_given, key, &message)?;
+    }
+    Ok(())
 }
 
 fn comparison(scenario: &Scenario, ab: &Ab) -> Result<(), Fault> {

@@ -1,9 +1,10 @@
 //! What a worker asks, in whichever protocol it asks.
 
 use crate::{Request, framed, grpc, http1, http2};
+use serde::{Deserialize, Serialize};
 
 /// One request, sent over and over, in its protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exchange {
     /// HTTP/1.1.
     Http1(Request),

@@ -35,6 +35,7 @@
 
 use strum::{IntoStaticStr, VariantArray};
 
+mod bytes;
 mod content;
 mod exchange;
 pub mod framed;

@@ -5,8 +5,10 @@
 //! user gives can end a line early: a request that would smuggle a second one, or that
 //! this client could not frame the answer to, is refused with the name of its place.
 
+use serde::{Deserialize, Serialize};
+
 /// A request as the user gives it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The method token, such as `GET`. Case matters.
     pub method: String,
@@ -17,6 +19,7 @@ pub struct Request {
     /// Fields of the user, which take the place of defaults of the same name.
     pub headers: Vec<(String, String)>,
     /// The body, in bytes; sent with a `Content-Length`.
+    #[serde(with = "crate::bytes::one")]
     pub body: Vec<u8>,
 }
 

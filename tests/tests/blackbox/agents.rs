@@ -1,16 +1,21 @@
 //! An agent, asked by a controller that this test is: what it grants, how long it holds, and what it leaves.
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
-use wallfinder_model::Squeeze;
+use wallfinder_model::drive::{LeverSetting, Progress};
+use wallfinder_model::scenario::Io;
+use wallfinder_model::{Load, Nanos, Squeeze};
 use wallfinder_protocol::{
-    Answer, Ask, Frames, Grant, Greeting, Hello, LEASE, Refusal, Reply, Request, Side, VERSION,
-    frame,
+    Answer, Ask, Frames, Grant, Greeting, Hello, LEASE, LeversOrder, LoadOrder, News, Refusal,
+    Request, Role, Said, Side, VERSION, frame,
 };
 use wallfinder_tests::{alone, binary, descendants, skip, things_of_ours, together};
+use wallfinder_wire::Exchange;
 
 struct Agent {
     child: Child,
@@ -48,20 +53,39 @@ impl Agent {
     }
 
     fn ask(&mut self, ask: Ask) -> Result<Answer, Refusal> {
+        let number = self.begin(ask);
+        self.reply_to(number)
+    }
+
+    fn reply_to(&mut self, number: u64) -> Result<Answer, Refusal> {
+        self.hear_until(|said| match said {
+            Said::Reply(reply) => {
+                assert_eq!(reply.number, number);
+                Some(reply.answer)
+            }
+            Said::News(_) => None,
+        })
+    }
+
+    /// Asks for what is answered later.
+    fn begin(&mut self, ask: Ask) -> u64 {
         self.number += 1;
         let request = Request {
             number: self.number,
             epoch: self.epoch,
             ask,
         };
-        let stdin = self.stdin.as_mut().expect("it is open");
-        stdin
-            .write_all(&frame(&request).expect("a frame"))
-            .expect("it reads");
+        let stdin = self.stdin.as_mut().expect("it is not cut");
+        let bytes = frame(&request).expect("a frame");
+        stdin.write_all(&bytes).expect("it reads");
+        self.number
+    }
+
+    /// What it says next.
+    fn hear(&mut self) -> Said {
         loop {
-            if let Some(reply) = self.frames.take::<Reply>().expect("a reply") {
-                assert_eq!(reply.number, self.number);
-                return reply.answer;
+            if let Some(said) = self.frames.take::<Said>().expect("a message") {
+                return said;
             }
             let mut bytes = [0; 65_536];
             let read = self.stdout.read(&mut bytes).expect("it answers");
@@ -70,17 +94,27 @@ impl Agent {
         }
     }
 
+    /// Listens until something like this is said.
+    fn hear_until<T>(&mut self, mut is_it: impl FnMut(Said) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = is_it(self.hear()) {
+                return found;
+            }
+        }
+    }
+
     fn levers(&mut self, pid: u32) -> Result<Answer, Refusal> {
-        self.ask(Ask::Levers {
-            server: Side {
+        self.ask(Ask::Levers(LeversOrder {
+            role: Role::Server,
+            own: Side {
                 pids: vec![pid],
                 cpus: vec![0],
             },
             backend: None,
             backend_cores: None,
-            downlink: None,
+            way_out: None,
             seed: 1,
-        })
+        }))
     }
 
     fn pid(&self) -> u32 {
@@ -260,4 +294,135 @@ fn squeezes_end_with_their_lease_whatever_becomes_of_the_agent() {
     assert!(said.contains("agents were ended"), "{said}");
     assert!(first.ends_within(within) && second.ends_within(within));
     assert!(until(within, is_as_before), "ended: {:?}", things_of_ours());
+}
+
+/// Answers each request with two bytes, on an address of its own.
+fn served() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream) {
+    let mut bytes = [0; 4_096];
+    while let Ok(read) = stream.read(&mut bytes)
+        && read > 0
+    {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn load(address: SocketAddr, seconds: u64) -> Ask {
+    let mut load = Load::closed(4);
+    load.stop.after = Nanos::from_secs(seconds);
+    load.warmup = Nanos::from_millis(100);
+    Ask::Drive(Box::new(LoadOrder {
+        load,
+        address,
+        request: Exchange::Http1(wallfinder_wire::Request::get("h", "/")),
+        tls: None,
+        cpus: Vec::new(),
+        io: Io::Auto,
+        seed: 1,
+        spare_connections: 0,
+        paddings: Vec::new(),
+        under_quota: false,
+    }))
+}
+
+fn ready(said: Said) -> Option<()> {
+    match said {
+        Said::News(News::Progress(progress)) => matches!(*progress, Progress::Ready).then_some(()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_load_begins_when_its_conductor_says_so_follows_its_levers_and_counts_to_the_last() {
+    let _turn = together();
+    let mut agent = Agent::start(&[]);
+    let driven = agent.begin(load(served(), 60));
+    agent.hear_until(ready);
+    // Another one has to wait, and so does this one.
+    let second = agent.ask(load(served(), 1));
+    assert!(
+        matches!(&second, Err(Refusal::Failed { why }) if why.contains("under way")),
+        "{second:?}"
+    );
+    agent.ask(Ask::Begin).expect("it begins");
+    agent.hear_until(|said| match said {
+        Said::News(News::Progress(progress)) => match *progress {
+            Progress::Interval(interval) => (interval.answered > 0).then_some(()),
+            _ => None,
+        },
+        other => panic!("{other:?}"),
+    });
+    for (version, speed) in [(7, Some(0.5)), (8, None)] {
+        let setting = LeverSetting {
+            window: version,
+            speed,
+            ..LeverSetting::FREE
+        };
+        let number = agent.begin(Ask::Steer { version, setting });
+        let (mut is_done, mut is_followed) = (false, false);
+        agent.hear_until(|said| {
+            match said {
+                Said::Reply(reply) if reply.number == number => is_done = reply.answer.is_ok(),
+                Said::News(News::Followed { version: v }) => is_followed = v == version,
+                _ => {}
+            }
+            (is_done && is_followed).then_some(())
+        });
+    }
+    let wrong = LeverSetting {
+        in_flight: 0.0,
+        ..LeverSetting::FREE
+    };
+    let beyond = agent.ask(Ask::Steer {
+        version: 9,
+        setting: wrong,
+    });
+    assert!(beyond.is_err(), "{beyond:?}");
+    agent
+        .ask(Ask::EndLoad { abort: false })
+        .expect("it is told");
+    let Ok(Answer::Measured(measured)) = agent.reply_to(driven) else {
+        panic!("nothing was measured");
+    };
+    let counts = &measured.counts;
+    assert!(counts.answered > 0 && counts.balanced(), "{counts:?}");
+    assert_eq!(counts.failed_total(), 0, "{counts:?}");
+    // The next one may begin.
+    let next = agent.begin(load(served(), 60));
+    agent.hear_until(ready);
+    agent.ask(Ask::EndLoad { abort: true }).expect("it is told");
+    let _ = agent.reply_to(next);
+}
+
+#[test]
+fn a_load_ends_with_its_lease() {
+    let _turn = together();
+    let mut agent = Agent::start(&[]);
+    let driven = agent.begin(load(served(), 60));
+    agent.hear_until(ready);
+    agent.ask(Ask::Begin).expect("it begins");
+    let since = Instant::now();
+    // Nothing more is asked.
+    let ended = agent.reply_to(driven);
+    let took = since.elapsed();
+    assert!(
+        (LEASE..LEASE + Duration::from_secs(3)).contains(&took),
+        "{took:?}"
+    );
+    assert!(matches!(ended, Ok(Answer::Measured(_))), "{ended:?}");
+    let late = agent.ask(load(served(), 1));
+    assert!(matches!(late, Err(Refusal::LeaseOver)), "{late:?}");
 }

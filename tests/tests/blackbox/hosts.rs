@@ -28,6 +28,11 @@ struct Lab {
 impl Lab {
     /// With a server of these dials behind such a link; says what is missing where it cannot be.
     fn up(link: &str, dials: &str) -> Option<Lab> {
+        Lab::of(&["1", "--cpus", "0", "--link", link], dials)
+    }
+
+    /// Hosts as asked for, the first with a server.
+    fn of(asked: &[&str], dials: &str) -> Option<Lab> {
         for needed in ["ssh", "sshd", "ssh-keygen", "unshare"] {
             if program(needed).is_none() {
                 skip(format!("it needs {needed}"));
@@ -39,7 +44,7 @@ impl Lab {
             return None;
         }
         let place = Place::new();
-        let lab = place.start(&["lab", "up", "1", "--cpus", "0", "--link", link]);
+        let lab = place.start(&[&["lab", "up"], asked].concat());
         let said = || lab.out();
         until("lab", || said().contains("Ctrl-C"));
         let said = said();
@@ -173,6 +178,50 @@ fn a_processor_of_another_host_is_named_by_squeezes_there() {
 }
 
 #[test]
+fn a_load_is_made_by_a_host_and_squeezed_there() {
+    let _turn = alone();
+    let asked = ["2", "--cpus", "0", "--cpus", "1"];
+    let Some(lab) = Lab::of(&asked, "--spin-us 300") else {
+        return;
+    };
+    let (ran, step) = lab.find(&["--client-host", "ssh://h2"]);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    for (squeeze, most) in [("client-speed", 0.3), ("in-flight", 0.3)] {
+        assert!(elasticity(&step, squeeze) < most, "{}", ran.out);
+    }
+    let telemetry = &step["telemetry"];
+    assert_eq!(telemetry["client_host"]["name"], "h2");
+    assert_eq!(telemetry["server_host"]["name"], "h1");
+    assert_eq!(telemetry["client"]["cpus_allowed"], serde_json::json!([1]));
+    // Nothing of the load goes through here: the controller opened no connection to the server.
+    assert_eq!(step["open_connections"]["most"], 16);
+    let setting = &step["experiment"]["setting"];
+    assert_eq!(setting["client_host"], "h2");
+    assert!(ran.out.contains("client on cpu 1 of h2"), "{}", ran.out);
+    // Only so many requests, counted there to the last.
+    let asked = ["--client-host", "ssh://h2", "-n", "5000"];
+    let ran = lab.start("run", &asked).wait(LIMIT).ends_with(0);
+    let counts = &lab.place.record()["steps"][0]["counts"];
+    assert_eq!(counts["answered"], 5000, "{}", ran.out);
+    // A host that grants no load, and flags of this host.
+    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = key.split_once("restrict ").expect("a line of ours").1;
+    lab.grants("--target 192.0.2.0/24", public);
+    let asked = ["--client-host", "ssh://h2", "-d", "1s"];
+    let ran = lab.start("run", &asked).wait(LIMIT).ends_with(1);
+    assert!(ran.err.contains("--target"), "{}", ran.err);
+    lab.grants("--grant observe", public);
+    let ran = lab.start("run", &asked).wait(LIMIT).ends_with(1);
+    assert!(ran.err.contains("does not grant `load`"), "{}", ran.err);
+    let asked = ["--client-host", "ssh://h1", "-d", "1s"];
+    let ran = lab.start("run", &asked).wait(LIMIT).ends_with(2);
+    assert!(ran.err.contains("on one host"), "{}", ran.err);
+    let asked = ["--client-host", "ssh://h2", "--client-quota", "0.5"];
+    let ran = lab.start("run", &asked).wait(LIMIT).ends_with(2);
+    assert!(ran.err.contains("--client-quota"), "{}", ran.err);
+}
+
+#[test]
 fn a_link_is_named_by_a_squeeze_of_the_loads_flows() {
     let _turn = alone();
     let Some(lab) = Lab::up("20mbit", "--answer-bytes 10000") else {
@@ -202,7 +251,7 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
         .run(&["hosts", "ssh://h1", "--ssh", &ssh])
         .ends_with(0);
     assert!(
-        ran.out.contains("grants observe, squeeze, profile"),
+        ran.out.contains("grants observe, squeeze, profile, load"),
         "{}",
         ran.out
     );

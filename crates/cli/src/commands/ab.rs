@@ -1,7 +1,6 @@
 //! `ab`: two settings of one lever, in turn, and what B is over A.
 
 use wallfinder_conduct::{Looks, ProfileOrder, StepOrder};
-use wallfinder_engine::precheck;
 use wallfinder_judge::proof::ab::{order_of_rounds, weigh};
 use wallfinder_model::record::{Ab, CostBound, Sign};
 use wallfinder_model::scenario::{self, Probe};
@@ -10,7 +9,6 @@ use wallfinder_probe::stacks;
 use wallfinder_scenario::Fault;
 use wallfinder_scenario::change::{Shown, Sides, differences};
 use wallfinder_scenario::loads::{CAPTURED_MIN, WINDOW_MIN};
-use wallfinder_sys::process;
 use wallfinder_testbed::child::Shim;
 use wallfinder_testbed::tune::{Interface, Tuned, Tuning, Watch};
 
@@ -52,7 +50,7 @@ pub(super) fn compare(
     let interrupts = interrupts.unwrap_or_else(Interrupts::catch);
     let orders = [turns.order(false)?, turns.order(true)?];
     for order in &orders {
-        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+        order.client.fits(&order.load).map_err(Failed::run)?;
     }
     let rounds = order_of_rounds(job.scenario.load.seed, turns.ab.rounds);
     let steps: Vec<StepOrder> = rounds
@@ -262,9 +260,7 @@ impl Turns {
             return Err(Failed::run("this server cannot be started anew"));
         };
         restart.restart().map_err(Failed::run)?;
-        if !testbed.placement.client.is_empty() {
-            process::pin_to(&testbed.placement.client).map_err(Failed::run)?;
-        }
+        testbed.pin()?;
         Ok(StepOrder {
             index: step.index,
             name: step.name,

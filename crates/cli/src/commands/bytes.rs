@@ -1,7 +1,6 @@
 //! `bytes`: answers of several sizes and codings in turn, behind a link and without it.
 
 use wallfinder_conduct::StepOrder;
-use wallfinder_engine::precheck;
 use wallfinder_judge::proof::sizes::{IDENTITY, order_of_rounds};
 use wallfinder_model::scenario::Answers;
 use wallfinder_model::sizes::{Answer, Sizes, Turn};
@@ -83,7 +82,7 @@ pub(crate) fn bytes(scenario: &Scenario, around: &Around) -> Result<(), Failed> 
         .map(|job| order::in_turn(job, asked.rounds, WINDOW_MIN, &testbed));
     let orders = orders.collect::<Result<Vec<StepOrder>, Failed>>()?;
     for order in &orders {
-        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+        order.client.fits(&order.load).map_err(Failed::run)?;
     }
     let steps: Vec<StepOrder> = turns
         .iter()

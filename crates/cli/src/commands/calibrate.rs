@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 use wallfinder_engine::StepSpec;
-use wallfinder_engine::calibrate::{Typical, calibrate as measure};
+use wallfinder_engine::Typical;
+use wallfinder_engine::calibrate::calibrate as measure;
 use wallfinder_engine::precheck;
 use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_report::number;
@@ -12,7 +13,6 @@ use wallfinder_wire::{Exchange, Request};
 
 use crate::exit::Failed;
 use crate::flags::{CalibrateFlags, PlainFormat};
-use crate::order::io_choice;
 use crate::output;
 use crate::placement::Placement;
 use crate::tls;
@@ -43,7 +43,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         },
         tls: flags.tls.then(|| tls::of_a_null_server(flags.http2)),
         cpus: placement.client.clone(),
-        io: io_choice(flags.io.into()),
+        io: flags.io.into(),
         seed: 1,
         samples: None,
         spare_connections: 0,

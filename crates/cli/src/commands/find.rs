@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
-use wallfinder_engine::precheck;
 use wallfinder_hosts::ProcessTimes;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_judge::steady;
@@ -59,7 +58,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     };
     let base_window = loads::base_window(effort, squeeze.window);
     let first = held.at(&testbed, connections, base_window)?;
-    precheck::check(&first.load, &first.address).map_err(Failed::run)?;
+    first.client.fits(&first.load).map_err(Failed::run)?;
     let mut plan = order::plan("find", job, &[first], &testbed.placement);
     plan.effort = Some(effort);
     let beside = Beside::of(scenario);
@@ -275,7 +274,7 @@ fn ramp(session: &mut Session, held: &Held<'_>, testbed: &Testbed) -> Result<u32
             .job
             .with(Search::step(&held.job.scenario, connections))?;
         let mut step = held.of(testbed, &job)?;
-        if precheck::check(&step.load, &step.address).is_err() {
+        if step.client.fits(&step.load).is_err() {
             break;
         }
         step.index = search.steps() as u32;

@@ -27,7 +27,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failed> {
 
 fn up(flags: &LabUpFlags) -> Result<(), Failed> {
     let link: LinkSpec = flags.link.parse().map_err(Failed::usage)?;
-    let cpus = flags.cpus.clone().map_or(Vec::new(), |cpus| cpus.0);
+    let cpus: Vec<Vec<u32>> = flags.cpus.iter().map(|cpus| cpus.0.clone()).collect();
     let interrupts = Interrupts::catch();
     let shim = Shim::of_this_process();
     let lab = Hosts::up(usize::from(flags.hosts), link, &cpus, &shim).map_err(Failed::run)?;

@@ -1,7 +1,6 @@
 //! `run` and `ramp`: scenarios become loads, loads become steps of one record.
 
 use wallfinder_conduct::{ProfileOrder, StepOrder};
-use wallfinder_engine::precheck;
 use wallfinder_scenario::loads;
 
 use crate::commands::record::{check_conditions, conclude, judge_steps};
@@ -54,7 +53,7 @@ pub(crate) fn load(
     });
     let mut orders = orders.collect::<Result<Vec<StepOrder>, Failed>>()?;
     for order in &orders {
-        precheck::check(&order.load, &order.address).map_err(Failed::run)?;
+        order.client.fits(&order.load).map_err(Failed::run)?;
     }
     let profiles = profiles.map(|asked| asked(&testbed.server)).transpose()?;
     let plan = plan(command, first, &orders, &testbed.placement);

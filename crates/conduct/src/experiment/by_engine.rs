@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 use wallfinder_engine::in_flight::spare_connections;
 use wallfinder_engine::{
     EngineError, ExperimentWindow, IoChoice, LeverSetting, Measured, Progress, Signals, StepSpec,
-    run as drive, workers_of,
+    workers_of,
 };
 use wallfinder_hosts::Sampling;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
-use wallfinder_probe::discover::family_of_self;
 use wallfinder_sys::clock;
 
 use super::lever_set::LeverSet;
@@ -53,7 +52,7 @@ impl Watch {
             Progress::Ready => {
                 let now_ns = clock::monotonic_ns();
                 let (order, environment) = (&self.order, &self.environment);
-                let sampler = start_sampler(order, environment, now_ns, family_of_self());
+                let sampler = start_sampler(order, environment, now_ns, order.client.family());
                 *self.sampler() = Some(sampler);
             }
             Progress::Starts { zero_ns } => {
@@ -133,9 +132,10 @@ impl Engine {
         };
         let signals = Arc::new(Signals::default());
         let of_thread = Arc::clone(&signals);
+        let client = Arc::clone(&order.client);
         let workers = std::thread::Builder::new()
             .name("experiment".to_owned())
-            .spawn(move || drive(&spec, &of_thread, &mut |progress| watch.hear(progress)))
+            .spawn(move || client.drive(&spec, &of_thread, &mut |progress| watch.hear(progress)))
             .map_err(|error| ConductError::Probe(error.to_string()))?;
         let mut engine = Engine {
             signals,

@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::Signals;
-use wallfinder_hosts::{Pace, ServerHost};
+use wallfinder_hosts::{self as hosts, Pace, ServerHost};
 use wallfinder_judge::caveats::of_relay;
 use wallfinder_judge::proof::looks::{self, ConditionOrder, Next};
 use wallfinder_judge::proof::{WASH_OUT_MAX_S, design};
@@ -172,7 +172,7 @@ pub fn experiment(
     let setting = &experiment.setting;
     let pace = setting.client_quota_cores.is_none().then(|| {
         let sides = [setting.server_cpus.clone(), setting.client_cpus.clone()];
-        order.step.server.pace(sides)
+        hosts::pace(order.step.sides(), sides)
     });
     let mut conducting = Conducting {
         loads,

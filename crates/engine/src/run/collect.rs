@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use wallfinder_model::Load;
+use wallfinder_model::drive::{Edge, Progress};
 use wallfinder_model::record::Interval;
 use wallfinder_sys::{clock, process};
 
@@ -12,8 +13,7 @@ use super::interval::OpenInterval;
 use super::window::{Mark, OpenWindow, WorkerWindow};
 use crate::histogram::Latencies;
 use crate::plan::WorkerPlan;
-use crate::progress::Progress;
-use crate::report::{Edge, WorkerReport};
+use crate::report::WorkerReport;
 use crate::swap_buffer::SwapBuffer;
 
 /// How often reports are collected, and how often about the edges of the window, which

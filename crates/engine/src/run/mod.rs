@@ -17,6 +17,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use wallfinder_model::drive::{Measured, Progress};
+use wallfinder_model::scenario::Io as IoChoice;
 use wallfinder_sys::io::{Epoll, Io, Uring, uring_available};
 use wallfinder_sys::process;
 use wallfinder_wire::framed::{self, ById, InTurn};
@@ -30,15 +32,16 @@ use outcome::{conclude, panicked};
 use start::{Start, choose_zero, worker_plans};
 
 use crate::error::{EngineError, bad_request};
-use crate::measured::Measured;
-use crate::progress::Progress;
 use crate::protocol::{self, Common};
 use crate::signals::Signals;
-use crate::spec::{IoChoice, StepSpec};
+use crate::spec::StepSpec;
 use crate::swap_buffer::SwapBuffer;
 
 /// Hears how a step goes. It may take its time: no worker waits for it.
 pub type Observer<'o> = dyn FnMut(Progress) + 'o;
+
+/// Observes nothing.
+pub fn unobserved(_: Progress) {}
 
 /// Runs one step to its end. `signals` lets others end it early.
 pub fn run(

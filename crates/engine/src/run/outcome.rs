@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::thread;
 
+use wallfinder_model::drive::Measured;
 use wallfinder_model::record::{
     Counts, Drained, Handshakes, OpenConnections, Outage, WorkerSummary,
 };
@@ -17,7 +18,6 @@ use super::start::Ended;
 use super::window::{Mark, Stretch};
 use crate::counters::{Class, Counters};
 use crate::error::EngineError;
-use crate::measured::Measured;
 use crate::plan::WorkerPlan;
 use crate::protocol::{self, Common};
 use crate::reach;
@@ -231,7 +231,7 @@ fn measured<I: Io>(collector: Collector<'_>, ends: &[WorkerEnd], noticed: Notice
         intervals: collector.intervals,
         workers: sum.workers,
         sockets: sockets_summary(ends),
-        io: I::NAME,
+        io: I::NAME.to_owned(),
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use wallfinder_model::drive::Progress;
 use wallfinder_sys::io::{Io, IoConfig};
 use wallfinder_sys::{Errno, clock, process};
 use wallfinder_wire::Wire;
 
 use crate::error::EngineError;
 use crate::plan::{WorkerPlan, part, workers_of};
-use crate::progress::Progress;
 use crate::protocol::Common;
 use crate::samples::SampleChannel;
 use crate::signals::Signals;

@@ -9,7 +9,6 @@ use wallfinder_wire::{Outcome, Request, Transmit};
 
 use super::*;
 use crate::null_server::NullServer;
-use crate::progress::unobserved;
 
 /// HTTP/1.1 that panics after so many reads.
 struct Bomb(Http1);

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::drive::ExperimentWindow;
+
 use crate::counters::Counters;
 use crate::histogram::Latencies;
-use crate::levers::ExperimentWindow;
 use crate::report::WorkerReport;
 
 /// A worker at one instant.

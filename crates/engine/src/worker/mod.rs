@@ -38,6 +38,7 @@ mod timers;
 
 use std::sync::atomic::Ordering;
 
+use wallfinder_model::drive::Edge;
 use wallfinder_sys::io::{Io, Wait};
 use wallfinder_sys::{Errno, allocator, process};
 use wallfinder_wire::Wire;
@@ -48,7 +49,6 @@ use state::SOCKETS_LOOKED_AT;
 use timers::{Timer, Timers};
 
 use crate::batching::Batching;
-use crate::report::Edge;
 
 #[cfg(test)]
 pub(crate) use dialling::CONNECTING_MAX;

@@ -1,13 +1,12 @@
 //! Reports on their way out, and levers on their way in: both change hands between two turns.
 
+use wallfinder_model::drive::{Edge, LeverSetting};
 use wallfinder_sys::io::Io;
 use wallfinder_wire::Wire;
 
 use super::admission::think_ns;
 use super::state::Worker;
 use crate::in_flight::Room;
-use crate::levers::LeverSetting;
-use crate::report::Edge;
 use crate::slowdown::Slowdown;
 
 /// Less time says nothing of how busy the worker is: an edge may follow upon a report.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wallfinder_model::drive::LeverSetting;
 use wallfinder_sys::io::Io;
 use wallfinder_wire::Wire;
 
@@ -12,7 +13,6 @@ use super::end::WorkerEnd;
 use super::ledger::Ledger;
 use super::line::Line;
 use crate::batching::Batching;
-use crate::levers::LeverSetting;
 use crate::plan::WorkerPlan;
 use crate::reach::Reach;
 use crate::samples::SampleSender;

@@ -456,11 +456,7 @@ fn apart(experiment: &Experiment) -> Option<Checked> {
     if server.is_empty() || client.is_empty() {
         return None;
     }
-    let both: Vec<u32> = server
-        .iter()
-        .copied()
-        .filter(|cpu| client.contains(cpu))
-        .collect();
+    let both = experiment.setting.shared_cpus();
     let seen = Seen::Processors {
         server: server.clone(),
         client: client.clone(),

@@ -74,6 +74,7 @@ impl<'a> Window<'a> {
             server_reference_ns: None,
             client_reference_ns: None,
             server_host: None,
+            client_host: None,
             observer_cpu_ns: self
                 .after
                 .observer_cpu_ns

@@ -480,6 +480,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             server_reference_ns: None,
             client_reference_ns: None,
             server_host: None,
+            client_host: None,
             samples: 100,
             cores: vec![
                 core(0, server_busy + 0.01, softirq[0], 0.55),

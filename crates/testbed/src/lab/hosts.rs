@@ -57,11 +57,12 @@ pub struct Host {
 }
 
 impl Hosts {
-    /// So many, each on these processors (none: all), with a link of this rate to the bridge.
+    /// So many, with a link of this rate to the bridge. Each has its own list of processors, those beyond the last
+    /// list have that one; without any all have all.
     pub fn up(
         count: usize,
         link: LinkSpec,
-        cpus: &[u32],
+        cpus: &[Vec<u32>],
         shim: &Shim,
     ) -> Result<Hosts, TestbedError> {
         let sshd = needed("sshd", "openssh-server")?;
@@ -122,7 +123,7 @@ impl Hosts {
                 format!("h{nth}"),
                 address(nth),
                 &netns,
-                cpus,
+                cpus.get(nth - 1).or(cpus.last()).map_or(&[], Vec::as_slice),
                 shim,
                 [&unshare, &sshd],
             )?;

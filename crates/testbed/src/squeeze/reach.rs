@@ -77,6 +77,8 @@ pub struct Reach {
     pub out_of_reach: Vec<OutOfReach>,
     /// The rate from server to client when nothing is taken, where it is ours to set.
     pub downlink_bits: Option<u64>,
+    /// The rate from client to server.
+    pub uplink_bits: Option<u64>,
 }
 
 impl Reach {
@@ -106,6 +108,7 @@ pub fn reach(scene: Scene) -> Reach {
         shim,
     } = scene;
     reach.downlink_bits = downlink.as_ref().map(Shaper::full_bits);
+    reach.uplink_bits = uplink.as_ref().map(Shaper::full_bits);
     let (server, client) = (located(server), located(client));
     let by = taken_by(&server, &client);
     let client_apart = client_apart(&server, &client);

@@ -14,6 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Longest message that an answer may have unless the format says otherwise, in bytes.
 pub const MESSAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -21,7 +23,7 @@ pub const MESSAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(super) const HEAD_BYTES_MAX: usize = 64;
 
 /// An unsigned integer on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Integer {
     /// 1, 2, 4 or 8 bytes.
     pub width: usize,
@@ -58,7 +60,7 @@ impl Integer {
 }
 
 /// Where a message carries the id of its request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdField {
     /// The id itself.
     pub integer: Integer,
@@ -67,7 +69,7 @@ pub struct IdField {
 }
 
 /// Messages that each follow their length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     /// The length.
     pub length: Integer,

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::format::Format;
 use crate::sending::Form;
 
 /// A message to be sent over and over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// How it is framed, and its answers.
     pub format: Format,
     /// The message, without its length. Where the format has an id, its bytes are
     /// overwritten.
+    #[serde(with = "crate::bytes::one")]
     pub message: Vec<u8>,
 }
 

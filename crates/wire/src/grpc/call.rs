@@ -4,9 +4,10 @@ use super::messages::Messages;
 use super::request::KEPT_BYTES_MAX;
 use super::status::Status;
 use crate::WireError;
+use serde::{Deserialize, Serialize};
 
 /// Which side of a method streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// One message, one answer.
     Unary,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::call::{Calls, Kind};
 use super::messages::PREFIX_BYTES;
 use crate::http2;
@@ -16,7 +18,7 @@ pub const MESSAGE_BYTES_MAX: u32 = 4 << 20;
 pub const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// A call, sent over and over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The authority, `host:port`.
     pub authority: String,
@@ -29,6 +31,7 @@ pub struct Request {
     /// How long the server is told that it may take, as `grpc-timeout`.
     pub deadline: Option<Duration>,
     /// The messages of one call, encoded; where the client does not stream, one.
+    #[serde(with = "crate::bytes::many")]
     pub messages: Vec<Vec<u8>>,
     /// Whether each message waits for an answer to the one before it, where both sides stream.
     pub in_turn: bool,

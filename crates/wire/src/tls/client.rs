@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring};
@@ -17,21 +19,23 @@ use super::Greeting;
 const SESSIONS_KEPT: usize = 256;
 
 /// Whom a client believes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
     /// Whoever shows a certificate that one of these (DER) has signed, for the name that was
     /// asked for, in its time.
-    Roots(Vec<Vec<u8>>),
+    Roots(#[serde(with = "crate::bytes::many")] Vec<Vec<u8>>),
     /// Anybody.
     Anybody,
 }
 
 /// What a client shows where it is asked who it is.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its certificate and those between it and a root, in this order (DER).
+    #[serde(with = "crate::bytes::many")]
     pub chain: Vec<Vec<u8>>,
     /// The key of the first (DER: PKCS #8, PKCS #1 or SEC 1).
+    #[serde(with = "crate::bytes::one")]
     pub key: Vec<u8>,
 }
 
@@ -42,7 +46,7 @@ impl std::fmt::Debug for Identity {
 }
 
 /// A version of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
     /// RFC 5246.
     Tls12,
@@ -72,7 +76,7 @@ fn group(name: &str) -> Option<&'static dyn SupportedKxGroup> {
 }
 
 /// Everything that is to be decided about a client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// The server's name: what its certificate must be for. A DNS name, or an address.
     pub name: String,
@@ -96,14 +100,42 @@ pub struct Options {
 pub struct BadOptions(pub(super) String);
 
 /// What connections are begun with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Described", into = "Described")]
 pub struct Client {
     pub(super) config: Arc<ClientConfig>,
     pub(super) name: ServerName<'static>,
+    described: Arc<Described>,
+}
+
+/// All that makes a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Described {
+    options: Options,
     /// The cipher suite that a server agreed to.
-    pub(super) agreed_suite: Option<String>,
-    resumes: bool,
-    verifies: bool,
+    agreed_suite: Option<String>,
+}
+
+impl PartialEq for Client {
+    fn eq(&self, other: &Client) -> bool {
+        self.described == other.described
+    }
+}
+
+impl From<Client> for Described {
+    fn from(client: Client) -> Described {
+        Arc::unwrap_or_clone(client.described)
+    }
+}
+
+impl TryFrom<Described> for Client {
+    type Error = BadOptions;
+
+    fn try_from(described: Described) -> Result<Client, BadOptions> {
+        let mut client = Client::new(&described.options)?;
+        Arc::make_mut(&mut client.described).agreed_suite = described.agreed_suite;
+        Ok(client)
+    }
 }
 
 impl Client {
@@ -146,20 +178,21 @@ impl Client {
         Ok(Client {
             config: Arc::new(config),
             name,
-            agreed_suite: None,
-            resumes: options.resumes,
-            verifies: matches!(options.trust, Trust::Roots(_)),
+            described: Arc::new(Described {
+                options: options.clone(),
+                agreed_suite: None,
+            }),
         })
     }
 
     /// Whether connections resume what earlier ones agreed on.
     pub fn resumes(&self) -> bool {
-        self.resumes
+        self.described.options.resumes
     }
 
     /// Whether certificates must be good.
     pub fn verifies(&self) -> bool {
-        self.verifies
+        matches!(self.described.options.trust, Trust::Roots(_))
     }
 
     /// Whether a certificate of the client's own is shown to who asks.
@@ -169,10 +202,15 @@ impl Client {
 
     /// As this one, knowing what a server agreed to.
     pub fn having_greeted(&self, greeting: &Greeting) -> Client {
-        Client {
-            agreed_suite: Some(greeting.cipher_suite.clone()),
-            ..self.clone()
-        }
+        let mut client = self.clone();
+        let described = Arc::make_mut(&mut client.described);
+        described.agreed_suite = Some(greeting.cipher_suite.clone());
+        client
+    }
+
+    /// The cipher suite that a server agreed to.
+    pub(super) fn agreed_suite(&self) -> Option<&str> {
+        self.described.agreed_suite.as_deref()
     }
 
     /// As this one, believing anybody: for a [`Double`](super::Double), whom nobody vouches for.
@@ -181,14 +219,14 @@ impl Client {
         let believer = Arc::new(Believer(Arc::clone(client.config.crypto_provider())));
         let config = Arc::make_mut(&mut client.config);
         config.dangerous().set_certificate_verifier(believer);
-        client.verifies = false;
+        Arc::make_mut(&mut client.described).options.trust = Trust::Anybody;
         client
     }
 
     /// As this one, with nobody to share what is resumed.
     pub(super) fn with_sessions_of_its_own(&self) -> Client {
         let mut client = self.clone();
-        if self.resumes {
+        if self.resumes() {
             let config = Arc::make_mut(&mut client.config);
             config.resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
         }

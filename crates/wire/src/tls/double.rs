@@ -25,7 +25,7 @@ impl Double {
     pub fn new(client: &Client, identity: Identity) -> Result<Double, BadOptions> {
         let ours = client.config.crypto_provider();
         let mut provider = CryptoProvider::clone(ours);
-        if let Some(suite) = &client.agreed_suite {
+        if let Some(suite) = client.agreed_suite() {
             let suite = suite.replace("ECDHE_RSA", "ECDHE_ECDSA");
             let is_agreed =
                 |known: &rustls::SupportedCipherSuite| format!("{:?}", known.suite()) == suite;

@@ -1,11 +1,11 @@
 //! Closed loops: the next request starts with the answer to the one before, after a pause for thought.
 
 use wallfinder_model::Nanos;
+use wallfinder_model::drive::Edge;
 
 use super::super::http1::{ANSWER, Http1, after, one_by_one};
 use super::super::peer::{Take, says};
 use super::super::world::{MS, Sim};
-use crate::report::Edge;
 
 #[test]
 fn each_answer_starts_the_next_request_at_the_same_instant() {

@@ -1,12 +1,12 @@
 //! Connections that end: when they are opened again, and what becomes of the requests in flight.
 
+use wallfinder_model::drive::Edge;
 use wallfinder_sys::Errno;
 
 use super::super::http1::{ANSWER, Http1, LAST_ANSWER, after, closes};
 use super::super::io::START_NS;
 use super::super::peer::{Connect, Does, says};
 use super::super::world::{MS, SECOND, Sim};
-use crate::report::Edge;
 use crate::samples::RequestSample;
 use crate::schedule::mix;
 use crate::worker::CONNECTING_MAX;

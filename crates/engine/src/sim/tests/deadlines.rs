@@ -1,9 +1,10 @@
 //! Deadlines: when a request fails that has no answer, and whose lateness it was.
 
+use wallfinder_model::drive::Edge;
+
 use super::super::http1::{ANSWER, Http1, after, one_by_one};
 use super::super::peer::{Script, says};
 use super::super::world::{MS, SECOND, Sim};
-use crate::report::Edge;
 
 const TOTAL: &str = "timeout.total";
 

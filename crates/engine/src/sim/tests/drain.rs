@@ -1,12 +1,12 @@
 //! After the window: what is in flight is waited for, and no request begins any more.
 
 use wallfinder_model::Nanos;
+use wallfinder_model::drive::Edge;
 
 use super::super::http1::{ANSWER, Http1, after};
 use super::super::http2::{DATA, Http2, answer, frame};
 use super::super::peer::{Script, says};
 use super::super::world::{MS, SECOND, Sim};
-use crate::report::Edge;
 
 /// Every tenth answer takes long.
 fn with_slow_ones(

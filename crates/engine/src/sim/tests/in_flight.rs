@@ -1,9 +1,10 @@
 //! A bound of requests in flight: so many are let through, and the others wait in line.
 
+use wallfinder_model::drive::Edge;
+
 use super::super::http1::{ANSWER, Http1, after, closes};
 use super::super::peer::{Does, says};
 use super::super::world::{MS, Sim};
-use crate::report::Edge;
 
 /// The most that were in flight at once, by when they were sent and ended.
 fn most_at_once(times: &[(u64, u64, u64)]) -> u64 {

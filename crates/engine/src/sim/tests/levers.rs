@@ -6,7 +6,7 @@ use super::super::http1::{ANSWER, Asked, Http1, LAST_ANSWER, after, closes, one_
 use super::super::peer::says;
 use super::super::world::{MS, Published, Ran, Sim};
 use crate::counters::Counters;
-use crate::levers::LeverSetting;
+use wallfinder_model::drive::LeverSetting;
 
 const SHAM: LeverSetting = LeverSetting {
     speed: Some(1.0),

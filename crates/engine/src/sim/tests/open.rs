@@ -1,11 +1,11 @@
 //! Open loops: requests start by a schedule, whatever becomes of those before.
 
+use wallfinder_model::drive::Edge;
 use wallfinder_model::{Arrival, Nanos, Rate};
 
 use super::super::http1::{ANSWER, Http1, after};
 use super::super::peer::says;
 use super::super::world::{MS, SECOND, Sim};
-use crate::report::Edge;
 use crate::schedule::Schedule;
 
 #[test]

@@ -1,11 +1,11 @@
 //! When no connection was open, and how many were.
 
+use wallfinder_model::drive::Edge;
 use wallfinder_sys::Errno;
 
 use super::super::http1::{ANSWER, Http1, LAST_ANSWER, closes};
 use super::super::peer::{Connect, says};
 use super::super::world::{MS, SECOND, Sim};
-use crate::report::Edge;
 
 /// The schedule's zero by the virtual clock, which outages count from.
 fn outages(ran: &super::super::world::Ran) -> Vec<(u64, u64)> {

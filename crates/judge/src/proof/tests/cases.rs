@@ -656,6 +656,17 @@ fn a_gate_that_fails_is_said_and_nothing_is_proved_past_it() {
             .iter()
             .any(|c| matches!(c, Caveat::SharedProcessors { .. }))
     );
+    // Of two hosts each has a processor 0.
+    let (wall, how, caveats) = broken(|experiment| {
+        experiment.setting.client_cpus = experiment.setting.server_cpus.clone();
+        experiment.setting.server_host = Some("db1".to_owned());
+    });
+    assert_eq!((wall, how), (Wall::ServerCpu, How::Proved));
+    assert!(
+        !caveats
+            .iter()
+            .any(|c| matches!(c, Caveat::SharedProcessors { .. }))
+    );
 }
 
 #[test]

@@ -1,0 +1,417 @@
+//! The host that the load comes from: this one with its engine, or another whose agent drives one.
+//!
+//! ```text
+//!  drive ─► Drive ═════════► engine there ─► Progress ═► News ─► observe
+//!   signals, as they change ═► Steer, EndLoad
+//!                              Followed ═► News ─► signals.levers
+//! ```
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use wallfinder_engine::{
+    EngineError, Observer, Signals, StepSpec, calibrate, precheck, run, workers_of,
+};
+use wallfinder_model::drive::{Measured, Progress, Typical};
+use wallfinder_model::experiment::Neighbour;
+use wallfinder_model::record::Ceiling;
+use wallfinder_model::{Environment, Load, Nanos};
+use wallfinder_probe::Family;
+use wallfinder_probe::discover::family_of_self;
+use wallfinder_probe::fingerprint;
+use wallfinder_probe::sample::Setup;
+use wallfinder_protocol::{
+    Answer, Ask, Grant, LeversOrder, LoadOrder, News, Role, Side as FarSide, WayOut,
+};
+use wallfinder_sys::process;
+use wallfinder_testbed::squeeze::Reach;
+
+use crate::channel::{HostError, Pending};
+use crate::far::Far;
+use crate::here;
+use crate::ssh::Ssh;
+use crate::{ClientHost, Host, Own, PaceOf, Sampling};
+
+/// How often what is to be passed on to the other host is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// This host, and the engine of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadHere {
+    server: SocketAddr,
+}
+
+impl LoadHere {
+    /// For a load that goes there.
+    pub fn towards(server: SocketAddr) -> LoadHere {
+        LoadHere { server }
+    }
+}
+
+/// The address that packets to another have as their source.
+pub(crate) fn own_address(other: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr = match other.is_ipv4() {
+        true => ([0, 0, 0, 0], 0).into(),
+        false => ([0_u16; 8], 0).into(),
+    };
+    // Nothing is sent: connecting a datagram socket only asks for the route.
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(other).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+impl Host for LoadHere {
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
+        here::started(Setup {
+            server: None,
+            netns_of_pid: None,
+            ..setup
+        })
+    }
+
+    fn pace(&self, cpus: Vec<u32>) -> PaceOf {
+        here::pace(cpus)
+    }
+
+    fn levers(&self, own: Own) -> Reach {
+        here::levers(Role::Client, own)
+    }
+
+    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
+        here::neighbours(cpus, known, cores_min)
+    }
+}
+
+impl ClientHost for LoadHere {
+    fn family(&self) -> Option<Family> {
+        Some(family_of_self())
+    }
+
+    fn processors(&self) -> Vec<u32> {
+        process::allowed_cpus()
+    }
+
+    fn facts(&self) -> Environment {
+        fingerprint(Some(self.server))
+    }
+
+    fn fits(&self, load: &Load) -> Result<(), String> {
+        precheck::check(load, &self.server).map_err(|why| why.to_string())
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        own_address(self.server)
+    }
+
+    fn drive(
+        &self,
+        spec: &StepSpec,
+        signals: &Arc<Signals>,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, EngineError> {
+        run(spec, signals, observe)
+    }
+
+    fn calibrate(
+        &self,
+        spec: &StepSpec,
+        typical: Typical,
+        server_cpu: Option<u32>,
+        measure: Nanos,
+    ) -> Result<Ceiling, EngineError> {
+        calibrate::calibrate(spec, typical, server_cpu, measure)
+    }
+}
+
+/// Another host, whose agent drives the load.
+#[derive(Debug, Clone)]
+pub struct LoadThere {
+    far: Far,
+    server: SocketAddr,
+    address: Option<IpAddr>,
+    /// The interface that requests leave by and its rate, where the user named them.
+    uplink: (Option<String>, Option<u64>),
+}
+
+impl LoadThere {
+    /// For a load from there that goes to `server`.
+    pub fn towards(
+        agent: &Ssh,
+        server: SocketAddr,
+        uplink: (Option<String>, Option<u64>),
+    ) -> Result<LoadThere, HostError> {
+        let far = Far::of(agent, Role::Client);
+        if !far.welcome.grants.contains(&Grant::Load) {
+            let why = format!("the agent there does not grant `{}`", Grant::Load);
+            return Err(far.channel.failed(why));
+        }
+        let address = match far.channel.call(Ask::Route { to: server })? {
+            Answer::Route { own, .. } => own,
+            other => return Err(far.channel.strange(&other)),
+        };
+        Ok(LoadThere {
+            far,
+            server,
+            address,
+            uplink,
+        })
+    }
+
+    fn elsewhere(&self, error: HostError) -> EngineError {
+        EngineError::Elsewhere {
+            host: error.host,
+            why: error.why,
+        }
+    }
+
+    fn order(&self, spec: &StepSpec) -> Result<Box<LoadOrder>, EngineError> {
+        let StepSpec {
+            load,
+            address,
+            request,
+            tls,
+            cpus,
+            io,
+            seed,
+            samples,
+            spare_connections,
+            paddings,
+            under_quota,
+        } = spec.clone();
+        if samples.is_some() {
+            return Err(EngineError::Elsewhere {
+                host: self.far.name().to_owned(),
+                why: "requests are kept one by one on this host only: leave --samples or --client-host out"
+                    .to_owned(),
+            });
+        }
+        Ok(Box::new(LoadOrder {
+            load,
+            address,
+            request,
+            tls,
+            cpus,
+            io,
+            seed,
+            spare_connections,
+            paddings,
+            under_quota,
+        }))
+    }
+}
+
+impl Host for LoadThere {
+    fn name(&self) -> Option<&str> {
+        Some(self.far.name())
+    }
+
+    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
+        self.far.watch(&setup, Some(self.server.ip()))
+    }
+
+    fn pace(&self, cpus: Vec<u32>) -> PaceOf {
+        self.far.pace(cpus)
+    }
+
+    fn levers(&self, own: Own) -> Reach {
+        self.far.levers(LeversOrder {
+            role: Role::Client,
+            own: FarSide {
+                pids: Vec::new(),
+                cpus: own.side.cpus,
+            },
+            backend: None,
+            backend_cores: None,
+            way_out: Some(WayOut {
+                peer: self.server.ip(),
+                port: self.server.port(),
+                interface: self.uplink.0.clone(),
+                rate_bits: self.uplink.1,
+            }),
+            seed: own.seed,
+        })
+    }
+
+    fn neighbours(&self, cpus: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
+        self.far.neighbours(cpus, known.to_vec(), cores_min)
+    }
+}
+
+impl ClientHost for LoadThere {
+    fn family(&self) -> Option<Family> {
+        None
+    }
+
+    fn processors(&self) -> Vec<u32> {
+        self.far.welcome.cpus.clone()
+    }
+
+    fn facts(&self) -> Environment {
+        let peer = Some(self.server.ip());
+        match self
+            .far
+            .told("facts", self.far.channel.call(Ask::Facts { peer }))
+        {
+            Some(Answer::Facts(facts)) => *facts,
+            _ => Environment::default(),
+        }
+    }
+
+    fn fits(&self, _: &Load) -> Result<(), String> {
+        // Its agent looks when the load is to begin.
+        Ok(())
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    fn drive(
+        &self,
+        spec: &StepSpec,
+        signals: &Arc<Signals>,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, EngineError> {
+        let order = self.order(spec)?;
+        let news = self.far.channel.news();
+        let ended = self.far.channel.ask(Ask::Drive(order));
+        let ended = ended.map_err(|error| self.elsewhere(error))?;
+        let mut passing = Passing {
+            host: self,
+            signals,
+            workers: workers_of(&spec.load),
+            version: signals.levers.version(),
+            ends: None,
+        };
+        let driven = passing.on(&news, &ended, observe);
+        driven.map_err(|error| self.elsewhere(error))
+    }
+
+    fn calibrate(
+        &self,
+        spec: &StepSpec,
+        typical: Typical,
+        server_cpu: Option<u32>,
+        measure: Nanos,
+    ) -> Result<Ceiling, EngineError> {
+        let calibrate = Ask::Calibrate {
+            order: self.order(&StepSpec {
+                samples: None,
+                ..spec.clone()
+            })?,
+            typical,
+            server_cpu,
+            measure,
+        };
+        match self.far.channel.call(calibrate) {
+            Ok(Answer::Ceiling(ceiling)) => Ok(*ceiling),
+            Ok(other) => Err(self.elsewhere(self.far.channel.strange(&other))),
+            Err(error) => Err(self.elsewhere(error)),
+        }
+    }
+}
+
+/// Passes on what is said to a load elsewhere, and what it says.
+struct Passing<'p> {
+    host: &'p LoadThere,
+    signals: &'p Signals,
+    workers: u32,
+    /// Of the levers' setting that was passed on last.
+    version: u32,
+    /// Whether the load was told to end, and whether at once.
+    ends: Option<bool>,
+}
+
+impl Passing<'_> {
+    fn on(
+        &mut self,
+        news: &Receiver<News>,
+        ended: &Pending,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, HostError> {
+        let channel = &self.host.far.channel;
+        loop {
+            match news.recv_timeout(LOOK_EVERY) {
+                Ok(news) => self.hear(news, observe)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    if let Some(answer) = ended.came(channel) {
+                        // All that was said before it is here by now.
+                        for news in news.try_iter() {
+                            self.hear(news, observe)?;
+                        }
+                        return match answer? {
+                            Answer::Measured(measured) => self.placed(*measured),
+                            other => Err(channel.strange(&other)),
+                        };
+                    }
+                }
+            }
+            self.tell()?;
+        }
+    }
+
+    fn hear(&self, news: News, observe: &mut Observer<'_>) -> Result<(), HostError> {
+        let channel = &self.host.far.channel;
+        match news {
+            News::Followed { version } => {
+                self.signals
+                    .levers
+                    .followed_elsewhere(version, self.workers);
+            }
+            News::Progress(progress) => match *progress {
+                Progress::Ready => {
+                    observe(Progress::Ready);
+                    channel.order(Ask::Begin)?;
+                }
+                Progress::Starts { zero_ns } => observe(Progress::Starts {
+                    zero_ns: self.here(zero_ns)?,
+                }),
+                other => observe(other),
+            },
+        }
+        Ok(())
+    }
+
+    /// An instant there by the clock of this host.
+    fn here(&self, there_ns: u64) -> Result<u64, HostError> {
+        let channel = &self.host.far.channel;
+        let offset = channel.offset();
+        let offset = offset.ok_or_else(|| channel.failed("its clock is not known"))?;
+        Ok(offset.here(there_ns))
+    }
+
+    fn placed(&self, measured: Measured) -> Result<Measured, HostError> {
+        Ok(Measured {
+            zero_ns: self.here(measured.zero_ns)?,
+            ..measured
+        })
+    }
+
+    /// What has changed here since it was passed on last.
+    fn tell(&mut self) -> Result<(), HostError> {
+        let channel = &self.host.far.channel;
+        let is_set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
+        let ends = match (is_set(&self.signals.abort), is_set(&self.signals.stop)) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        };
+        if let Some(abort) = ends.filter(|_| ends != self.ends) {
+            self.ends = ends;
+            channel.order(Ask::EndLoad { abort })?;
+        }
+        let (version, setting) = self.signals.levers.setting();
+        if version != self.version {
+            self.version = version;
+            channel.order(Ask::Steer { version, setting })?;
+        }
+        Ok(())
+    }
+}
