@@ -147,7 +147,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, required_unless_present = "stop")]
     pub(crate) stdio: bool,
 
-    /// Allow only this; may be repeated: observe, squeeze, profile, load.
+    /// Allow only this; may be repeated: observe, squeeze, profile, load, start.
     #[arg(long, value_name = "GRANT")]
     pub(crate) grant: Vec<Grant>,
 
@@ -155,8 +155,12 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "NETWORK")]
     pub(crate) target: Vec<Network>,
 
+    /// Start this server when it is asked for by name, such as 'shop=/usr/bin/shop --port 8080'; may be repeated.
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = named_command)]
+    pub(crate) subject: Vec<(String, String)>,
+
     /// End every agent of this host; each puts back what it changed.
-    #[arg(long, conflicts_with_all = ["stdio", "grant", "target"])]
+    #[arg(long, conflicts_with_all = ["stdio", "grant", "target", "subject"])]
     pub(crate) stop: bool,
 }
 
@@ -340,12 +344,13 @@ pub(crate) struct TargetFlags {
     #[arg(long, hide = true, help_heading = heading::CLIENT)]
     pub(crate) no_batching: bool,
 
-    /// Start this server for the run and stop it afterwards; built-in: 'catalogue [FLAGS]'.
+    /// Start this server for the run and stop it afterwards; built-in: 'catalogue [FLAGS]'. With --server-host:
+    /// the name of one that its host allows (agent --subject).
     #[arg(long, value_name = "COMMAND", help_heading = heading::SERVER)]
     pub(crate) subject: Option<String>,
 
     /// Run the subject on these processors.
-    #[arg(long, value_name = "CPUS", value_parser = cpu_list, help_heading = heading::SERVER)]
+    #[arg(long, value_name = "CPUS", value_parser = numbers, help_heading = heading::SERVER)]
     pub(crate) server_cpus: Option<CpuList>,
 
     /// Limit the subject to this many cores' worth of time (a control group's quota).
@@ -353,7 +358,7 @@ pub(crate) struct TargetFlags {
     pub(crate) server_quota: Option<f64>,
 
     /// Watch and squeeze the server on its own host: an agent is started there by ssh, with your keys and settings.
-    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with_all = ["subject", "link"], help_heading = heading::SERVER)]
+    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with = "link", help_heading = heading::SERVER)]
     pub(crate) server_host: Option<String>,
 
     /// How ssh is called, for --server-host and --client-host, such as 'ssh -F lab/config'.
@@ -1145,6 +1150,13 @@ fn numbers(text: &str) -> Result<CpuList, String> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(CpuList(cpus))
+}
+
+fn named_command(text: &str) -> Result<(String, String), String> {
+    let (name, command) = text
+        .split_once('=')
+        .ok_or("a server is allowed as NAME=COMMAND, such as 'shop=/usr/bin/shop --port 8080'")?;
+    Ok((name.to_owned(), command.to_owned()))
 }
 
 fn cores(text: &str) -> Result<f64, String> {

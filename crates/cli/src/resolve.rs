@@ -324,7 +324,6 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("server_pid", &mut server.pid, &flags.server_pid);
     given.set("server_cgroup", &mut server.cgroup, &flags.server_cgroup);
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
-    given.clear("server_host", &mut server.subject);
     given.set("server_host", &mut server.host, &flags.server_host);
     given.set("client_host", &mut client.host, &flags.client_host);
     for (host, ssh) in [
@@ -421,12 +420,14 @@ fn unknown_processor(scenario: &Scenario) -> Option<Fault> {
     // Those of another host are known there.
     let client = scenario.client.cpus.as_ref();
     let client = client.filter(|_| scenario.client.host.is_none());
+    let server = scenario.server.cpus.as_ref();
+    let server = server.filter(|_| scenario.server.host.is_none());
     let b = scenario
         .ab
         .as_ref()
         .and_then(|ab| ab.b.server_cpus.as_ref());
     let lists = [
-        ("server.cpus", scenario.server.cpus.as_ref()),
+        ("server.cpus", server),
         ("client.cpus", client),
         ("ab.b.server_cpus", b),
     ];

@@ -11,7 +11,7 @@ use std::time::Duration;
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_hosts::ssh::{Destination, Ssh};
 use wallfinder_hosts::{
-    ClientHost, Here, LoadHere, LoadThere, Named, ServerHost, There, cpus_of, named,
+    ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, There, cpus_of, named,
 };
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
@@ -54,7 +54,24 @@ pub(crate) struct Server {
     pub(crate) reach: Reach,
 }
 
-/// How the subject is started: once for a run, and again within an experiment.
+/// How the subject is started again within an experiment.
+enum Anew {
+    Here(Start),
+    There(StartThere),
+}
+
+/// How it is started on another host, by name.
+struct StartThere {
+    agent: Ssh,
+    name: String,
+    port: u16,
+    cpus: Vec<u32>,
+    /// The client's address, as it sees it.
+    client: Option<IpAddr>,
+    downlink: (Option<String>, Option<u64>),
+}
+
+/// How it is started here.
 struct Start {
     command: String,
     cpus: Vec<u32>,
@@ -74,7 +91,7 @@ pub(crate) struct Testbed {
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
     /// How to start the server anew, where it is ours and its processes are found by it.
-    start: Option<Start>,
+    start: Option<Anew>,
     /// Quotas that were asked for.
     _quotas: Vec<Group>,
     /// The client's network namespace, where it is not that of the command.
@@ -146,8 +163,8 @@ impl Testbed {
             (None, None) => Named::Nobody,
         };
         let (mut start, mut facts, mut agents) = (None, None, Vec::new());
-        let (subject, placement, found, from) = match &server.subject {
-            Some(command) => {
+        let (subject, placement, found, from) = match (&server.subject, &server.host) {
+            (Some(command), None) => {
                 let decide =
                     || Placement::decide(client.cpus.clone(), server.cpus.clone(), true, None);
                 let placement = placed.cloned().unwrap_or_else(decide);
@@ -164,29 +181,48 @@ impl Testbed {
                 };
                 let (subject, address) = first.run()?;
                 if who == Named::Nobody && url.port != 0 {
-                    start = Some(first);
+                    start = Some(Anew::Here(first));
                 }
                 let address = url.resolve(Some(address), reach)?;
                 let found = (address, here(address, &who, Some(&subject)));
                 let from = Arc::new(LoadHere::towards(address)) as Arc<dyn ClientHost>;
                 (Some(subject), placement, found, from)
             }
-            None => {
+            (subject, host) => {
+                let agent = host.as_ref();
+                let agent = agent.map(|host| agent_of(host, server.ssh.as_deref()));
+                let agent = agent.transpose()?;
+                let cpus_there = server.cpus.clone().unwrap_or_default();
+                if let (Some(agent), Some(name)) = (&agent, subject) {
+                    There::start(agent, name, Some(url.port), cpus_there.clone())
+                        .map_err(Failed::run)?;
+                }
                 let address = listening::address_of(job)?;
                 let from = client_at(job, address, &mut agents)?;
-                let seen = match &server.host {
+                let seen = match &agent {
                     None => here(address, &who, None),
-                    Some(host) => {
-                        let agent = agent_of(host, server.ssh.as_deref())?;
+                    Some(agent) => {
                         let downlink = named_device(job, Way::Down)?;
-                        let there = There::find(&agent, (address, who), from.address(), downlink);
+                        let there = There::find(agent, (address, who), from.address(), downlink);
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
-                        agents.push(agent);
                         let not_seen = there.not_seen().map(str::to_owned);
                         (Arc::new(there) as Arc<dyn ServerHost>, not_seen)
                     }
                 };
+                match (agent, subject) {
+                    (Some(agent), Some(name)) => {
+                        start = Some(Anew::There(StartThere {
+                            agent,
+                            name: name.clone(),
+                            port: url.port,
+                            cpus: cpus_there,
+                            client: from.address(),
+                            downlink: named_device(job, Way::Down)?,
+                        }));
+                    }
+                    (agent, _) => agents.extend(agent),
+                }
                 let runs_on = seen.0.family().and_then(cpus_of);
                 let cpus = client.cpus.clone();
                 let placement = match (&client.host, &server.host) {
@@ -293,22 +329,40 @@ impl Testbed {
 
 impl Restart for Testbed {
     fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String> {
-        let start = self.start.as_ref().ok_or("the server is not ours")?;
-        self.server.subject = None;
-        self.server.host = Arc::new(Here::default());
-        let (subject, address) = start
-            .again()
-            .map_err(|error| format!("the server did not start again: {}", error.message))?;
-        if address.port() != self.server.address.port() {
-            return Err(format!(
-                "the server listened on {} and now listens on {address}",
-                self.server.address
-            ));
+        let address = self.server.address;
+        match self.start.as_ref().ok_or("the server is not ours")? {
+            Anew::Here(start) => {
+                self.server.subject = None;
+                self.server.host = Arc::new(Here::default());
+                let (subject, listens_on) = start.again().map_err(|error| {
+                    format!("the server did not start again: {}", error.message)
+                })?;
+                if listens_on.port() != address.port() {
+                    return Err(format!(
+                        "the server listened on {address} and now listens on {listens_on}"
+                    ));
+                }
+                (self.server.host, self.server.not_seen) =
+                    here(address, &Named::Nobody, Some(&subject));
+                self.server.subject = Some(subject);
+            }
+            Anew::There(start) => {
+                let there = start.again(address);
+                let there =
+                    there.map_err(|error| format!("the server did not start again: {error}"))?;
+                self.server.not_seen = there.not_seen().map(str::to_owned);
+                self.server.host = Arc::new(there);
+            }
         }
-        (self.server.host, self.server.not_seen) =
-            here(self.server.address, &Named::Nobody, Some(&subject));
-        self.server.subject = Some(subject);
         Ok(Arc::clone(&self.server.host))
+    }
+}
+
+impl StartThere {
+    fn again(&self, address: SocketAddr) -> Result<There, HostError> {
+        There::start(&self.agent, &self.name, Some(self.port), self.cpus.clone())?;
+        let found = (address, Named::Nobody);
+        There::find(&self.agent, found, self.client, self.downlink.clone())
     }
 }
 

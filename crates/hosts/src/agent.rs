@@ -6,12 +6,13 @@
 //!                                  └─ is the lease over? ─► levers down, next epoch
 //! ```
 //!
-//! A load is driven by a thread of its own ([`load`]), which goes before nobody. The control thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it,
+//! What takes its time, such as a load, has a thread of its own ([`tasks`]), which goes before nobody. The control thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it,
 //! is the end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends
 //! an agent that was stopped while it held levers), or at the next start.
 
-mod load;
+mod tasks;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -31,16 +32,17 @@ use wallfinder_protocol::{
     Refusal, Request, Role, Side as AskedSide, Stacks, Terms, VERSION, WayOut, Welcome,
 };
 use wallfinder_sys::{clock, process};
-use wallfinder_testbed::child::{Shim, hold_lease};
+use wallfinder_testbed::child::{RunAs, Shim, hold_lease};
 use wallfinder_testbed::lab::{self, Flows, Shaper};
 use wallfinder_testbed::squeeze::{Lever, Side};
+use wallfinder_testbed::subject::SubjectSpec;
 use wallfinder_testbed::undo::SqueezeLock;
 
 use crate::apart::towards;
 use crate::here::{self, Here};
 use crate::load::own_address;
 use crate::{Backend, Host, Joint, Own, Sampling, ServerHost, Taking};
-use load::{Loads, Output};
+use tasks::{Output, Tasks};
 
 /// How often the lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -52,6 +54,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const SAMPLES_MAX: usize = 1_000;
 /// How long waits are watched.
 const WAITS_FOR: Duration = Duration::from_secs(1);
+/// How long a server may take to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests that wait while one is carried out.
 const WAITING_MAX: usize = 64;
 const READ_BYTES: usize = 64 << 10;
@@ -68,6 +72,8 @@ pub struct Permits {
     pub grants: Vec<Grant>,
     /// Whether a load may go to an address; else why not.
     pub may_load: Box<dyn Fn(SocketAddr) -> Result<(), String> + Send>,
+    /// Commands of servers that it may start, by the names that a controller calls them by.
+    pub subjects: BTreeMap<String, String>,
 }
 
 impl Permits {
@@ -76,6 +82,7 @@ impl Permits {
         Permits {
             grants: grants.into_iter().collect(),
             may_load: Box::new(|_| Ok(())),
+            subjects: BTreeMap::new(),
         }
     }
 }
@@ -88,7 +95,7 @@ pub fn serve(
     log: &mut dyn Log,
 ) -> Result<(), String> {
     let output = Output::of(output);
-    let mut agent = Agent::new(permits, Loads::start(output.clone())?);
+    let mut agent = Agent::new(permits, Tasks::start(output.clone())?);
     process::go_first();
     output.bytes(GREETING)?;
     let (tell, asked) = sync_channel(WAITING_MAX);
@@ -96,20 +103,21 @@ pub fn serve(
     let mut heard_ns = clock::boottime_ns();
     loop {
         hold_lease((!agent.levers.is_empty()).then_some(LEASE));
-        let request = asked.recv_timeout(match agent.loads.is_steered() {
+        let request = asked.recv_timeout(match agent.tasks.is_steered() {
             true => LOOK_EVERY_STEERED,
             false => LOOK_EVERY,
         });
         let now_ns = clock::boottime_ns();
-        if !agent.loads.is_busy() {
+        if !agent.tasks.is_busy() {
             agent.terms.load_ended();
         }
         if agent.terms.end_lease(now_ns) {
             log.line("the lease is over: all squeezes are undone, and a load ends");
             agent.release();
-            agent.loads.end(true);
+            agent.tasks.end_load(true);
+            agent.end_subject();
         }
-        if let Some(version) = agent.loads.followed() {
+        if let Some(version) = agent.tasks.followed() {
             output.news(News::Followed { version });
         }
         let request = match request {
@@ -188,9 +196,10 @@ fn told(ask: &Ask, refused: Option<&Refusal>) -> String {
 /// What an agent has of its host.
 struct Agent {
     terms: Terms,
-    may_load: Box<dyn Fn(SocketAddr) -> Result<(), String> + Send>,
+    permits: Permits,
+    is_started: bool,
     controller: String,
-    loads: Loads,
+    tasks: Tasks,
     server: Here,
     sampler: Option<Box<dyn Sampling>>,
     series: Option<Joint>,
@@ -202,12 +211,13 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(permits: Permits, loads: Loads) -> Agent {
+    fn new(permits: Permits, tasks: Tasks) -> Agent {
         Agent {
-            terms: Terms::new(permits.grants),
-            may_load: permits.may_load,
+            terms: Terms::new(permits.grants.iter().copied()),
+            permits,
+            is_started: false,
             controller: String::new(),
-            loads,
+            tasks,
             server: Here::default(),
             sampler: None,
             series: None,
@@ -389,8 +399,8 @@ impl Agent {
             }
             Ask::Stacks { of } => self.stacks(of)?,
             Ask::Drive(order) => {
-                (self.may_load)(order.address).map_err(failed)?;
-                self.loads.drive(number, *order).map_err(failed)?;
+                (self.permits.may_load)(order.address).map_err(failed)?;
+                self.tasks.drive(number, *order).map_err(failed)?;
                 return Ok(None);
             }
             Ask::Calibrate {
@@ -400,19 +410,44 @@ impl Agent {
                 measure,
             } => {
                 let how = (typical, server_cpu, measure);
-                self.loads.calibrate(number, *order, how).map_err(failed)?;
+                self.tasks.calibrate(number, *order, how).map_err(failed)?;
                 return Ok(None);
             }
+            Ask::Start { name, port, cpus } => {
+                let spec = self.subject(&name, port, cpus).map_err(failed)?;
+                self.tasks.start_subject(number, spec).map_err(failed)?;
+                self.is_started = true;
+                return Ok(None);
+            }
+            Ask::Stop => {
+                self.tasks.stop_subject(number).map_err(failed)?;
+                self.is_started = false;
+                return Ok(None);
+            }
+            Ask::Follow => {
+                let pids = self.server.family().map(|family| family.pids.clone());
+                let pids = pids.unwrap_or_default();
+                let of_server = |lever: &&mut Box<dyn Lever>| {
+                    matches!(
+                        lever.squeeze(),
+                        Squeeze::ServerSpeed | Squeeze::ServerCapacity
+                    )
+                };
+                for lever in self.levers.iter_mut().filter(of_server) {
+                    lever.follow(&pids).map_err(failed)?;
+                }
+                Answer::Done
+            }
             Ask::Begin => {
-                self.loads.let_begin();
+                self.tasks.let_begin();
                 Answer::Done
             }
             Ask::Steer { version, setting } => {
-                self.loads.steer(version, setting).map_err(failed)?;
+                self.tasks.steer(version, setting).map_err(failed)?;
                 Answer::Done
             }
             Ask::EndLoad { abort } => {
-                self.loads.end(abort);
+                self.tasks.end_load(abort);
                 Answer::Done
             }
         }))
@@ -429,6 +464,7 @@ impl Agent {
             pid: std::process::id(),
             is_root: rustix::process::geteuid().is_root(),
             cpus: process::allowed_cpus(),
+            subjects: self.permits.subjects.keys().cloned().collect(),
         }
     }
 
@@ -529,6 +565,38 @@ impl Agent {
                 }
             }
         })
+    }
+
+    /// How a server of the host's own list is started.
+    fn subject(
+        &self,
+        name: &str,
+        port: Option<u16>,
+        cpus: Vec<u32>,
+    ) -> Result<SubjectSpec, String> {
+        let known = &self.permits.subjects;
+        let command = known.get(name).ok_or_else(|| {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            let there = match names.is_empty() {
+                true => "it starts none".to_owned(),
+                false => format!("it starts {}", names.join(", ")),
+            };
+            format!("the agent there starts no `{name}` ({there}): its host allows servers by name, with --subject")
+        })?;
+        Ok(SubjectSpec {
+            cpus,
+            run_as: RunAs::decide(None, &[]).map_err(|error| error.to_string())?,
+            listen_timeout: LISTEN_TIMEOUT,
+            expect_port: port,
+            ..SubjectSpec::new(command)
+        })
+    }
+
+    /// A server that was started ends with its lease. Nobody waits to hear it.
+    fn end_subject(&mut self) {
+        if self.is_started && self.tasks.stop_subject(0).is_ok() {
+            self.is_started = false;
+        }
     }
 
     fn lever(&mut self, squeeze: Squeeze) -> Result<&mut Box<dyn Lever>, Refusal> {

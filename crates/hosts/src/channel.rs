@@ -24,8 +24,8 @@ use wallfinder_sys::clock;
 
 /// How long an agent may take to answer, on a host whose processors are full.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same where control groups, CPU stealers and pauses are put up.
-const PATIENCE_LEVERS: Duration = Duration::from_secs(40);
+/// The same where much is put up: control groups, CPU stealers, pauses, a server.
+const PATIENCE_LONG: Duration = Duration::from_secs(40);
 /// How often the controller says that it is there.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// Round trips at the start, of which the shortest counts.
@@ -141,9 +141,11 @@ impl Channel {
     /// Asks, and waits for the answer.
     pub fn call(&self, ask: Ask) -> Result<Answer, HostError> {
         let patience = match ask {
-            Ask::Levers(_) | Ask::Release | Ask::Stacks { .. } | Ask::Calibrate { .. } => {
-                PATIENCE_LEVERS
-            }
+            Ask::Levers(_)
+            | Ask::Release
+            | Ask::Stacks { .. }
+            | Ask::Calibrate { .. }
+            | Ask::Start { .. } => PATIENCE_LONG,
             _ => PATIENCE,
         };
         self.ask(ask)?.within(self, patience)

@@ -366,6 +366,17 @@ impl Lever for FarLever {
         set.map_err(|error| self.failed(error))
     }
 
+    fn follow(&mut self, _: &[u32]) -> Result<(), TestbedError> {
+        // By its own process ids, which nobody here knows; for all levers at once.
+        match self.is_first {
+            true => {
+                let followed = self.together.channel.order(Ask::Follow);
+                followed.map_err(|error| self.failed(error))
+            }
+            false => Ok(()),
+        }
+    }
+
     fn begin_window(&mut self) {
         if self.is_first {
             // One that did not begin has no check at its end.

@@ -58,6 +58,24 @@ impl There {
         })
     }
 
+    /// Starts a server of the host's own list, in the place of one that was, and waits until it listens.
+    pub fn start(
+        agent: &Ssh,
+        name: &str,
+        port: Option<u16>,
+        cpus: Vec<u32>,
+    ) -> Result<(), HostError> {
+        let channel = agent.channel();
+        let name = name.to_owned();
+        match channel.call(Ask::Start { name, port, cpus })? {
+            Answer::Started { address } => {
+                tracing::info!(host = channel.host(), address, "a server is started");
+                Ok(())
+            }
+            other => Err(channel.strange(&other)),
+        }
+    }
+
     /// Why the server's processes are not seen.
     pub fn not_seen(&self) -> Option<&str> {
         self.found.as_ref().err().map(String::as_str)

@@ -176,6 +176,19 @@ pub enum Ask {
     EndWindow,
     /// All levers are taken down.
     Release,
+    /// A server of the host's own list is started, in the place of one that was; answered when it listens.
+    Start {
+        /// Its name in the list.
+        name: String,
+        /// Where it is to listen, if that is known.
+        port: Option<u16>,
+        /// Its processors; none: all.
+        cpus: Vec<u32>,
+    },
+    /// It ends.
+    Stop,
+    /// Levers take hold of the server that was found last.
+    Follow,
     /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Begin`].
     Drive(Box<LoadOrder>),
     /// Who conducts the load that is ready lets it begin.
@@ -260,6 +273,8 @@ pub struct Welcome {
     pub is_root: bool,
     /// Processors that it may use.
     pub cpus: Vec<u32>,
+    /// Names of servers that it may start.
+    pub subjects: Vec<String>,
 }
 
 /// Whom a user says that the server is.
@@ -449,6 +464,11 @@ pub enum Answer {
     Unwatched {
         /// Ticks that came late, suspends, steps of the wall clock.
         gaps: Vec<Caveat>,
+    },
+    /// To [`Ask::Start`].
+    Started {
+        /// Where it says that it listens.
+        address: String,
     },
     /// To [`Ask::Drive`].
     Measured(Box<Measured>),

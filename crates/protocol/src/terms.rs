@@ -34,11 +34,19 @@ pub enum Grant {
     Profile,
     /// Make a load.
     Load,
+    /// Start servers of the host's own list.
+    Start,
 }
 
 impl Grant {
     /// Every grant.
-    pub const ALL: [Grant; 4] = [Grant::Observe, Grant::Squeeze, Grant::Profile, Grant::Load];
+    pub const ALL: [Grant; 5] = [
+        Grant::Observe,
+        Grant::Squeeze,
+        Grant::Profile,
+        Grant::Load,
+        Grant::Start,
+    ];
 }
 
 impl fmt::Display for Grant {
@@ -48,6 +56,7 @@ impl fmt::Display for Grant {
             Grant::Squeeze => "squeeze",
             Grant::Profile => "profile",
             Grant::Load => "load",
+            Grant::Start => "start",
         })
     }
 }
@@ -70,7 +79,8 @@ pub struct Terms {
     epoch: u64,
     squeezes: bool,
     loads: bool,
-    /// When the lease ends, where anything is squeezed or loaded.
+    starts: bool,
+    /// When the lease ends, where anything is squeezed, loaded or started.
     until_ns: u64,
 }
 
@@ -82,6 +92,7 @@ impl Terms {
             epoch: 1,
             squeezes: false,
             loads: false,
+            starts: false,
             until_ns: 0,
         }
     }
@@ -102,7 +113,7 @@ impl Terms {
         if let Some(grant) = needed.filter(|grant| !self.grants.contains(grant)) {
             return Err(Refusal::NotGranted { grant });
         }
-        let is_leased = matches!(needed, Some(Grant::Squeeze | Grant::Load));
+        let is_leased = matches!(needed, Some(Grant::Squeeze | Grant::Load | Grant::Start));
         if is_leased && request.epoch != self.epoch {
             return Err(Refusal::LeaseOver);
         }
@@ -110,6 +121,8 @@ impl Terms {
             Ask::Levers(_) => self.squeezes = true,
             Ask::Release => self.squeezes = false,
             Ask::Drive(_) | Ask::Calibrate { .. } => self.loads = true,
+            Ask::Start { .. } => self.starts = true,
+            Ask::Stop => self.starts = false,
             _ => {}
         }
         self.renew(now_ns);
@@ -129,9 +142,10 @@ impl Terms {
     /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone and the load is to end,
     /// and no order of before counts any more.
     pub fn end_lease(&mut self, now_ns: u64) -> bool {
-        let is_over = (self.squeezes || self.loads) && now_ns >= self.until_ns;
+        let is_held = self.squeezes || self.loads || self.starts;
+        let is_over = is_held && now_ns >= self.until_ns;
         if is_over {
-            (self.squeezes, self.loads) = (false, false);
+            (self.squeezes, self.loads, self.starts) = (false, false, false);
             self.epoch += 1;
         }
         is_over
@@ -157,9 +171,13 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Samples { .. }
         | Ask::Pace { .. }
         | Ask::PaceWithin { .. } => Some(Grant::Observe),
-        Ask::Levers(_) | Ask::Set { .. } | Ask::BeginWindow | Ask::EndWindow | Ask::Release => {
-            Some(Grant::Squeeze)
-        }
+        Ask::Levers(_)
+        | Ask::Set { .. }
+        | Ask::Follow
+        | Ask::BeginWindow
+        | Ask::EndWindow
+        | Ask::Release => Some(Grant::Squeeze),
+        Ask::Start { .. } | Ask::Stop => Some(Grant::Start),
         Ask::Drive(_)
         | Ask::Begin
         | Ask::Steer { .. }
@@ -254,6 +272,9 @@ mod tests {
             assert_eq!(grant.to_string().parse(), Ok(grant));
         }
         let wrong = "exec".parse::<Grant>().unwrap_err();
-        assert!(wrong.contains("observe, squeeze, profile, load"), "{wrong}");
+        assert!(
+            wrong.contains("observe, squeeze, profile, load, start"),
+            "{wrong}"
+        );
     }
 }

@@ -229,6 +229,11 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
          neither",
     )?;
     refuse(
+        is_given && server.host.is_some() && client.driver.is_none(),
+        "programs",
+        "--as and --env are for programs that are started here; on --server-host its agent decides",
+    )?;
+    refuse(
         server.cpus.is_some() && !has_subject,
         "server.cpus",
         "--server-cpus places the server that --subject starts, and there is no \
@@ -238,6 +243,11 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         server.quota.is_some() && !has_subject,
         "server.quota",
         "--server-quota holds the server that --subject starts, and there is no --subject",
+    )?;
+    refuse(
+        server.quota.is_some() && server.host.is_some(),
+        "server.quota",
+        "--server-quota holds a server that is started here, and --server-host starts it elsewhere",
     )?;
     refuse(
         server.pid.is_some() && server.cgroup.is_some(),
@@ -285,7 +295,10 @@ fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
         "client and server are on one host there: run Wallfinder on it",
     )?;
     let left_out = [
-        (server.subject.is_some(), "--subject starts the server here"),
+        (
+            server.subject.is_some() && server.host.is_none(),
+            "--subject starts the server here",
+        ),
         (
             scenario.link.lay.is_some(),
             "--link lies between two hosts of this one",

@@ -17,7 +17,7 @@ use wallfinder_protocol::{
 use wallfinder_tests::{alone, binary, descendants, skip, things_of_ours, together};
 use wallfinder_wire::Exchange;
 
-struct Agent {
+pub(crate) struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
@@ -30,6 +30,11 @@ impl Agent {
     fn start(flags: &[&str]) -> Agent {
         let mut command = Command::new(binary());
         command.args(["agent", "--stdio"]).args(flags);
+        Agent::of(command)
+    }
+
+    /// One that this command starts, here or elsewhere.
+    pub(crate) fn of(mut command: Command) -> Agent {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("an agent");
         let mut stdout = child.stdout.take().expect("a pipe");
@@ -52,7 +57,7 @@ impl Agent {
         }
     }
 
-    fn ask(&mut self, ask: Ask) -> Result<Answer, Refusal> {
+    pub(crate) fn ask(&mut self, ask: Ask) -> Result<Answer, Refusal> {
         let number = self.begin(ask);
         self.reply_to(number)
     }

@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
+use wallfinder_protocol::{Answer, Ask};
 use wallfinder_tests::{
     Place, Ran, Running, alone, binary, descendants, has_apparatus, program, skip, squeezed,
     subjects, things_of_ours,
 };
+
+use crate::agents::Agent;
 
 /// Longer than any find here takes.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -64,7 +68,8 @@ impl Lab {
             bin.join("knownwall").display()
         ));
         let server = place.start_command(ssh);
-        let there = format!("{address}:8090").parse().expect("an address");
+        let port = dials.split_once("--port ").map_or("8090", |(_, port)| port);
+        let there = format!("{address}:{port}").parse().expect("an address");
         until("server", || {
             TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
         });
@@ -177,6 +182,52 @@ fn a_processor_of_another_host_is_named_by_squeezes_there() {
     }
 }
 
+/// The clock of a lab's first host is so far ahead of this one's.
+const AHEAD_NS: i64 = 100_000_000_000_000;
+
+#[test]
+fn the_clock_of_another_host_is_known_within_the_error_that_is_told() {
+    let _turn = alone();
+    if !Path::new("/proc/self/ns/time").exists() {
+        skip("this kernel has no clocks of a namespace");
+        return;
+    }
+    let Some(lab) = Lab::up("1gbit", "") else {
+        return;
+    };
+    let mut ssh = Command::new("ssh");
+    ssh.arg("-F").arg(&lab.settings).args(["-T", "h1"]);
+    let mut agent = Agent::of(ssh);
+    let here_ns = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    let (mut offsets, mut within) = (Offsets::default(), 0);
+    for _ in 0..1_000 {
+        let asked_ns = here_ns();
+        let Ok(Answer::Clock { monotonic_ns }) = agent.ask(Ask::Clock) else {
+            panic!("no clock");
+        };
+        let answered_ns = here_ns();
+        let trip = RoundTrip {
+            asked_ns,
+            there_ns: monotonic_ns,
+            answered_ns,
+        };
+        let is_within = |offset: Offset| offset.ns.abs_diff(AHEAD_NS) <= offset.error_ns;
+        let mut alone = Offsets::default();
+        alone.add(trip);
+        within += u32::from(alone.at(answered_ns).is_some_and(is_within));
+        // Of all so far the shortest counts.
+        offsets.add(trip);
+        let known = offsets.at(answered_ns).expect("a round trip was made");
+        assert!(is_within(known), "{known:?}");
+    }
+    assert!(within >= 990, "{within} of 1,000");
+    let known = offsets.at(here_ns()).expect("round trips were made");
+    assert!(known.error_ns < 5_000_000, "{known:?}");
+}
+
 #[test]
 fn a_load_is_made_by_a_host_and_squeezed_there() {
     let _turn = alone();
@@ -222,6 +273,48 @@ fn a_load_is_made_by_a_host_and_squeezed_there() {
 }
 
 #[test]
+fn a_server_of_a_hosts_own_list_is_started_there_and_again() {
+    let _turn = alone();
+    let Some(lab) = Lab::up("1gbit", "--spin-us 100 --port 9000") else {
+        return;
+    };
+    let Some(bin) = subjects() else { return };
+    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = key.split_once("restrict ").expect("a line of ours").1;
+    let server = bin.join("knownwall");
+    let shop = format!(
+        "--subject 'shop={} --host {} --spin-us 300'",
+        server.display(),
+        lab.address
+    );
+    lab.grants(&shop, public);
+    let asked = [
+        "--subject",
+        "shop",
+        "--effort",
+        "normal",
+        "--window",
+        "150ms",
+    ];
+    let ran = lab.start("find", &asked).wait(LIMIT).ends_with(0);
+    let record = lab.place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    let windows = step["experiment"]["windows"].as_array().expect("windows");
+    let starts = windows.iter().map(|window| window["restart"].as_u64());
+    assert!(starts.max().flatten() >= Some(1), "{}", ran.out);
+    // It goes with the run.
+    let there = format!("{}:8090", lab.address).parse().expect("an address");
+    let refused = TcpStream::connect_timeout(&there, Duration::from_secs(1));
+    assert!(refused.is_err(), "it still listens");
+    let ran = lab
+        .start("run", &["--subject", "other", "-d", "1s"])
+        .wait(LIMIT)
+        .ends_with(1);
+    assert!(ran.err.contains("it starts shop"), "{}", ran.err);
+}
+
+#[test]
 fn a_link_is_named_by_a_squeeze_of_the_loads_flows() {
     let _turn = alone();
     let Some(lab) = Lab::up("20mbit", "--answer-bytes 10000") else {
@@ -251,7 +344,8 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
         .run(&["hosts", "ssh://h1", "--ssh", &ssh])
         .ends_with(0);
     assert!(
-        ran.out.contains("grants observe, squeeze, profile, load"),
+        ran.out
+            .contains("grants observe, squeeze, profile, load, start"),
         "{}",
         ran.out
     );

@@ -37,6 +37,7 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
     let permits = Permits {
         grants,
         may_load: Box::new(move |address| may_load(address, &targets)),
+        subjects: flags.subject.iter().cloned().collect(),
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {

@@ -48,6 +48,7 @@ pub(crate) fn profile(job: &Job) -> Result<(), Failed> {
     }
     held.load.duration.0 += MARGIN.0;
     if let Some(subject) = &mut held.server.subject
+        && held.server.host.is_none()
         && watch.pprof.is_empty()
     {
         offer_profiles(subject);

@@ -7,8 +7,9 @@
 //!                             a tbf on each port: the network between, which is no host's
 //! ```
 //!
-//! A host has its own network, processes, mounts of what a tool writes to, and name, an sshd, and the processors that
-//! it was given. Kernel, control groups, files and clocks are this machine's. Keys are made for the lab, and go with
+//! A host has its own network, processes, mounts of what a tool writes to, and name, an sshd, the processors that it was
+//! given, and a monotonic clock that is `CLOCK_AHEAD` further ahead of this machine's with each host. Kernel, control
+//! groups, files and the wall clock are this machine's. Keys are made for the lab, and go with
 //! it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -29,6 +30,8 @@ use crate::undo::{Change, Journal};
 
 /// Hosts of one lab, at the most.
 pub const HOSTS_MAX: usize = 16;
+/// How far the monotonic clock of the first host is ahead; that of the next is ahead of it as much.
+const CLOCK_AHEAD: Duration = Duration::from_secs(100_000);
 /// Where an sshd listens, and how long it may take until it does.
 const SSH_PORT: u16 = 22;
 const BOOT_WAIT_MAX: Duration = Duration::from_secs(15);
@@ -120,7 +123,7 @@ impl Hosts {
             put_up(Some(&netns), "eth0", nth)?;
             in_netns(Some(&netns), &["ip link set lo up"], &lock)?;
             let host = lab.boot(
-                format!("h{nth}"),
+                nth,
                 address(nth),
                 &netns,
                 cpus.get(nth - 1).or(cpus.last()).map_or(&[], Vec::as_slice),
@@ -137,13 +140,14 @@ impl Hosts {
     /// Its first process: mounts, then an sshd.
     fn boot(
         &self,
-        name: String,
+        nth: usize,
         address: Ipv4Addr,
         netns: &Path,
         cpus: &[u32],
         shim: &Shim,
         [unshare, sshd]: [&PathBuf; 2],
     ) -> Result<Host, TestbedError> {
+        let name = format!("h{nth}");
         let keys = self.keys.path().display();
         let settings = format!(
             "ListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/user.pub\nStrictModes no\n\
@@ -161,7 +165,12 @@ impl Hosts {
             sshd.display(),
             written.display()
         );
-        let args = [
+        let ahead = CLOCK_AHEAD.as_secs() * nth as u64;
+        let ahead = ahead.to_string();
+        let clocks = ["--time", "--monotonic", &ahead, "--boottime", &ahead];
+        // A kernel may have none of its own for a namespace.
+        let has_clocks = Path::new("/proc/self/ns/time").exists();
+        let others = [
             "--pid",
             "--mount",
             "--uts",
@@ -171,10 +180,12 @@ impl Hosts {
             "-c",
             &script,
         ];
+        let clocks = clocks.into_iter().filter(|_| has_clocks);
+        let args: Vec<String> = clocks.chain(others).map(str::to_owned).collect();
         let init = Child::start(ChildSpec {
             shim,
             program: unshare,
-            args: &args.map(str::to_owned),
+            args: &args,
             env: &[],
             cpus,
             place: &Place {

@@ -1,7 +1,7 @@
-//! The load that an agent drives: its engine, in a thread that goes before nobody.
+//! What takes an agent its time, in a thread that goes before nobody: loads, their ceilings, and the start of servers.
 //!
 //! ```text
-//!  control thread ─ Work ─► load thread: run ─ Progress ─► output
+//!  control thread ─ Task ─► task thread: run ─ Progress ─► output
 //!     Begin, Steer, EndLoad ─► Conducted ◄──────┘  └─ Measured ─► output
 //! ```
 
@@ -9,16 +9,15 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wallfinder_engine::{
-    EngineError, Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of,
-};
+use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of};
 use wallfinder_model::Nanos;
 use wallfinder_model::drive::{LeverSetting, Progress, Typical};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::process;
+use wallfinder_testbed::subject::{Subject, SubjectSpec};
 
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -54,20 +53,24 @@ impl Output {
     }
 }
 
-/// What the load thread is to do, and the number of who asked.
-struct Work {
+/// What the task thread is to do, and the number of who asked.
+struct Task {
     number: u64,
-    spec: StepSpec,
     what: What,
 }
 
 enum What {
-    Drive(Arc<Conducted>),
+    Drive(Box<StepSpec>, Arc<Conducted>),
     Calibrate {
+        spec: Box<StepSpec>,
         typical: Typical,
         server_cpu: Option<u32>,
         measure: Nanos,
     },
+    /// A server; the one before ends first.
+    Start(Box<SubjectSpec>),
+    /// It ends.
+    Stop,
 }
 
 /// What a conductor says to a load under way.
@@ -77,9 +80,11 @@ struct Conducted {
     may_begin: AtomicBool,
 }
 
-/// The thread that drives loads, and the load that it drives now.
-pub(super) struct Loads {
-    work: Sender<Work>,
+/// The task thread, and the load that it drives now.
+pub(super) struct Tasks {
+    /// `None`: it ends.
+    tell: Option<Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
     is_busy: Arc<AtomicBool>,
     driven: Option<Driven>,
 }
@@ -91,17 +96,28 @@ struct Driven {
     followed: Option<u32>,
 }
 
-impl Loads {
+/// A load ends at once, and with it the server that was started.
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.end_load(true);
+        self.tell = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Tasks {
     /// Starts the thread. Called before the calling thread goes before others, for its children would too.
-    pub(super) fn start(output: Output) -> Result<Loads, String> {
-        let (work, asked) = channel();
+    pub(super) fn start(output: Output) -> Result<Tasks, String> {
+        let (tell, told) = channel();
         let is_busy = Arc::new(AtomicBool::new(false));
         let of_thread = Arc::clone(&is_busy);
-        let loading = thread::Builder::new().name("wf-load".to_owned());
-        let started = loading.spawn(move || all(&asked, &output, &of_thread));
-        started.map_err(|error| error.to_string())?;
-        Ok(Loads {
-            work,
+        let starting = thread::Builder::new().name("wf-task".to_owned());
+        let thread = starting.spawn(move || all(&told, &output, &of_thread));
+        Ok(Tasks {
+            tell: Some(tell),
+            thread: Some(thread.map_err(|error| error.to_string())?),
             is_busy,
             driven: None,
         })
@@ -112,7 +128,7 @@ impl Loads {
         self.is_busy.load(Ordering::Acquire)
     }
 
-    /// Begins one; answered by the load thread.
+    /// Begins a load; answered by the task thread, as is all that follows.
     pub(super) fn drive(&mut self, number: u64, order: LoadOrder) -> Result<(), String> {
         let spec = spec(order);
         precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
@@ -122,34 +138,46 @@ impl Loads {
             workers: workers_of(&spec.load),
             followed: None,
         };
-        let what = What::Drive(conducted);
-        self.begin(Work { number, spec, what })?;
+        self.begin(number, What::Drive(Box::new(spec), conducted))?;
         self.driven = Some(driven);
         Ok(())
     }
 
-    /// Measures the ceiling of one; answered by the load thread.
+    /// Measures the ceiling of one.
     pub(super) fn calibrate(
-        &mut self,
+        &self,
         number: u64,
         order: LoadOrder,
         (typical, server_cpu, measure): (Typical, Option<u32>, Nanos),
     ) -> Result<(), String> {
+        let spec = Box::new(spec(order));
         let what = What::Calibrate {
+            spec,
             typical,
             server_cpu,
             measure,
         };
-        let spec = spec(order);
-        self.begin(Work { number, spec, what })
+        self.begin(number, what)
     }
 
-    fn begin(&mut self, work: Work) -> Result<(), String> {
+    /// Starts a server, in the place of the one before.
+    pub(super) fn start_subject(&self, number: u64, spec: SubjectSpec) -> Result<(), String> {
+        self.begin(number, What::Start(Box::new(spec)))
+    }
+
+    /// Ends it.
+    pub(super) fn stop_subject(&self, number: u64) -> Result<(), String> {
+        self.begin(number, What::Stop)
+    }
+
+    fn begin(&self, number: u64, what: What) -> Result<(), String> {
         if self.is_busy.swap(true, Ordering::AcqRel) {
             return Err("a load is under way".to_owned());
         }
-        let sent = self.work.send(work);
-        sent.map_err(|_| "its load thread has ended".to_owned())
+        let tell = self.tell.as_ref();
+        let told = tell.map(|tell| tell.send(Task { number, what }));
+        let told = told.filter(Result::is_ok).map(|_| ());
+        told.ok_or_else(|| "its task thread has ended".to_owned())
     }
 
     /// The load that is ready may begin.
@@ -189,7 +217,7 @@ impl Loads {
     }
 
     /// Its window ends now; with `abort` nothing in flight is waited for.
-    pub(super) fn end(&self, abort: bool) {
+    pub(super) fn end_load(&self, abort: bool) {
         if let Some(driven) = &self.driven {
             let signals = &driven.conducted.signals;
             signals.stop.store(true, Ordering::Relaxed);
@@ -226,42 +254,56 @@ fn spec(order: LoadOrder) -> StepSpec {
     }
 }
 
-/// The load thread: one after the other.
-fn all(asked: &Receiver<Work>, output: &Output, is_busy: &AtomicBool) {
+/// The task thread: one after the other.
+fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
     let everywhere = process::allowed_cpus();
-    while let Ok(Work { number, spec, what }) = asked.recv() {
-        // What collects reports runs where the workers do, and keeps off the other processors.
-        let cpus = if spec.cpus.is_empty() {
-            &everywhere
-        } else {
-            &spec.cpus
-        };
-        if let Err(error) = process::pin_to(cpus) {
-            let why = format!("processors {cpus:?} cannot be used there: {error}");
-            is_busy.store(false, Ordering::Release);
-            let _ = output.reply(number, Err(Refusal::Failed { why }));
-            continue;
-        }
+    let mut subject: Option<Subject> = None;
+    while let Ok(Task { number, what }) = told.recv() {
         let answer = match what {
-            What::Drive(conducted) => {
+            What::Drive(spec, conducted) => pinned(&spec, &everywhere).and_then(|()| {
                 let mut observe = |progress| hear(progress, &conducted, output);
-                run(&spec, &conducted.signals, &mut observe)
-                    .map(|measured| Answer::Measured(Box::new(measured)))
-            }
+                let measured = run(&spec, &conducted.signals, &mut observe);
+                let measured = measured.map_err(|error| error.to_string())?;
+                Ok(Answer::Measured(Box::new(measured)))
+            }),
             What::Calibrate {
+                spec,
                 typical,
                 server_cpu,
                 measure,
-            } => calibrate(&spec, typical, server_cpu, measure)
-                .map(|ceiling| Answer::Ceiling(Box::new(ceiling))),
+            } => pinned(&spec, &everywhere).and_then(|()| {
+                let ceiling = calibrate(&spec, typical, server_cpu, measure);
+                let ceiling = ceiling.map_err(|error| error.to_string())?;
+                Ok(Answer::Ceiling(Box::new(ceiling)))
+            }),
+            What::Start(spec) => {
+                drop(subject.take());
+                let started = Subject::start(*spec).map_err(|error| error.to_string());
+                started.map(|started| {
+                    let address = started.address().to_owned();
+                    subject = Some(started);
+                    Answer::Started { address }
+                })
+            }
+            What::Stop => {
+                drop(subject.take());
+                Ok(Answer::Done)
+            }
         };
-        let answer = answer.map_err(|error: EngineError| Refusal::Failed {
-            why: error.to_string(),
-        });
         is_busy.store(false, Ordering::Release);
         // That nobody hears it is noticed by who reads.
-        let _ = output.reply(number, answer);
+        let _ = output.reply(number, answer.map_err(|why| Refusal::Failed { why }));
     }
+}
+
+/// What collects reports runs where the workers do, and keeps off the other processors.
+fn pinned(spec: &StepSpec, everywhere: &[u32]) -> Result<(), String> {
+    let cpus = match spec.cpus.is_empty() {
+        true => everywhere,
+        false => &spec.cpus,
+    };
+    process::pin_to(cpus)
+        .map_err(|error| format!("processors {cpus:?} cannot be used there: {error}"))
 }
 
 /// Tells the controller; a load that is ready waits until it may begin.
