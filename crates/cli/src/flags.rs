@@ -361,7 +361,11 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "ssh://USER@HOST", conflicts_with = "link", help_heading = heading::SERVER)]
     pub(crate) server_host: Option<String>,
 
-    /// How ssh is called, for --server-host and --client-host, such as 'ssh -F lab/config'.
+    /// Squeeze what the server asks in turn on this host, such as its database's.
+    #[arg(long, value_name = "ssh://USER@HOST", hide = true, help_heading = heading::SERVER)]
+    pub(crate) backend_host: Option<String>,
+
+    /// How ssh is called, for hosts that are others, such as 'ssh -F lab/config'.
     #[arg(long, value_name = "COMMAND", hide = true, help_heading = heading::SERVER)]
     pub(crate) ssh: Option<String>,
 

@@ -326,13 +326,16 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
     given.set("server_host", &mut server.host, &flags.server_host);
     given.set("client_host", &mut client.host, &flags.client_host);
-    for (host, ssh) in [
-        (&server.host, &mut server.ssh),
-        (&client.host, &mut client.ssh),
-    ] {
-        if host.is_some() {
-            given.set("ssh", ssh, &flags.ssh);
-        }
+    given.set(
+        "backend_host",
+        &mut server.backend_host,
+        &flags.backend_host,
+    );
+    if server.host.is_some() || server.backend_host.is_some() {
+        given.set("ssh", &mut server.ssh, &flags.ssh);
+    }
+    if client.host.is_some() {
+        given.set("ssh", &mut client.ssh, &flags.ssh);
     }
     given.set("driver", &mut client.driver, &flags.driver);
     given.set("client_cpus", &mut client.cpus, &cpus(&flags.client_cpus));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use wallfinder_conduct::StepOrder;
-use wallfinder_hosts::{self as hosts, Host, ProcessTimes, ServerHost, server_apart};
+use wallfinder_hosts::{self as hosts, BackendHost, Host, ProcessTimes, ServerHost, server_apart};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting};
 use wallfinder_model::scenario::Link;
 use wallfinder_model::telemetry::{FamilySummary, Telemetry};
@@ -92,6 +92,10 @@ impl Testbed {
             Some(family) if !family.cpus_allowed.is_empty() => family.cpus_allowed.clone(),
             _ => placed.to_vec(),
         };
+        let behind_here = match behind.host {
+            None => &behind.pids[..],
+            Some(_) => &[],
+        };
         let mut setting = Setting {
             server_cpus: cpus(server, &self.placement.server),
             server_quota_cores: server.and_then(|f| f.quota_cores),
@@ -106,7 +110,7 @@ impl Testbed {
             neighbours: neighbours(
                 &*order.server,
                 server,
-                &[family.map_or(&[][..], |family| &family.pids), &behind.pids].concat(),
+                &[family.map_or(&[][..], |family| &family.pids), behind_here].concat(),
             ),
             // A driver that is started again and again is not seen by name.
             client_neighbours: match own_engine {
@@ -146,8 +150,8 @@ impl Testbed {
                 comes_later: !own_engine,
                 ..Side::default()
             },
-            backend: (!behind.pids.is_empty()).then(|| Side {
-                pids: behind.pids,
+            backend: (!behind_here.is_empty()).then(|| Side {
+                pids: behind_here.to_vec(),
                 ..Side::default()
             }),
             backend_cores: Some(behind.cores),
@@ -156,7 +160,12 @@ impl Testbed {
             seed,
             shim: Shim::of_this_process(),
         };
-        let reach = hosts::reach(order.sides(), scene);
+        let mut reach = hosts::reach(order.sides(), scene);
+        if let Some(host) = behind.host.filter(|_| !behind.pids.is_empty()) {
+            let there = host.levers(behind.pids, behind.cores, seed);
+            reach.levers.extend(there.levers);
+            reach.out_of_reach.extend(there.out_of_reach);
+        }
         let bits = |bits: Option<u64>| bits.map(|bits| bits as f64);
         (setting.downlink_bits, setting.uplink_bits) =
             (bits(reach.downlink_bits), bits(reach.uplink_bits));
@@ -186,6 +195,21 @@ pub(crate) fn device_of<'d>(
     Ok((interface, Some(rate)))
 }
 
+/// CPU times of the server's host, and of its backend's where that is another.
+pub(crate) struct Times {
+    server: ProcessTimes,
+    backend: Option<ProcessTimes>,
+}
+
+impl Times {
+    pub(crate) fn now(testbed: &Testbed, server: &dyn ServerHost) -> Times {
+        Times {
+            server: server.times(),
+            backend: testbed.backend.as_ref().map(BackendHost::times),
+        }
+    }
+}
+
 /// Processes behind the server that may be squeezed apart from it, and what they used under the load.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
@@ -193,6 +217,8 @@ pub(crate) struct Behind {
     names: Vec<String>,
     /// Cores, in the mean.
     cores: f64,
+    /// Their host, where it is not the server's.
+    host: Option<BackendHost>,
 }
 
 impl Behind {
@@ -200,13 +226,16 @@ impl Behind {
     /// to do. `before` is of the start of a load that took `loaded_s`.
     pub(crate) fn of(
         scenario: &Scenario,
+        testbed: &Testbed,
         server: &dyn ServerHost,
-        before: &ProcessTimes,
+        before: &Times,
         loaded_s: f64,
     ) -> Behind {
         /// Fewer cores than this do nothing that a load would wait for.
         const CORES_MIN: f64 = 0.05;
-        let now = server.times();
+        let now = Times::now(testbed, server);
+        let on_host = now.backend.as_ref().zip(before.backend.as_ref());
+        let (now, before) = on_host.unwrap_or((&now.server, &before.server));
         let cores = |pids: &[u32]| now.used_since(before, pids) / loaded_s;
         let named = &scenario.server.backend_pid;
         if !named.is_empty() {
@@ -214,17 +243,29 @@ impl Behind {
                 names: named.iter().map(|pid| format!("process {pid}")).collect(),
                 cores: cores(named),
                 pids: named.clone(),
+                host: None,
             };
         }
-        let mut behind = Behind::default();
-        for backend in server.behind() {
+        let host = testbed.backend.clone();
+        let backends = match &host {
+            Some(host) => host.serving(&server.asked()),
+            None => server.behind(),
+        };
+        let of_host = host
+            .as_ref()
+            .map_or(String::new(), |host| format!(" of {}", host.name()));
+        let mut behind = Behind {
+            host,
+            ..Behind::default()
+        };
+        for backend in backends {
             let used = cores(&backend.pids);
             let name = format!(
-                "{} ({})",
+                "{} ({}){of_host}",
                 backend.name,
                 backend.pids.first().copied().unwrap_or_default()
             );
-            tracing::info!(backend = %name, cores = used, "the server asks a process of its host");
+            tracing::info!(backend = %name, cores = used, "the server asks a process");
             if used >= CORES_MIN {
                 behind.names.push(name);
                 behind.cores += used;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_hosts::ssh::{Destination, Ssh};
 use wallfinder_hosts::{
-    ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, There, cpus_of, named,
+    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, There,
+    cpus_of, named,
 };
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
@@ -98,6 +99,8 @@ pub(crate) struct Testbed {
     client_netns: Option<PathBuf>,
     /// The host that the load comes from.
     pub(crate) client: Arc<dyn ClientHost>,
+    /// The host of what the server asks, where that is another.
+    pub(crate) backend: Option<BackendHost>,
     /// Agents of other hosts, for as long as they are needed.
     _agents: Vec<Ssh>,
 }
@@ -237,6 +240,12 @@ impl Testbed {
                 (None, placement, (address, seen), from)
             }
         };
+        let mut backend = None;
+        if let Some(host) = &server.backend_host {
+            let agent = agent_of(host, server.ssh.as_deref())?;
+            backend = Some(BackendHost::of(&agent));
+            agents.push(agent);
+        }
         if let Some(folder) = &client.cgroup {
             let procs = folder.join("cgroup.procs");
             std::fs::write(&procs, std::process::id().to_string())
@@ -262,6 +271,7 @@ impl Testbed {
             start,
             _quotas: quotas,
             client: from,
+            backend,
             _agents: agents,
         };
         if let Some(lab) = &testbed.lab {

@@ -260,6 +260,7 @@ impl Agent {
                 let families = behind.map(|Backend { name, pids }| Family { name, pids });
                 Answer::Families(families.collect())
             }
+            Ask::Asked => Answer::Addresses(self.server.asked()),
             Ask::Neighbours {
                 cpus,
                 known,
@@ -478,7 +479,7 @@ impl Agent {
                 paced_cpus: is_paced.then(|| [paced, Vec::new()]),
                 ..setup
             }),
-            Role::Client => here::started(Setup {
+            Role::Client | Role::Backend => here::started(Setup {
                 client: Some(family_of_self()),
                 paced_cpus: is_paced.then(|| [Vec::new(), paced]),
                 ..setup
@@ -513,7 +514,7 @@ impl Agent {
             role,
             Own {
                 side: match role {
-                    Role::Server => side(own),
+                    Role::Server | Role::Backend => side(own),
                     Role::Client => Side {
                         pids: vec![std::process::id()],
                         ..side(own)

@@ -139,13 +139,13 @@ pub fn reach(sides: Sides<'_>, scene: Scene) -> Reach {
     reach
 }
 
-/// Whose host a resource is on; `None`: it is a matter of the load alone.
-pub(crate) fn role_of(squeeze: Squeeze) -> Option<Role> {
+/// Whether a resource is on the host of a role. What is behind the server may be on its own.
+pub(crate) fn is_of(squeeze: Squeeze, role: Role) -> bool {
+    let is_backend = squeeze.wall() == Wall::Backend;
     match squeeze {
-        Squeeze::ServerSpeed | Squeeze::ServerCapacity | Squeeze::Downlink => Some(Role::Server),
-        Squeeze::ClientSpeed | Squeeze::ClientCapacity | Squeeze::Uplink => Some(Role::Client),
-        _ if squeeze.wall() == Wall::Backend => Some(Role::Server),
-        _ => None,
+        Squeeze::ServerSpeed | Squeeze::ServerCapacity | Squeeze::Downlink => role == Role::Server,
+        Squeeze::ClientSpeed | Squeeze::ClientCapacity | Squeeze::Uplink => role == Role::Client,
+        _ => is_backend && role != Role::Client,
     }
 }
 

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use wallfinder_model::Caveat;
 use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::telemetry::{HostSummary, Sample, Telemetry};
+use wallfinder_model::{Caveat, Wall};
 use wallfinder_probe::sample::Setup;
-use wallfinder_protocol::{Answer, Ask, Check as FarCheck, LeverAt, LeversOrder, Role, Welcome};
+use wallfinder_protocol::{
+    Answer, Ask, Check as FarCheck, LeverAt, LeversOrder, ProcessTimes, Role, Welcome,
+};
 use wallfinder_sys::clock;
 use wallfinder_testbed::error::TestbedError;
 use wallfinder_testbed::squeeze::{Check, Lever, Reach};
 
-use crate::apart::role_of;
+use crate::apart::is_of;
 use crate::channel::{Channel, HostError};
 use crate::ssh::Ssh;
 use crate::{Joint, PaceOf, Sampling};
@@ -90,6 +92,14 @@ impl Far {
         }
     }
 
+    /// CPU time of each of its processes; empty where it cannot be told.
+    pub(crate) fn times(&self) -> ProcessTimes {
+        match self.told("times", self.channel.call(Ask::Times)) {
+            Some(Answer::Times(times)) => times,
+            _ => ProcessTimes::default(),
+        }
+    }
+
     pub(crate) fn pace(&self, cpus: Vec<u32>) -> PaceOf {
         let watched = self.channel.order(Ask::Pace { cpus });
         let channel = self
@@ -129,7 +139,7 @@ impl Far {
     /// Puts up the levers of the role.
     pub(crate) fn levers(&self, order: LeversOrder) -> Reach {
         let mut reach = Reach::default();
-        let is_own = |squeeze: Squeeze| role_of(squeeze) == Some(self.role);
+        let is_own = |squeeze: Squeeze| is_of(squeeze, self.role);
         match self.channel.call(Ask::Levers(order)) {
             Ok(Answer::Levers {
                 levers,
@@ -139,6 +149,7 @@ impl Far {
                 match self.role {
                     Role::Server => reach.downlink_bits = way_out_bits,
                     Role::Client => reach.uplink_bits = way_out_bits,
+                    Role::Backend => {}
                 }
                 let together = Arc::new(Together {
                     channel: Arc::clone(&self.channel),
@@ -166,7 +177,7 @@ impl Far {
                     Err(error) => error.to_string(),
                 };
                 let of_backend = |squeeze: Squeeze| {
-                    matches!(squeeze, Squeeze::BackendSpeed | Squeeze::BackendCapacity)
+                    squeeze.wall() == Wall::Backend && self.role != Role::Backend
                 };
                 // The engine slows its own workers down.
                 let by_engine = |squeeze: Squeeze| squeeze == Squeeze::ClientSpeed;
@@ -209,6 +220,7 @@ fn summarised(far: &Far, from_ns: i64, to_ns: i64) -> Telemetry {
     match far.role {
         Role::Server => telemetry.server_host = host,
         Role::Client => telemetry.client_host = host,
+        Role::Backend => {}
     }
     telemetry
 }
@@ -293,10 +305,7 @@ impl Sampling for Watching {
         gaps.extend(self.lost.as_ref().map(|why| Caveat::Note {
             text: format!(
                 "The {}'s host was lost while it was watched: {why}",
-                match self.far.role {
-                    Role::Client => "client",
-                    Role::Server => "server",
-                }
+                self.far.role
             ),
         }));
         let samples = match self.with_ticks {

@@ -15,7 +15,7 @@ use wallfinder_protocol::{Named, ProcessTime, ProcessTimes, Role};
 use wallfinder_testbed::child::Shim;
 use wallfinder_testbed::squeeze::{self, Reach, Scene, Side};
 
-use crate::apart::role_of;
+use crate::apart::is_of;
 use crate::{Backend, Host, Own, PaceOf, Sampling, ServerHost, Taking};
 
 /// A server on this host, or one whose processes are not seen.
@@ -102,6 +102,12 @@ impl ServerHost for Here {
         });
         behind.collect()
     }
+
+    fn asked(&self) -> Vec<SocketAddr> {
+        self.family
+            .as_ref()
+            .map_or_else(Vec::new, discover::asked_by_family)
+    }
 }
 
 pub(crate) fn started(setup: Setup) -> Result<Box<dyn Sampling>, String> {
@@ -127,9 +133,11 @@ pub(crate) fn levers(role: Role, own: Own) -> Reach {
         elsewhere: true,
         ..Side::default()
     };
-    let (server, client, downlink, uplink) = match role {
-        Role::Server => (side, elsewhere, way_out, None),
-        Role::Client => (elsewhere, side, None, way_out),
+    let none = elsewhere.clone();
+    let (server, client, backend, downlink, uplink) = match role {
+        Role::Server => (side, elsewhere, backend, way_out, None),
+        Role::Client => (elsewhere, side, None, None, way_out),
+        Role::Backend => (elsewhere, none, Some(side), None, None),
     };
     let mut reach = squeeze::reach(Scene {
         server,
@@ -141,9 +149,9 @@ pub(crate) fn levers(role: Role, own: Own) -> Reach {
         seed,
         shim: Shim::of_this_process(),
     });
-    reach
-        .out_of_reach
-        .retain(|out| role_of(out.squeeze) == Some(role));
+    reach.out_of_reach.retain(|out| is_of(out.squeeze, role));
+    // Nobody is there for the others.
+    reach.levers.retain(|lever| is_of(lever.squeeze(), role));
     reach
 }
 

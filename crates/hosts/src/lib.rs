@@ -17,6 +17,7 @@
 
 pub mod agent;
 mod apart;
+mod backend;
 mod channel;
 mod far;
 mod here;
@@ -26,7 +27,7 @@ pub mod ssh;
 mod there;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use wallfinder_testbed::lab::Shaper;
 use wallfinder_testbed::squeeze::{Reach, Side};
 
 pub use apart::{Sides, pace, reach, sampler, server_apart};
+pub use backend::BackendHost;
 pub use channel::{Channel, HostError};
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
@@ -84,6 +86,9 @@ pub trait ServerHost: Host {
 
     /// Whom the server asks in turn, on its host.
     fn behind(&self) -> Vec<Backend>;
+
+    /// Addresses that the server has connections to, of whichever hosts.
+    fn asked(&self) -> Vec<SocketAddr>;
 
     /// How many processes serve; 0 where they are not seen.
     fn processes(&self) -> u32;
@@ -173,6 +178,6 @@ pub trait Taking<T>: fmt::Debug {
 pub struct Backend {
     /// Command name of the first.
     pub name: String,
-    /// Process ids on the server's host, the oldest parent first.
+    /// Process ids on its host, the oldest parent first.
     pub pids: Vec<u32>,
 }

@@ -153,10 +153,7 @@ impl ServerHost for There {
     }
 
     fn times(&self) -> ProcessTimes {
-        match self.far.told("times", self.far.channel.call(Ask::Times)) {
-            Some(Answer::Times(times)) => times,
-            _ => ProcessTimes::default(),
-        }
+        self.far.times()
     }
 
     fn processes(&self) -> u32 {
@@ -186,6 +183,13 @@ impl ServerHost for There {
 
     fn waits(&self, _: Duration) -> Result<Box<dyn Taking<Waited>>, String> {
         Ok(Box::new(self.take(Stacks::Waiting)?))
+    }
+
+    fn asked(&self) -> Vec<SocketAddr> {
+        match self.far.told("backends", self.far.channel.call(Ask::Asked)) {
+            Some(Answer::Addresses(addresses)) => addresses,
+            _ => Vec::new(),
+        }
     }
 
     fn behind(&self) -> Vec<Backend> {

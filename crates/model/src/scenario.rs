@@ -408,6 +408,9 @@ pub struct Server {
     /// The host that it is on, where that is another: `ssh://user@host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The host of what it asks in turn, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend_host: Option<String>,
     /// How ssh is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh: Option<String>,

@@ -198,6 +198,12 @@ pub fn behind(family: &Family) -> Vec<Family> {
     found
 }
 
+/// Where connections of a family lead to that it opened itself, on whichever host.
+pub fn asked_by_family(family: &Family) -> Vec<SocketAddr> {
+    let asked = asked_by(&family.pids).into_iter();
+    asked.map(|(_, address)| address).collect()
+}
+
 /// Where connections of these processes lead to that they opened themselves, each once, with one of the
 /// processes that has such a connection.
 fn asked_by(pids: &[u32]) -> Vec<(u32, SocketAddr)> {

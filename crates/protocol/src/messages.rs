@@ -3,6 +3,7 @@
 //! Instants are by the agent's monotonic clock, in nanoseconds; those of telemetry count from the start of a watch.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -68,6 +69,18 @@ pub enum Role {
     Client,
     /// The load goes to it.
     Server,
+    /// The server asks it in turn.
+    Backend,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Client => "client",
+            Role::Server => "server",
+            Role::Backend => "backend",
+        })
+    }
 }
 
 /// The verbs. None of them runs a command.
@@ -96,6 +109,8 @@ pub enum Ask {
     Times,
     /// Whom the server asks in turn, on this host.
     Behind,
+    /// Addresses that the server has connections to.
+    Asked,
     /// Who else uses processors.
     Neighbours {
         /// Which processors.
@@ -441,6 +456,8 @@ pub enum Answer {
     Times(ProcessTimes),
     /// To [`Ask::Behind`].
     Families(Vec<Family>),
+    /// To [`Ask::Asked`].
+    Addresses(Vec<SocketAddr>),
     /// To [`Ask::Neighbours`].
     Neighbours(Vec<Neighbour>),
     /// To [`Ask::Route`].

@@ -160,6 +160,7 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Find { .. }
         | Ask::Times
         | Ask::Behind
+        | Ask::Asked
         | Ask::Neighbours { .. }
         | Ask::Route { .. }
         | Ask::Watch { .. }

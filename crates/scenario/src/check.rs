@@ -255,6 +255,11 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         "the server is found by --server-pid or by --server-cgroup: leave one of them out",
     )?;
     refuse(
+        !server.backend_pid.is_empty() && server.backend_host.is_some(),
+        "server.backend_host",
+        "--backend-pid is of the server's host, and --backend-host another: leave one of them out",
+    )?;
+    refuse(
         client.quota.is_some() && client.cgroup.is_some(),
         "client.cgroup",
         "a --client-quota makes a control group of its own: leave out --client-cgroup, or the quota",

@@ -23,7 +23,10 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// A lab of one host, on processor 0, and a server on it.
 struct Lab {
     place: Place,
+    /// The first host's.
     address: String,
+    /// Of all.
+    addresses: Vec<String>,
     settings: PathBuf,
     _server: Running,
     _lab: Running,
@@ -58,6 +61,8 @@ impl Lab {
             words[at + 1].to_owned()
         };
         let (address, settings) = (after("h1"), PathBuf::from(after("-F")));
+        let hosts = said.lines().map_while(|line| line.split_once("  "));
+        let addresses = hosts.map(|(_, address)| address.to_owned()).collect();
         // The host starts an agent by itself, so that none is sent over a slow link.
         let key = settings.with_file_name("user.pub");
         let public = fs::read_to_string(&key).expect("a key");
@@ -76,6 +81,7 @@ impl Lab {
         let lab = Lab {
             place,
             address,
+            addresses,
             settings,
             _server: server,
             _lab: lab,
@@ -312,6 +318,69 @@ fn a_server_of_a_hosts_own_list_is_started_there_and_again() {
         .wait(LIMIT)
         .ends_with(1);
     assert!(ran.err.contains("it starts shop"), "{}", ran.err);
+}
+
+#[test]
+fn what_a_server_asks_on_a_third_host_is_squeezed_there() {
+    let _turn = alone();
+    if program("nginx").is_none() {
+        skip("it needs nginx");
+        return;
+    }
+    let asked = ["2", "--cpus", "0", "--cpus", "1"];
+    let Some(lab) = Lab::of(&asked, "--spin-us 300") else {
+        return;
+    };
+    // The first host's server is the backend of one on the second.
+    let second = &lab.addresses[1];
+    let settings = lab.settings.with_file_name("nginx.conf");
+    let text = format!(
+        "daemon off; pid {folder}/nginx.pid; error_log stderr; events {{ }} http {{ access_log off;\n\
+         upstream b {{ server {backend}:8090; keepalive 64; }} server {{ listen {second}:8080;\n\
+         location / {{ proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }} }}",
+        folder = settings.parent().expect("a folder").display(),
+        backend = lab.address,
+    );
+    fs::write(&settings, text).expect("a file of ours");
+    let forced = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = forced.split_once("restrict ").expect("a line of ours").1;
+    fs::write(lab.settings.with_file_name("user.pub"), public).expect("a file of ours");
+    let mut ssh = Command::new("ssh");
+    ssh.arg("-F").arg(&lab.settings).arg("h2");
+    ssh.arg(format!("nginx -c {}", settings.display()));
+    let _proxy = lab.place.start_command(ssh);
+    let there = format!("{second}:8080").parse().expect("an address");
+    until("proxy", || {
+        TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
+    });
+    fs::write(lab.settings.with_file_name("user.pub"), forced).expect("a file of ours");
+    let url = format!("http://{second}:8080/");
+    let ssh = format!("ssh -F {}", lab.settings.display());
+    let hosts = ["--server-host", "ssh://h2", "--backend-host", "ssh://h1"];
+    let find = [
+        "find",
+        &url,
+        "-q",
+        "-c",
+        "16",
+        "--client-cpus",
+        "1",
+        "--ssh",
+        &ssh,
+    ];
+    let quickly = ["--effort", "quick", "--window", "200ms", "--no-inside"];
+    let args = [&find[..], &hosts, &quickly].concat();
+    let ran = lab.place.start(&args).wait(LIMIT).ends_with(0);
+    let record = lab.place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["verdict"]["wall"], "backend", "{}", ran.out);
+    assert!(ran.out.contains(") of h1."), "{}", ran.out);
+    assert!(
+        (0.8..1.2).contains(&elasticity(step, "backend-speed")),
+        "{}",
+        ran.out
+    );
+    assert!(elasticity(step, "server-speed") < 0.3, "{}", ran.out);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
-use wallfinder_hosts::ProcessTimes;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_judge::steady;
 use wallfinder_model::scenario::Squeeze as Squeezed;
@@ -25,7 +24,7 @@ use crate::job::Job;
 use crate::order::{self, CALIBRATE_FOR};
 use crate::output;
 use crate::session::{Beside, Proof, Session};
-use crate::squeezing::{Behind, last};
+use crate::squeezing::{Behind, Times, last};
 use crate::testbed::{Home, Testbed};
 
 /// `wallfinder find`.
@@ -75,7 +74,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         at_ceiling.load.warmup = Nanos::from_millis(500);
         at_ceiling.calibrate =
             (!scenario.watch.no_calibrate).then(|| Calibration::anew(CALIBRATE_FOR));
-        let (before, waited) = steadied(&mut session, &mut at_ceiling)?;
+        let (before, waited) = steadied(&mut session, &mut at_ceiling, &testbed)?;
         warmed = waited;
         let loaded = [at_ceiling.load.warmup, base_window];
         let loaded_s: f64 = loaded.map(Nanos::as_secs_f64).iter().sum();
@@ -85,7 +84,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         // A foreign driver is started again whenever its time is up.
         let order = held.at(&testbed, connections, DRIVER_RUN)?;
         let telemetry = last(&session.record.steps);
-        let behind = Behind::of(scenario, &*order.server, &before, loaded_s);
+        let behind = Behind::of(scenario, &testbed, &*order.server, &before, loaded_s);
         let proof = Proof {
             window: squeeze.window,
             null: squeeze.null,
@@ -224,7 +223,7 @@ fn profiled(
     held.profiles = Some(ProfileOrder {
         folder: Some(session.folder().clone()),
         client: Looks {
-            stacks: is_client && stacks::allowed().is_ok(),
+            stacks: is_client && held.client.family().is_some() && stacks::allowed().is_ok(),
             ..Looks::default()
         },
         ..profile::order(&job.scenario.watch.pprof, &testbed.server)?
@@ -235,7 +234,11 @@ fn profiled(
 /// Holds a load until its throughput rises no more, and for half a minute at most: a runtime that compiles while
 /// it serves takes its time. The last step is what squeezes are compared with; gives the CPU times of its start, and
 /// whether it was waited for.
-fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(ProcessTimes, bool), Failed> {
+fn steadied(
+    session: &mut Session,
+    step: &mut StepOrder,
+    testbed: &Testbed,
+) -> Result<(Times, bool), Failed> {
     const MOST: Nanos = Nanos::from_secs(30);
     const RISES: f64 = 1.05;
     let window = step.load.stop.after;
@@ -243,7 +246,7 @@ fn steadied(session: &mut Session, step: &mut StepOrder) -> Result<(ProcessTimes
     let mut seen: Vec<f64> = Vec::new();
     loop {
         step.index = session.record.steps.len() as u32;
-        let before = step.server.times();
+        let before = Times::now(testbed, &*step.server);
         let measured = session.step(step)?;
         let throughput = measured.throughput;
         let within = steady::change(measured).is_some_and(|change| change.ratio > RISES);
