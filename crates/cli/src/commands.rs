@@ -6,6 +6,7 @@ mod bytes;
 mod calibrate;
 mod compare;
 mod doctor;
+mod dry_run;
 mod find;
 mod hosts;
 mod lab;
@@ -33,6 +34,9 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
     match command {
         Command::Run(flags) => on(resolve::run(&flags, matches)?, load::run),
         Command::Ramp(flags) => on(resolve::ramp(&flags, matches)?, load::ramp),
+        Command::Find(flags) if flags.dry_run => {
+            on(resolve::find(&flags, matches)?, dry_run::dry_run)
+        }
         Command::Find(flags) => on(resolve::find(&flags, matches)?, find::find),
         Command::Ab(flags) => on(resolve::ab(&flags, matches)?, ab::ab),
         Command::Profile(flags) => on(resolve::profile(&flags, matches)?, profile::profile),

@@ -218,6 +218,14 @@ pub(crate) struct DoctorFlags {
     #[arg(long, conflicts_with = "clean")]
     pub(crate) squeezes: bool,
 
+    /// Look at another host, as `hosts` does: what its agent grants, and what may be squeezed there.
+    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with_all = ["clean", "squeezes", "format"])]
+    pub(crate) host: Vec<String>,
+
+    /// How ssh is called.
+    #[arg(long, value_name = "COMMAND", requires = "host")]
+    pub(crate) ssh: Option<String>,
+
     /// Print the result in this format.
     #[arg(long, value_enum, default_value = "text", conflicts_with = "clean")]
     pub(crate) format: PlainFormat,
@@ -647,6 +655,10 @@ pub(crate) struct FindFlags {
     /// processors, engine threads, requests in flight), and measure each beside its prediction.
     #[arg(long, help_heading = heading::PROOF)]
     pub(crate) lift: bool,
+
+    /// Say what would be done to whom, and what it may cost; load nothing and squeeze nothing.
+    #[arg(long, help_heading = heading::PROOF)]
+    pub(crate) dry_run: bool,
 
     /// Put the sham in the place of every squeeze: no wall may then be named.
     #[arg(long, hide = true, help_heading = heading::PROOF)]

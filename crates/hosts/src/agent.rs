@@ -646,3 +646,93 @@ fn found(family: &wallfinder_probe::Family) -> Found {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::{Arc, Mutex};
+
+    use wallfinder_protocol::{Greeting, Hello, Named, Said, frame};
+
+    use super::*;
+
+    struct Unheard;
+
+    impl Log for Unheard {
+        fn line(&mut self, _: &str) {}
+    }
+
+    /// Where an agent's words are kept.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0
+                .lock()
+                .expect("nobody panics")
+                .extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn numbers_of_replies(said: &[u8]) -> Vec<u64> {
+        let frames = Greeting::default().push(said).expect("it greets");
+        let mut frames = frames.expect("it greets at once");
+        let mut numbers = Vec::new();
+        while let Some(said) = frames.take::<Said>().expect("whole messages") {
+            match said {
+                Said::Reply(reply) => numbers.push(reply.number),
+                Said::News(news) => panic!("nothing was asked for: {news:?}"),
+            }
+        }
+        numbers
+    }
+
+    #[test]
+    fn wherever_a_channel_is_cut_what_was_whole_is_answered_and_the_agent_ends() {
+        let asks = [
+            Ask::Hello(Hello {
+                protocol: VERSION,
+                version: "test".to_owned(),
+                controller: "this test".to_owned(),
+            }),
+            Ask::Clock,
+            Ask::Find {
+                address: ([127, 0, 0, 1], 1).into(),
+                named: Named::Process(u32::MAX),
+            },
+            Ask::Mark {
+                name: "before any watch".to_owned(),
+            },
+            Ask::Renew,
+            Ask::Stop,
+        ];
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        for (number, ask) in (1..).zip(asks) {
+            let request = Request {
+                number,
+                epoch: 1,
+                ask,
+            };
+            bytes.extend(frame(&request).expect("a frame"));
+            ends.push(bytes.len());
+        }
+        for cut in 0..=bytes.len() {
+            let kept = Kept::default();
+            let input = Cursor::new(bytes[..cut].to_vec());
+            let permits = Permits::of(Grant::ALL);
+            let served = serve(input, kept.clone(), permits, &mut Unheard);
+            assert_eq!(served, Ok(()), "cut after {cut} bytes");
+            let whole = ends.iter().filter(|end| **end <= cut).count() as u64;
+            let said = kept.0.lock().expect("nobody panics");
+            let expected: Vec<u64> = (1..=whole).collect();
+            assert_eq!(numbers_of_replies(&said), expected, "cut after {cut} bytes");
+        }
+    }
+}

@@ -21,7 +21,7 @@ use crate::agents::Agent;
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// A lab of one host, on processor 0, and a server on it.
-struct Lab {
+pub(crate) struct Lab {
     place: Place,
     /// The first host's.
     address: String,
@@ -39,7 +39,7 @@ impl Lab {
     }
 
     /// Hosts as asked for, the first with a server.
-    fn of(asked: &[&str], dials: &str) -> Option<Lab> {
+    pub(crate) fn of(asked: &[&str], dials: &str) -> Option<Lab> {
         for needed in ["ssh", "sshd", "ssh-keygen", "unshare"] {
             if program(needed).is_none() {
                 skip(format!("it needs {needed}"));
@@ -109,9 +109,14 @@ impl Lab {
     }
 
     fn start(&self, command: &str, more: &[&str]) -> Running {
+        self.start_in(&self.place, command, more)
+    }
+
+    /// The same with its record elsewhere.
+    pub(crate) fn start_in(&self, place: &Place, command: &str, more: &[&str]) -> Running {
         let args = self.args(command, more);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        self.place.start(&args)
+        place.start(&args)
     }
 
     fn find(&self, more: &[&str]) -> (Ran, Value) {

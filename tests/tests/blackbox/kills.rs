@@ -309,7 +309,7 @@ fn odd_end(kill: &Kill, ran: &Ran) -> Option<String> {
 }
 
 /// A run that was begun and cannot be read.
-fn unreadable(place: &Place) -> Option<String> {
+pub(crate) fn unreadable(place: &Place) -> Option<String> {
     let run = place.runs().pop()?;
     let has = |name: &str| fs::metadata(run.join(name)).is_ok_and(|file| file.len() > 100);
     if !has("journal.wfj") && !has("record.json") {
@@ -322,7 +322,7 @@ fn unreadable(place: &Place) -> Option<String> {
     })
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(
         text.parse()

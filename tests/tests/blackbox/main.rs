@@ -22,6 +22,7 @@ mod hosts;
 mod http2;
 mod killed;
 mod kills;
+mod kills_on_hosts;
 mod lab;
 mod link;
 mod listening;

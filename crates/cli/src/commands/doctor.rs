@@ -13,8 +13,9 @@ use wallfinder_testbed::lab::Lab;
 use wallfinder_testbed::squeeze::{self, Scene, Side};
 use wallfinder_testbed::{child, programs as found, undo};
 
+use crate::commands::hosts::hosts;
 use crate::exit::Failed;
-use crate::flags::{DoctorFlags, PlainFormat};
+use crate::flags::{DoctorFlags, HostsFlags, PlainFormat};
 use crate::output;
 use crate::testbed::lay;
 
@@ -47,6 +48,12 @@ fn finding(
 pub(crate) fn doctor(flags: &DoctorFlags) -> Result<(), Failed> {
     if flags.clean {
         return clean();
+    }
+    if !flags.host.is_empty() {
+        return hosts(&HostsFlags {
+            hosts: flags.host.clone(),
+            ssh: flags.ssh.clone(),
+        });
     }
     let mut findings = vec![
         processors(),

@@ -135,7 +135,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     conclude(&record, &expect.require, &expect.threshold)
 }
 
-fn squeeze(job: &Job) -> Squeezed {
+pub(super) fn squeeze(job: &Job) -> Squeezed {
     job.scenario.squeeze.clone().unwrap_or_default()
 }
 

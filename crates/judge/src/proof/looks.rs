@@ -105,11 +105,11 @@ impl ConditionOrder {
 /// Rounds of one batch, after each squeeze was seen once.
 const BATCH: u32 = 2;
 /// The first dose.
-const MAIN: f64 = 0.8;
+pub const MAIN: f64 = 0.8;
 /// The dose that tells a wall from a near next wall.
 const SMALL: f64 = 0.9;
 /// Half of what is slack: what then binds is next.
-const DEEP: f64 = 0.5;
+pub const DEEP: f64 = 0.5;
 /// What is widened, is widened by a quarter: as far as the first dose is from nothing.
 const WIDENED: f64 = 1.25;
 
