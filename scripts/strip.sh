@@ -3,7 +3,9 @@
 # PROGRAM.debug, where debuggers, perf and the tool itself (whose functions the time goes to) find them.
 set -euo pipefail
 program=$1
-readelf --sections --wide "$program" | grep -q ' \.symtab ' || exit 0
+# Read whole: a reader that ends at the first find would end readelf with a failure, and the script with it.
+sections=$(readelf --sections --wide "$program")
+[[ $sections == *' .symtab '* ]] || exit 0
 objcopy --compress-debug-sections "$program" "$program.debug"
 chmod -x "$program.debug"
 # Cargo's own copy is the same file: it is replaced here, and stays as cargo left it there.

@@ -5,12 +5,12 @@
 //! A driver looks names up by itself, so that in its command addresses count, and names only where
 //! the user has named them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::str::FromStr;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
+use wallfinder_sys::name_service;
 use wallfinder_testbed::driver::{Destination, DriverSpec};
 
 use crate::exit::Failed;
@@ -183,25 +183,23 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The addresses of a host. The resolver of the system knows no deadline: it is asked in a thread of
-/// its own, which is left behind where it does not answer.
+/// The addresses of a host.
 fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failed> {
-    let (answer, answered) = mpsc::channel();
-    let asked = host.to_owned();
-    thread::spawn(move || {
-        let found = (asked.as_str(), port).to_socket_addrs();
-        // Nobody listens any more where the deadline has passed.
-        let _ = answer.send(found.map(Iterator::collect));
-    });
-    match answered.recv_timeout(NAME_PATIENCE) {
-        Ok(Ok(addresses)) => Ok(addresses),
-        Ok(Err(error)) => Err(Failed::run(format!(
-            "`{host}` has no address (net.name): {error}"
+    match name_service::addresses(host, NAME_PATIENCE) {
+        Ok(found) if found.is_empty() => Err(Failed::run(format!(
+            "`{host}` has no address (net.name): its name is not known"
         ))),
-        Err(_) => Err(Failed::run(format!(
+        Ok(found) => {
+            let addresses = found.into_iter().map(|ip| SocketAddr::new(ip, port));
+            Ok(addresses.collect())
+        }
+        Err(error) if error.kind() == ErrorKind::TimedOut => Err(Failed::run(format!(
             "the name service did not answer for `{host}` within {} s (net.name_slow); \
              an address in its place needs none",
             NAME_PATIENCE.as_secs()
+        ))),
+        Err(error) => Err(Failed::run(format!(
+            "`{host}` has no address (net.name): {error}"
         ))),
     }
 }

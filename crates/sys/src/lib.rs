@@ -14,6 +14,7 @@ pub mod folder;
 pub mod io;
 pub mod limits;
 pub mod memory;
+pub mod name_service;
 pub mod namespace;
 pub mod net;
 pub mod packet;

@@ -1,7 +1,8 @@
-//! Users of this machine, by the C library: files, or whatever service its name service asks.
+//! Users of this machine, by its name service.
 
-use std::ffi::{CStr, CString, c_char};
 use std::io;
+
+use crate::name_service;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,93 +23,51 @@ pub struct User {
 
 /// The user with this name.
 pub fn by_name(name: &str) -> io::Result<Option<User>> {
-    let Ok(wanted) = CString::new(name) else {
-        return Ok(None);
-    };
-    entry(|record, buffer, found| {
-        // SAFETY: all pointers are valid for the call; `buffer` says its own length.
-        unsafe {
-            libc::getpwnam_r(
-                wanted.as_ptr(),
-                record,
-                buffer.as_mut_ptr(),
-                buffer.len(),
-                found,
-            )
-        }
-    })
+    user(name, |user| user.name == name)
 }
 
 /// The user with this number.
 pub fn by_id(uid: u32) -> io::Result<Option<User>> {
-    entry(|record, buffer, found| {
-        // SAFETY: all pointers are valid for the call; `buffer` says its own length.
-        unsafe { libc::getpwuid_r(uid, record, buffer.as_mut_ptr(), buffer.len(), found) }
+    user(&uid.to_string(), |user| user.uid == uid)
+}
+
+/// A name service takes a number for a name, and the other way round.
+fn user(key: &str, is_it: impl Fn(&User) -> bool) -> io::Result<Option<User>> {
+    let entries = name_service::users(key)?;
+    let found = entries.lines().filter_map(parsed).find(is_it);
+    found
+        .map(|mut user| {
+            user.groups = groups_of(&user.name, user.gid)?;
+            Ok(user)
+        })
+        .transpose()
+}
+
+/// A line of passwd(5).
+fn parsed(line: &str) -> Option<User> {
+    let fields: Vec<&str> = line.split(':').collect();
+    let [name, _, uid, gid, _, home, shell] = fields[..] else {
+        return None;
+    };
+    Some(User {
+        name: name.to_owned(),
+        uid: uid.parse().ok()?,
+        gid: gid.parse().ok()?,
+        groups: Vec::new(),
+        home: home.to_owned(),
+        shell: shell.to_owned(),
     })
 }
 
-/// The longest entry that is read.
-const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// Groups of a user, at the most: the kernel takes no more (credentials(7)).
-const GROUPS_MAX: usize = 65_536;
-
-fn entry(
-    mut look: impl FnMut(*mut libc::passwd, &mut [c_char], *mut *mut libc::passwd) -> libc::c_int,
-) -> io::Result<Option<User>> {
-    let mut buffer: Vec<c_char> = vec![0; 4 << 10];
-    loop {
-        // SAFETY: a `passwd` is pointers and numbers, for which zero is a value.
-        let mut record: libc::passwd = unsafe { std::mem::zeroed() };
-        let mut found = std::ptr::null_mut();
-        match look(&raw mut record, &mut buffer, &raw mut found) {
-            0 if found.is_null() => return Ok(None),
-            0 => {
-                let text = |pointer: *const c_char| {
-                    if pointer.is_null() {
-                        return String::new();
-                    }
-                    // SAFETY: the library has put a string with its end into `buffer`.
-                    let text = unsafe { CStr::from_ptr(pointer) };
-                    text.to_string_lossy().into_owned()
-                };
-                let name = text(record.pw_name);
-                return Ok(Some(User {
-                    groups: groups_of(&name, record.pw_gid)?,
-                    name,
-                    uid: record.pw_uid,
-                    gid: record.pw_gid,
-                    home: text(record.pw_dir),
-                    shell: text(record.pw_shell),
-                }));
-            }
-            libc::ERANGE if buffer.len() < ENTRY_BYTES_MAX => buffer.resize(buffer.len() * 4, 0),
-            // What a library says of a name that it does not know (getpwnam(3)).
-            libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => return Ok(None),
-            code => return Err(io::Error::from_raw_os_error(code)),
-        }
-    }
-}
-
+/// Groups of a user, its own first.
 fn groups_of(name: &str, gid: u32) -> io::Result<Vec<u32>> {
-    let name = CString::new(name)?;
-    let mut groups: Vec<libc::gid_t> = vec![0; 64];
-    loop {
-        let mut count = groups.len() as libc::c_int;
-        // SAFETY: `groups` has room for `count` of them, and the call writes no more.
-        let had_room =
-            unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) }
-                >= 0;
-        let count = usize::try_from(count).unwrap_or(0);
-        if had_room {
-            groups.truncate(count);
-            return Ok(groups);
+    let mut groups = vec![gid];
+    for group in name_service::groups(name)? {
+        if !groups.contains(&group) {
+            groups.push(group);
         }
-        if groups.len() >= GROUPS_MAX {
-            return Err(io::Error::other("it is in too many groups"));
-        }
-        let room = count.max(groups.len() * 2).min(GROUPS_MAX);
-        groups.resize(room, 0);
     }
+    Ok(groups)
 }
 
 #[cfg(test)]

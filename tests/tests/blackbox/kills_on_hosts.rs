@@ -113,7 +113,7 @@ impl Seen {
             .filter(|line| line.contains("wallfinder"));
         let mut names: Vec<String> = names.filter(|line| !line.contains("sshd")).collect();
         names.sort();
-        let files = "ls -A /run/wallfinder 2>/dev/null | grep -v lock";
+        let files = "cd /run/wallfinder 2>/dev/null && ls -A | grep -v lock && cat *.jsonl";
         self.levers() + &self.inside(&["sh", "-c", files]) + &names.join("\n")
     }
 
