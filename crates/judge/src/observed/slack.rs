@@ -287,13 +287,13 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
     let sockets = sight.step.telemetry.server_sockets.as_ref();
     let quick_rtt =
         at_once || sockets.is_none_or(|sockets| !(20_000..=30_000).contains(&sockets.rtt_p50_us));
-    // What is sent stays unacknowledged all that while; who merely takes so long has sent nothing.
+    // What is sent stays unacknowledged all that while; who merely takes so long has sent nothing. A request that
+    // is answered late is acknowledged late as well, so the client's sockets count where the server's are not seen.
     let telemetry = &sight.step.telemetry;
-    let mut both = [&telemetry.server_sockets, &telemetry.client_sockets].into_iter();
-    let unacknowledged = both.any(|sockets| {
-        let busy = sockets.as_ref().and_then(|sockets| sockets.busy_share);
-        busy.is_some_and(|busy| share(busy) > 0.5)
-    });
+    let sockets = telemetry.server_sockets.as_ref();
+    let sockets = sockets.or(telemetry.client_sockets.as_ref());
+    let busy = sockets.and_then(|sockets| sockets.busy_share);
+    let unacknowledged = busy.is_some_and(|busy| share(busy) > 0.5);
     if !at_timer(p50_ms) || !at_timer(mean_ms) || !quick_rtt || !unacknowledged {
         return None;
     }

@@ -605,6 +605,20 @@ mod waits {
         assert_eq!(verdict.detail, Some(Detail::DelayedAck));
         // A handler that asks somebody else for as long has sent nothing meanwhile.
         assert_ne!(unacknowledged(0.001).detail, Some(Detail::DelayedAck));
+        // Nor has one whose client waits for the acknowledgement of its request: that comes with the answer.
+        let step = a_step().throughput(800.0).latency_ms(40.0, 40.0);
+        let late = judge(step.with(|step| {
+            let sockets = |busy_share: f64| {
+                Some(SocketsSummary {
+                    sockets: 32,
+                    busy_share: Some(busy_share),
+                    ..SocketsSummary::default()
+                })
+            };
+            step.telemetry.server_sockets = sockets(0.0);
+            step.telemetry.client_sockets = sockets(0.98);
+        }));
+        assert_ne!(late.detail, Some(Detail::DelayedAck));
     }
 
     /// Eleven cores of sixteen threads, the hottest nearly full, are no eleven or twelve full threads.
