@@ -103,6 +103,7 @@ test: ## Everything that must hold: style, lints, unit tests, black-box tests, t
 .PHONY: test-elsewhere
 test-elsewhere: subjects compiled ## Some of it on Debian 12's kernel with control groups of version 2, in an emulated machine (root).
 	@WALLFINDER_BIN=$(abspath $(TOOL)) $(TEST_BUILD) ./scripts/test-elsewhere.sh
+	@./scripts/find-elsewhere.sh $(TOOL)
 
 # One after the other: Debian's packages are installed by one program at a time.
 .PHONY: fetched

@@ -6,7 +6,7 @@
 #
 # It needs root (Debian's packages, and all files to be read); else it says so, and nothing is run. The processor is
 # emulated, for a machine that is virtual itself seldom has others in it: some ten times slower, which is no machine
-# to measure on. MEMORY=10G, TIMEOUT=1800 (seconds).
+# to measure on. MEMORY=10G, TIMEOUT=1800 (seconds). TAP=NAME: its eth0 is this machine's tap of that name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,7 +42,7 @@ cp "$(command -v busybox)" "$work/initrd/bin/busybox"
 
 # What reads this machine's files: the kernel has it as modules.
 at=10
-for module in $(for name in virtio_pci 9pnet_virtio 9p overlay; do
+for module in $(for name in virtio_pci 9pnet_virtio 9p overlay virtio_net; do
 	modprobe --set-version "$release" --show-depends "$name"
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}'); do
 	cp "$module" "$work/initrd/modules/$at-$(basename "$module")"
@@ -92,8 +92,10 @@ chmod +x "$work/initrd/init"
 (cd "$work/initrd" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd.gz"
 
 say "Linux $release, cgroup2: $*"
+nic=none
+[ -z "${TAP:-}" ] || nic="tap,ifname=$TAP,script=no,downscript=no,model=virtio-net-pci"
 timeout --foreground "${TIMEOUT:-1800}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "$(nproc)" \
-	-m "${MEMORY:-10G}" -nographic -no-reboot -nic none \
+	-m "${MEMORY:-10G}" -nographic -no-reboot -nic "$nic" \
 	-kernel "$kernel" -initrd "$work/initrd.gz" -append 'console=ttyS0 quiet panic=1 rdinit=/init' \
 	-virtfs local,path=/,mount_tag=files,security_model=passthrough,readonly=on,multidevs=remap \
 	</dev/null | tr -d '\r' | tee "$work/said"
