@@ -230,6 +230,7 @@ fn beside(marks: &Marks, near: &mut [Sample], far: &[Sample]) {
 
 /// What the server's host saw in a tick, in place of what the client's did not.
 fn take_far(near: &mut Sample, far: &Sample) {
+    near.server_cores.clone_from(&far.cores);
     near.server = far.server;
     near.link = far.link.or(near.link);
     near.tcp = far.tcp;

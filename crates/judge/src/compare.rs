@@ -117,7 +117,7 @@ pub fn compare(before: &Record, after: &Record) -> Comparison {
         }
     }
     Comparison {
-        environment: environment(&before.environment, &after.environment),
+        environment: surroundings(before, after),
         steps,
         only_before: before
             .steps
@@ -186,6 +186,29 @@ fn throughput(before: &Step, after: &Step) -> Option<RatioInterval> {
         low: half.map(|half| value * (-half).exp()),
         high: half.map(|half| value * half.exp()),
     })
+}
+
+/// Every fact in which the hosts of two records differ; those of a server's host of its own stand behind `server_host.`.
+fn surroundings(before: &Record, after: &Record) -> Vec<Difference> {
+    let mut found = environment(&before.environment, &after.environment);
+    let of_server = [&before.server_environment, &after.server_environment];
+    let others = match of_server {
+        [Some(before), Some(after)] => environment(before, after),
+        _ => {
+            let name = |facts: &Option<Environment>| {
+                let kernel = facts.as_ref().map(|facts| facts.kernel.clone());
+                kernel.map(|kernel| kernel.unwrap_or_else(|| "another".to_owned()))
+            };
+            let mut list = Differences::default();
+            list.option("kernel", &of_server.map(name)[0], &of_server.map(name)[1]);
+            list.found
+        }
+    };
+    found.extend(others.into_iter().map(|mut difference| {
+        difference.what.insert_str(0, "server_host.");
+        difference
+    }));
+    found
 }
 
 /// Every fact in which two environments differ.
@@ -358,5 +381,17 @@ mod tests {
         assert_eq!(named, ["kernel", "versions.server"]);
         assert_eq!(found[0].before, "unknown");
         assert_eq!(found[0].after, "6.18");
+        let at = |server: Option<&Environment>| Record {
+            server_environment: server.cloned(),
+            ..a_record(Vec::new())
+        };
+        let of_hosts = surroundings(&at(Some(&a_machine())), &at(Some(&other)));
+        let named: Vec<&str> = of_hosts.iter().map(|d| d.what.as_str()).collect();
+        assert_eq!(named, ["server_host.kernel", "server_host.versions.server"]);
+        let moved = surroundings(&at(None), &at(Some(&other)));
+        assert_eq!(
+            (moved.len(), moved[0].what.as_str()),
+            (1, "server_host.kernel")
+        );
     }
 }

@@ -12,6 +12,9 @@ pub struct Sample {
     pub span_ns: u64,
     /// Processors, in the order of their numbers.
     pub cores: Vec<CoreSample>,
+    /// Those of the server's host, where it is another than the client's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_cores: Vec<CoreSample>,
     /// The driver's processes.
     pub client: Option<FamilySample>,
     /// The server's processes.

@@ -125,6 +125,7 @@ mod any {
             tcp in prop::option::of(any::<[u64; 8]>()), switches: u64, runnable: u32,
         ) -> Sample {
             Sample {
+                server_cores: Vec::new(),
                 at_ns, span_ns, cores, client, server, switches, runnable,
                 link: link.map(|n| LinkSample {
                     rx_bytes: n[0], rx_packets: n[1], tx_bytes: n[2], tx_packets: n[3], drops: n[4],

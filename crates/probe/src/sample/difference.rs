@@ -76,6 +76,7 @@ pub(crate) fn sample(before: &Reading, after: &Reading, switches: &Switches) -> 
         at_ns: after.at_ns,
         span_ns: after.at_ns.abs_diff(before.at_ns),
         cores: core_samples(&before.cores, &after.cores),
+        server_cores: Vec::new(),
         client: family(Side::Client),
         server: family(Side::Server),
         link: link_difference(before.link, after.link),

@@ -436,9 +436,39 @@ fn series(step: &Step, points_max: usize) -> Option<Series> {
     Some(series)
 }
 
+/// Processors of the client's host, and of the server's where that is another: the busiest of each.
 fn cores(step: &Step, ranges: &[std::ops::Range<usize>]) -> (Vec<CoreSeries>, usize) {
+    let is_apart = step.telemetry.server_host.is_some();
+    let runs_on = |family: &Option<FamilySummary>, cpu: u32| {
+        let family = family.as_ref();
+        family.is_some_and(|family| family.cpus_allowed.contains(&cpu))
+    };
+    let side = |cpu: u32| {
+        let server = !is_apart && runs_on(&step.telemetry.server, cpu);
+        match (server, runs_on(&step.telemetry.client, cpu)) {
+            (true, true) => "both",
+            (true, false) => "server",
+            (false, true) => "client",
+            (false, false) => "",
+        }
+    };
+    let (mut all, mut more) = cores_of(step, ranges, |sample| &sample.cores, side);
+    if is_apart {
+        let there = cores_of(step, ranges, |sample| &sample.server_cores, |_| "server");
+        all.extend(there.0);
+        more += there.1;
+    }
+    (all, more)
+}
+
+fn cores_of(
+    step: &Step,
+    ranges: &[std::ops::Range<usize>],
+    of: impl Fn(&Sample) -> &Vec<CoreSample>,
+    side: impl Fn(u32) -> &'static str,
+) -> (Vec<CoreSeries>, usize) {
     let mut sums: BTreeMap<u32, f32> = BTreeMap::new();
-    for core in step.series.iter().flat_map(|sample| &sample.cores) {
+    for core in step.series.iter().flat_map(&of) {
         *sums.entry(core.cpu).or_default() += milli(core.busy());
     }
     let mut known: Vec<(u32, f32)> = sums.into_iter().collect();
@@ -446,25 +476,12 @@ fn cores(step: &Step, ranges: &[std::ops::Range<usize>]) -> (Vec<CoreSeries>, us
     known.sort_by(|a, b| b.1.total_cmp(&a.1));
     known.truncate(CORES_MAX);
     known.sort_by_key(|(cpu, _)| *cpu);
-    let of = |family: &Option<FamilySummary>, cpu: u32| {
-        family
-            .as_ref()
-            .is_some_and(|family| family.cpus_allowed.contains(&cpu))
-    };
     let cores = known
         .into_iter()
         .map(|(cpu, _)| {
-            let is_here = step.telemetry.server_host.is_none();
-            let server = is_here && of(&step.telemetry.server, cpu);
-            let client = of(&step.telemetry.client, cpu);
             let mut core = CoreSeries {
                 cpu,
-                side: match (server, client) {
-                    (true, true) => "both",
-                    (true, false) => "server",
-                    (false, true) => "client",
-                    (false, false) => "",
-                },
+                side: side(cpu),
                 usr: Vec::new(),
                 sys: Vec::new(),
                 softirq: Vec::new(),
@@ -473,7 +490,7 @@ fn cores(step: &Step, ranges: &[std::ops::Range<usize>]) -> (Vec<CoreSeries>, us
             for range in ranges {
                 let samples: Vec<_> = step.series[range.clone()]
                     .iter()
-                    .filter_map(|sample| sample.cores.iter().find(|core| core.cpu == cpu))
+                    .filter_map(|sample| of(sample).iter().find(|core| core.cpu == cpu))
                     .collect();
                 let mean = |share: fn(&CoreSample) -> f32| {
                     let sum: f32 = samples.iter().map(|core| milli(share(core))).sum();

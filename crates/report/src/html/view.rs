@@ -152,7 +152,7 @@ impl Page {
                 .enumerate()
                 .map(|(index, step)| step::StepView::of(step, index, index == chosen))
                 .collect(),
-            environment: environment::groups(&record.environment),
+            environment: environment::groups(record),
             command_line: shell(&record.command_line),
             plan: plan(record),
             chosen,

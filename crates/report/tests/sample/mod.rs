@@ -309,6 +309,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             max_ns: (tail * 1.6 * noise.about(0.3)) as u64,
         });
         series.push(Sample {
+            server_cores: Vec::new(),
             at_ns: at_ns as i64,
             span_ns: tick_ns,
             cores: vec![

@@ -163,6 +163,7 @@ pub(crate) fn sample(nth: i64) -> Sample {
         idle: 0.15,
     };
     Sample {
+        server_cores: Vec::new(),
         at_ns: (nth - 1) * 50_000_000,
         span_ns: 50_000_000,
         cores: vec![core(0), core(1)],

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use wallfinder_model::Environment;
+use wallfinder_model::{Environment, Record};
 
 use super::{Fact, fact};
 use crate::number;
 
 #[derive(Serialize)]
 pub(super) struct Group {
-    name: &'static str,
+    name: String,
     facts: Vec<Fact>,
 }
 
@@ -31,33 +31,29 @@ fn map(values: &BTreeMap<String, String>) -> Vec<Fact> {
         .collect()
 }
 
-pub(super) fn groups(environment: &Environment) -> Vec<Group> {
+/// Of the client's host, and of the server's where that is another.
+pub(super) fn groups(record: &Record) -> Vec<Group> {
+    let mut all = of_host(&record.environment, "");
+    if let Some(server) = &record.server_environment {
+        all.extend(of_host(server, "Server's host: "));
+    }
+    all
+}
+
+fn of_host(environment: &Environment, host: &str) -> Vec<Group> {
     let groups = [
-        Group {
-            name: "Machine",
-            facts: machine(environment),
-        },
-        Group {
-            name: "Network",
-            facts: network(environment),
-        },
-        Group {
-            name: "Versions",
-            facts: map(&environment.versions),
-        },
-        Group {
-            name: "Kernel settings",
-            facts: map(&environment.settings),
-        },
-        Group {
-            name: "Mitigations",
-            facts: map(&environment.mitigations),
-        },
+        ("Machine", machine(environment)),
+        ("Network", network(environment)),
+        ("Versions", map(&environment.versions)),
+        ("Kernel settings", map(&environment.settings)),
+        ("Mitigations", map(&environment.mitigations)),
     ];
-    groups
-        .into_iter()
-        .filter(|group| !group.facts.is_empty())
-        .collect()
+    let groups = groups.into_iter().filter(|(_, facts)| !facts.is_empty());
+    let groups = groups.map(|(name, facts)| Group {
+        name: format!("{host}{name}"),
+        facts,
+    });
+    groups.collect()
 }
 
 fn machine(environment: &Environment) -> Vec<Fact> {
