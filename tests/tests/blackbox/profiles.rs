@@ -726,8 +726,8 @@ fn a_driver_that_is_the_wall_is_looked_into() {
     assert!(step["profiles"].is_object());
     let said = ran.said();
     let inside = &said[said.find("INSIDE").expect("it was looked into")..];
-    // The function is the client's own, or one of the library's that it shares with the server: which
-    // of the two has a name of its own is the compiler's choice.
+    // The function is the client's own, or one of the library's that it shares with the server, where that has
+    // a name of its own.
     let names_its_code = ["knownwall_client::", "knownwall::"]
         .iter()
         .any(|crate_name| inside.contains(crate_name));
