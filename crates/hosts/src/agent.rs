@@ -199,7 +199,6 @@ struct Agent {
     permits: Permits,
     is_started: bool,
     controller: String,
-    tasks: Tasks,
     server: Here,
     sampler: Option<Box<dyn Sampling>>,
     series: Option<Joint>,
@@ -208,6 +207,8 @@ struct Agent {
     lock: Option<SqueezeLock>,
     running: Option<Box<dyn Taking<Sampled>>>,
     waiting: Option<Box<dyn Taking<Waited>>>,
+    /// The last: to end it may take its time, and levers go down before.
+    tasks: Tasks,
 }
 
 impl Agent {

@@ -62,6 +62,10 @@ pub fn check(scenario: &Scenario) -> Result<(), Fault> {
             "squeeze.lift",
             message,
         )?;
+        let is_apart = scenario.server.host.is_some() || scenario.client.host.is_some();
+        let message =
+            "--lift changes what is on this host: leave out --server-host and --client-host";
+        refuse(squeeze.lift && is_apart, "squeeze.lift", message)?;
         let window = squeeze.window;
         refuse(
             window.is_some_and(|window| !WINDOW.contains(&window)),

@@ -140,7 +140,10 @@ impl LeverSet {
             Squeeze::OfferedLoad => (!self.load.arrival.is_open())
                 .then(|| "a closed loop offers what the server takes".to_owned()),
             squeeze if squeeze.wall() == Wall::Backend => {
-                Some("no process behind the server is named: --backend-pid names one".to_owned())
+                Some(
+                    "no process behind the server is known: --backend-pid names one, --backend-host its host"
+                        .to_owned(),
+                )
             }
             _ => Some("nothing here reaches it".to_owned()),
         }

@@ -278,6 +278,8 @@ fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
             }),
             What::Start(spec) => {
                 drop(subject.take());
+                // Of a load that was pinned here it inherits nothing.
+                let _ = process::pin_to(&everywhere);
                 let started = Subject::start(*spec).map_err(|error| error.to_string());
                 started.map(|started| {
                     let address = started.address().to_owned();
