@@ -9,7 +9,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wallfinder_protocol::{Frames, Greeting, Reply, Request};
+use wallfinder_protocol::{Frames, Greeting, Request, Said};
 
 fuzz_target!(|data: &[u8]| {
     let Some((start, said)) = data.split_first_chunk::<2>() else {
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let (first, second) = said.split_at(cut);
     assert_eq!(heard::<Request>(&[said]), heard::<Request>(&[first, second]));
     let singly: Vec<&[u8]> = said.chunks(1).collect();
-    assert_eq!(heard::<Reply>(&[said]), heard::<Reply>(&singly));
+    assert_eq!(heard::<Said>(&[said]), heard::<Said>(&singly));
     let mut greeting = Greeting::default();
     let _ = greeting.push(first).and_then(|_| greeting.push(second));
 });
