@@ -202,11 +202,13 @@ impl Testbed {
                 }
                 let address = listening::address_of(job)?;
                 let from = client_at(job, address, &mut agents)?;
+                let link = &job.scenario.link;
+                let downlink = named_device(job, "link.downlink_dev", &link.downlink_dev)?;
                 let seen = match &agent {
                     None => here(address, &who, None),
                     Some(agent) => {
-                        let downlink = named_device(job, Way::Down)?;
-                        let there = There::find(agent, (address, who), from.address(), downlink);
+                        let found = (address, who);
+                        let there = There::find(agent, found, from.address(), downlink.clone());
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
                         let not_seen = there.not_seen().map(str::to_owned);
@@ -221,7 +223,7 @@ impl Testbed {
                             port: url.port,
                             cpus: cpus_there,
                             client: from.address(),
-                            downlink: named_device(job, Way::Down)?,
+                            downlink,
                         }));
                     }
                     (agent, _) => agents.extend(agent),
@@ -419,26 +421,17 @@ pub(crate) fn here(
     }
 }
 
-/// A direction of the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Down,
-    Up,
-}
-
-/// The interface of another host that the user named for a direction, and its rate.
-fn named_device(job: &Job, way: Way) -> Result<(Option<String>, Option<u64>), Failed> {
-    let link = &job.scenario.link;
-    let (key, device) = match way {
-        Way::Down => ("link.downlink_dev", &link.downlink_dev),
-        Way::Up => ("link.uplink_dev", &link.uplink_dev),
+/// The interface of another host that the user named, and its rate.
+fn named_device(
+    job: &Job,
+    key: &str,
+    device: &Option<String>,
+) -> Result<(Option<String>, Option<u64>), Failed> {
+    let Some(device) = device else {
+        return Ok((None, None));
     };
-    let device = device.as_deref();
-    let device = device
-        .map(|device| device_of(job, key, device))
-        .transpose()?;
-    let named = device.map(|(interface, _)| interface.to_owned());
-    Ok((named, device.and_then(|(_, rate)| rate)))
+    let (interface, rate) = device_of(job, key, device)?;
+    Ok((Some(interface.to_owned()), rate))
 }
 
 /// The host that a load comes from, with an agent where that is another.
@@ -457,7 +450,7 @@ fn client_at(
         )));
     }
     let agent = agent_of(host, client.ssh.as_deref())?;
-    let uplink = named_device(job, Way::Up)?;
+    let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
     let there = LoadThere::towards(&agent, server, uplink).map_err(Failed::run)?;
     agents.push(agent);
     Ok(Arc::new(there))

@@ -6,9 +6,10 @@
 //!                                  └─ is the lease over? ─► levers down, next epoch
 //! ```
 //!
-//! What takes its time, such as a load, has a thread of its own ([`tasks`]), which goes before nobody. The control thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it,
-//! is the end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends
-//! an agent that was stopped while it held levers), or at the next start.
+//! What takes its time, such as a load, has a thread of its own ([`tasks`]), which goes before nobody. The control
+//! thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it, is the
+//! end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends an agent
+//! that was stopped while it held levers), or at the next start.
 
 mod tasks;
 
@@ -23,7 +24,6 @@ use wallfinder_model::experiment::Squeeze;
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::environment::interface_towards;
 use wallfinder_probe::fingerprint;
-use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::Setup;
 use wallfinder_probe::stacks::Sampled;
 use wallfinder_probe::waits::Waited;
@@ -41,7 +41,7 @@ use wallfinder_testbed::undo::SqueezeLock;
 use crate::apart::towards;
 use crate::here::{self, Here};
 use crate::load::own_address;
-use crate::{Backend, Host, Joint, Own, Sampling, ServerHost, Taking};
+use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
 use tasks::{Output, Tasks};
 
 /// How often the lease is looked at.
@@ -114,8 +114,7 @@ pub fn serve(
         if agent.terms.end_lease(now_ns) {
             log.line("the lease is over: all squeezes are undone, and a load ends");
             agent.release();
-            agent.tasks.end_load(true);
-            agent.end_subject();
+            agent.tasks.end_all();
         }
         if let Some(version) = agent.tasks.followed() {
             output.news(News::Followed { version });
@@ -197,12 +196,11 @@ fn told(ask: &Ask, refused: Option<&Refusal>) -> String {
 struct Agent {
     terms: Terms,
     permits: Permits,
-    is_started: bool,
     controller: String,
     server: Here,
     sampler: Option<Box<dyn Sampling>>,
     series: Option<Joint>,
-    pace: Option<ReferenceLoop>,
+    pace: Option<PaceOf>,
     levers: Vec<Box<dyn Lever>>,
     lock: Option<SqueezeLock>,
     running: Option<Box<dyn Taking<Sampled>>>,
@@ -216,7 +214,6 @@ impl Agent {
         Agent {
             terms: Terms::new(permits.grants.iter().copied()),
             permits,
-            is_started: false,
             controller: String::new(),
             tasks,
             server: Here::default(),
@@ -343,14 +340,11 @@ impl Agent {
             }
             Ask::Pace { cpus } => {
                 let is_any = !cpus.is_empty();
-                self.pace = is_any.then(|| ReferenceLoop::start([cpus, Vec::new()]));
+                self.pace = is_any.then(|| here::pace(cpus));
                 Answer::Done
             }
             Ask::PaceWithin { from_ns, to_ns } => Answer::Pace {
-                ns: self
-                    .pace
-                    .as_ref()
-                    .and_then(|pace| pace.times_ns(from_ns, to_ns)[0]),
+                ns: self.pace.as_ref().and_then(|pace| pace(from_ns, to_ns)),
             },
             Ask::Levers(order) => self.put_up(order)?,
             Ask::Set { settings } => {
@@ -418,26 +412,16 @@ impl Agent {
             Ask::Start { name, port, cpus } => {
                 let spec = self.subject(&name, port, cpus).map_err(failed)?;
                 self.tasks.start_subject(number, spec).map_err(failed)?;
-                self.is_started = true;
                 return Ok(None);
             }
             Ask::Stop => {
                 self.tasks.stop_subject(number).map_err(failed)?;
-                self.is_started = false;
                 return Ok(None);
             }
-            Ask::Follow => {
+            Ask::Follow { squeeze } => {
                 let pids = self.server.family().map(|family| family.pids.clone());
-                let pids = pids.unwrap_or_default();
-                let of_server = |lever: &&mut Box<dyn Lever>| {
-                    matches!(
-                        lever.squeeze(),
-                        Squeeze::ServerSpeed | Squeeze::ServerCapacity
-                    )
-                };
-                for lever in self.levers.iter_mut().filter(of_server) {
-                    lever.follow(&pids).map_err(failed)?;
-                }
+                let lever = self.lever(squeeze)?;
+                lever.follow(&pids.unwrap_or_default()).map_err(failed)?;
                 Answer::Done
             }
             Ask::Begin => {
@@ -592,13 +576,6 @@ impl Agent {
             expect_port: port,
             ..SubjectSpec::new(command)
         })
-    }
-
-    /// A server that was started ends with its lease. Nobody waits to hear it.
-    fn end_subject(&mut self) {
-        if self.is_started && self.tasks.stop_subject(0).is_ok() {
-            self.is_started = false;
-        }
     }
 
     fn lever(&mut self, squeeze: Squeeze) -> Result<&mut Box<dyn Lever>, Refusal> {

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use wallfinder_engine::EngineError;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask, Frames, News, Refusal, Request, Said, frame};
@@ -40,6 +41,12 @@ pub struct HostError {
     pub host: String,
     /// Why, in a sentence.
     pub why: String,
+}
+
+impl From<HostError> for EngineError {
+    fn from(HostError { host, why }: HostError) -> EngineError {
+        EngineError::Elsewhere { host, why }
+    }
 }
 
 /// A channel to an agent.

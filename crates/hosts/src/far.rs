@@ -376,14 +376,10 @@ impl Lever for FarLever {
     }
 
     fn follow(&mut self, _: &[u32]) -> Result<(), TestbedError> {
-        // By its own process ids, which nobody here knows; for all levers at once.
-        match self.is_first {
-            true => {
-                let followed = self.together.channel.order(Ask::Follow);
-                followed.map_err(|error| self.failed(error))
-            }
-            false => Ok(()),
-        }
+        // By its own process ids, which nobody here knows.
+        let squeeze = self.lever.squeeze;
+        let followed = self.together.channel.order(Ask::Follow { squeeze });
+        followed.map_err(|error| self.failed(error))
     }
 
     fn begin_window(&mut self) {

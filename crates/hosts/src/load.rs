@@ -164,13 +164,6 @@ impl LoadThere {
         })
     }
 
-    fn elsewhere(&self, error: HostError) -> EngineError {
-        EngineError::Elsewhere {
-            host: error.host,
-            why: error.why,
-        }
-    }
-
     fn order(&self, spec: &StepSpec) -> Result<Box<LoadOrder>, EngineError> {
         let StepSpec {
             load,
@@ -281,8 +274,7 @@ impl ClientHost for LoadThere {
     ) -> Result<Measured, EngineError> {
         let order = self.order(spec)?;
         let news = self.far.channel.news();
-        let ended = self.far.channel.ask(Ask::Drive(order));
-        let ended = ended.map_err(|error| self.elsewhere(error))?;
+        let ended = self.far.channel.ask(Ask::Drive(order))?;
         let mut passing = Passing {
             host: self,
             signals,
@@ -290,8 +282,7 @@ impl ClientHost for LoadThere {
             version: signals.levers.version(),
             ends: None,
         };
-        let driven = passing.on(&news, &ended, observe);
-        driven.map_err(|error| self.elsewhere(error))
+        Ok(passing.on(&news, &ended, observe)?)
     }
 
     fn calibrate(
@@ -310,10 +301,9 @@ impl ClientHost for LoadThere {
             server_cpu,
             measure,
         };
-        match self.far.channel.call(calibrate) {
-            Ok(Answer::Ceiling(ceiling)) => Ok(*ceiling),
-            Ok(other) => Err(self.elsewhere(self.far.channel.strange(&other))),
-            Err(error) => Err(self.elsewhere(error)),
+        match self.far.channel.call(calibrate)? {
+            Answer::Ceiling(ceiling) => Ok(*ceiling),
+            other => Err(self.far.channel.strange(&other).into()),
         }
     }
 }

@@ -202,8 +202,11 @@ pub enum Ask {
     },
     /// It ends.
     Stop,
-    /// Levers take hold of the server that was found last.
-    Follow,
+    /// A lever takes hold of the server that was found last.
+    Follow {
+        /// Of which resource.
+        squeeze: Squeeze,
+    },
     /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Begin`].
     Drive(Box<LoadOrder>),
     /// Who conducts the load that is ready lets it begin.

@@ -174,7 +174,7 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::PaceWithin { .. } => Some(Grant::Observe),
         Ask::Levers(_)
         | Ask::Set { .. }
-        | Ask::Follow
+        | Ask::Follow { .. }
         | Ask::BeginWindow
         | Ask::EndWindow
         | Ask::Release => Some(Grant::Squeeze),

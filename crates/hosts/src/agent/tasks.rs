@@ -53,9 +53,10 @@ impl Output {
     }
 }
 
-/// What the task thread is to do, and the number of who asked.
+/// What the task thread is to do.
 struct Task {
-    number: u64,
+    /// Of the request; `None`: nobody waits to hear of it.
+    number: Option<u64>,
     what: What,
 }
 
@@ -174,10 +175,22 @@ impl Tasks {
         if self.is_busy.swap(true, Ordering::AcqRel) {
             return Err("a load is under way".to_owned());
         }
+        match self.tell(Some(number), what) {
+            true => Ok(()),
+            false => Err("its task thread has ended".to_owned()),
+        }
+    }
+
+    /// Whether there is a thread to do it, once it has done all before.
+    fn tell(&self, number: Option<u64>, what: What) -> bool {
         let tell = self.tell.as_ref();
-        let told = tell.map(|tell| tell.send(Task { number, what }));
-        let told = told.filter(Result::is_ok).map(|_| ());
-        told.ok_or_else(|| "its task thread has ended".to_owned())
+        tell.is_some_and(|tell| tell.send(Task { number, what }).is_ok())
+    }
+
+    /// The load ends at once, and then the server that was started.
+    pub(super) fn end_all(&self) {
+        self.end_load(true);
+        self.tell(None, What::Stop);
     }
 
     /// The load that is ready may begin.
@@ -293,8 +306,10 @@ fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
             }
         };
         is_busy.store(false, Ordering::Release);
-        // That nobody hears it is noticed by who reads.
-        let _ = output.reply(number, answer.map_err(|why| Refusal::Failed { why }));
+        if let Some(number) = number {
+            // That nobody hears it is noticed by who reads.
+            let _ = output.reply(number, answer.map_err(|why| Refusal::Failed { why }));
+        }
     }
 }
 
