@@ -1,5 +1,7 @@
 //! The apparatus of studies: each subject on a testbed of its own, our engine and foreign drivers, the probes.
 
+pub(crate) mod elsewhere;
+
 use std::net::{SocketAddr, TcpListener};
 
 use wallfinder_conduct::{Calibration, Looks, Producer, ProfileOrder, StepOrder, driver_command};
@@ -17,6 +19,7 @@ use wallfinder_testbed::scratch::Scratch;
 use wallfinder_testbed::{command, programs};
 use wallfinder_wire::Exchange;
 
+use crate::bench::elsewhere::Elsewhere;
 use crate::commands::note_versions;
 use crate::commands::profile::addresses;
 use crate::exchange::ask;
@@ -26,7 +29,7 @@ use crate::order;
 use crate::placement::Placement;
 use crate::session::Session;
 use crate::squeezing::{Behind, last};
-use crate::testbed::{self, Home, Server, Testbed, here};
+use crate::testbed::{self, Home, Server, Standing, Testbed, here};
 
 /// The subject that runs now.
 pub(crate) struct Running {
@@ -43,6 +46,10 @@ pub(crate) struct Bench {
     pub(crate) everywhere: Vec<u32>,
     /// Where this thread was before any testbed.
     pub(crate) home: Home,
+    /// The hosts of both sides, where these are others.
+    pub(crate) elsewhere: Option<Elsewhere>,
+    /// Whether a step broke down since their agents were started.
+    pub(crate) is_broken: bool,
     pub(crate) around: Around,
     pub(crate) subject: Option<Running>,
     /// The first step that broke down as it ran.
@@ -67,7 +74,10 @@ impl Bench {
             .calibrate
             .map(|_| Calibration::anew(order::CALIBRATE_FOR));
         let subject = testbed.server.subject.as_ref();
-        let (server, server_not_seen) = here(address, &Named::Nobody, subject);
+        let (server, server_not_seen) = match &self.elsewhere {
+            Some(_) => (ordered.server, ordered.server_not_seen),
+            None => here(address, &Named::Nobody, subject),
+        };
         let producer = match step.driver.is_engine() {
             true => ordered.producer,
             false => self.driver(step, &ordered.request, &ordered.target.url)?,
@@ -105,6 +115,11 @@ impl Bench {
         if step.profiles {
             let subject = server.subject.as_ref();
             offered = addresses(&[], subject, server.address, &server.reach)?;
+            if self.elsewhere.is_some() {
+                return Err(Failed::run(
+                    "profiles of a runtime are fetched from servers of this host",
+                ));
+            }
             if offered.is_empty() {
                 return Err(Failed::run(
                     "the subject offers no profiles: --pprof 0 in its command",
@@ -168,6 +183,10 @@ impl Bench {
     /// A subject as a scenario has it: on a host of its own every port is free, else the study's may be taken.
     fn scenario_of(&self, subject: &SubjectSpec) -> Scenario {
         let mut scenario = Scenario::default();
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.place(&mut scenario, subject);
+            return scenario;
+        }
         let port = match subject.link {
             Some(_) => subject.port,
             None => free_port(subject.port),
@@ -191,7 +210,11 @@ impl Bench {
     fn raise(&self, subject: &SubjectSpec) -> Result<Testbed, Failed> {
         let job = self.around.job(self.scenario_of(subject))?;
         self.home.back()?;
-        Testbed::raise(&job, Some(&self.placement))
+        let standing = match &self.elsewhere {
+            Some(elsewhere) => elsewhere.standing(&self.placement, subject)?,
+            None => Standing::here(&self.placement),
+        };
+        Testbed::raise(&job, Some(&standing))
     }
 }
 
@@ -224,6 +247,10 @@ impl Apparatus for Bench {
     }
 
     fn driver_available(&mut self, driver: &Driver) -> Availability {
+        let loads_here = self.elsewhere.as_ref().map(Elsewhere::loads_here);
+        if let (false, Some(Err(why))) = (driver.is_engine(), loads_here) {
+            return Availability::Missing { why };
+        }
         if driver.is_engine() || programs::find_driver(&driver.program).is_ok() {
             return Availability::Available { version: None };
         }
@@ -240,12 +267,19 @@ impl Apparatus for Bench {
         if self.session.interrupted() {
             return Err(ApparatusError::Interrupted);
         }
+        if let (true, Some(elsewhere)) = (self.is_broken, &self.elsewhere) {
+            // An agent whose lease has ended does nothing more for who had it.
+            let again = elsewhere.again();
+            let again = again.map_err(|failed| self.interrupted_or(failed.message))?;
+            (self.elsewhere, self.is_broken) = (Some(again), false);
+        }
         let testbed = self.raise(subject);
         let testbed = testbed.map_err(|failed| self.interrupted_or(failed.message))?;
         let environment = &mut self.session.record.environment;
         note_versions(environment, testbed.server.subject.as_ref());
-        environment.interface =
-            wallfinder_probe::fingerprint(Some(testbed.server.address)).interface;
+        environment.interface = testbed.client.facts().interface;
+        let record = &mut self.session.record;
+        record.server_environment.clone_from(&testbed.server.facts);
         self.subject = Some(Running {
             testbed,
             is_secure: subject.tls,
@@ -274,6 +308,13 @@ impl Apparatus for Bench {
         };
         let order = self.order(step, running);
         let order = order.map_err(|failed| ApparatusError::Failed(failed.message))?;
+        let loads_here = self
+            .elsewhere
+            .as_ref()
+            .map_or(Ok(()), Elsewhere::loads_here);
+        if let (Some(_), Err(why)) = (step.client_quota, loads_here) {
+            return Err(ApparatusError::Failed(format!("its client's quota: {why}")));
+        }
         let quota = step.client_quota.map(testbed::client_quota).transpose();
         let _quota = quota.map_err(|failed| self.interrupted_or(failed.message))?;
         // Workers under a quota give way to what observes them.
@@ -299,6 +340,7 @@ impl Apparatus for Bench {
                 Ok(measured.expect("it was just measured").clone())
             }
             Err(failed) => {
+                self.is_broken = true;
                 let why = format!("{}: {}", step.label, failed.message);
                 self.failed.get_or_insert(why);
                 Err(self.interrupted_or(failed.message))

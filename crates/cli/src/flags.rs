@@ -831,20 +831,7 @@ pub(crate) enum StudyCommand {
         study: String,
     },
     /// Run a study and judge its claims.
-    Run {
-        /// Name a built-in study, or a file.
-        study: String,
-        /// Run this much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
-        #[arg(long, default_value = "smoke", help_heading = heading::LOAD)]
-        size: Size,
-        /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
-        #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = heading::LOAD)]
-        with: Vec<String>,
-        #[command(flatten)]
-        children: ChildFlags,
-        #[command(flatten)]
-        output: OutputFlags,
-    },
+    Run(Box<StudyRunFlags>),
     /// Write a copy of a built-in study to edit.
     New {
         /// Write this file.
@@ -853,6 +840,45 @@ pub(crate) enum StudyCommand {
         #[arg(long, default_value = "client-ceiling")]
         from: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StudyRunFlags {
+    /// Name a built-in study, or a file.
+    pub(crate) study: String,
+    /// Run this much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
+    #[arg(long, default_value = "smoke", help_heading = heading::LOAD)]
+    pub(crate) size: Size,
+    /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
+    #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = heading::LOAD)]
+    pub(crate) with: Vec<String>,
+    #[command(flatten)]
+    pub(crate) hosts: StudyHostFlags,
+    #[command(flatten)]
+    pub(crate) children: ChildFlags,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// The hosts of a study, in the place of those that its file names.
+#[derive(Debug, Args)]
+pub(crate) struct StudyHostFlags {
+    /// Start the study's servers on another host: an agent does so, started by ssh; programs that come with
+    /// Wallfinder are sent.
+    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::SERVER)]
+    pub(crate) server_host: Option<String>,
+
+    /// Reach the servers there by this address [default: the host's name].
+    #[arg(long, value_name = "ADDRESS", requires = "server_host", help_heading = heading::SERVER)]
+    pub(crate) server_address: Option<String>,
+
+    /// Make the engine's load on another host.
+    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
+    pub(crate) client_host: Option<String>,
+
+    /// How ssh is called, such as 'ssh -F lab/config'.
+    #[arg(long, value_name = "COMMAND", help_heading = heading::SERVER)]
+    pub(crate) ssh: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
-use wallfinder_hosts::ssh::{Destination, Ssh};
+use wallfinder_hosts::ssh::{Allowed, Destination, Ssh};
 use wallfinder_hosts::{
-    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, There,
-    cpus_of, named,
+    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, Shaped,
+    There, cpus_of, named,
 };
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
@@ -63,7 +63,7 @@ enum Anew {
 
 /// How it is started on another host, by name.
 struct StartThere {
-    agent: Ssh,
+    agent: Arc<Ssh>,
     name: String,
     port: u16,
     cpus: Vec<u32>,
@@ -85,6 +85,29 @@ struct Start {
     reach: Reach,
 }
 
+/// What stands already where one testbed is raised after the other.
+pub(crate) struct Standing<'s> {
+    /// Where the two sides are.
+    pub(crate) placement: &'s Placement,
+    /// The agents of the hosts that server and client are on, where these are others.
+    pub(crate) server: Option<&'s Arc<Ssh>>,
+    pub(crate) client: Option<&'s Arc<Ssh>>,
+    /// The rate at which answers leave the server's host.
+    pub(crate) rate_bits: Option<u64>,
+}
+
+impl<'s> Standing<'s> {
+    /// Both sides on this host.
+    pub(crate) fn here(placement: &'s Placement) -> Standing<'s> {
+        Standing {
+            placement,
+            server: None,
+            client: None,
+            rate_bits: None,
+        }
+    }
+}
+
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Testbed {
@@ -95,6 +118,8 @@ pub(crate) struct Testbed {
     start: Option<Anew>,
     /// Quotas that were asked for.
     _quotas: Vec<Group>,
+    /// The rate of the server's host that was asked for.
+    _shaped: Option<Shaped>,
     /// The client's network namespace, where it is not that of the command.
     client_netns: Option<PathBuf>,
     /// The host that the load comes from.
@@ -102,7 +127,7 @@ pub(crate) struct Testbed {
     /// The host of what the server asks, where that is another.
     pub(crate) backend: Option<BackendHost>,
     /// Agents of other hosts, for as long as they are needed.
-    _agents: Vec<Ssh>,
+    _agents: Vec<Arc<Ssh>>,
 }
 
 /// How a server that was started for the run ended during it.
@@ -142,8 +167,8 @@ impl Home {
 impl Testbed {
     /// Lays the link, starts the subject, finds the server, and puts this process on its
     /// processors and its side of the link. Called before any thread is started: threads
-    /// inherit both. `placed` is where the two sides are, where that is decided already.
-    pub(crate) fn raise(job: &Job, placed: Option<&Placement>) -> Result<Testbed, Failed> {
+    /// inherit both.
+    pub(crate) fn raise(job: &Job, standing: Option<&Standing<'_>>) -> Result<Testbed, Failed> {
         let (url, reach) = (&job.url, &job.around.reach);
         let (server, client) = (&job.scenario.server, &job.scenario.client);
         check(job)?;
@@ -165,7 +190,8 @@ impl Testbed {
             (None, Some(folder)) => Named::Group(folder.clone()),
             (None, None) => Named::Nobody,
         };
-        let (mut start, mut facts, mut agents) = (None, None, Vec::new());
+        let (mut start, mut facts, mut agents, mut shaped) = (None, None, Vec::new(), None);
+        let placed = standing.map(|standing| standing.placement);
         let (subject, placement, found, from) = match (&server.subject, &server.host) {
             (Some(command), None) => {
                 let decide =
@@ -192,8 +218,11 @@ impl Testbed {
                 (Some(subject), placement, found, from)
             }
             (subject, host) => {
-                let agent = host.as_ref();
-                let agent = agent.map(|host| agent_of(host, server.ssh.as_deref()));
+                let stands = standing.and_then(|standing| standing.server);
+                let agent = host.as_ref().map(|host| match stands {
+                    Some(agent) => Ok(Arc::clone(agent)),
+                    None => agent_of(host, server.ssh.as_deref(), &[]),
+                });
                 let agent = agent.transpose()?;
                 let cpus_there = server.cpus.clone().unwrap_or_default();
                 if let (Some(agent), Some(name)) = (&agent, subject) {
@@ -201,7 +230,8 @@ impl Testbed {
                         .map_err(Failed::run)?;
                 }
                 let address = listening::address_of(job)?;
-                let from = client_at(job, address, &mut agents)?;
+                let stands = standing.and_then(|standing| standing.client);
+                let from = client_at(job, address, stands, &mut agents)?;
                 let link = &job.scenario.link;
                 let downlink = named_device(job, "link.downlink_dev", &link.downlink_dev)?;
                 let seen = match &agent {
@@ -211,6 +241,9 @@ impl Testbed {
                         let there = There::find(agent, found, from.address(), downlink.clone());
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
+                        let rate_bits = standing.and_then(|standing| standing.rate_bits);
+                        let rate = rate_bits.map(|rate_bits| there.shaped(rate_bits));
+                        shaped = rate.transpose().map_err(Failed::run)?;
                         let not_seen = there.not_seen().map(str::to_owned);
                         (Arc::new(there) as Arc<dyn ServerHost>, not_seen)
                     }
@@ -231,6 +264,7 @@ impl Testbed {
                 let runs_on = seen.0.family().and_then(cpus_of);
                 let cpus = client.cpus.clone();
                 let placement = match (&client.host, &server.host) {
+                    _ if placed.is_some() => placed.cloned().unwrap_or_default(),
                     (Some(_), _) => Placement::elsewhere(cpus, from.processors()),
                     // Nobody there uses a processor of this host.
                     (None, Some(_)) => {
@@ -244,7 +278,7 @@ impl Testbed {
         };
         let mut backend = None;
         if let Some(host) = &server.backend_host {
-            let agent = agent_of(host, server.ssh.as_deref())?;
+            let agent = agent_of(host, server.ssh.as_deref(), &[])?;
             backend = Some(BackendHost::of(&agent));
             agents.push(agent);
         }
@@ -272,6 +306,7 @@ impl Testbed {
             lab,
             start,
             _quotas: quotas,
+            _shaped: shaped,
             client: from,
             backend,
             _agents: agents,
@@ -438,7 +473,8 @@ fn named_device(
 fn client_at(
     job: &Job,
     server: SocketAddr,
-    agents: &mut Vec<Ssh>,
+    stands: Option<&Arc<Ssh>>,
+    agents: &mut Vec<Arc<Ssh>>,
 ) -> Result<Arc<dyn ClientHost>, Failed> {
     let client = &job.scenario.client;
     let Some(host) = &client.host else {
@@ -449,15 +485,22 @@ fn client_at(
             "{server} is this host as {host} sees itself: name the server by an address that is reached from there"
         )));
     }
-    let agent = agent_of(host, client.ssh.as_deref())?;
+    let agent = match stands {
+        Some(agent) => Arc::clone(agent),
+        None => agent_of(host, client.ssh.as_deref(), &[])?,
+    };
     let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
     let there = LoadThere::towards(&agent, server, uplink).map_err(Failed::run)?;
     agents.push(agent);
     Ok(Arc::new(there))
 }
 
-/// Starts an agent on another host.
-pub(crate) fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
+/// Starts an agent on another host, which may start these servers.
+pub(crate) fn agent_of(
+    host: &str,
+    ssh: Option<&str>,
+    servers: &[Allowed],
+) -> Result<Arc<Ssh>, Failed> {
     let destination: Destination = host.parse().map_err(Failed::usage)?;
     let ssh = command::split(ssh.unwrap_or("ssh"))
         .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;
@@ -470,7 +513,8 @@ pub(crate) fn agent_of(host: &str, ssh: Option<&str>) -> Result<Ssh, Failed> {
         own.trim(),
         std::process::id()
     );
-    Ssh::start(&destination, &ssh, &controller).map_err(Failed::run)
+    let agent = Ssh::start(&destination, &ssh, &controller, servers).map_err(Failed::run)?;
+    Ok(Arc::new(agent))
 }
 
 /// The end of what a server said, as far as a person reads it.
@@ -591,7 +635,7 @@ pub(crate) fn is_told_where(command: &str) -> bool {
     })
 }
 
-fn told_where(command: &str, host: Option<&str>, port: Option<u16>) -> String {
+pub(crate) fn told_where(command: &str, host: Option<&str>, port: Option<u16>) -> String {
     if !is_told_where(command) {
         return command.to_owned();
     }

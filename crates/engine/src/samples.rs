@@ -60,6 +60,41 @@ impl RequestSample {
         }
     }
 
+    /// Length of [`RequestSample::to_bytes`].
+    pub const BYTES: usize = 40;
+
+    /// As bytes, for files and channels: the fields in turn, the least significant byte first.
+    pub fn to_bytes(self) -> [u8; RequestSample::BYTES] {
+        let mut bytes = [0; RequestSample::BYTES];
+        let times = [
+            self.intended_ns,
+            self.sent_ns,
+            self.first_byte_ns,
+            self.done_ns,
+        ];
+        for (place, at) in bytes.chunks_exact_mut(8).zip(times) {
+            place.copy_from_slice(&at.to_le_bytes());
+        }
+        bytes[32..36].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[36..38].copy_from_slice(&self.status.to_le_bytes());
+        bytes[38..].copy_from_slice(&self.failed.to_le_bytes());
+        bytes
+    }
+
+    /// From what [`RequestSample::to_bytes`] made.
+    pub fn from_bytes(bytes: &[u8; RequestSample::BYTES]) -> RequestSample {
+        let mut left = &bytes[..];
+        RequestSample {
+            intended_ns: u64::from_le_bytes(taken(&mut left)),
+            sent_ns: u64::from_le_bytes(taken(&mut left)),
+            first_byte_ns: u64::from_le_bytes(taken(&mut left)),
+            done_ns: u64::from_le_bytes(taken(&mut left)),
+            bytes: u32::from_le_bytes(taken(&mut left)),
+            status: u16::from_le_bytes(taken(&mut left)),
+            failed: u16::from_le_bytes(taken(&mut left)),
+        }
+    }
+
     /// Counted from an instant instead of from the clock's own beginning. What never was stays 0.
     fn since(mut self, zero_ns: u64) -> RequestSample {
         for at in [&mut self.sent_ns, &mut self.first_byte_ns] {
@@ -71,6 +106,15 @@ impl RequestSample {
         self.done_ns = self.done_ns.saturating_sub(zero_ns);
         self
     }
+}
+
+/// The next bytes, which are there.
+fn taken<const N: usize>(left: &mut &[u8]) -> [u8; N] {
+    let (first, rest) = left
+        .split_first_chunk()
+        .expect("the lengths of the fields add up");
+    *left = rest;
+    *first
 }
 
 /// Samples in a block.
@@ -109,6 +153,17 @@ impl SampleChannel {
         SampleReceiver {
             workers: Arc::clone(&self.workers),
         }
+    }
+
+    /// Samples that another host's workers kept; those that were dropped there are counted here.
+    pub fn of_elsewhere(&self, samples: Block, dropped: u64) {
+        let blocks = Blocks {
+            full: VecDeque::from([samples]),
+            empty: Vec::new(),
+            dropped,
+        };
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::new(Mutex::new(blocks)));
     }
 
     /// One more worker, with its blocks set aside.
@@ -279,6 +334,33 @@ mod tests {
         receiver.drain(count).unwrap();
         assert!(read >= (BLOCKS as u64 - 1) * HAND_ON as u64);
         assert_eq!(read + receiver.dropped(), 1_000_000);
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_is_read_as_it_was() {
+        let samples: Vec<RequestSample> = (1..100)
+            .map(|n| RequestSample {
+                sent_ns: n << 40,
+                first_byte_ns: u64::MAX - n,
+                bytes: u32::MAX - n as u32,
+                status: 200 + n as u16,
+                failed: n as u16,
+                ..sample(n)
+            })
+            .collect();
+        let bytes: Vec<[u8; RequestSample::BYTES]> =
+            samples.iter().map(|sample| sample.to_bytes()).collect();
+        let channel = SampleChannel::default();
+        let came = bytes.iter().map(RequestSample::from_bytes).collect();
+        channel.of_elsewhere(came, 7);
+        let mut seen = Vec::new();
+        let read = |block: &[RequestSample]| {
+            seen.extend_from_slice(block);
+            Ok::<(), ()>(())
+        };
+        channel.receiver().drain(read).unwrap();
+        assert_eq!(seen, samples);
+        assert_eq!(channel.receiver().dropped(), 7);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends an agent
 //! that was stopped while it held levers), or at the next start.
 
+mod kept;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ pub fn serve(
     thread::spawn(move || listen(input, |request| tell.send(request).is_ok()));
     let mut heard_ns = clock::boottime_ns();
     loop {
-        hold_lease((!agent.levers.is_empty()).then_some(LEASE));
+        hold_lease(agent.squeezes().then_some(LEASE));
         let request = asked.recv_timeout(match agent.tasks.is_steered() {
             true => LOOK_EVERY_STEERED,
             false => LOOK_EVERY,
@@ -114,6 +115,7 @@ pub fn serve(
         if agent.terms.end_lease(now_ns) {
             log.line("the lease is over: all squeezes are undone, and a load ends");
             agent.release();
+            agent.unshape();
             agent.tasks.end_all();
         }
         if let Some(version) = agent.tasks.followed() {
@@ -181,6 +183,7 @@ fn is_told(ask: &Ask) -> bool {
             | Ask::BeginWindow
             | Ask::EndWindow
             | Ask::Steer { .. }
+            | Ask::Fetch { .. }
     )
 }
 
@@ -202,6 +205,8 @@ struct Agent {
     series: Option<Joint>,
     pace: Option<PaceOf>,
     levers: Vec<Box<dyn Lever>>,
+    /// The rate at which the load's flows leave, until levers take it.
+    shaped: Option<Shaper>,
     lock: Option<SqueezeLock>,
     running: Option<Box<dyn Taking<Sampled>>>,
     waiting: Option<Box<dyn Taking<Waited>>>,
@@ -221,6 +226,7 @@ impl Agent {
             series: None,
             pace: None,
             levers: Vec::new(),
+            shaped: None,
             lock: None,
             running: None,
             waiting: None,
@@ -418,6 +424,18 @@ impl Agent {
                 self.tasks.stop_subject(number).map_err(failed)?;
                 return Ok(None);
             }
+            Ask::Shape { way_out } => {
+                self.unshape();
+                if let Some(way_out) = way_out {
+                    self.hold_lock()?;
+                    self.shaped = Some(shaped(way_out, Role::Server).map_err(failed)?);
+                }
+                Answer::Done
+            }
+            Ask::Fetch { from } => {
+                let (bytes, dropped) = self.tasks.piece(from).map_err(failed)?;
+                Answer::Piece { bytes, dropped }
+            }
             Ask::Follow { squeeze } => {
                 let pids = self.server.family().map(|family| family.pids.clone());
                 let lever = self.lever(squeeze)?;
@@ -476,7 +494,7 @@ impl Agent {
 
     fn put_up(&mut self, order: LeversOrder) -> Result<Answer, Refusal> {
         self.release();
-        self.lock = Some(SqueezeLock::take(&self.controller).map_err(failed)?);
+        self.hold_lock()?;
         let side = |side: AskedSide| Side {
             pids: side.pids,
             cpus: side.cpus,
@@ -490,7 +508,10 @@ impl Agent {
             way_out,
             seed,
         } = order;
-        let shaped = way_out.map(|way_out| shaped(way_out, role)).transpose();
+        let shaped = match self.shaped.take() {
+            Some(shaper) => Ok(Some(shaper)),
+            None => way_out.map(|way_out| shaped(way_out, role)).transpose(),
+        };
         let (way_out, not_shaped) = match shaped {
             Ok(shaper) => (shaper, None),
             Err(why) => (None, Some(why)),
@@ -586,10 +607,35 @@ impl Agent {
         lever.ok_or_else(|| failed(format!("{} is not put up", squeeze.label())))
     }
 
-    /// Everything as it was.
+    /// Whether anything here is less than it was.
+    fn squeezes(&self) -> bool {
+        !self.levers.is_empty() || self.shaped.is_some()
+    }
+
+    /// One controller at a time changes a host.
+    fn hold_lock(&mut self) -> Result<(), Refusal> {
+        if self.lock.is_none() {
+            self.lock = Some(SqueezeLock::take(&self.controller).map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    /// All levers are as before.
     fn release(&mut self) {
         self.levers.clear();
-        self.lock = None;
+        self.let_go();
+    }
+
+    /// The load's flows leave as they did.
+    fn unshape(&mut self) {
+        self.shaped = None;
+        self.let_go();
+    }
+
+    fn let_go(&mut self) {
+        if !self.squeezes() {
+            self.lock = None;
+        }
     }
 }
 

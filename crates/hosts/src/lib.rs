@@ -49,7 +49,7 @@ pub use channel::{Channel, HostError};
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
 pub use sampling::{Joint, Sampling};
-pub use there::There;
+pub use there::{Shaped, There};
 pub use wallfinder_protocol::{Named, ProcessTimes};
 
 /// A host, for whichever role it is asked in.

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use wallfinder_engine::samples::{RequestSample, SampleChannel};
 use wallfinder_engine::{
     EngineError, Observer, Signals, StepSpec, calibrate, precheck, run, workers_of,
 };
@@ -164,7 +165,7 @@ impl LoadThere {
         })
     }
 
-    fn order(&self, spec: &StepSpec) -> Result<Box<LoadOrder>, EngineError> {
+    fn order(&self, spec: &StepSpec) -> Box<LoadOrder> {
         let StepSpec {
             load,
             address,
@@ -178,14 +179,7 @@ impl LoadThere {
             paddings,
             under_quota,
         } = spec.clone();
-        if samples.is_some() {
-            return Err(EngineError::Elsewhere {
-                host: self.far.name().to_owned(),
-                why: "requests are kept one by one on this host only: leave --samples or --client-host out"
-                    .to_owned(),
-            });
-        }
-        Ok(Box::new(LoadOrder {
+        Box::new(LoadOrder {
             load,
             address,
             request,
@@ -196,7 +190,31 @@ impl LoadThere {
             spare_connections,
             paddings,
             under_quota,
-        }))
+            keeps: samples.is_some(),
+        })
+    }
+
+    /// Requests that were kept there one by one, as if workers here had.
+    fn fetch(&self, into: &SampleChannel) -> Result<(), HostError> {
+        let channel = &self.far.channel;
+        let mut from = 0;
+        loop {
+            let (bytes, dropped) = match channel.call(Ask::Fetch { from })? {
+                Answer::Piece { bytes, dropped } => (bytes, dropped),
+                other => return Err(channel.strange(&other)),
+            };
+            let (requests, rest) = bytes.as_chunks();
+            if !rest.is_empty() {
+                return Err(channel.failed("it kept a request in part"));
+            }
+            let is_all = requests.is_empty();
+            from += bytes.len() as u64;
+            let requests = requests.iter().map(RequestSample::from_bytes).collect();
+            into.of_elsewhere(requests, if is_all { dropped } else { 0 });
+            if is_all {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -272,7 +290,7 @@ impl ClientHost for LoadThere {
         signals: &Arc<Signals>,
         observe: &mut Observer<'_>,
     ) -> Result<Measured, EngineError> {
-        let order = self.order(spec)?;
+        let order = self.order(spec);
         let news = self.far.channel.news();
         let ended = self.far.channel.ask(Ask::Drive(order))?;
         let mut passing = Passing {
@@ -282,7 +300,11 @@ impl ClientHost for LoadThere {
             version: signals.levers.version(),
             ends: None,
         };
-        Ok(passing.on(&news, &ended, observe)?)
+        let measured = passing.on(&news, &ended, observe)?;
+        if let Some(samples) = &spec.samples {
+            self.fetch(samples)?;
+        }
+        Ok(measured)
     }
 
     fn calibrate(
@@ -296,7 +318,7 @@ impl ClientHost for LoadThere {
             order: self.order(&StepSpec {
                 samples: None,
                 ..spec.clone()
-            })?,
+            }),
             typical,
             server_cpu,
             measure,

@@ -6,10 +6,13 @@
 //!                                  └─ a forced command of the host's: an agent greets at once
 //! ```
 //!
-//! Nothing listens there, and nothing stays but the binary in the user's cache. What ssh said is in the error.
+//! Programs of servers that the agent is to start ([`Allowed`]) go the same way. Who calls has the shell there, and
+//! could start them by hand; a forced command has a list of its own, and none of this is heard.
+//!
+//! Nothing listens there, and nothing stays but these files in the user's cache. What ssh said is in the error.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +100,48 @@ impl Destination {
     }
 }
 
+/// A server that the agent is allowed to start, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// What it is asked for by.
+    pub name: String,
+    /// Variables of its environment, as `NAME=VALUE`.
+    pub env: Vec<String>,
+    /// Its program.
+    pub program: Program,
+    /// What the program is given.
+    pub arguments: Vec<String>,
+}
+
+/// Where a program comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// This file, which is sent where the host has none like it.
+    Sent(PathBuf),
+    /// What is called so there.
+    There(String),
+}
+
+/// A file for the cache there.
+struct Sent {
+    /// With its checksum.
+    name: String,
+    bytes: Vec<u8>,
+    sum: String,
+}
+
+impl Sent {
+    fn of(name: &str, path: &Path) -> Result<Sent, String> {
+        let bytes = std::fs::read(path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+        let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        let sum: String = digits.collect();
+        let name = format!("{name}-{}", &sum[..12]);
+        Ok(Sent { name, bytes, sum })
+    }
+}
+
 /// An agent that was started by ssh. Dropping it ends ssh, and with it the agent.
 #[derive(Debug)]
 pub struct Ssh {
@@ -106,20 +151,22 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    /// Starts an agent there. `command` is how ssh is called: `ssh -F config`, say.
+    /// Starts an agent there that may start these servers. `command` is how ssh is called: `ssh -F config`, say.
     pub fn start(
         destination: &Destination,
         command: &[String],
         controller: &str,
+        servers: &[Allowed],
     ) -> Result<Ssh, HostError> {
         let failed = |why: String| HostError {
             host: destination.host.clone(),
             why,
         };
         let version = env!("CARGO_PKG_VERSION");
-        let binary = std::fs::read("/proc/self/exe").map_err(|e| failed(e.to_string()))?;
-        let binary = Arc::new(binary);
-        let script = script(version, &binary);
+        let own = format!("wallfinder-{version}");
+        let own = Sent::of(&own, Path::new("/proc/self/exe")).map_err(&failed)?;
+        let (files, allowed) = beside(own, servers).map_err(&failed)?;
+        let script = script(&files, &allowed);
         let mut child = spawned(destination, command, &script).map_err(&failed)?;
         let (Some(mut stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -134,7 +181,7 @@ impl Ssh {
             move || why_it_ended(&process, &said)
         };
         let mut came = Came::of(stdout);
-        let frames = match greeted(&mut came, &mut stdin, &binary) {
+        let frames = match greeted(&mut came, &mut stdin, &files) {
             Ok(frames) => frames,
             Err(NoAgent::Ended) => return Err(failed(why())),
             Err(NoAgent::Because(what)) => {
@@ -234,34 +281,85 @@ fn spawned(destination: &Destination, command: &[String], script: &str) -> Resul
         .map_err(|error| format!("ssh could not be started: {error}"))
 }
 
+/// The files that are wanted there, the agent's own the first, and what it is told of servers: `NAME=COMMAND`, where
+/// `$s1` stands for the second file.
+fn beside(own: Sent, servers: &[Allowed]) -> Result<(Vec<Sent>, Vec<String>), String> {
+    let mut files = vec![own];
+    let mut paths: Vec<&Path> = Vec::new();
+    let mut told = Vec::new();
+    for server in servers {
+        let program = match &server.program {
+            Program::There(name) => plain(name)?.to_owned(),
+            Program::Sent(path) => {
+                let known = paths.iter().position(|known| known == path);
+                let nth = match known {
+                    Some(nth) => nth,
+                    None => {
+                        let name = path.file_name().and_then(|name| name.to_str());
+                        files.push(Sent::of(plain(name.unwrap_or(""))?, path)?);
+                        paths.push(path);
+                        paths.len() - 1
+                    }
+                };
+                format!("$s{}", nth + 1)
+            }
+        };
+        let words = |words: &[String]| -> Result<String, String> {
+            words.iter().try_fold(String::new(), |mut all, word| {
+                all.push_str(plain(word)?);
+                all.push(' ');
+                Ok(all)
+            })
+        };
+        let (env, arguments) = (words(&server.env)?, words(&server.arguments)?);
+        let command = format!("{env}{program} {arguments}");
+        told.push(format!("{}={}", plain(&server.name)?, command.trim_end()));
+    }
+    Ok((files, told))
+}
+
+/// A word that any shell passes on as it is.
+fn plain(word: &str) -> Result<&str, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/=,+@%-".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Ok(word),
+        false => Err(format!(
+            "`{word}` does not pass through the shells of another host: write a script there, and allow that by \
+             name with a forced command of its authorized_keys, `wallfinder agent --stdio --subject NAME=SCRIPT`"
+        )),
+    }
+}
+
 /// What the far shell runs. It holds no quote, line break or backslash, so that any login shell passes it on.
-fn script(version: &str, binary: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, binary);
-    let sum: String = digest
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let (name, bytes) = (format!("wallfinder-{version}-{}", &sum[..12]), binary.len());
+fn script(files: &[Sent], servers: &[String]) -> String {
     let folders = "\"$HOME/.cache/wallfinder\" \"/var/tmp/wallfinder-$(id -u)\" \"/dev/shm/wallfinder-$(id -u)\"";
-    let find = format!(
-        "f=; for d in {folders}; do b=\"$d/{name}\"; if [ -O \"$d\" ] && [ -x \"$b\" ] && \
-         \"$b\" --version >/dev/null 2>&1; then f=\"$b\"; break; fi; done"
-    );
-    let copy = format!(
-        "if [ -z \"$f\" ]; then echo \"{NEEDS}$(uname -s):$(uname -m):\"; for d in {folders}; do \
+    // Name, bytes, checksum, number.
+    let get = format!(
+        "get() {{ g=; for d in {folders}; do b=\"$d/$1\"; if [ -O \"$d\" ] && [ -x \"$b\" ] && \
+         {{ [ \"$4\" != 0 ] || \"$b\" --version >/dev/null 2>&1; }}; then g=\"$b\"; return; fi; done; \
+         echo \"{NEEDS}$4:$(uname -s):$(uname -m):\"; for d in {folders}; do \
          mkdir -p \"$d\" 2>/dev/null && chmod 700 \"$d\" && [ -O \"$d\" ] && [ ! -L \"$d\" ] || continue; \
-         t=\"$d/.{name}.$$\"; cp /bin/true \"$t\" 2>/dev/null && \"$t\" 2>/dev/null || {{ rm -f \"$t\"; continue; }}; \
-         rm -f \"$t\"; head -c {bytes} > \"$t\" || break; chmod 700 \"$t\"; \
-         case \"$(sha256sum < \"$t\")\" in {sum}*) mv -f \"$t\" \"$d/{name}\" && f=\"$d/{name}\";; *) rm -f \"$t\";; esac; \
-         break; done; fi"
+         t=\"$d/.$1.$$\"; cp /bin/true \"$t\" 2>/dev/null && \"$t\" 2>/dev/null || {{ rm -f \"$t\"; continue; }}; \
+         rm -f \"$t\"; head -c \"$2\" > \"$t\" || return; chmod 700 \"$t\"; \
+         case \"$(sha256sum < \"$t\")\" in \"$3\"*) mv -f \"$t\" \"$d/$1\" && g=\"$d/$1\";; *) rm -f \"$t\";; esac; \
+         return; done; }}"
     );
-    let run = format!(
-        "if [ -z \"$f\" ]; then echo \"{FAILS}\"; exit 1; fi; \
-         if [ \"$(id -u)\" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n \"$f\" agent --stdio; fi; \
-         exec \"$f\" agent --stdio"
+    let mut script = get;
+    for (nth, Sent { name, bytes, sum }) in files.iter().enumerate() {
+        let bytes = bytes.len();
+        script.push_str(&format!(
+            "; get {name} {bytes} {sum} {nth}; s{nth}=\"$g\"; if [ -z \"$g\" ]; then echo \"{FAILS}\"; exit 1; fi"
+        ));
+    }
+    script.push_str("; set -- agent --stdio");
+    for server in servers {
+        script.push_str(&format!(" --subject \"{server}\""));
+    }
+    script.push_str(
+        "; if [ \"$(id -u)\" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n \"$s0\" \"$@\"; fi; \
+         exec \"$s0\" \"$@\"",
     );
-    format!("{find}; {copy}; {run}")
+    script
 }
 
 /// Bytes as they come from ssh, by a thread of its own, so that they can be waited for with a limit.
@@ -307,11 +405,11 @@ enum NoAgent {
     Because(String),
 }
 
-/// Waits for the greeting; sends the binary where it is missing.
-fn greeted(came: &mut Came, stdin: &mut impl Write, binary: &[u8]) -> Result<Frames, NoAgent> {
+/// Waits for the greeting; sends the files that are missing.
+fn greeted(came: &mut Came, stdin: &mut impl Write, files: &[Sent]) -> Result<Frames, NoAgent> {
     let mut greeting = Greeting::default();
     let mut until = Instant::now() + GREETING_WAIT_MAX;
-    let mut is_sent = false;
+    let mut sent = 0;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let chunk = match came.chunks.recv_timeout(left) {
@@ -332,32 +430,33 @@ fn greeted(came: &mut Came, stdin: &mut impl Write, binary: &[u8]) -> Result<Fra
         let before = greeting.before();
         if before.contains(FAILS) {
             return Err(NoAgent::Because(
-                "the agent could not be put there: its disk is full, or it may not run programs from \
+                "the agent, or a server that it is to start, could not be put there: its disk is full, or it may not run programs from \
                  ~/.cache/wallfinder, /var/tmp or /dev/shm; install Wallfinder there, and name it in a forced command"
                     .to_owned(),
             ));
         }
-        let needs = before
-            .split_once(NEEDS)
-            .and_then(|(_, needs)| needs.split_once('\n'));
-        if let (Some((needs, _)), false) = (needs, is_sent) {
-            fits(needs).map_err(NoAgent::Because)?;
-            tracing::info!(bytes = binary.len(), "the agent's binary is sent");
-            is_sent = true;
+        let asked = before.split(NEEDS).skip(1);
+        let asked = asked.filter_map(|rest| rest.split_once('\n'));
+        for (needs, _) in asked.skip(sent) {
+            let file = wanted(needs, files).map_err(NoAgent::Because)?;
+            tracing::info!(file = file.name, bytes = file.bytes.len(), "a file is sent");
+            sent += 1;
             until = Instant::now() + COPY_WAIT_MAX;
             // That it went nowhere is told by what comes next.
-            let _ = stdin.write_all(binary).and_then(|()| stdin.flush());
+            let _ = stdin.write_all(&file.bytes).and_then(|()| stdin.flush());
         }
     }
 }
 
-/// Whether this binary runs on such a host: `Linux:x86_64:`.
-fn fits(needs: &str) -> Result<(), String> {
+/// The file that is asked for, where it runs on such a host: `0:Linux:x86_64:`.
+fn wanted<'f>(needs: &str, files: &'f [Sent]) -> Result<&'f Sent, String> {
     let mut parts = needs.split(':');
-    let (system, machine) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    let mut part = || parts.next().unwrap_or("");
+    let (nth, system, machine) = (part(), part(), part());
     let own = std::env::consts::ARCH;
-    match (system, machine) {
-        ("Linux", machine) if machine == own => Ok(()),
+    let file = nth.parse::<usize>().ok().and_then(|nth| files.get(nth));
+    match (file, system, machine) {
+        (Some(file), "Linux", machine) if machine == own => Ok(file),
         _ => Err(format!(
             "it is {system} on {machine}, and this binary is for Linux on {own}: build and install Wallfinder there, \
              and name it in a forced command of its authorized_keys"
@@ -446,18 +545,57 @@ mod tests {
         }
     }
 
+    fn sent(name: &str) -> Sent {
+        Sent {
+            name: name.to_owned(),
+            bytes: b"binary".to_vec(),
+            sum: "00".repeat(32),
+        }
+    }
+
     #[test]
     fn any_login_shell_passes_the_script_on() {
-        let script = script("0.1.0", b"binary");
+        let script = script(&[sent("wallfinder-0")], &["a=$s1 --port 80".to_owned()]);
         assert!(!script.contains(['\'', '\n', '\\']), "{script}");
     }
 
     #[test]
+    fn a_program_of_several_servers_is_sent_once_and_words_that_a_shell_would_read_are_refused() {
+        let server = |name: &str, argument: &str| Allowed {
+            name: name.to_owned(),
+            env: vec!["GOGC=off".to_owned()],
+            program: Program::Sent("/proc/self/exe".into()),
+            arguments: vec!["--port".to_owned(), argument.to_owned()],
+        };
+        let named = Allowed {
+            env: Vec::new(),
+            program: Program::There("nginx".to_owned()),
+            arguments: Vec::new(),
+            ..server("web", "")
+        };
+        let servers = [server("one", "1"), named, server("two", "2")];
+        let (files, told) = beside(sent("own"), &servers).unwrap();
+        assert_eq!(files.len(), 2);
+        assert!(files[1].name.starts_with("exe-"));
+        let expected = [
+            "one=GOGC=off $s1 --port 1",
+            "web=nginx",
+            "two=GOGC=off $s1 --port 2",
+        ];
+        assert_eq!(told, expected);
+        for wrong in ["a b", "$HOME", "`id`", "'", "\"", ";", "a\nb", ""] {
+            let why = beside(sent("own"), &[server("one", wrong)]).map(drop);
+            assert!(why.unwrap_err().contains("forced command"), "{wrong}");
+        }
+    }
+
+    #[test]
     fn another_machine_is_refused_with_the_way_out() {
-        let own = std::env::consts::ARCH;
-        assert_eq!(fits(&format!("Linux:{own}:")), Ok(()));
-        for other in ["Linux:riscv64:", "FreeBSD:amd64:", ""] {
-            assert!(fits(other).unwrap_err().contains("forced command"));
+        let (own, files) = (std::env::consts::ARCH, [sent("wallfinder-0")]);
+        assert!(wanted(&format!("0:Linux:{own}:"), &files).is_ok());
+        for other in ["0:Linux:riscv64:", "0:FreeBSD:amd64:", ""] {
+            let why = wanted(other, &files).map(drop).unwrap_err();
+            assert!(why.contains("forced command"));
         }
     }
 }

@@ -76,6 +76,28 @@ impl There {
         }
     }
 
+    /// The load's flows leave the server's host at such a rate at the most, as long as what is given is kept.
+    pub fn shaped(&self, rate_bits: u64) -> Result<Shaped, HostError> {
+        let peer = self.peer;
+        let peer = peer.ok_or_else(|| self.far.channel.failed("no way leads there from here"))?;
+        let way_out = WayOut {
+            rate_bits: Some(rate_bits),
+            ..self.way_out(peer)
+        };
+        let way_out = Some(way_out);
+        self.far.channel.order(Ask::Shape { way_out })?;
+        Ok(Shaped(Arc::clone(&self.far.channel)))
+    }
+
+    fn way_out(&self, peer: IpAddr) -> WayOut {
+        WayOut {
+            peer,
+            port: self.port,
+            interface: self.downlink.0.clone(),
+            rate_bits: self.downlink.1,
+        }
+    }
+
     /// Why the server's processes are not seen.
     pub fn not_seen(&self) -> Option<&str> {
         self.found.as_ref().err().map(String::as_str)
@@ -83,16 +105,24 @@ impl There {
 
     /// The machine's fingerprint.
     pub fn facts(&self) -> Result<Environment, HostError> {
-        let channel = &self.far.channel;
-        match channel.call(Ask::Facts { peer: self.peer })? {
-            Answer::Facts(facts) => Ok(*facts),
-            other => Err(channel.strange(&other)),
-        }
+        facts(&self.far.channel, self.peer)
+    }
+
+    /// That of an agent's machine, as the way to a client of such an address leads.
+    pub fn facts_of(agent: &Ssh, peer: Option<IpAddr>) -> Result<Environment, HostError> {
+        facts(&agent.channel(), peer)
     }
 
     fn pids(&self) -> &[u32] {
         let found = self.found.as_ref();
         found.map_or(&[][..], |found| &found.family.pids)
+    }
+}
+
+fn facts(channel: &Channel, peer: Option<IpAddr>) -> Result<Environment, HostError> {
+    match channel.call(Ask::Facts { peer })? {
+        Answer::Facts(facts) => Ok(*facts),
+        other => Err(channel.strange(&other)),
     }
 }
 
@@ -122,12 +152,7 @@ impl Host for There {
             },
             backend: own.backend.as_ref().map(side),
             backend_cores: own.backend_cores,
-            way_out: self.peer.map(|peer| WayOut {
-                peer,
-                port: self.port,
-                interface: self.downlink.0.clone(),
-                rate_bits: self.downlink.1,
-            }),
+            way_out: self.peer.map(|peer| self.way_out(peer)),
             seed: own.seed,
         })
     }
@@ -205,6 +230,20 @@ impl ServerHost for There {
                 })
                 .collect(),
             _ => Vec::new(),
+        }
+    }
+}
+
+/// The rate of a load's way out of another host.
+#[derive(Debug)]
+pub struct Shaped(Arc<Channel>);
+
+impl Drop for Shaped {
+    fn drop(&mut self) {
+        // An agent that is gone has undone it.
+        let undone = self.0.order(Ask::Shape { way_out: None });
+        if let Err(error) = undone {
+            tracing::info!(%error, "a rate is not lifted by us");
         }
     }
 }

@@ -98,13 +98,21 @@ impl Links {
     }
 
     /// What shapes all that the interface sends: a `tbf` at the root, or the one root class of an
-    /// `htb`. `None` where nothing does, or several classes share the interface.
+    /// `htb`, or the one `tbf` within that, by which certain flows are held. `None` where nothing does, or
+    /// several classes share the interface.
     pub(crate) fn shaper(&mut self, link: &Link) -> Option<Shaper> {
-        let kind = match link.qdisc.as_deref()? {
-            "tbf" => GET_QDISC,
-            "htb" => GET_CLASS,
-            _ => return None,
-        };
+        match link.qdisc.as_deref()? {
+            "tbf" => self.only_shaper(link, GET_QDISC, true),
+            "htb" => {
+                let class = self.only_shaper(link, GET_CLASS, true)?;
+                self.only_shaper(link, GET_QDISC, false).or(Some(class))
+            }
+            _ => None,
+        }
+    }
+
+    /// The one of its kind on an interface, at the root or below.
+    fn only_shaper(&mut self, link: &Link, kind: u16, root: bool) -> Option<Shaper> {
         let mut fixed = [0u8; 20];
         fixed[4..8].copy_from_slice(&link.index.to_ne_bytes());
         let question = Question {
@@ -116,7 +124,9 @@ impl Links {
         let (mut first, mut count) = (None, 0);
         let answered = self.0.ask(&question, |message| {
             let here = shaper(message);
-            if let Some(here) = here.filter(|here| here.root && here.interface == link.index) {
+            if let Some(here) =
+                here.filter(|here| here.root == root && here.interface == link.index)
+            {
                 first.get_or_insert(here);
                 count += 1;
             }

@@ -31,6 +31,8 @@ pub struct LoadOrder {
     pub paddings: Vec<usize>,
     /// Whether a quota may hold the workers up.
     pub under_quota: bool,
+    /// Whether requests are kept one by one, to be fetched.
+    pub keeps: bool,
 }
 
 /// Without what is asked, which may hold secrets: a host's log shows this.

@@ -14,6 +14,7 @@ use wallfinder_model::profile::Profile;
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::telemetry::{Sample, Telemetry};
 use wallfinder_model::{Caveat, Environment, Nanos};
+use wallfinder_wire::bytes;
 
 use crate::load::LoadOrder;
 use crate::terms::Grant;
@@ -202,6 +203,11 @@ pub enum Ask {
     },
     /// It ends.
     Stop,
+    /// From now on the load's flows leave this host at such a rate at the most; `None`: as they did before.
+    Shape {
+        /// Which flows, and how fast.
+        way_out: Option<WayOut>,
+    },
     /// A lever takes hold of the server that was found last.
     Follow {
         /// Of which resource.
@@ -222,6 +228,11 @@ pub enum Ask {
     EndLoad {
         /// Nothing in flight is waited for.
         abort: bool,
+    },
+    /// Of the requests that were kept one by one, a piece. The next load is without them.
+    Fetch {
+        /// Where it begins, in bytes.
+        from: u64,
     },
     /// The most that the workers could drive of such a load, with this host's own null server.
     Calibrate {
@@ -494,6 +505,14 @@ pub enum Answer {
     Measured(Box<Measured>),
     /// To [`Ask::Calibrate`].
     Ceiling(Box<Ceiling>),
+    /// To [`Ask::Fetch`].
+    Piece {
+        /// As many bytes as one message holds; none: that was all.
+        #[serde(with = "bytes::one")]
+        bytes: Vec<u8>,
+        /// Requests for which there was no room.
+        dropped: u64,
+    },
     /// To [`Ask::Mark`].
     Marked {
         /// When, from the start of the watch.

@@ -78,6 +78,7 @@ pub struct Terms {
     grants: BTreeSet<Grant>,
     epoch: u64,
     squeezes: bool,
+    shapes: bool,
     loads: bool,
     starts: bool,
     /// When the lease ends, where anything is squeezed, loaded or started.
@@ -91,6 +92,7 @@ impl Terms {
             grants: grants.into_iter().collect(),
             epoch: 1,
             squeezes: false,
+            shapes: false,
             loads: false,
             starts: false,
             until_ns: 0,
@@ -120,6 +122,7 @@ impl Terms {
         match request.ask {
             Ask::Levers(_) => self.squeezes = true,
             Ask::Release => self.squeezes = false,
+            Ask::Shape { ref way_out } => self.shapes = way_out.is_some(),
             Ask::Drive(_) | Ask::Calibrate { .. } => self.loads = true,
             Ask::Start { .. } => self.starts = true,
             Ask::Stop => self.starts = false,
@@ -142,10 +145,11 @@ impl Terms {
     /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone and the load is to end,
     /// and no order of before counts any more.
     pub fn end_lease(&mut self, now_ns: u64) -> bool {
-        let is_held = self.squeezes || self.loads || self.starts;
+        let is_held = self.squeezes || self.shapes || self.loads || self.starts;
         let is_over = is_held && now_ns >= self.until_ns;
         if is_over {
-            (self.squeezes, self.loads, self.starts) = (false, false, false);
+            (self.squeezes, self.shapes) = (false, false);
+            (self.loads, self.starts) = (false, false);
             self.epoch += 1;
         }
         is_over
@@ -177,12 +181,14 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Follow { .. }
         | Ask::BeginWindow
         | Ask::EndWindow
+        | Ask::Shape { .. }
         | Ask::Release => Some(Grant::Squeeze),
         Ask::Start { .. } | Ask::Stop => Some(Grant::Start),
         Ask::Drive(_)
         | Ask::Begin
         | Ask::Steer { .. }
         | Ask::EndLoad { .. }
+        | Ask::Fetch { .. }
         | Ask::Calibrate { .. } => Some(Grant::Load),
         Ask::TakeStacks { .. } | Ask::EndStacks { .. } | Ask::Stacks { .. } => Some(Grant::Profile),
     }
@@ -265,6 +271,24 @@ mod tests {
         terms.admit(0, &asked(1, levers())).unwrap();
         terms.admit(1, &asked(1, Ask::Release)).unwrap();
         assert!(!terms.end_lease(99 * SECOND));
+    }
+
+    #[test]
+    fn a_link_that_was_shaped_stands_as_long_as_the_lease_whatever_is_released() {
+        let shape = |way_out| Ask::Shape { way_out };
+        let way_out = crate::WayOut {
+            peer: [10, 0, 0, 1].into(),
+            port: 80,
+            interface: None,
+            rate_bits: Some(1_000_000_000),
+        };
+        for (ended, is_held) in [(Ask::Release, true), (shape(None), false)] {
+            let mut terms = Terms::new(Grant::ALL);
+            let shaped = asked(1, shape(Some(way_out.clone())));
+            terms.admit(0, &shaped).unwrap();
+            terms.admit(1, &asked(1, ended)).unwrap();
+            assert_eq!(terms.end_lease(99 * SECOND), is_held);
+        }
     }
 
     #[test]

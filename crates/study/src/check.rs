@@ -9,8 +9,10 @@ use wallfinder_model::{Decode, Effort, Nanos, Rate};
 use crate::StudyError;
 use crate::between::BETWEEN;
 use crate::claims::Claim;
-use crate::file::{ClaimFile, GroupFile, RunFile, SCHEMA, StudyFile, SubjectFile};
-use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study, SubjectSpec};
+use crate::file::{ClaimFile, GroupFile, MachineFile, RunFile, SCHEMA, StudyFile, SubjectFile};
+use crate::study::{
+    Concurrency, Driver, Group, Hosts, KernelLooks, Ramp, Speaks, Study, SubjectSpec,
+};
 use crate::{Size, charts, claims};
 
 /// Most connections of a step.
@@ -75,6 +77,7 @@ impl Place<'_> {
         self.identifier(&raw.id)?;
         let server_cpus = self.bounded(&raw.machine.server_cpus, 1, CPUS_MAX, "processors")?;
         let client_cpus = self.bounded(&raw.machine.client_cpus, 1, CPUS_MAX, "processors")?;
+        let hosts = self.hosts(&raw.machine)?;
         self.distinct(raw.subjects.iter().map(|subject| &subject.name))?;
         self.distinct(raw.drivers.iter().map(|driver| &driver.name))?;
         self.distinct(raw.groups.iter().map(|group| &group.id))?;
@@ -147,6 +150,7 @@ impl Place<'_> {
             method: raw.method,
             server_cpus,
             client_cpus,
+            hosts,
             subjects,
             drivers,
             groups,
@@ -156,6 +160,28 @@ impl Place<'_> {
         self.labels(&study, &raw.groups)?;
         self.links(&study, &raw.subjects)?;
         Ok(study)
+    }
+
+    fn hosts(&self, machine: &MachineFile) -> Result<Hosts, StudyError> {
+        let given = |host: &Option<Spanned<String>>| match host {
+            Some(host) if !host.get_ref().starts_with("ssh://") => {
+                let message = "a host is written as ssh://user@host, with :port where it is not 22";
+                Err(self.error(host.span(), message.to_owned()))
+            }
+            host => Ok(host.as_ref().map(|host| host.get_ref().clone())),
+        };
+        let (server, client) = (given(&machine.server_host)?, given(&machine.client_host)?);
+        if let (None, Some(host)) = (&server, &machine.client_host) {
+            let message = "where the load comes from another host, so does the server stand on one: name its \
+                           server_host";
+            return Err(self.error(host.span(), message.to_owned()));
+        }
+        Ok(Hosts {
+            server,
+            server_address: machine.server_address.clone(),
+            client,
+            ssh: machine.ssh.clone(),
+        })
     }
 
     fn subject(&self, raw: &SubjectFile, cpus: u32) -> Result<SubjectSpec, StudyError> {

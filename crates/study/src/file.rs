@@ -67,6 +67,16 @@ pub(crate) struct MachineFile {
     #[serde(default = "one")]
     #[cfg_attr(feature = "schema", schemars(with = "u32"))]
     pub(crate) client_cpus: Spanned<u32>,
+    /// The host that servers are started on, `ssh://user@host`; left out: this one.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub(crate) server_host: Option<Spanned<String>>,
+    /// By which address the load reaches it; left out: by the host's name.
+    pub(crate) server_address: Option<String>,
+    /// The host that the engine drives its load on, `ssh://user@host`; left out: this one.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub(crate) client_host: Option<Spanned<String>>,
+    /// How ssh is called, such as `ssh -F lab/config`.
+    pub(crate) ssh: Option<String>,
 }
 
 impl Default for MachineFile {
@@ -74,6 +84,10 @@ impl Default for MachineFile {
         MachineFile {
             server_cpus: one(),
             client_cpus: one(),
+            server_host: None,
+            server_address: None,
+            client_host: None,
+            ssh: None,
         }
     }
 }

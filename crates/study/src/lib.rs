@@ -44,7 +44,7 @@ pub use expand::{SEED, StudyStep};
 #[cfg(feature = "schema")]
 pub use file::schema;
 pub use run::{Ran, run};
-pub use study::{Driver, KernelLooks, Speaks, Study, SubjectSpec};
+pub use study::{Driver, Hosts, KernelLooks, Speaks, Study, SubjectSpec};
 pub use wallfinder_scenario::FileError as StudyError;
 
 use std::fmt;

@@ -32,6 +32,8 @@ pub struct Study {
     pub server_cpus: u32,
     /// Processors of the client, and workers of the engine.
     pub client_cpus: u32,
+    /// Where the two sides are.
+    pub hosts: Hosts,
     /// Servers that are started.
     pub subjects: Vec<SubjectSpec>,
     /// What produces load.
@@ -41,6 +43,19 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// What is drawn.
     pub charts: Vec<ChartPlan>,
+}
+
+/// The hosts of a study's two sides; `None`: this one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hosts {
+    /// Of the servers, `ssh://user@host`.
+    pub server: Option<String>,
+    /// By which address the load reaches it; `None`: by its name.
+    pub server_address: Option<String>,
+    /// Of the load, `ssh://user@host`.
+    pub client: Option<String>,
+    /// How ssh is called; `None`: `ssh`.
+    pub ssh: Option<String>,
 }
 
 /// A server that is started for a study.

@@ -5,14 +5,16 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// One run of bytes.
-pub(crate) mod one {
+pub mod one {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    /// For `#[serde(with)]`.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         BASE64.encode(bytes).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    /// For `#[serde(with)]`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         BASE64.decode(text).map_err(D::Error::custom)
     }

@@ -35,7 +35,7 @@
 
 use strum::{IntoStaticStr, VariantArray};
 
-mod bytes;
+pub mod bytes;
 mod content;
 mod exchange;
 pub mod framed;

@@ -340,6 +340,7 @@ fn load(address: SocketAddr, seconds: u64) -> Ask {
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        keeps: false,
     }))
 }
 

@@ -265,6 +265,19 @@ fn a_load_is_made_by_a_host_and_squeezed_there() {
     let ran = lab.start("run", &asked).wait(LIMIT).ends_with(0);
     let counts = &lab.place.record()["steps"][0]["counts"];
     assert_eq!(counts["answered"], 5000, "{}", ran.out);
+    // Each of them by itself, fetched when the load has ended.
+    let asked = [&asked[..], &["--samples", "--no-calibrate"]].concat();
+    lab.start("run", &asked).wait(LIMIT).ends_with(0);
+    let samples = &lab.place.record()["steps"][0]["samples"];
+    assert_eq!(
+        (&samples["rows"], &samples["dropped"]),
+        (&5000.into(), &0.into())
+    );
+    let run = lab.place.last_run();
+    let read = lab
+        .place
+        .run(&["samples", run.to_str().expect("a path"), "--format", "json"]);
+    assert_eq!(read.ends_with(0).json()[0]["answered"], 5000);
     // A host that grants no load, and flags of this host.
     let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
     let public = key.split_once("restrict ").expect("a line of ours").1;
@@ -323,6 +336,111 @@ fn a_server_of_a_hosts_own_list_is_started_there_and_again() {
         .wait(LIMIT)
         .ends_with(1);
     assert!(ran.err.contains("it starts shop"), "{}", ran.err);
+}
+
+/// Files behind a link that the server's host is to have, and one that it cannot have.
+const STUDY: &str = r#"schema = "wallfinder.study/1"
+id = "apart"
+title = "A link of another host"
+source = "a page"
+question = "Is it in force?"
+method = "One file."
+
+[[subject]]
+name = "linked"
+command = ["content"]
+port = 8085
+link = "50mbit,mtu=1500"
+
+[[subject]]
+name = "open"
+command = ["content"]
+port = 8085
+
+[[subject]]
+name = "jumbo"
+command = ["content"]
+port = 8085
+link = "50mbit,mtu=9001"
+
+[[driver]]
+name = "engine"
+
+[[claim]]
+id = "in-force"
+claim = "The link holds one of them"
+source = "a page"
+calm = false
+let.linked = 'last("linked", "engine")'
+let.open = 'last("open", "engine")'
+confirmed = 'linked.throughput < 385 && linked.link.downlink_share > 0.9 && open.throughput > 1.5 * linked.throughput'
+contradicted = 'linked.throughput > 385'
+because = "{linked.throughput}/s of 16 KB, {open.throughput}/s"
+"#;
+
+#[test]
+fn a_studys_servers_stand_on_hosts_with_the_links_that_they_can_have() {
+    let _turn = alone();
+    let asked = [
+        "2",
+        "--cpus",
+        "0",
+        "--cpus",
+        "1",
+        "--link",
+        "1gbit,mtu=1500",
+    ];
+    let Some(lab) = Lab::of(&asked, "--spin-us 300") else {
+        return;
+    };
+    let mut text = STUDY.to_owned();
+    for subject in ["linked", "open", "jumbo"] {
+        text.push_str(&format!(
+            r#"
+[[group]]
+id = "{subject}"
+subject = "{subject}"
+path = "/realistic/16k.txt"
+headers = ["Accept-Encoding: identity"]
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+connections = [8]
+warmup = "200ms"
+window = "800ms"
+"#
+        ));
+    }
+    lab.place.file("apart.toml", text);
+    let ssh = format!("ssh -F {}", lab.settings.display());
+    let hosts = ["--server-host", "ssh://h1", "--client-host", "ssh://h2"];
+    let how = ["--server-address", &lab.address, "--ssh", &ssh, "-q"];
+    let words = [&["study", "run", "apart.toml"][..], &hosts, &how].concat();
+    // By the host's own word, which names none of its servers.
+    lab.place.run(&words).ends_with(1);
+    let caveats = lab.place.record()["caveats"].to_string();
+    assert!(
+        caveats.contains("its host allows servers by name"),
+        "{caveats}"
+    );
+    // Who has the shell there may start what he likes, so it is sent.
+    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = key.split_once("restrict ").expect("a line of ours").1;
+    fs::write(lab.settings.with_file_name("user.pub"), public).expect("a file of ours");
+    lab.place.run(&words).ends_with(0);
+    let record = lab.place.record();
+    let claim = &record["claims"][0];
+    assert_eq!(claim["outcome"], "confirmed", "{claim:#}");
+    let caveats = record["caveats"].to_string();
+    assert!(
+        caveats.contains("MTU of 9001, and eth0 of h1 has 1500"),
+        "{caveats}"
+    );
+    let telemetry = &record["steps"][0]["telemetry"];
+    assert_eq!(telemetry["client_host"]["name"], "h2");
+    assert_eq!(telemetry["server_host"]["name"], "h1");
+    assert!(record["server_environment"]["cpus"].is_u64());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! ```
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,8 +25,8 @@ const UNDER_WAY_MS: u64 = 9_000;
 const FOR: Duration = Duration::from_secs(10);
 /// How long after the lease a host may take: the keeper looks, and what was put up is taken down.
 const MARGIN: Duration = Duration::from_secs(4);
-/// How long a find may take to end once it was disturbed.
-const END_WITHIN: Duration = Duration::from_secs(60);
+/// How long a find may take to end once it was disturbed: it waits for a steady server for half a minute at most.
+const END_WITHIN: Duration = Duration::from_secs(120);
 
 /// What happens to a find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,10 @@ const EVENTS: [Event; 10] = [
 fn command_line(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).replace('\0', " ")
+}
+
+fn namespace(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
 fn processes() -> Vec<u32> {
@@ -105,7 +110,6 @@ impl Seen {
 
     /// Rates of its interface, files of ours, and processes of ours.
     fn now(&self) -> String {
-        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let own = namespace(self.sshd);
         let here = processes().into_iter().filter(|pid| namespace(*pid) == own);
         let names = here
@@ -132,7 +136,11 @@ fn disturb(event: Event, controller: u32, hosts: &[Seen; 2], random: &mut Rng) -
     let agents = || {
         let is_agent = |pid: &u32| {
             let line = command_line(*pid);
-            line.contains(" agent --stdio") && line.starts_with('/')
+            let is_one = line.contains(" agent --stdio") && line.starts_with('/');
+            is_one
+                && hosts
+                    .iter()
+                    .any(|host| namespace(*pid) == namespace(host.sshd))
         };
         processes()
             .into_iter()
@@ -181,6 +189,25 @@ fn disturb(event: Event, controller: u32, hosts: &[Seen; 2], random: &mut Rng) -
     }
 }
 
+/// What is left on hosts whose agent has ended, once a lease is over.
+fn left_where_no_agent_is(hosts: &[Seen; 2]) -> Vec<String> {
+    let since = Instant::now();
+    loop {
+        let has_agent = |host: &Seen| {
+            let of_host = |pid: &u32| namespace(*pid) == namespace(host.sshd);
+            let mut agents = processes().into_iter().filter(of_host);
+            agents.any(|pid| command_line(pid).contains(" agent --stdio"))
+        };
+        let ended = hosts.iter().filter(|host| !has_agent(host));
+        let left = ended.filter(|host| host.now() != host.before);
+        let left: Vec<String> = left.map(Seen::now).collect();
+        if left.is_empty() || since.elapsed() > LEASE + MARGIN {
+            return left;
+        }
+        sleep(Duration::from_millis(100));
+    }
+}
+
 /// Runs a find, disturbs it, and says what is wrong afterwards.
 fn disturb_one(lab: &Lab, hosts: &[Seen; 2], random: &mut Rng) -> Result<String, String> {
     let event = random.choice(EVENTS).expect("one");
@@ -197,14 +224,10 @@ fn disturb_one(lab: &Lab, hosts: &[Seen; 2], random: &mut Rng) -> Result<String,
     let finding = lab.start_in(&place, "find", &asked);
     sleep(after);
     let mut wrong = disturb(event, finding.pid(), hosts, random);
-    let ends_it = matches!(
-        event,
-        Event::Controller(Signal::KILL | Signal::INT)
-            | Event::Agent(Signal::KILL)
-            | Event::Ssh(Signal::KILL)
-    );
-    // Where it goes on, hosts are as they were once it has ended.
-    let limit = LEASE + MARGIN + if ends_it { Duration::ZERO } else { END_WITHIN };
+    if let Event::Agent(Signal::KILL | Signal::TERM) | Event::Ssh(Signal::KILL) = event {
+        // Whatever the find goes on with, where an agent ended nothing is left.
+        wrong.extend(left_where_no_agent_is(hosts));
+    }
     let new = |now: Vec<String>, before: &[String]| -> Vec<String> {
         now.into_iter().filter(|it| !before.contains(it)).collect()
     };
@@ -215,17 +238,23 @@ fn disturb_one(lab: &Lab, hosts: &[Seen; 2], random: &mut Rng) -> Result<String,
         left.extend(new(stopped(), &stopped_before));
         left
     };
-    let since = Instant::now();
-    while !left().is_empty() && since.elapsed() < limit {
+    let disturbed = Instant::now();
+    // A controller that was killed says no more; whoever else goes on undoes its levers before it ends.
+    let ran = finding.wait(END_WITHIN);
+    let lasted = disturbed.elapsed();
+    let ended = Instant::now();
+    while !left().is_empty() && ended.elapsed() < LEASE + MARGIN {
         sleep(Duration::from_millis(100));
     }
-    let took = since.elapsed();
+    let took = ended.elapsed();
     wrong.extend(left());
-    let ran = finding.wait(END_WITHIN);
     hosts.iter().for_each(|host| host.sized("50%"));
     wrong.extend(ran.err.contains("panicked").then(|| ran.said()));
     wrong.extend(unreadable(&place));
-    let what = format!("{event:?} after {after:?}, ended with {:?}", ran.code);
+    let what = format!(
+        "{event:?} after {after:?}, ended with {:?} in {lasted:.1?}",
+        ran.code
+    );
     match wrong.is_empty() {
         true => Ok(format!("{what}: as it was after {took:?}")),
         false => Err(format!("{what}: {}", wrong.join("; "))),

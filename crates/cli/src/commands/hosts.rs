@@ -13,7 +13,7 @@ use crate::testbed::agent_of;
 pub(crate) fn hosts(flags: &HostsFlags) -> Result<(), Failed> {
     let mut missing = 0;
     for host in &flags.hosts {
-        let text = match agent_of(host, flags.ssh.as_deref()) {
+        let text = match agent_of(host, flags.ssh.as_deref(), &[]) {
             Ok(agent) => shown(&agent),
             Err(failed) if failed.code == crate::exit::BAD_ARGUMENTS => return Err(failed),
             Err(failed) => {

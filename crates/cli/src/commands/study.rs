@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
-use wallfinder_engine::precheck;
+use wallfinder_hosts::{ClientHost, LoadHere};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::scenario::Programs;
 use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
-use wallfinder_study::{SEED, Size, Study, StudyStep, SubjectSpec, builtin, claims};
+use wallfinder_study::{Hosts, SEED, Size, Study, StudyStep, SubjectSpec, builtin, claims};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
 use wallfinder_testbed::child::RunAs;
@@ -19,10 +20,11 @@ use wallfinder_testbed::command;
 use wallfinder_testbed::scratch::Scratch;
 
 use crate::bench::Bench;
+use crate::bench::elsewhere::Elsewhere;
 use crate::commands::note_versions;
 use crate::exchange::ask;
 use crate::exit::{self, Failed};
-use crate::flags::{OutputFlags, StudyCommand};
+use crate::flags::{OutputFlags, StudyCommand, StudyHostFlags};
 use crate::interrupt::Interrupts;
 use crate::job::Around;
 use crate::output;
@@ -37,22 +39,35 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
     match command {
         StudyCommand::List => list(),
         StudyCommand::Show { study } => show(&study),
-        StudyCommand::Run {
-            study,
-            size,
-            with,
-            children,
-            output,
-        } => {
-            let mut study = load(&study)?;
-            study.keep_parts(&with).map_err(Failed::usage)?;
+        StudyCommand::Run(flags) => {
+            let mut study = load(&flags.study)?;
+            study.keep_parts(&flags.with).map_err(Failed::usage)?;
+            place(&mut study.hosts, flags.hosts)?;
             let programs = Programs {
-                as_user: children.as_user,
-                env: children.env,
+                as_user: flags.children.as_user,
+                env: flags.children.env,
             };
-            run(&study, size, programs, &output)
+            run(&study, flags.size, programs, &flags.output)
         }
         StudyCommand::New { file, from } => new(&file, &from),
+    }
+}
+
+/// The hosts that the command line names, in the place of those of the file.
+fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
+    if flags.server_host.is_some() {
+        (hosts.server, hosts.server_address) = (flags.server_host, flags.server_address);
+    }
+    hosts.client = flags.client_host.or_else(|| hosts.client.take());
+    hosts.ssh = flags.ssh.or_else(|| hosts.ssh.take());
+    match (&hosts.server, &hosts.client) {
+        (None, Some(_)) => Err(Failed::usage(
+            "where the load comes from another host, the servers stand on one too: name it with --server-host",
+        )),
+        (server, client) if server.is_some() && server == client => Err(Failed::usage(
+            "client and server are on one host there: run Wallfinder on it",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -201,20 +216,33 @@ fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> R
         )));
     };
     secrets::learn(study, &steps);
-    let everywhere = process::allowed_cpus();
-    let placement = placement(study);
+    let around = Around::of(output);
     let home = Home::here()?;
-    if !placement.client.is_empty() {
+    let elsewhere = Elsewhere::of(study, &around.reach)?;
+    let first = address_of(subject_of(study, first)?, elsewhere.as_ref());
+    let from: Arc<dyn ClientHost> = match &elsewhere {
+        Some(elsewhere) => Arc::clone(&elsewhere.from),
+        None => Arc::new(LoadHere::towards(first)),
+    };
+    let everywhere = from.processors();
+    let placement = match &elsewhere {
+        Some(elsewhere) => elsewhere.placement(study),
+        None => placement(study),
+    };
+    if from.name().is_none() && !placement.client.is_empty() {
         process::pin_to(&placement.client).map_err(Failed::run)?;
     }
     let interrupts = Interrupts::catch();
-    let address = address_of(subject_of(study, first)?);
     for step in &steps {
-        precheck::check(&step.load, &address).map_err(Failed::run)?;
+        from.fits(&step.load).map_err(Failed::run)?;
     }
-    let around = Around::of(output);
-    let plan = plan(study, size, &steps, &placement, &around)?;
-    let mut environment = wallfinder_probe::fingerprint(Some(address));
+    let plan = plan(
+        (study, size, &steps),
+        &placement,
+        &around,
+        elsewhere.as_ref(),
+    )?;
+    let mut environment = from.facts();
     note_versions(&mut environment, None);
     let mut presenter = Presenter::new(output.quiet, output.ascii);
     presenter.sides(&placement.client, &placement.server);
@@ -239,6 +267,8 @@ fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> R
         placement,
         everywhere,
         home,
+        elsewhere,
+        is_broken: false,
         around,
         subject: None,
         failed: None,
@@ -284,23 +314,25 @@ fn subject_of<'s>(study: &'s Study, step: &StudyStep) -> Result<&'s SubjectSpec,
     subject.ok_or_else(|| Failed::usage(format!("no subject is called `{}`", step.subject)))
 }
 
-/// Studies load subjects on loopback, at the port that the study gives them.
-fn address_of(subject: &SubjectSpec) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], subject.port))
+/// Studies load subjects on loopback, or on a host of their own, at the port that the study gives them.
+fn address_of(subject: &SubjectSpec, elsewhere: Option<&Elsewhere>) -> SocketAddr {
+    match elsewhere {
+        Some(elsewhere) => elsewhere.address(subject.port),
+        None => SocketAddr::from(([127, 0, 0, 1], subject.port)),
+    }
 }
 
 fn plan(
-    study: &Study,
-    size: Size,
-    steps: &[StudyStep],
+    (study, size, steps): (&Study, Size, &[StudyStep]),
     placement: &Placement,
     around: &Around,
+    elsewhere: Option<&Elsewhere>,
 ) -> Result<Plan, Failed> {
     let planned = steps
         .iter()
         .map(|step| {
             let subject = subject_of(study, step)?;
-            let address = address_of(subject);
+            let address = address_of(subject, elsewhere);
             let job = around.job(step.scenario(&address.to_string(), subject.tls))?;
             let asked = ask(&job)?;
             let request = asked.known().expect("a study says what it sends");

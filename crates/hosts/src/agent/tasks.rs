@@ -19,6 +19,8 @@ use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::process;
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
 
+use super::kept::{Keeping, Kept};
+
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
 const BEGIN_LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -61,7 +63,7 @@ struct Task {
 }
 
 enum What {
-    Drive(Box<StepSpec>, Arc<Conducted>),
+    Drive(Box<StepSpec>, Arc<Conducted>, Option<Keeping>),
     Calibrate {
         spec: Box<StepSpec>,
         typical: Typical,
@@ -88,6 +90,8 @@ pub(super) struct Tasks {
     thread: Option<JoinHandle<()>>,
     is_busy: Arc<AtomicBool>,
     driven: Option<Driven>,
+    /// Requests of the last load, one by one, where that was asked for.
+    kept: Option<Kept>,
 }
 
 struct Driven {
@@ -121,6 +125,7 @@ impl Tasks {
             thread: Some(thread.map_err(|error| error.to_string())?),
             is_busy,
             driven: None,
+            kept: None,
         })
     }
 
@@ -131,17 +136,28 @@ impl Tasks {
 
     /// Begins a load; answered by the task thread, as is all that follows.
     pub(super) fn drive(&mut self, number: u64, order: LoadOrder) -> Result<(), String> {
-        let spec = spec(order);
+        let keeps = order.keeps;
+        let mut spec = spec(order);
         precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
+        // What was kept before is given up, and its file with it.
+        self.kept = None;
+        let keeping = keeps.then(|| Keeping::start(&mut spec)).transpose()?;
+        self.kept = keeping.as_ref().map(Keeping::kept);
         let conducted = Arc::<Conducted>::default();
         let driven = Driven {
             conducted: Arc::clone(&conducted),
             workers: workers_of(&spec.load),
             followed: None,
         };
-        self.begin(number, What::Drive(Box::new(spec), conducted))?;
+        self.begin(number, What::Drive(Box::new(spec), conducted, keeping))?;
         self.driven = Some(driven);
         Ok(())
+    }
+
+    /// As much of what was kept as one message holds, and for how much there was no room.
+    pub(super) fn piece(&self, from: u64) -> Result<(Vec<u8>, u64), String> {
+        let kept = self.kept.as_ref().ok_or("no requests were kept")?;
+        kept.piece(from)
     }
 
     /// Measures the ceiling of one.
@@ -251,6 +267,7 @@ fn spec(order: LoadOrder) -> StepSpec {
         spare_connections,
         paddings,
         under_quota,
+        keeps: _,
     } = order;
     StepSpec {
         load,
@@ -273,10 +290,11 @@ fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
     let mut subject: Option<Subject> = None;
     while let Ok(Task { number, what }) = told.recv() {
         let answer = match what {
-            What::Drive(spec, conducted) => pinned(&spec, &everywhere).and_then(|()| {
+            What::Drive(spec, conducted, keeping) => pinned(&spec, &everywhere).and_then(|()| {
                 let mut observe = |progress| hear(progress, &conducted, output);
                 let measured = run(&spec, &conducted.signals, &mut observe);
                 let measured = measured.map_err(|error| error.to_string())?;
+                keeping.map_or(Ok(()), Keeping::finish)?;
                 Ok(Answer::Measured(Box::new(measured)))
             }),
             What::Calibrate {

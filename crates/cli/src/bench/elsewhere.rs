@@ -1,0 +1,210 @@
+//! A study whose servers stand on another host, and whose load may come from a third.
+//!
+//! ```text
+//!  subjects ─► what the agent there may start, by their names; programs of ours are sent ─► Start { name }
+//!  link = "1gbit,mtu=9001" ─► the load's flows at that rate at the most, where the way there has such an MTU
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use wallfinder_hosts::ssh::{Allowed, Destination, Program, Ssh};
+use wallfinder_hosts::{ClientHost, LoadHere, LoadThere, There};
+use wallfinder_model::link::{LinkSpec, shown_bits};
+use wallfinder_model::{Environment, Scenario};
+use wallfinder_study::{Hosts, Study, SubjectSpec};
+use wallfinder_testbed::{command, programs};
+
+use crate::exit::Failed;
+use crate::placement::Placement;
+use crate::reach::Reach;
+use crate::testbed::{Standing, agent_of, told_where};
+
+/// The hosts of a study.
+pub(crate) struct Elsewhere {
+    hosts: Hosts,
+    /// What the server's agent may start.
+    allowed: Vec<Allowed>,
+    /// The server's agent.
+    server: Arc<Ssh>,
+    /// The client's, where that is another host as well.
+    client: Option<Arc<Ssh>>,
+    pub(crate) from: Arc<dyn ClientHost>,
+    /// Where servers are reached; the port is that of the first.
+    address: SocketAddr,
+    /// The server's host, as the load's way leads there.
+    facts: Environment,
+}
+
+impl Elsewhere {
+    /// Starts agents on the study's hosts; `None`: it has none.
+    pub(crate) fn of(study: &Study, reach: &Reach) -> Result<Option<Elsewhere>, Failed> {
+        let hosts = study.hosts.clone();
+        let Some(host) = &hosts.server else {
+            return Ok(None);
+        };
+        let destination: Destination = host.parse().map_err(Failed::usage)?;
+        let name = hosts.server_address.as_deref();
+        let name = name.unwrap_or_else(|| destination.name());
+        let port = study.subjects.first().map_or(0, |subject| subject.port);
+        let address = reach.look_up(name, port)?;
+        let allowed = study
+            .subjects
+            .iter()
+            .map(|subject| allowed(subject, address))
+            .collect::<Result<Vec<Allowed>, Failed>>()?;
+        Elsewhere::connect(hosts, allowed, address).map(Some)
+    }
+
+    /// The same with agents that are started anew: those that were there have given up.
+    pub(crate) fn again(&self) -> Result<Elsewhere, Failed> {
+        Elsewhere::connect(self.hosts.clone(), self.allowed.clone(), self.address)
+    }
+
+    fn connect(
+        hosts: Hosts,
+        allowed: Vec<Allowed>,
+        address: SocketAddr,
+    ) -> Result<Elsewhere, Failed> {
+        let agent = |host: &String, allowed: &[Allowed]| {
+            let ssh = hosts.ssh.as_deref();
+            agent_of(host, ssh, allowed)
+        };
+        let server = hosts.server.as_ref().map(|host| agent(host, &allowed));
+        let server = server.ok_or_else(|| Failed::usage("no host is named"))??;
+        let client = hosts.client.as_ref().map(|host| agent(host, &[]));
+        let client = client.transpose()?;
+        let from: Arc<dyn ClientHost> = match &client {
+            None => Arc::new(LoadHere::towards(address)),
+            Some(agent) => {
+                let there = LoadThere::towards(agent, address, (None, None));
+                Arc::new(there.map_err(Failed::run)?)
+            }
+        };
+        let facts = There::facts_of(&server, from.address()).map_err(Failed::run)?;
+        Ok(Elsewhere {
+            hosts,
+            allowed,
+            server,
+            client,
+            from,
+            address,
+            facts,
+        })
+    }
+
+    /// As many of the client's processors as the study asks for, the last ones: the first may have a card's
+    /// interrupts.
+    pub(crate) fn placement(&self, study: &Study) -> Placement {
+        let there = self.from.processors();
+        let client = last(&there, study.client_cpus as usize);
+        Placement::elsewhere(Some(client), there)
+    }
+
+    /// Where a subject is reached.
+    pub(crate) fn address(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address.ip(), port)
+    }
+
+    /// Whether drivers other than our engine can make the load, and quotas hold it.
+    pub(crate) fn loads_here(&self) -> Result<(), String> {
+        match self.from.name() {
+            None => Ok(()),
+            Some(host) => Err(format!(
+                "it is of this host, and the load comes from {host}"
+            )),
+        }
+    }
+
+    /// Where a subject stands and where its load comes from, in a scenario.
+    pub(crate) fn place(&self, scenario: &mut Scenario, subject: &SubjectSpec) {
+        let (server, client) = (&mut scenario.server, &mut scenario.client);
+        scenario.target.url = format!("http://{}/", self.address(subject.port));
+        server.host.clone_from(&self.hosts.server);
+        server.ssh.clone_from(&self.hosts.ssh);
+        server.subject = Some(subject.name.clone());
+        let there = &self.server.welcome().cpus;
+        server.cpus = (!subject.everywhere).then(|| last(there, subject.cpus as usize));
+        client.host.clone_from(&self.hosts.client);
+        client.ssh.clone_from(&self.hosts.ssh);
+    }
+
+    /// What stands for a subject, with the rate of its way to the client; an error where it cannot be had.
+    pub(crate) fn standing<'s>(
+        &'s self,
+        placement: &'s Placement,
+        subject: &SubjectSpec,
+    ) -> Result<Standing<'s>, Failed> {
+        if subject.quota_cores.is_some() {
+            return Err(Failed::run("quotas of servers are for this host"));
+        }
+        let link = subject.link.as_deref().map(str::parse::<LinkSpec>);
+        let rate_bits = match link.transpose().map_err(Failed::usage)? {
+            None => None,
+            Some(link) => self.rate(&link).map_err(Failed::run)?,
+        };
+        Ok(Standing {
+            placement,
+            server: Some(&self.server),
+            client: self.client.as_ref(),
+            rate_bits,
+        })
+    }
+
+    /// The rate that a link asks for, where the way there is like it; `None`: that is narrower by itself.
+    fn rate(&self, link: &LinkSpec) -> Result<Option<u64>, String> {
+        let host = self.server.channel();
+        let host = host.host();
+        let Some(interface) = &self.facts.interface else {
+            return Err(format!("the interface of {host} is not known"));
+        };
+        if link.delay_ns > 0 || link.buffer_bytes.is_some() || link.up_bits != link.down_bits {
+            return Err(format!(
+                "of its link, {host} can have the rate alone: no delay, no buffer, no other rate to it"
+            ));
+        }
+        if let Some(mtu) = interface.mtu.filter(|mtu| *mtu != link.mtu) {
+            return Err(format!(
+                "its link has an MTU of {}, and {} of {host} has {mtu}",
+                link.mtu, interface.name
+            ));
+        }
+        let is_narrower = |bits: &u64| *bits <= link.down_bits;
+        match interface.speed_bits.filter(is_narrower) {
+            Some(bits) => {
+                let (name, bits) = (&interface.name, shown_bits(bits));
+                let asked = shown_bits(link.down_bits);
+                tracing::warn!("{name} of {host} has {bits}, and the study asks for {asked}");
+                Ok(None)
+            }
+            None => Ok(Some(link.down_bits)),
+        }
+    }
+}
+
+fn last(cpus: &[u32], count: usize) -> Vec<u32> {
+    cpus[cpus.len().saturating_sub(count)..].to_vec()
+}
+
+/// A subject as an agent is allowed to start it.
+fn allowed(subject: &SubjectSpec, address: SocketAddr) -> Result<Allowed, Failed> {
+    let told = told_where(
+        &command::join(&subject.command),
+        Some(&address.ip().to_string()),
+        Some(subject.port),
+    );
+    let mut words = command::split(&told).map_err(Failed::usage)?;
+    let name = words.remove(0);
+    let program = match programs::find_subject(&name) {
+        Ok(found) if found.built_in.is_some() => Program::Sent(found.path),
+        // What this host has of that name says nothing of the other.
+        _ => Program::There(name),
+    };
+    let env = subject.env.iter();
+    Ok(Allowed {
+        name: subject.name.clone(),
+        env: env.map(|(name, value)| format!("{name}={value}")).collect(),
+        program,
+        arguments: words,
+    })
+}
