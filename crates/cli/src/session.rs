@@ -171,6 +171,10 @@ impl Session {
         self.presenter.ended(&step, self.steps);
         self.hint(order, &step);
         self.record.steps.push(step);
+        let lost = order.client.lost().or_else(|| order.server.lost());
+        if let Some(lost) = lost.filter(|_| !self.interrupted()) {
+            return Err(Failed::run(lost));
+        }
         Ok(self.record.steps.last().expect("it was just pushed"))
     }
 

@@ -15,6 +15,8 @@ pub struct Signals {
     pub stop: AtomicBool,
     /// Give up: end without draining.
     pub abort: AtomicBool,
+    /// Who watches has looked at the end of the window: connections may close.
+    pub may_close: AtomicBool,
     /// What is changed while the workers run.
     pub levers: Levers,
 }

@@ -442,8 +442,8 @@ impl Agent {
                 lever.follow(&pids.unwrap_or_default()).map_err(failed)?;
                 Answer::Done
             }
-            Ask::Begin => {
-                self.tasks.let_begin();
+            Ask::Proceed => {
+                self.tasks.let_proceed();
                 Answer::Done
             }
             Ask::Steer { version, setting } => {

@@ -183,10 +183,15 @@ impl Channel {
         Ok(Pending(told))
     }
 
-    /// Why nothing comes any more.
-    fn over(&self) -> HostError {
+    /// Why nothing comes any more, where that is so.
+    pub(crate) fn lost(&self) -> Option<HostError> {
         let over = locked(&self.shared.waiting).over.clone();
-        self.failed(over.unwrap_or_else(|| "it answers no more".to_owned()))
+        over.map(|why| self.failed(why))
+    }
+
+    fn over(&self) -> HostError {
+        self.lost()
+            .unwrap_or_else(|| self.failed("it answers no more"))
     }
 
     /// Asks for what is answered by nothing but that it is done.

@@ -57,6 +57,11 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// What it is called; `None`: it is this one.
     fn name(&self) -> Option<&str>;
 
+    /// Why nothing more can be asked of it, where that is so.
+    fn lost(&self) -> Option<HostError> {
+        None
+    }
+
     /// Begins to watch its role alone. What `setup` says of processes is filled in here.
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String>;
 

@@ -16,7 +16,7 @@ use wallfinder_engine::samples::{RequestSample, SampleChannel};
 use wallfinder_engine::{
     EngineError, Observer, Signals, StepSpec, calibrate, precheck, run, workers_of,
 };
-use wallfinder_model::drive::{Measured, Progress, Typical};
+use wallfinder_model::drive::{Edge, Measured, Progress, Typical};
 use wallfinder_model::experiment::Neighbour;
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Environment, Load, Nanos};
@@ -223,6 +223,10 @@ impl Host for LoadThere {
         Some(self.far.name())
     }
 
+    fn lost(&self) -> Option<HostError> {
+        self.far.channel.lost()
+    }
+
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
         self.far.watch(&setup, Some(self.server.ip()))
     }
@@ -378,9 +382,9 @@ impl Passing<'_> {
                     .followed_elsewhere(version, self.workers);
             }
             News::Progress(progress) => match *progress {
-                Progress::Ready => {
-                    observe(Progress::Ready);
-                    channel.order(Ask::Begin)?;
+                waited @ (Progress::Ready | Progress::Edge(Edge::Close)) => {
+                    observe(waited);
+                    channel.order(Ask::Proceed)?;
                 }
                 Progress::Starts { zero_ns } => observe(Progress::Starts {
                     zero_ns: self.here(zero_ns)?,

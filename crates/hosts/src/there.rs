@@ -131,6 +131,10 @@ impl Host for There {
         Some(self.far.name())
     }
 
+    fn lost(&self) -> Option<HostError> {
+        self.far.channel.lost()
+    }
+
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
         self.far.watch(&setup, self.peer)
     }

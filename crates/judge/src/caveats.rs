@@ -4,9 +4,10 @@
 //! advice. What only the run knows (a gap, a stepped clock, an unread report) is added by
 //! the run, not here.
 
+use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use wallfinder_model::telemetry::{FamilySummary, RelaySummary, Telemetry};
+use wallfinder_model::telemetry::{FamilySummary, LinkSummary, RelaySummary, Telemetry};
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
 use crate::finite::{known, positive, share};
@@ -66,12 +67,26 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats.extend(machine(step, environment));
     caveats.extend(odd(step));
     caveats.extend(step.telemetry.relay.as_ref().and_then(of_relay));
+    caveats.extend(step.telemetry.link.as_ref().and_then(of_card));
     let kinds: Vec<_> = step.caveats.iter().map(discriminant).collect();
     caveats.retain(|caveat| {
         matches!(caveat, Caveat::Anomaly { .. } | Caveat::Note { .. })
             || !kinds.contains(&discriminant(caveat))
     });
     caveats
+}
+
+/// Whether a card's driver says that more was sent than is allowed.
+fn of_card(link: &LinkSummary) -> Option<Caveat> {
+    let exceeded = link
+        .card
+        .iter()
+        .filter(|(name, _)| name.ends_with("_exceeded"));
+    let counted: BTreeMap<String, u64> = exceeded.map(|(name, n)| (name.clone(), *n)).collect();
+    (!counted.is_empty()).then(|| Caveat::AllowanceExceeded {
+        interface: link.interface.clone(),
+        counted,
+    })
 }
 
 /// Whether the relay of a link kept to its delay, with room to spare.
@@ -373,6 +388,25 @@ mod tests {
             late_p99_ns: 100_001,
             ..kept
         }));
+    }
+
+    #[test]
+    fn a_cards_allowance_is_told_apart_from_what_it_lost_otherwise() {
+        let link = |names: &[&str]| LinkSummary {
+            interface: "eth0".to_owned(),
+            card: names.iter().map(|name| ((*name).to_owned(), 7)).collect(),
+            ..LinkSummary::default()
+        };
+        assert_eq!(of_card(&link(&["rx_missed_errors"])), None);
+        let told = of_card(&link(&["bw_out_allowance_exceeded", "rx_dropped"]));
+        let counted = [("bw_out_allowance_exceeded".to_owned(), 7)];
+        assert_eq!(
+            told,
+            Some(Caveat::AllowanceExceeded {
+                interface: "eth0".to_owned(),
+                counted: counted.into(),
+            })
+        );
     }
 
     #[test]

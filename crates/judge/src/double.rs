@@ -210,6 +210,7 @@ impl DoubleStep {
             downlink_share: Some(downlink),
             uplink_share: Some(uplink),
             mtu: Some(1500),
+            ..LinkSummary::default()
         });
         self
     }

@@ -54,5 +54,6 @@ mod step;
 mod student;
 pub mod thresholds;
 pub mod unanswered;
+mod way;
 
 pub use step::{judge_among, judge_step};

@@ -1,5 +1,7 @@
 //! Doubt, typed: what a reader must know before believing a number.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Squeeze;
@@ -226,6 +228,14 @@ pub enum Caveat {
         late_p99_ns: u64,
         /// Share of a processor that it was busy for, 0..1.
         busy_share: f64,
+    },
+    /// A card's driver counted packets that were held up or lost because more was sent than is allowed: by who rents
+    /// the machine out.
+    AllowanceExceeded {
+        /// The interface.
+        interface: String,
+        /// By the driver's own names, how often in the window.
+        counted: BTreeMap<String, u64>,
     },
     /// There were more workers than processors for them.
     WorkersTakeTurns {

@@ -701,6 +701,15 @@ pub enum Reason {
         busy_share: f64,
         /// The median round trip that its packets see.
         rtt_us: u32,
+        /// The shortest that any has seen; `None`: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rtt_min_us: Option<u32>,
+        /// Share of the server's segments that were sent again; `None`: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sent_again: Option<f64>,
+        /// What each of the connections carried, in bits per second, where they are few.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flow_bits: Option<f64>,
     },
     /// Requests queue inside for a part of their time.
     QueuedInside {

@@ -1,5 +1,7 @@
 //! What the probes saw: one row for each tick, and the summary of a step's window.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One tick of telemetry, every 50-100 ms. Counts are those of the tick, not totals.
@@ -300,6 +302,10 @@ pub struct LinkSummary {
     pub uplink_share: Option<f64>,
     /// Largest packet in bytes.
     pub mtu: Option<u32>,
+    /// What the card's driver counted as lost or held up in the window, by its own names; what stood still is left
+    /// out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub card: BTreeMap<String, u64>,
 }
 
 /// What the relay of a link with a delay did, over a window.
@@ -352,6 +358,12 @@ pub struct SocketsSummary {
     pub send_buffer_limited_share: f64,
     /// Median smoothed round trip.
     pub rtt_p50_us: u32,
+    /// The shortest round trip of any of them, since it was opened; `None` where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_us: Option<u32>,
+    /// The largest packet that fits the way to the other end, the smallest of all sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u32>,
     /// Segments sent again.
     pub retransmits: u64,
     /// Largest bytes unread in a receive queue; `None` where queues were not looked at.

@@ -119,6 +119,8 @@ impl SocketTable {
             totals.retransmits += u64::from(now.retransmits.saturating_sub(then.retransmits));
             totals.unsent_bytes_max = totals.unsent_bytes_max.max(now.unsent_bytes.unwrap_or(0));
             totals.rtts_us.push(now.rtt_us);
+            totals.rtts_min_us.extend(now.rtt_min_us);
+            totals.path_mtus.extend(now.path_mtu);
         }
         totals.rtts_us.sort_unstable();
         let watched_us = window_us.saturating_mul(self.sockets.len() as u64);
@@ -132,6 +134,8 @@ impl SocketTable {
                 .get(totals.rtts_us.len() / 2)
                 .copied()
                 .unwrap_or(0),
+            rtt_min_us: totals.rtts_min_us.into_iter().min(),
+            path_mtu: totals.path_mtus.into_iter().min(),
             retransmits: totals.retransmits,
             receive_queue_bytes_max: self
                 .sockets
@@ -161,6 +165,8 @@ struct Totals {
     retransmits: u64,
     unsent_bytes_max: u32,
     rtts_us: Vec<u32>,
+    rtts_min_us: Vec<u32>,
+    path_mtus: Vec<u32>,
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -213,10 +213,10 @@ pub enum Ask {
         /// Of which resource.
         squeeze: Squeeze,
     },
-    /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Begin`].
+    /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Proceed`].
     Drive(Box<LoadOrder>),
-    /// Who conducts the load that is ready lets it begin.
-    Begin,
+    /// Who conducts a load lets it go on: it is ready and begins, or its window is over and its connections close.
+    Proceed,
     /// What the workers are to do from now on.
     Steer {
         /// The controller's number of it.

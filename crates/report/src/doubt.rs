@@ -140,6 +140,7 @@ fn severity(caveat: &Caveat) -> f64 {
         } => *planned_ns as f64 - *actual_ns as f64,
         Caveat::Gap { gap_ns, .. } | Caveat::TelemetryGap { gap_ns, .. } => *gap_ns as f64,
         Caveat::RelayBehind { busy_share, .. } => *busy_share,
+        Caveat::AllowanceExceeded { counted, .. } => counted.values().sum::<u64>() as f64,
         Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
         Caveat::BeyondHistogram { count }
         | Caveat::SamplesDropped { count }

@@ -163,9 +163,18 @@ impl Search {
         step
     }
 
-    /// What a step brought.
-    pub fn saw(&mut self, connections: u32, throughput: f64) {
-        self.seen.push((connections, throughput));
+    /// What a step brought: its throughput, and for how many answers so many were in flight. Those under way as a
+    /// window opens and closes may all be answered in it or none: what such a step has more than that is believed.
+    pub fn saw(&mut self, connections: u32, throughput: f64, (in_flight, answered): (f64, u64)) {
+        let before = self.seen.iter().map(|(_, x)| *x).fold(0.0, f64::max);
+        let unsure = in_flight / answered.max(1) as f64;
+        let at_least = throughput * (1.0 - unsure).max(0.0);
+        let is_first = self.seen.is_empty();
+        let believed = match is_first || at_least > before {
+            true => throughput,
+            false => throughput.min(before),
+        };
+        self.seen.push((connections, believed));
     }
 
     /// Steps so far.
@@ -205,9 +214,34 @@ mod tests {
         let mut search = Search::default();
         for (connections, throughput) in seen {
             assert_eq!(search.next(), Some(*connections), "{seen:?}");
-            search.saw(*connections, *throughput);
+            search.saw(*connections, *throughput, MANY);
         }
         search
+    }
+
+    /// Answers enough for throughput to be what it says.
+    const MANY: (f64, u64) = (1.0, 1_000_000);
+
+    #[test]
+    fn a_rise_that_the_ends_of_a_window_may_make_is_none() {
+        // 20 KB each behind 20 Mbit/s: 119 a second, whatever is in flight.
+        let mut search = Search::default();
+        for (connections, throughput, answered) in
+            [(4, 119.0, 95), (16, 118.0, 94), (64, 157.0, 126)]
+        {
+            search.saw(connections, throughput, (f64::from(connections), answered));
+        }
+        assert_eq!((search.next(), search.past_the_knee()), (None, 16));
+        // A slow server that answers in parallel gives few answers as well.
+        let mut search = Search::default();
+        for (connections, answered) in [(4, 6), (16, 26), (64, 102)] {
+            search.saw(
+                connections,
+                answered as f64 / 0.8,
+                (f64::from(connections), answered),
+            );
+        }
+        assert_eq!((search.next(), search.past_the_knee()), (Some(256), 64));
     }
 
     #[test]
@@ -227,7 +261,7 @@ mod tests {
         let mut search = Search::default();
         assert_eq!(search.past_the_knee(), 4);
         for (connections, throughput) in [(4, 10.0), (16, 20.0), (64, 20.1), (256, 20.0)] {
-            search.saw(connections, throughput);
+            search.saw(connections, throughput, MANY);
         }
         assert_eq!(search.past_the_knee(), 64);
         let falls = searched(&[(4, 10.0), (16, 20.0), (64, 18.0), (256, 12.0)]);

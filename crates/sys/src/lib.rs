@@ -8,6 +8,7 @@
 //! Each `unsafe` block says what makes it sound; every other crate forbids the word.
 
 pub mod allocator;
+pub mod card;
 pub mod clock;
 pub mod file;
 pub mod folder;

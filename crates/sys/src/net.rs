@@ -43,6 +43,10 @@ pub fn pending_error(socket: impl AsFd) -> Option<Errno> {
 pub struct TcpInfo {
     /// Smoothed round trip in microseconds.
     pub rtt_us: u32,
+    /// The shortest so far; `None`: there was none.
+    pub rtt_min_us: Option<u32>,
+    /// The largest packet that fits the way, in bytes.
+    pub path_mtu: u32,
     /// Segments sent again.
     pub retransmits: u32,
     /// Microseconds with data unsent or unacknowledged.
@@ -57,7 +61,9 @@ pub struct TcpInfo {
 pub fn tcp_info(socket: impl AsFd) -> Result<TcpInfo, Errno> {
     use std::os::fd::AsRawFd;
     // The kernel's `struct tcp_info` as far as `tcpi_sndbuf_limited`; see <linux/tcp.h>.
+    const PATH_MTU: usize = 60;
     const RTT: usize = 68;
+    const RTT_MIN: usize = 148;
     const TOTAL_RETRANS: usize = 100;
     const BUSY: usize = 168;
     const WINDOW: usize = 176;
@@ -81,6 +87,8 @@ pub fn tcp_info(socket: impl AsFd) -> Result<TcpInfo, Errno> {
     let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     Ok(TcpInfo {
         rtt_us: word(RTT),
+        rtt_min_us: Some(word(RTT_MIN)).filter(|us| !matches!(us, 0 | &u32::MAX)),
+        path_mtu: word(PATH_MTU),
         retransmits: word(TOTAL_RETRANS),
         busy_us: long(BUSY),
         receive_window_limited_us: long(WINDOW),

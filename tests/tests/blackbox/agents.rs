@@ -363,7 +363,7 @@ fn a_load_begins_when_its_conductor_says_so_follows_its_levers_and_counts_to_the
         matches!(&second, Err(Refusal::Failed { why }) if why.contains("under way")),
         "{second:?}"
     );
-    agent.ask(Ask::Begin).expect("it begins");
+    agent.ask(Ask::Proceed).expect("it begins");
     agent.hear_until(|said| match said {
         Said::News(News::Progress(progress)) => match *progress {
             Progress::Interval(interval) => (interval.answered > 0).then_some(()),
@@ -419,7 +419,7 @@ fn a_load_ends_with_its_lease() {
     let mut agent = Agent::start(&[]);
     let driven = agent.begin(load(served(), 60));
     agent.hear_until(ready);
-    agent.ask(Ask::Begin).expect("it begins");
+    agent.ask(Ask::Proceed).expect("it begins");
     let since = Instant::now();
     // Nothing more is asked.
     let ended = agent.reply_to(driven);

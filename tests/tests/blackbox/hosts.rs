@@ -265,6 +265,12 @@ fn a_load_is_made_by_a_host_and_squeezed_there() {
     let ran = lab.start("run", &asked).wait(LIMIT).ends_with(0);
     let counts = &lab.place.record()["steps"][0]["counts"];
     assert_eq!(counts["answered"], 5000, "{}", ran.out);
+    // They stay open until both hosts have looked at them.
+    let telemetry = &lab.place.record()["steps"][0]["telemetry"];
+    for side in ["server_sockets", "client_sockets"] {
+        assert_eq!(telemetry[side]["sockets"], 16, "{telemetry:#}");
+        assert_eq!(telemetry[side]["path_mtu"], 1500, "{telemetry:#}");
+    }
     // Each of them by itself, fetched when the load has ended.
     let asked = [&asked[..], &["--samples", "--no-calibrate"]].concat();
     lab.start("run", &asked).wait(LIMIT).ends_with(0);

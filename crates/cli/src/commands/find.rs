@@ -282,7 +282,8 @@ fn ramp(session: &mut Session, held: &Held<'_>, testbed: &Testbed) -> Result<u32
         }
         step.index = search.steps() as u32;
         let measured = session.step(&step)?;
-        search.saw(connections, measured.throughput);
+        let turns = (measured.in_flight_mean, measured.counts.answered);
+        search.saw(connections, measured.throughput, turns);
     }
     Ok(search.past_the_knee())
 }

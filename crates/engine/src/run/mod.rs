@@ -17,7 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_model::drive::{Measured, Progress};
+use wallfinder_model::drive::{Edge, Measured, Progress};
 use wallfinder_model::scenario::Io as IoChoice;
 use wallfinder_sys::io::{Epoll, Io, Uring, uring_available};
 use wallfinder_sys::process;
@@ -149,7 +149,14 @@ where
         let all_ended = || workers.iter().all(|worker| worker.is_finished());
         let zero_ns = choose_zero(signals, plans.len(), observe, &all_ended);
         let collector = Collector::new(&plans, &buffers, zero_ns, tell);
-        let collected = collect(spec, collector, &told, observe, &all_ended);
+        let mut observe = |progress| {
+            let is_close = matches!(progress, Progress::Edge(Edge::Close));
+            observe(progress);
+            if is_close {
+                signals.may_close.store(true, Ordering::Relaxed);
+            }
+        };
+        let collected = collect(spec, collector, &told, &mut observe, &all_ended);
         let results: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         let collector = match collected {
             Ok(collector) => collector,
@@ -159,7 +166,7 @@ where
                 None => std::panic::resume_unwind(panic),
             },
         };
-        pass_on(&told, observe, Duration::ZERO);
+        pass_on(&told, &mut observe, Duration::ZERO);
         conclude::<W, I>(spec, collector, results)
     })
 }

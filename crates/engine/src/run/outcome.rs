@@ -280,6 +280,12 @@ fn sockets_summary(ends: &[WorkerEnd]) -> Option<SocketsSummary> {
         receive_window_limited_share: share(sum(|info| info.receive_window_limited_us)),
         send_buffer_limited_share: share(sum(|info| info.send_buffer_limited_us)),
         rtt_p50_us: round_trips[round_trips.len() / 2],
+        rtt_min_us: sockets.iter().filter_map(|info| info.rtt_min_us).min(),
+        path_mtu: sockets
+            .iter()
+            .map(|info| info.path_mtu)
+            .filter(|mtu| *mtu > 0)
+            .min(),
         retransmits: sum(|info| u64::from(info.retransmits)),
         receive_queue_bytes_max: None,
         send_queue_bytes_max: None,

@@ -36,7 +36,8 @@ mod send;
 mod state;
 mod timers;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use wallfinder_model::drive::Edge;
 use wallfinder_sys::io::{Io, Wait};
@@ -63,6 +64,10 @@ const POLL_BEFORE_NS: u64 = 200_000;
 /// How often signals are looked at before the schedule begins, and while answers are waited for.
 const SIGNALS_BEFORE_NS: u64 = 1_000_000;
 const SIGNALS_AFTER_NS: u64 = 20_000_000;
+/// So long connections stay open for who watches, at the most.
+const LOOKED_AT_NS_MAX: u64 = 500_000_000;
+/// How often it is asked whether that is done.
+const LOOKED_AT_EVERY: Duration = Duration::from_micros(500);
 
 impl<W: Wire, I: Io> Worker<W, I> {
     /// Runs the worker to its end. An error is the kernel's refusal to wait.
@@ -291,12 +296,25 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.end.drained_ns = now - began_ns;
         self.end.oldest_unanswered_ns = self.oldest_age_ns(now);
         self.publish(now, Some(Edge::Drained));
+        self.stay_open_while_looked_at();
         for conn in 0..self.plan.connections {
             if self.connection(conn).phase != Phase::Closed {
                 self.io.close(conn);
             }
         }
         Ok(())
+    }
+
+    /// Connections stay open until who watches has looked at both ends of them, within a bound.
+    fn stay_open_while_looked_at(&self) {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let since_ns = self.io.now_ns();
+        while !is_set(&self.signals.may_close) && !is_set(&self.signals.abort) {
+            if self.io.now_ns() - since_ns > LOOKED_AT_NS_MAX {
+                return;
+            }
+            std::thread::sleep(LOOKED_AT_EVERY);
+        }
     }
 
     fn look_at_sockets(&mut self) {

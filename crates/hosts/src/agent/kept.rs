@@ -13,10 +13,12 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use wallfinder_engine::StepSpec;
 use wallfinder_engine::samples::{RequestSample, SampleChannel, SampleReceiver};
+use wallfinder_protocol::FRAME_BYTES_MAX;
 use wallfinder_sys::process;
 
 /// Bytes of a piece: whole requests, and with base64 well within one message.
 const PIECE_BYTES: usize = 16 * 1_024 * RequestSample::BYTES;
+const _: () = assert!(PIECE_BYTES * 4 / 3 < FRAME_BYTES_MAX / 2);
 /// How often what the workers have filled is written.
 const WRITE_EVERY: Duration = Duration::from_millis(20);
 /// Where such files are, the first that takes one.
@@ -133,12 +135,6 @@ fn not_kept(error: std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pieces_are_whole_requests_and_fit_into_a_message() {
-        assert_eq!(PIECE_BYTES % RequestSample::BYTES, 0);
-        assert!(PIECE_BYTES * 4 / 3 < wallfinder_protocol::FRAME_BYTES_MAX / 2);
-    }
 
     #[test]
     fn what_was_kept_is_fetched_piece_by_piece() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  control thread ─ Task ─► task thread: run ─ Progress ─► output
-//!     Begin, Steer, EndLoad ─► Conducted ◄──────┘  └─ Measured ─► output
+//!     Proceed, Steer, EndLoad ─► Conducted ◄──────┘  └─ Measured ─► output
 //! ```
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of};
 use wallfinder_model::Nanos;
-use wallfinder_model::drive::{LeverSetting, Progress, Typical};
+use wallfinder_model::drive::{Edge, LeverSetting, Progress, Typical};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::process;
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
@@ -23,7 +23,9 @@ use super::kept::{Keeping, Kept};
 
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
-const BEGIN_LOOK_EVERY: Duration = Duration::from_millis(1);
+/// And until its connections close.
+const LOOK_WAIT_MAX: Duration = Duration::from_secs(1);
+const PROCEED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Where an agent's words go, from whichever thread.
 #[derive(Clone)]
@@ -80,7 +82,7 @@ enum What {
 #[derive(Default)]
 struct Conducted {
     signals: Arc<Signals>,
-    may_begin: AtomicBool,
+    may_proceed: AtomicBool,
 }
 
 /// The task thread, and the load that it drives now.
@@ -209,10 +211,10 @@ impl Tasks {
         self.tell(None, What::Stop);
     }
 
-    /// The load that is ready may begin.
-    pub(super) fn let_begin(&self) {
+    /// The load that waits for who conducts it goes on.
+    pub(super) fn let_proceed(&self) {
         if let Some(driven) = &self.driven {
-            driven.conducted.may_begin.store(true, Ordering::Release);
+            driven.conducted.may_proceed.store(true, Ordering::Release);
         }
     }
 
@@ -341,22 +343,25 @@ fn pinned(spec: &StepSpec, everywhere: &[u32]) -> Result<(), String> {
         .map_err(|error| format!("processors {cpus:?} cannot be used there: {error}"))
 }
 
-/// Tells the controller; a load that is ready waits until it may begin.
+/// Tells the controller. A load that is ready waits until it may begin, and one whose window is over until both ends
+/// of its connections were looked at.
 fn hear(progress: Progress, conducted: &Conducted, output: &Output) {
+    let waits = match progress {
+        Progress::Ready => Some(BEGIN_WAIT_MAX),
+        Progress::Edge(Edge::Close) => Some(LOOK_WAIT_MAX),
+        _ => None,
+    };
     let is_ready = matches!(progress, Progress::Ready);
     output.news(News::Progress(Box::new(progress)));
-    if !is_ready {
-        return;
-    }
+    let Some(most) = waits else { return };
     let signals = &conducted.signals;
     let mut waited = Duration::ZERO;
-    while !conducted.may_begin.load(Ordering::Acquire) {
-        let is_over = signals.abort.load(Ordering::Relaxed) || waited > BEGIN_WAIT_MAX;
-        if is_over {
-            signals.stop.store(true, Ordering::Relaxed);
+    while !conducted.may_proceed.swap(false, Ordering::AcqRel) {
+        if signals.abort.load(Ordering::Relaxed) || waited > most {
+            signals.stop.fetch_or(is_ready, Ordering::Relaxed);
             return;
         }
-        thread::sleep(BEGIN_LOOK_EVERY);
-        waited += BEGIN_LOOK_EVERY;
+        thread::sleep(PROCEED_LOOK_EVERY);
+        waited += PROCEED_LOOK_EVERY;
     }
 }

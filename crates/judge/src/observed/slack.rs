@@ -15,6 +15,7 @@ use super::client::ceiling_share;
 use super::finding::{self, Finding};
 use super::sight::Sight;
 use crate::finite::{known, ratio, share};
+use crate::way;
 
 /// Use above this, without being full, is neither slack nor a wall.
 const NEITHER: f64 = 0.80;
@@ -51,6 +52,7 @@ pub(super) fn conclude(sight: &Sight, nearest: Option<&Finding>) -> Conclusion {
         explained,
         windows,
         timer,
+        between_hosts,
     ]
     .into_iter()
     .find_map(|rule| rule(sight))
@@ -227,7 +229,7 @@ fn explained(sight: &Sight) -> Option<Conclusion> {
         .telemetry
         .server_sockets
         .as_ref()
-        .map_or(0.0, |sockets| f64::from(sockets.rtt_p50_us) / 1e6);
+        .map_or(0.0, |sockets| f64::from(way::round_trip_us(sockets)) / 1e6);
     let (seconds, by) = if work / response >= 0.6 {
         (work, TimeOf::Work)
     } else if rtt >= 0.001 && rtt / response >= 0.7 {
@@ -304,6 +306,12 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
         Fact::Median { ms: p50_ms },
     )];
     Some(Conclusion::new(Wall::Wait, 0.5, reason, facts).with_detail(Some(Detail::DelayedAck)))
+}
+
+/// Answers on their way to another host for most of the time: what lies between is full, or slow.
+fn between_hosts(sight: &Sight) -> Option<Conclusion> {
+    let reason = way::taken_up(sight.step)?;
+    Some(Conclusion::new(Wall::Downlink, 0.6, reason, Vec::new()))
 }
 
 /// Nothing decides; the number in flight makes one of the two likelier.

@@ -6,7 +6,8 @@ use wallfinder_model::plan::Arrival;
 use wallfinder_model::reason::{Beside, Capacity, Side, Sign, TimeOf};
 use wallfinder_model::record::{Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySample, LinkSample, Sample, SocketsSummary, TcpSample, ThreadShare,
+    CoreSample, FamilySample, HostSummary, LinkSample, Sample, SocketsSummary, TcpSample,
+    ThreadShare,
 };
 use wallfinder_model::{Caveat, Nanos, Wall};
 
@@ -555,6 +556,28 @@ mod load {
                 ..
             }
         ));
+    }
+
+    /// Its queues make round trips long, and its own way is short.
+    #[test]
+    fn a_full_link_between_hosts_is_none_that_more_in_flight_would_fill() {
+        let between = |host: Option<HostSummary>| {
+            judge(a_step().latency_ms(135.0, 134.0).with(|step| {
+                step.telemetry.server_host = host;
+                step.telemetry.server_sockets = Some(SocketsSummary {
+                    sockets: 16,
+                    busy_share: Some(0.97),
+                    rtt_p50_us: 131_000,
+                    rtt_min_us: Some(10),
+                    ..SocketsSummary::default()
+                });
+            }))
+        };
+        let verdict = between(Some(HostSummary::default()));
+        expect(&verdict, Wall::Downlink);
+        assert!(matches!(verdict.reason, Reason::BetweenHosts { .. }));
+        // On one host there is none.
+        assert_ne!(between(None).wall, Wall::Downlink);
     }
 }
 

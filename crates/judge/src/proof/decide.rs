@@ -24,8 +24,8 @@ use super::estimate::{ALPHA, Estimate, level};
 use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
 use super::{fallback, in_flight, looks, readings, say, windows};
-use crate::caveats;
 use crate::finite::{known, median};
+use crate::{caveats, way};
 
 /// Claims whose sum is certainly above this stand at a kink.
 const SUM_SMOOTH: f64 = 1.1;
@@ -506,29 +506,20 @@ fn held_per_connection(case: &Case) -> Option<Decision> {
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
-/// Share of a connection's time in which an answer is on its way to another host.
-fn on_the_way(case: &Case) -> Option<f64> {
-    case.experiment.setting.server_host.as_ref()?;
-    case.step.telemetry.server_sockets.as_ref()?.busy_share
-}
-
 /// Nothing that was squeezed moves it, and answers are on their way between two hosts: a link there that is neither's.
 fn between_hosts(case: &Case) -> Option<Decision> {
-    /// From this share on it is the way that requests spend their time on.
-    const BUSY_MIN: f64 = 0.5;
-    let busy_share = on_the_way(case).filter(|busy| *busy >= BUSY_MIN)?;
     if !case.readings.iter().all(Reading::slack) {
         return None;
     }
-    let rtt_us = case.step.telemetry.server_sockets.as_ref()?.rtt_p50_us;
-    let reason = Reason::BetweenHosts { busy_share, rtt_us };
+    let reason = way::taken_up(case.step)?;
     Some(Decision::new(Wall::Downlink, How::Observed, reason))
 }
 
 /// Nothing that was squeezed moves it, nor what is in flight: something inside waits.
 fn wait(case: &Case) -> Option<Decision> {
     let is_elsewhere = case.experiment.setting.server_host.is_some();
-    if is_elsewhere && on_the_way(case).is_none() && case.get(Squeeze::Downlink).is_none() {
+    if is_elsewhere && way::busy_share(case.step).is_none() && case.get(Squeeze::Downlink).is_none()
+    {
         // The link may hold it as well.
         return None;
     }

@@ -38,6 +38,10 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     /// Segments sent again since the connection began.
     pub retransmits: u32,
+    /// The shortest round trip so far.
+    pub rtt_min_us: Option<u32>,
+    /// The largest packet that fits the way.
+    pub path_mtu: Option<u32>,
     /// Bytes written and never sent so far.
     pub unsent_bytes: Option<u32>,
     /// Time with data unsent or unacknowledged, in microseconds.
@@ -73,6 +77,9 @@ pub fn tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
     Some(TcpInfo {
         rtt_us: u32_at(bytes, 68)?,
         retransmits: u32_at(bytes, 100)?,
+        // None was measured yet: the largest number.
+        rtt_min_us: u32_at(bytes, 148).filter(|us| !matches!(us, 0 | &u32::MAX)),
+        path_mtu: u32_at(bytes, 60).filter(|mtu| *mtu > 0),
         unsent_bytes: u32_at(bytes, 144),
         busy_us: u64_at(bytes, 168),
         receive_window_limited_us: u64_at(bytes, 176),
@@ -105,6 +112,8 @@ mod tests {
         assert_ne!(sockets[0].cookie, sockets[1].cookie);
         let info = sockets[0].info.unwrap();
         assert!(info.rtt_us < 100_000 && info.busy_us.is_some());
+        assert!(info.rtt_min_us.is_some_and(|us| us <= info.rtt_us));
+        assert_eq!(info.path_mtu, Some(65_535));
         let bytes = include_bytes!("../../testdata/sock_diag_tcp4");
         assert!(
             messages(bytes)

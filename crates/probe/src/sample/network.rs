@@ -10,11 +10,13 @@
 //! The link is counted at the server's end. With the server out of sight the driver's own interface
 //! is all there is; then both directions are swapped, so that `tx` is the downlink there as well.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 
 use wallfinder_model::telemetry::{LinkSample, TcpSample};
+use wallfinder_sys::card::Card;
 
 use crate::link::{Links, nominal_bits};
 use crate::netns;
@@ -140,6 +142,8 @@ struct LinkReader {
     /// Whether it stands at the driver's end.
     swapped: bool,
     here: Option<Links>,
+    /// A card's driver.
+    card: Option<CardReader>,
     /// Where the other end of a `veth` may be.
     there: Option<Links>,
 }
@@ -159,6 +163,7 @@ impl LinkReader {
             dev,
             swapped,
             here: links_of(here),
+            card: shaped.then(|| CardReader::open(here, &interface)).flatten(),
             there: links_of(there),
             interface,
         })
@@ -203,8 +208,56 @@ impl LinkReader {
             nominal_bits: nominal_bits(&link),
             down,
             up,
+            card: self.card.as_ref().map(CardReader::read).unwrap_or_default(),
         }
     }
+}
+
+/// What a card's driver counts of what was lost or held up.
+#[derive(Debug)]
+struct CardReader {
+    card: Card,
+    /// Places of such counters, with their names.
+    telling: Vec<(usize, String)>,
+}
+
+impl CardReader {
+    fn open(pid: Option<u32>, interface: &str) -> Option<CardReader> {
+        let card = netns::inside(pid, || Card::open(interface)).ok()?;
+        let names = card.names().iter().enumerate();
+        let telling = names.filter(|(_, name)| tells_of_loss(name));
+        let telling: Vec<(usize, String)> =
+            telling.map(|(place, name)| (place, name.clone())).collect();
+        (!telling.is_empty()).then_some(CardReader { card, telling })
+    }
+
+    fn read(&self) -> BTreeMap<String, u64> {
+        let Ok(counts) = self.card.counts() else {
+            return BTreeMap::new();
+        };
+        let mut read = BTreeMap::new();
+        for (place, name) in &self.telling {
+            *read.entry(name.clone()).or_default() += counts[*place];
+        }
+        read
+    }
+}
+
+/// Whether a driver's counter is of packets that were lost, found no room, or were held up by who rents the machine
+/// out. Drivers have no common names.
+fn tells_of_loss(name: &str) -> bool {
+    const PARTS: [&str; 9] = [
+        "_exceeded",
+        "drop",
+        "discard",
+        "missed",
+        "no_buf",
+        "nobuf",
+        "out_of_buffer",
+        "overrun",
+        "fifo",
+    ];
+    PARTS.iter().any(|part| name.contains(part))
 }
 
 /// The interface to count at, and whether it stands at the driver's end.

@@ -2,6 +2,7 @@
 //!
 //! Counters only grow, so that any two readings can be subtracted, whatever was lost between them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wallfinder_model::telemetry::{LinkSample, TcpSample};
@@ -96,12 +97,14 @@ pub(crate) struct ThreadDetail {
 }
 
 /// How the link was configured, and what its shapers counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkDetail {
     pub(crate) mtu: Option<u32>,
     pub(crate) nominal_bits: Option<u64>,
     pub(crate) down: Option<ShaperReading>,
     pub(crate) up: Option<ShaperReading>,
+    /// What its driver has counted as lost or held up, by its names.
+    pub(crate) card: BTreeMap<String, u64>,
 }
 
 /// A shaper in one direction.

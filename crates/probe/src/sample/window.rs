@@ -256,6 +256,7 @@ impl<'a> Window<'a> {
             downlink_share: share(|link| link.down, totals.tx_bytes),
             uplink_share: share(|link| link.up, totals.rx_bytes),
             mtu: now.mtu,
+            card: card_counted(before, now),
             totals,
         })
     }
@@ -271,8 +272,18 @@ impl<'a> Window<'a> {
             .detail
             .as_deref()
             .and_then(|detail| detail.sockets(side))?;
-        Some(later.summary(earlier, self.span_ns()))
+        // Connections that are closed by then say nothing of what they were.
+        (!later.is_empty()).then(|| later.summary(earlier, self.span_ns()))
     }
+}
+
+/// What a driver's counters rose by. One that fell counts anew, and says nothing.
+fn card_counted(before: &LinkDetail, now: &LinkDetail) -> BTreeMap<String, u64> {
+    let risen = now.card.iter().filter_map(|(name, count)| {
+        let rise = count.checked_sub(*before.card.get(name)?)?;
+        (rise > 0).then(|| (name.clone(), rise))
+    });
+    risen.collect()
 }
 
 /// By the shaper's own count, which has the headers of every segment; `None` when it was replaced

@@ -284,6 +284,19 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "The processors were full; what happened meanwhile is known as a sum.",
         ),
+        Caveat::AllowanceExceeded { interface, counted } => {
+            let each: Vec<String> = counted
+                .iter()
+                .map(|(name, count)| format!("{name} {}", number::whole(*count)))
+                .collect();
+            (
+                format!(
+                    "The driver of {interface} counted what was held up or lost beyond the machine's allowance: {}.",
+                    each.join(", ")
+                ),
+                "Who rents the machine out bounds it below the card's speed: another size of machine has another allowance.",
+            )
+        }
         Caveat::RelayBehind {
             delay_ns,
             dropped,
@@ -579,6 +592,18 @@ mod tests {
             busy_share: 0.8,
         });
         for part in ["by 10.0 ms lost 3", "1.50 ms late", "80 %"] {
+            assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
+        }
+    }
+
+    #[test]
+    fn an_allowance_is_told_by_the_drivers_own_names() {
+        let counted = [("pps_allowance_exceeded".to_owned(), 1_204)].into();
+        let worded = caveat(&Caveat::AllowanceExceeded {
+            interface: "ens5".to_owned(),
+            counted,
+        });
+        for part in ["ens5", "pps_allowance_exceeded 1,204"] {
             assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
         }
     }

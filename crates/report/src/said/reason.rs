@@ -382,11 +382,33 @@ fn reason(reason: &Reason) -> String {
             "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer",
             number::amount(*throughput)
         ),
-        Reason::BetweenHosts { busy_share, rtt_us } => format!(
-            "Answers are on their way between the hosts for {} of a connection's time, round trips take {}, and nothing that was squeezed moves throughput: what lies between the hosts holds it, and is no host's to squeeze",
-            number::share(*busy_share),
-            Nanos(u64::from(*rtt_us) * 1_000)
-        ),
+        Reason::BetweenHosts {
+            busy_share,
+            rtt_us,
+            rtt_min_us,
+            sent_again,
+            flow_bits,
+        } => {
+            let trip = |us: u32| Nanos(u64::from(us) * 1_000);
+            let mut seen = format!("round trips take {}", trip(*rtt_us));
+            if let Some(least) = rtt_min_us {
+                seen.push_str(&format!(" ({} at the least)", trip(*least)));
+            }
+            if let Some(share) = sent_again.filter(|share| *share > 0.0) {
+                seen.push_str(&format!(", {} of the server's segments are sent again", number::share(share)));
+            }
+            let mut text = format!(
+                "Answers are on their way between the hosts for {} of a connection's time, {seen}, and nothing that was squeezed moves throughput: what lies between the hosts holds it, and is no host's to squeeze",
+                number::share(*busy_share),
+            );
+            if let Some(bits) = flow_bits {
+                text.push_str(&format!(
+                    ". Each connection carries {}: many networks bound a single one, and whether this one does more of them show (-c)",
+                    number::bits(*bits)
+                ));
+            }
+            text
+        }
         Reason::QueuedInside { fewer } => format!(
             "Waits inside the server at which requests queue for a part of their time: {}, and slowing either side or the link moves nothing",
             lower(&moved(fewer))
@@ -645,6 +667,33 @@ mod tests {
             reason(&counted),
             "Nothing was answered well: 300 in flight when the window closed."
         );
+    }
+
+    #[test]
+    fn what_lies_between_hosts_is_told_by_what_both_ends_see() {
+        let between = |sent_again, flow_bits| Reason::BetweenHosts {
+            busy_share: 0.98,
+            rtt_us: 12_000,
+            rtt_min_us: Some(200),
+            sent_again,
+            flow_bits,
+        };
+        let plain = reason(&between(Some(0.0), None));
+        assert!(
+            plain.contains("round trips take 12 ms (200 µs at the least), and nothing"),
+            "{plain}"
+        );
+        let one = reason(&between(Some(0.012), Some(5e9)));
+        for part in [
+            " 1 % of the server's segments",
+            "Each connection carries 5 Gbit/s",
+        ] {
+            assert!(one.contains(part), "{part}: {one}");
+        }
+        let older: Reason =
+            serde_json::from_str(r#"{"kind":"between-hosts","busy_share":0.98,"rtt_us":9}"#)
+                .expect("the shape of older records");
+        assert!(reason(&older).contains("round trips take 9 µs, and"));
     }
 
     #[test]

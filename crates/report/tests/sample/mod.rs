@@ -517,6 +517,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
                 } else {
                     65_536
                 }),
+                ..LinkSummary::default()
             }),
             relay: None,
             tcp: Some(TcpSample::default()),

@@ -422,5 +422,6 @@ fn link(answered: u64) -> LinkSummary {
         downlink_share: Some(0.1),
         uplink_share: Some(0.05),
         mtu: Some(1500),
+        ..LinkSummary::default()
     }
 }

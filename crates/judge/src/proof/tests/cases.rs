@@ -3,7 +3,7 @@
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
 use wallfinder_model::reason::{Doubt, Odd, Open};
-use wallfinder_model::telemetry::{SocketsSummary, ThreadShare};
+use wallfinder_model::telemetry::{HostSummary, SocketsSummary, ThreadShare};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Arrival, Caveat, Detail, Rate, Reason, Step, Verdict, Wall};
 
@@ -1051,6 +1051,7 @@ fn a_link_between_hosts_is_told_from_a_wait_by_the_servers_sockets() {
     assert_eq!(judge(&step).wall, Wall::Wait);
     let experiment = step.experiment.as_mut().unwrap();
     experiment.setting.server_host = Some("db1".to_owned());
+    step.telemetry.server_host = Some(HostSummary::default());
     let mut seen = |busy_share: Option<f64>| {
         step.telemetry.server_sockets = busy_share.map(|busy| SocketsSummary {
             busy_share: Some(busy),

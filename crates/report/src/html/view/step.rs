@@ -270,6 +270,9 @@ fn costs(step: &Step, figures: &Figures) -> Vec<Fact> {
         if link.totals.drops > 0 {
             text.push_str(&format!(", {} dropped", number::whole(link.totals.drops)));
         }
+        for (name, count) in &link.card {
+            text.push_str(&format!(", {name} {}", number::whole(*count)));
+        }
         facts.push(fact("Link", text));
     }
     if let Some(tcp) = telemetry
@@ -323,6 +326,17 @@ fn sockets(sockets: &SocketsSummary) -> String {
             ", round trip {}",
             number::span(f64::from(sockets.rtt_p50_us) * 1e3)
         ));
+    }
+    if let Some(least) = sockets.rtt_min_us {
+        let least = number::span(f64::from(least) * 1e3);
+        text.push_str(&format!(" ({least} at the least)"));
+    }
+    if let Some(mtu) = sockets.path_mtu {
+        text.push_str(&format!(", path MTU {mtu}"));
+    }
+    if sockets.retransmits > 0 {
+        let segments = number::whole(sockets.retransmits);
+        text.push_str(&format!(", {segments} segments sent again"));
     }
     text
 }
