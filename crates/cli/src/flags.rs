@@ -366,8 +366,9 @@ pub(crate) struct TargetFlags {
     pub(crate) server_quota: Option<f64>,
 
     /// Watch and squeeze the server on its own host: an agent is started there by ssh, with your keys and settings.
-    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with = "link", help_heading = heading::SERVER)]
-    pub(crate) server_host: Option<String>,
+    /// Give it once for each host behind one address, and with ,PORT where it listens on another there.
+    #[arg(long, value_name = "ssh://USER@HOST[,PORT]", conflicts_with = "link", help_heading = heading::SERVER)]
+    pub(crate) server_host: Vec<String>,
 
     /// Squeeze what the server asks in turn on this host, such as its database's.
     #[arg(long, value_name = "ssh://USER@HOST", hide = true, help_heading = heading::SERVER)]

@@ -324,7 +324,12 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("server_pid", &mut server.pid, &flags.server_pid);
     given.set("server_cgroup", &mut server.cgroup, &flags.server_cgroup);
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
-    given.set("server_host", &mut server.host, &flags.server_host);
+    let (first, more) = match flags.server_host.split_first() {
+        Some((first, more)) => (Some(first.clone()), more.to_vec()),
+        None => (None, Vec::new()),
+    };
+    given.set("server_host", &mut server.host, &first);
+    given.set("server_host", &mut server.more_hosts, &more);
     given.set("client_host", &mut client.host, &flags.client_host);
     given.set(
         "backend_host",

@@ -11,8 +11,8 @@ use std::time::Duration;
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_hosts::ssh::{Allowed, Destination, Ssh};
 use wallfinder_hosts::{
-    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, Shaped,
-    There, cpus_of, named,
+    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, Several,
+    Shaped, There, cpus_of, named,
 };
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
@@ -237,15 +237,22 @@ impl Testbed {
                 let seen = match &agent {
                     None => here(address, &who, None),
                     Some(agent) => {
-                        let found = (address, who);
-                        let there = There::find(agent, found, from.address(), downlink.clone());
+                        let peer = from.address();
+                        let port = host.as_deref().and_then(|host| listens_on(host).1);
+                        let is_several = !server.more_hosts.is_empty();
+                        let port = port.or(is_several.then(|| address.port()));
+                        let there = match port {
+                            None => There::find(agent, (address, who), peer, downlink.clone()),
+                            Some(port) => {
+                                There::find_behind(agent, (address, port), peer, downlink.clone())
+                            }
+                        };
                         let there = there.map_err(Failed::run)?;
                         facts = there.facts().ok();
                         let rate_bits = standing.and_then(|standing| standing.rate_bits);
                         let rate = rate_bits.map(|rate_bits| there.shaped(rate_bits));
                         shaped = rate.transpose().map_err(Failed::run)?;
-                        let not_seen = there.not_seen().map(str::to_owned);
-                        (Arc::new(there) as Arc<dyn ServerHost>, not_seen)
+                        all_there(job, there, address, peer, &mut agents)?
                     }
                 };
                 match (agent, subject) {
@@ -495,13 +502,53 @@ fn client_at(
     Ok(Arc::new(there))
 }
 
+/// A host as it is written with the port that its server listens on there: `ssh://user@host,8080`.
+fn listens_on(host: &str) -> (&str, Option<u16>) {
+    match host.rsplit_once(',') {
+        Some((host, port)) => (host, port.parse().ok().filter(|port| *port != 0)),
+        None => (host, None),
+    }
+}
+
+/// The server on its host, and on those that answer for the same address; and why it is not seen on one of them.
+fn all_there(
+    job: &Job,
+    first: There,
+    address: SocketAddr,
+    peer: Option<IpAddr>,
+    agents: &mut Vec<Arc<Ssh>>,
+) -> Result<(Arc<dyn ServerHost>, Option<String>), Failed> {
+    let server = &job.scenario.server;
+    let mut all = vec![first];
+    for host in &server.more_hosts {
+        let agent = agent_of(host, server.ssh.as_deref(), &[])?;
+        let port = listens_on(host).1.unwrap_or(address.port());
+        let there = There::find_behind(&agent, (address, port), peer, (None, None));
+        all.push(there.map_err(Failed::run)?);
+        agents.push(agent);
+    }
+    let mut not_seen = all.iter().filter_map(There::not_seen);
+    let not_seen = not_seen.next().map(str::to_owned);
+    let found: Arc<dyn ServerHost> = match all.len() {
+        1 => Arc::new(all.remove(0)),
+        _ => Arc::new(Several::of(all)),
+    };
+    Ok((found, not_seen))
+}
+
 /// Starts an agent on another host, which may start these servers.
 pub(crate) fn agent_of(
     host: &str,
     ssh: Option<&str>,
     servers: &[Allowed],
 ) -> Result<Arc<Ssh>, Failed> {
-    let destination: Destination = host.parse().map_err(Failed::usage)?;
+    let (place, port) = listens_on(host);
+    if place.len() < host.len() && port.is_none() {
+        return Err(Failed::usage(format!(
+            "`{host}` names no port: write it as ssh://user@host,8080"
+        )));
+    }
+    let destination: Destination = place.parse().map_err(Failed::usage)?;
     let ssh = command::split(ssh.unwrap_or("ssh"))
         .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;
     let variable = |name: &str| std::env::var(name).ok();

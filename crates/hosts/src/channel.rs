@@ -221,6 +221,11 @@ impl Channel {
         locked(&self.known).offsets.at(clock::monotonic_ns())
     }
 
+    /// By how much its clock has moved against ours each time that one of the two stood still.
+    pub(crate) fn stepped_ns(&self) -> Vec<i64> {
+        locked(&self.known).offsets.stepped_ns().to_vec()
+    }
+
     /// The shortest round trip.
     pub fn round_trip(&self) -> Option<Duration> {
         let known = locked(&self.known);

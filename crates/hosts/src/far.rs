@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::telemetry::{HostSummary, Sample, Telemetry};
-use wallfinder_model::{Caveat, Wall};
+use wallfinder_model::{Caveat, Nanos, Wall};
 use wallfinder_probe::sample::Setup;
 use wallfinder_protocol::{
     Answer, Ask, Check as FarCheck, LeverAt, LeversOrder, ProcessTimes, Role, Welcome,
@@ -306,6 +306,15 @@ impl Sampling for Watching {
             text: format!(
                 "The {}'s host was lost while it was watched: {why}",
                 self.far.role
+            ),
+        }));
+        let stepped = self.far.channel.stepped_ns();
+        gaps.extend(stepped.into_iter().map(|by_ns| Caveat::Note {
+            text: format!(
+                "The clock of {} moved by {} against this host's: one of the two machines stood still. What \
+                 happened on one is placed beside the other by round trips from then on.",
+                self.far.name(),
+                Nanos(by_ns.unsigned_abs())
             ),
         }));
         let samples = match self.with_ticks {

@@ -23,6 +23,7 @@ mod far;
 mod here;
 mod load;
 mod sampling;
+mod several;
 pub mod ssh;
 mod there;
 
@@ -49,6 +50,7 @@ pub use channel::{Channel, HostError};
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
 pub use sampling::{Joint, Sampling};
+pub use several::Several;
 pub use there::{Shaped, There};
 pub use wallfinder_protocol::{Named, ProcessTimes};
 

@@ -1,6 +1,6 @@
 //! A server on another host, by its agent.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,26 @@ impl There {
             port: address.port(),
             downlink,
         })
+    }
+
+    /// Looks for who listens on a port there, where the load's address is that of who passes requests on to it.
+    pub fn find_behind(
+        agent: &Ssh,
+        (address, port): (SocketAddr, u16),
+        peer: Option<IpAddr>,
+        downlink: (Option<String>, Option<u64>),
+    ) -> Result<There, HostError> {
+        let direct = (SocketAddr::new(address.ip(), port), Named::Nobody);
+        let there = There::find(agent, direct, peer, downlink.clone())?;
+        if there.not_seen().is_none() {
+            return Ok(there);
+        }
+        let any = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let any = (SocketAddr::new(any, port), Named::Nobody);
+        There::find(agent, any, peer, downlink)
     }
 
     /// Starts a server of the host's own list, in the place of one that was, and waits until it listens.
@@ -136,7 +156,8 @@ impl Host for There {
     }
 
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
-        self.far.watch(&setup, self.peer)
+        let port = setup.port.map(|_| self.port);
+        self.far.watch(&Setup { port, ..setup }, self.peer)
     }
 
     fn pace(&self, cpus: Vec<u32>) -> PaceOf {

@@ -408,6 +408,9 @@ pub struct Server {
     /// The host that it is on, where that is another: `ssh://user@host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Hosts on which the same server answers for that address as well, behind who deals requests out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_hosts: Vec<String>,
     /// The host of what it asks in turn, where that is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_host: Option<String>,

@@ -8,7 +8,8 @@
 //!
 //! The other clock was read at some moment within the round trip, so half of the shortest one bounds the error,
 //! whatever the way there and the way back took (Cristian 1989). Two crystals part by some millionths, so a round
-//! trip of earlier counts with what they may have parted since.
+//! trip of earlier counts with what they may have parted since. One that fits none of those before says that a clock
+//! stood still, with its machine or alone: those before count no more.
 
 use std::collections::VecDeque;
 
@@ -69,11 +70,22 @@ impl Offset {
 #[derive(Debug, Clone, Default)]
 pub struct Offsets {
     trips: VecDeque<RoundTrip>,
+    stepped_ns: Vec<i64>,
 }
 
 impl Offsets {
     /// One more.
     pub fn add(&mut self, trip: RoundTrip) {
+        let seen = trip.offset(trip.answered_ns);
+        let stepped = self.at(trip.answered_ns).map_or(0, |known| {
+            let by_ns = seen.ns.saturating_sub(known.ns);
+            let is_step = by_ns.unsigned_abs() > seen.error_ns + known.error_ns;
+            if is_step { by_ns } else { 0 }
+        });
+        if stepped != 0 {
+            self.trips.clear();
+            self.stepped_ns.push(stepped);
+        }
         if self.trips.len() == KEPT {
             self.trips.pop_front();
         }
@@ -84,6 +96,11 @@ impl Offsets {
     pub fn at(&self, now_ns: u64) -> Option<Offset> {
         let offsets = self.trips.iter().map(|trip| trip.offset(now_ns));
         offsets.min_by_key(|offset| offset.error_ns)
+    }
+
+    /// By how much the other clock moved against ours each time that one of the two stood still; ahead where ours did.
+    pub fn stepped_ns(&self) -> &[i64] {
+        &self.stepped_ns
     }
 
     /// The shortest round trip, in nanoseconds.
@@ -127,6 +144,42 @@ mod tests {
                 let known = offsets.at(now_ns).unwrap();
                 let truth = there(now_ns) as i64 - now_ns as i64;
                 prop_assert!((known.ns - truth).unsigned_abs() <= known.error_ns + 1);
+            }
+        }
+    }
+
+    proptest! {
+        /// Clocks that stand still now and then, with ways of any length: after the next round trip the truth is
+        /// within the error, and what is no step is taken for none.
+        #[test]
+        fn a_clock_that_stood_still_is_noticed(
+            ways in prop::collection::vec((1_000_u64..20_000_000, 1_000_u64..20_000_000), 4..60),
+            steps in prop::collection::vec((0_usize..60, -20_000_000_000_i64..20_000_000_000), 0..4),
+        ) {
+            let mut ahead = 5_000_000_000_i64;
+            let (mut offsets, mut now_ns) = (Offsets::default(), 100_000 * SECOND);
+            let mut told = 0;
+            for (nth, (out, back)) in ways.iter().enumerate() {
+                let stepped: i64 = steps.iter().filter(|(at, _)| *at == nth).map(|(_, by)| by).sum();
+                ahead += stepped;
+                now_ns += SECOND;
+                offsets.add(RoundTrip {
+                    asked_ns: now_ns,
+                    there_ns: (now_ns + out).saturating_add_signed(ahead),
+                    answered_ns: now_ns + out + back,
+                });
+                now_ns += out + back;
+                let known = offsets.at(now_ns).unwrap();
+                // A step that is within the error of both cannot be told, and costs no more than that.
+                let bound = known.error_ns + 20_000_001;
+                prop_assert!((known.ns - ahead).unsigned_abs() <= bound);
+                if stepped == 0 && steps.is_empty() {
+                    prop_assert!(offsets.stepped_ns().is_empty());
+                }
+                if nth > 0 && stepped.unsigned_abs() > 100_000_000 {
+                    prop_assert!(offsets.stepped_ns().len() > told, "{stepped}");
+                }
+                told = offsets.stepped_ns().len();
             }
         }
     }

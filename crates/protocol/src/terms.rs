@@ -196,6 +196,8 @@ fn needs(ask: &Ask) -> Option<Grant> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::messages::{LeversOrder, Role, Side};
 
@@ -288,6 +290,61 @@ mod tests {
             terms.admit(0, &shaped).unwrap();
             terms.admit(1, &asked(1, ended)).unwrap();
             assert_eq!(terms.end_lease(99 * SECOND), is_held);
+        }
+    }
+
+    proptest! {
+        /// Requests that are delayed, lost, doubled, or come in another order, from a controller that learns of an
+        /// ended lease late: nothing is held for longer than a lease after the last was heard, and no order of an
+        /// ended epoch is carried out.
+        #[test]
+        fn nothing_outlives_its_lease_whatever_becomes_of_messages(
+            sent in prop::collection::vec((0_u64..4, 0_u64..9_000, 0_u8..8, 0_u64..3), 1..80),
+        ) {
+            const LOOK_MS: u64 = 250;
+            let ms = |at: u64| at * 1_000_000;
+            let (mut terms, mut at, mut arrivals) = (Terms::new(Grant::ALL), 0, Vec::new());
+            for (pause, delay, what, times) in sent {
+                at += pause * 700;
+                let ask = match what {
+                    0 | 1 => levers(),
+                    2 => Ask::Release,
+                    3 => Ask::Shape { way_out: None },
+                    4 => Ask::Set { settings: Vec::new() },
+                    _ => Ask::Renew,
+                };
+                // Lost, once, or twice.
+                for copy in 0..times {
+                    arrivals.push((at + delay * (copy + 1), ask.clone()));
+                }
+            }
+            arrivals.sort_by_key(|(at, _)| *at);
+            let end = arrivals.last().map_or(0, |(at, _)| *at) + 20_000;
+            let (mut held, mut heard, mut known) = (false, 0, 1);
+            let mut left = arrivals.into_iter().peekable();
+            for now in (0..end).step_by(LOOK_MS as usize) {
+                while let Some((arrived, ask)) = left.next_if(|(arrived, _)| *arrived <= now) {
+                    let epoch = terms.epoch();
+                    let admitted = terms.admit(ms(now), &asked(known, ask.clone()));
+                    let is_order = needs(&ask) == Some(Grant::Squeeze);
+                    prop_assert_eq!(admitted.is_err(), is_order && known != epoch, "{} {:?}", arrived, ask);
+                    match (&admitted, &ask) {
+                        (Ok(()), Ask::Levers(_)) => held = true,
+                        (Ok(()), Ask::Release) => held = false,
+                        // It hears of the new epoch with the refusal.
+                        (Err(_), _) => known = epoch,
+                        _ => {}
+                    }
+                    if admitted.is_ok() {
+                        heard = now;
+                    }
+                }
+                if terms.end_lease(ms(now)) {
+                    held = false;
+                }
+                prop_assert!(!held || now - heard <= LEASE.as_millis() as u64 + LOOK_MS);
+            }
+            prop_assert!(!held, "at the end of it all");
         }
     }
 

@@ -253,6 +253,26 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         "server.quota",
         "--server-quota holds a server that is started here, and --server-host starts it elsewhere",
     )?;
+    let is_several = !server.more_hosts.is_empty();
+    let one = [
+        (has_subject, "--subject starts one server"),
+        (server.pid.is_some(), "--server-pid is of one host"),
+        (server.cgroup.is_some(), "--server-cgroup is of one host"),
+        (
+            !server.backend_pid.is_empty(),
+            "--backend-pid is of one host",
+        ),
+        (link.downlink_dev.is_some(), "--downlink-dev is of one host"),
+    ];
+    for (is_given, what) in one {
+        let message = format!("{what}, and there are several of --server-host");
+        refuse(is_given && is_several, "server.more_hosts", &message)?;
+    }
+    refuse(
+        server.host.is_none() && is_several,
+        "server.more_hosts",
+        "server.more_hosts stand beside server.host, and there is none",
+    )?;
     refuse(
         server.pid.is_some() && server.cgroup.is_some(),
         "server.cgroup",

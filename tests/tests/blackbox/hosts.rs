@@ -450,6 +450,92 @@ window = "800ms"
 }
 
 #[test]
+fn servers_behind_one_address_are_watched_and_squeezed_together() {
+    let _turn = alone();
+    if program("haproxy").is_none() {
+        return skip("it needs haproxy");
+    }
+    // Each answers two at a time, 5 ms each: neither processors nor whoever deals requests out are the wall.
+    let dials = "--permits 2 --permit-sleep-us 5000";
+    let asked = ["2", "--cpus", "0", "--cpus", "1"];
+    let Some(lab) = Lab::of(&asked, dials) else {
+        return;
+    };
+    let Some(bin) = subjects() else { return };
+    let mut other = Command::new("ssh");
+    other.arg("-F").arg(&lab.settings).arg("h2");
+    let key = lab.settings.with_file_name("user.pub");
+    let forced = fs::read_to_string(&key).expect("a key");
+    let public = forced.split_once("restrict ").expect("a line of ours").1;
+    fs::write(&key, public).expect("a file of ours");
+    let server = bin.join("knownwall");
+    other.arg(format!(
+        "{} --host {} {dials}",
+        server.display(),
+        lab.addresses[1]
+    ));
+    let _other = lab.place.start_command(other);
+    for address in &lab.addresses {
+        let there = format!("{address}:8090").parse().expect("an address");
+        until("server", || {
+            TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
+        });
+    }
+    fs::write(&key, &forced).expect("a file of ours");
+    let settings = format!(
+        "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\nlisten shop\n \
+         bind 127.0.0.1:18095\n balance roundrobin\n server a {}:8090\n server b {}:8090\n",
+        lab.addresses[0], lab.addresses[1]
+    );
+    let settings = lab.place.file("haproxy.cfg", settings);
+    let mut deals = Command::new("haproxy");
+    deals.arg("-db").arg("-f").arg(settings);
+    let _deals = lab.place.start_command(deals);
+    let there = "127.0.0.1:18095".parse().expect("an address");
+    until("who deals out", || {
+        TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
+    });
+    let ssh = format!("ssh -F {}", lab.settings.display());
+    let hosts = [
+        "--server-host",
+        "ssh://h1,8090",
+        "--server-host",
+        "ssh://h2,8090",
+        "--ssh",
+        &ssh,
+    ];
+    let url = "http://127.0.0.1:18095/";
+    let how = [
+        "find", url, "-c", "16", "-q", "--effort", "quick", "--window", "200ms",
+    ];
+    let ran = lab.place.run(&[&how[..], &hosts].concat()).ends_with(0);
+    let record = lab.place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["verdict"]["wall"], "wait", "{}", ran.out);
+    // Four at a time of 5 ms each, and both are seen.
+    let throughput = step["throughput"].as_f64().expect("a number");
+    assert!((600.0..=850.0).contains(&throughput), "{throughput}");
+    let telemetry = &step["telemetry"];
+    assert_eq!(telemetry["server"]["processes"], 2);
+    assert_eq!(telemetry["server_sockets"]["sockets"], 16);
+    assert_eq!(telemetry["server_host"]["name"], "h1 and h2");
+    assert!(elasticity(step, "server-speed") < 0.3, "{}", ran.out);
+    let levers = step["experiment"].to_string();
+    assert!(
+        levers.contains("of h1; ") && levers.contains("of h2"),
+        "{levers}"
+    );
+    let no_port = ["run", url, "--server-host", "ssh://h1,shop", "--ssh", &ssh];
+    assert!(
+        lab.place
+            .run(&no_port)
+            .ends_with(2)
+            .err
+            .contains("names no port")
+    );
+}
+
+#[test]
 fn what_a_server_asks_on_a_third_host_is_squeezed_there() {
     let _turn = alone();
     if program("nginx").is_none() {
