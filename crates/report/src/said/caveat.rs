@@ -528,15 +528,17 @@ pub fn caveat(caveat: &Caveat) -> Worded {
 fn doubt(doubt: &Doubt) -> String {
     match doubt {
         Doubt::FewRounds { rounds, needed } => {
-            format!("it rests on {rounds} rounds, and a proof needs {needed}")
+            let rounds = words::counted(u64::from(*rounds), "round");
+            format!("it rests on {rounds}, and a proof needs {needed}")
         }
         Doubt::FewRoundsOf {
             squeeze,
             rounds,
             needed,
         } => format!(
-            "{} told in {rounds} rounds at the dose that counts, and a proof needs {needed} of each squeeze",
-            named_squeeze(*squeeze)
+            "{} told in {} at the dose that counts, and a proof needs {needed} of each squeeze",
+            named_squeeze(*squeeze),
+            words::counted(u64::from(*rounds), "round")
         ),
         Doubt::ChancesShared => "its interval lies above 0.5, but not once the chances of an error are shared over all squeezes and looks".to_owned(),
         Doubt::BelowHalf => "its interval reaches below 0.5".to_owned(),

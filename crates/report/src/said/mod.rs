@@ -73,7 +73,11 @@ const fn resource(squeeze: Squeeze) -> &'static str {
 
 /// `a with 0.5 cores, b with 0.2 cores`.
 fn named(named: &[Named]) -> String {
-    let each = |one: &Named| format!("{} with {} cores", one.name, number::cores(one.cores));
+    let each = |one: &Named| {
+        let cores = number::cores(one.cores);
+        let plural = if cores == "1" { "" } else { "s" };
+        format!("{} with {cores} core{plural}", one.name)
+    };
     named.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
