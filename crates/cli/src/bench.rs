@@ -207,14 +207,18 @@ impl Bench {
         scenario
     }
 
-    fn raise(&self, subject: &SubjectSpec) -> Result<Testbed, Failed> {
+    fn raise(&mut self, subject: &SubjectSpec) -> Result<Testbed, Failed> {
         let job = self.around.job(self.scenario_of(subject))?;
         self.home.back()?;
         let standing = match &self.elsewhere {
             Some(elsewhere) => elsewhere.standing(&self.placement, subject)?,
             None => Standing::here(&self.placement),
         };
-        Testbed::raise(&job, Some(&standing))
+        let testbed = Testbed::raise(&job, Some(&standing))?;
+        let narrower = standing.narrower.map(|text| Caveat::Note { text });
+        let caveats = &mut self.session.record.caveats;
+        caveats.extend(narrower.filter(|caveat| !caveats.contains(caveat)));
+        Ok(testbed)
     }
 }
 
@@ -274,7 +278,10 @@ impl Apparatus for Bench {
             (self.elsewhere, self.is_broken) = (Some(again), false);
         }
         let testbed = self.raise(subject);
-        let testbed = testbed.map_err(|failed| self.interrupted_or(failed.message))?;
+        let testbed = testbed.map_err(|failed| {
+            self.is_broken = true;
+            self.interrupted_or(failed.message)
+        })?;
         let environment = &mut self.session.record.environment;
         note_versions(environment, testbed.server.subject.as_ref());
         environment.interface = testbed.client.facts().interface;

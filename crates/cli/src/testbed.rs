@@ -94,6 +94,8 @@ pub(crate) struct Standing<'s> {
     pub(crate) client: Option<&'s Arc<Ssh>>,
     /// The rate at which answers leave the server's host.
     pub(crate) rate_bits: Option<u64>,
+    /// Why the way there is narrower than was asked for, where it is.
+    pub(crate) narrower: Option<String>,
 }
 
 impl<'s> Standing<'s> {
@@ -104,6 +106,7 @@ impl<'s> Standing<'s> {
             server: None,
             client: None,
             rate_bits: None,
+            narrower: None,
         }
     }
 }
@@ -221,7 +224,7 @@ impl Testbed {
                 let stands = standing.and_then(|standing| standing.server);
                 let agent = host.as_ref().map(|host| match stands {
                     Some(agent) => Ok(Arc::clone(agent)),
-                    None => agent_of(host, server.ssh.as_deref(), &[]),
+                    None => agent_of(listens_on(host)?.0, server.ssh.as_deref(), &[]),
                 });
                 let agent = agent.transpose()?;
                 let cpus_there = server.cpus.clone().unwrap_or_default();
@@ -238,7 +241,8 @@ impl Testbed {
                     None => here(address, &who, None),
                     Some(agent) => {
                         let peer = from.address();
-                        let port = host.as_deref().and_then(|host| listens_on(host).1);
+                        let port = host.as_deref().map(listens_on).transpose()?;
+                        let port = port.and_then(|(_, port)| port);
                         let is_several = !server.more_hosts.is_empty();
                         let port = port.or(is_several.then(|| address.port()));
                         let there = match port {
@@ -502,11 +506,16 @@ fn client_at(
     Ok(Arc::new(there))
 }
 
-/// A host as it is written with the port that its server listens on there: `ssh://user@host,8080`.
-fn listens_on(host: &str) -> (&str, Option<u16>) {
-    match host.rsplit_once(',') {
-        Some((host, port)) => (host, port.parse().ok().filter(|port| *port != 0)),
-        None => (host, None),
+/// A server's host as it is written with the port that it listens on there: `ssh://user@host,8080`.
+fn listens_on(host: &str) -> Result<(&str, Option<u16>), Failed> {
+    let Some((place, port)) = host.rsplit_once(',') else {
+        return Ok((host, None));
+    };
+    match port.parse().ok().filter(|port| *port != 0) {
+        Some(port) => Ok((place, Some(port))),
+        None => Err(Failed::usage(format!(
+            "`{host}` names no port: write it as ssh://user@host,8080"
+        ))),
     }
 }
 
@@ -521,8 +530,9 @@ fn all_there(
     let server = &job.scenario.server;
     let mut all = vec![first];
     for host in &server.more_hosts {
-        let agent = agent_of(host, server.ssh.as_deref(), &[])?;
-        let port = listens_on(host).1.unwrap_or(address.port());
+        let (place, port) = listens_on(host)?;
+        let agent = agent_of(place, server.ssh.as_deref(), &[])?;
+        let port = port.unwrap_or(address.port());
         let there = There::find_behind(&agent, (address, port), peer, (None, None));
         all.push(there.map_err(Failed::run)?);
         agents.push(agent);
@@ -542,13 +552,7 @@ pub(crate) fn agent_of(
     ssh: Option<&str>,
     servers: &[Allowed],
 ) -> Result<Arc<Ssh>, Failed> {
-    let (place, port) = listens_on(host);
-    if place.len() < host.len() && port.is_none() {
-        return Err(Failed::usage(format!(
-            "`{host}` names no port: write it as ssh://user@host,8080"
-        )));
-    }
-    let destination: Destination = place.parse().map_err(Failed::usage)?;
+    let destination: Destination = host.parse().map_err(Failed::usage)?;
     let ssh = command::split(ssh.unwrap_or("ssh"))
         .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;
     let variable = |name: &str| std::env::var(name).ok();

@@ -131,6 +131,8 @@ pub type Block = Vec<RequestSample>;
 struct Blocks {
     full: VecDeque<Block>,
     empty: Vec<Block>,
+    /// Whether anybody fills them again.
+    are_filled_again: bool,
     dropped: u64,
 }
 
@@ -160,6 +162,7 @@ impl SampleChannel {
         let blocks = Blocks {
             full: VecDeque::from([samples]),
             empty: Vec::new(),
+            are_filled_again: false,
             dropped,
         };
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,6 +176,7 @@ impl SampleChannel {
         let blocks = Arc::new(Mutex::new(Blocks {
             full: VecDeque::with_capacity(BLOCKS),
             empty,
+            are_filled_again: true,
             dropped: 0,
         }));
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,7 +216,10 @@ impl SampleReceiver {
                 };
                 read(&block)?;
                 block.clear();
-                locked(&worker).empty.push(block);
+                let mut blocks = locked(&worker);
+                if blocks.are_filled_again {
+                    blocks.empty.push(block);
+                }
             }
         }
         Ok(())

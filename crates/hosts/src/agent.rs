@@ -205,7 +205,8 @@ struct Agent {
     series: Option<Joint>,
     pace: Option<PaceOf>,
     levers: Vec<Box<dyn Lever>>,
-    /// The rate at which the load's flows leave, until levers take it.
+    /// The rate at which the load's flows leave, where it was asked for; levers take it for a while.
+    shape: Option<WayOut>,
     shaped: Option<Shaper>,
     lock: Option<SqueezeLock>,
     running: Option<Box<dyn Taking<Sampled>>>,
@@ -226,6 +227,7 @@ impl Agent {
             series: None,
             pace: None,
             levers: Vec::new(),
+            shape: None,
             shaped: None,
             lock: None,
             running: None,
@@ -426,10 +428,8 @@ impl Agent {
             }
             Ask::Shape { way_out } => {
                 self.unshape();
-                if let Some(way_out) = way_out {
-                    self.hold_lock()?;
-                    self.shaped = Some(shaped(way_out, Role::Server).map_err(failed)?);
-                }
+                self.shape = way_out;
+                self.shape_again().map_err(failed)?;
                 Answer::Done
             }
             Ask::Fetch { from } => {
@@ -509,6 +509,7 @@ impl Agent {
             seed,
         } = order;
         let shaped = match self.shaped.take() {
+            // Once the levers are down, it is put up again.
             Some(shaper) => Ok(Some(shaper)),
             None => way_out.map(|way_out| shaped(way_out, role)).transpose(),
         };
@@ -620,16 +621,36 @@ impl Agent {
         Ok(())
     }
 
-    /// All levers are as before.
+    /// All levers are as before. What they took of a link that was asked for stands again.
     fn release(&mut self) {
         self.levers.clear();
+        if let Err(why) = self.shape_again() {
+            tracing::warn!(%why, "the rate that was asked for is not held any more");
+        }
         self.let_go();
     }
 
     /// The load's flows leave as they did.
     fn unshape(&mut self) {
-        self.shaped = None;
+        (self.shape, self.shaped) = (None, None);
         self.let_go();
+    }
+
+    /// Holds the load's flows to the rate that was asked for, where there is one.
+    fn shape_again(&mut self) -> Result<(), String> {
+        let (None, Some(way_out)) = (&self.shaped, self.shape.clone()) else {
+            return Ok(());
+        };
+        self.hold_lock().map_err(|why| why.to_string())?;
+        match shaped(way_out, Role::Server) {
+            Ok(shaper) => self.shaped = Some(shaper),
+            Err(why) => {
+                self.shape = None;
+                self.let_go();
+                return Err(why);
+            }
+        }
+        Ok(())
     }
 
     fn let_go(&mut self) {

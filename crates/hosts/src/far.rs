@@ -85,6 +85,7 @@ impl Far {
                 far: self.clone(),
                 zero_ns,
                 with_ticks: !setup.marks_only,
+                stepped_before: self.channel.stepped_ns().len(),
                 lost: None,
             })),
             Ok(other) => Err(self.channel.strange(&other).to_string()),
@@ -201,6 +202,8 @@ struct Watching {
     /// By the agent's monotonic clock.
     zero_ns: u64,
     with_ticks: bool,
+    /// How often a clock had stood still before.
+    stepped_before: usize,
     /// Why nothing more is known.
     lost: Option<String>,
 }
@@ -309,7 +312,8 @@ impl Sampling for Watching {
             ),
         }));
         let stepped = self.far.channel.stepped_ns();
-        gaps.extend(stepped.into_iter().map(|by_ns| Caveat::Note {
+        let stepped = stepped.into_iter().skip(self.stepped_before);
+        gaps.extend(stepped.map(|by_ns| Caveat::Note {
             text: format!(
                 "The clock of {} moved by {} against this host's: one of the two machines stood still. What \
                  happened on one is placed beside the other by round trips from then on.",

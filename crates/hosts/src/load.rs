@@ -195,7 +195,7 @@ impl LoadThere {
     }
 
     /// Requests that were kept there one by one, as if workers here had.
-    fn fetch(&self, into: &SampleChannel) -> Result<(), HostError> {
+    fn fetch(&self, into: &SampleChannel, signals: &Signals) -> Result<(), HostError> {
         let channel = &self.far.channel;
         let mut from = 0;
         loop {
@@ -211,7 +211,7 @@ impl LoadThere {
             from += bytes.len() as u64;
             let requests = requests.iter().map(RequestSample::from_bytes).collect();
             into.of_elsewhere(requests, if is_all { dropped } else { 0 });
-            if is_all {
+            if is_all || signals.abort.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
@@ -306,7 +306,7 @@ impl ClientHost for LoadThere {
         };
         let measured = passing.on(&news, &ended, observe)?;
         if let Some(samples) = &spec.samples {
-            self.fetch(samples)?;
+            self.fetch(samples, signals)?;
         }
         Ok(measured)
     }

@@ -388,7 +388,7 @@ fn beside(samples: &mut [Sample], others: &[Sample], on_axis: impl Fn(i64) -> i6
             .next_if(|next| next.at_ns < at_ns - half_ns)
             .is_some()
         {}
-        if let Some(other) = others.peek() {
+        if let Some(other) = others.peek().filter(|other| other.at_ns <= at_ns + half_ns) {
             add_sample(sample, other);
         }
     }
@@ -425,7 +425,12 @@ fn both<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
     a.zip(b).map(|(a, b)| add(a, b))
 }
 
-fn merged(each: Vec<Telemetry>) -> Telemetry {
+/// Nothing, where one of them is not known: what the others saw is not the server.
+fn merged(mut each: Vec<Telemetry>) -> Telemetry {
+    if each.iter().any(|of| of.window_ns == 0) {
+        return Telemetry::default();
+    }
+    each.iter_mut().for_each(keep_own_cores);
     let paces: Vec<f64> = each
         .iter()
         .filter_map(|of| of.server_reference_ns)
@@ -433,9 +438,6 @@ fn merged(each: Vec<Telemetry>) -> Telemetry {
     let mut each = each.into_iter();
     let mut all = each.next().unwrap_or_default();
     for of in each {
-        if of.window_ns == 0 {
-            continue;
-        }
         all.cores.extend(of.cores);
         all.cores_busy_p95.extend(of.cores_busy_p95);
         all.server = both(all.server.take(), of.server, families);
@@ -455,6 +457,22 @@ fn merged(each: Vec<Telemetry>) -> Telemetry {
     }
     all.server_reference_ns = mean(paces.into_iter());
     all
+}
+
+/// Processors that the server may not use have the numbers of some that it may use elsewhere.
+fn keep_own_cores(of: &mut Telemetry) {
+    let Some(allowed) = of.server.as_ref().map(|server| server.cpus_allowed.clone()) else {
+        return;
+    };
+    let is_own: Vec<bool> = of
+        .cores
+        .iter()
+        .map(|core| allowed.contains(&core.cpu))
+        .collect();
+    let mut each = is_own.iter();
+    of.cores.retain(|_| *each.next().unwrap_or(&true));
+    let mut each = is_own.iter();
+    of.cores_busy_p95.retain(|_| *each.next().unwrap_or(&true));
 }
 
 fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {

@@ -58,7 +58,8 @@ impl There {
         })
     }
 
-    /// Looks for who listens on a port there, where the load's address is that of who passes requests on to it.
+    /// Looks for who listens on a port there, where the load's address is that of who passes requests on to it: by
+    /// which way it answers is not known then.
     pub fn find_behind(
         agent: &Ssh,
         (address, port): (SocketAddr, u16),
@@ -75,7 +76,7 @@ impl There {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let any = (SocketAddr::new(any, port), Named::Nobody);
-        There::find(agent, any, peer, downlink)
+        There::find(agent, any, None, downlink)
     }
 
     /// Starts a server of the host's own list, in the place of one that was, and waits until it listens.

@@ -17,7 +17,7 @@ pub(crate) fn busy_share(step: &Step) -> Option<f64> {
 }
 
 /// That answers are on their way for most of the time, and what is seen of that.
-pub(crate) fn taken_up(step: &Step) -> Option<Reason> {
+pub(crate) fn taken_up(step: &Step, squeezed: bool) -> Option<Reason> {
     let telemetry = &step.telemetry;
     let busy_share = busy_share(step).filter(|busy| *busy >= BUSY_MIN)?;
     let sockets = telemetry.server_sockets.as_ref()?;
@@ -34,6 +34,7 @@ pub(crate) fn taken_up(step: &Step) -> Option<Reason> {
         rtt_min_us: sockets.rtt_min_us,
         sent_again: tcp.map(|tcp| tcp.retransmits as f64 / tcp.segments_out as f64),
         flow_bits,
+        squeezed,
     })
 }
 

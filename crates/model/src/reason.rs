@@ -710,6 +710,9 @@ pub enum Reason {
         /// What each of the connections carried, in bits per second, where they are few.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flow_bits: Option<f64>,
+        /// Whether everything that can be squeezed was, and moved nothing.
+        #[serde(default = "yes")]
+        squeezed: bool,
     },
     /// Requests queue inside for a part of their time.
     QueuedInside {
@@ -825,4 +828,9 @@ pub enum Doubt {
     SpeedUnknown,
     /// The load generator answers a quota, and none of its own is known.
     QuotaUnknown,
+}
+
+/// What records of before did not say was so.
+fn yes() -> bool {
+    true
 }

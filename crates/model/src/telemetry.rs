@@ -358,7 +358,7 @@ pub struct SocketsSummary {
     pub send_buffer_limited_share: f64,
     /// Median smoothed round trip.
     pub rtt_p50_us: u32,
-    /// The shortest round trip of any of them, since it was opened; `None` where the kernel does not say.
+    /// The median of the shortest round trip that each has seen; `None` where the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u32>,
     /// The largest packet that fits the way to the other end, the smallest of all sockets.

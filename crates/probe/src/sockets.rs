@@ -134,7 +134,7 @@ impl SocketTable {
                 .get(totals.rtts_us.len() / 2)
                 .copied()
                 .unwrap_or(0),
-            rtt_min_us: totals.rtts_min_us.into_iter().min(),
+            rtt_min_us: middle(totals.rtts_min_us),
             path_mtu: totals.path_mtus.into_iter().min(),
             retransmits: totals.retransmits,
             receive_queue_bytes_max: self
@@ -155,6 +155,11 @@ impl SocketTable {
     pub fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
+}
+
+fn middle(mut values: Vec<u32>) -> Option<u32> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }
 
 #[derive(Default)]

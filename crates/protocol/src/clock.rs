@@ -18,6 +18,9 @@ const KEPT: usize = 300;
 /// Clocks of two machines part by no more than this: 100 millionths.
 const DRIFT_MAX: f64 = 100e-6;
 
+/// A clock that moved by so much at once stood still.
+const STOOD_STILL_NS: u64 = 50_000_000;
+
 /// A round trip, by the monotonic clocks of both ends in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
@@ -84,6 +87,9 @@ impl Offsets {
         });
         if stepped != 0 {
             self.trips.clear();
+        }
+        // Less may be a clock that is being corrected.
+        if stepped.unsigned_abs() >= STOOD_STILL_NS {
             self.stepped_ns.push(stepped);
         }
         if self.trips.len() == KEPT {

@@ -269,6 +269,12 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
         refuse(is_given && is_several, "server.more_hosts", &message)?;
     }
     refuse(
+        server.host.as_ref().is_some_and(|host| host.contains(','))
+            && (server.pid.is_some() || server.cgroup.is_some()),
+        "server.host",
+        "the port of --server-host says who the server is, as --server-pid and --server-cgroup do: leave one of them out",
+    )?;
+    refuse(
         server.host.is_none() && is_several,
         "server.more_hosts",
         "server.more_hosts stand beside server.host, and there is none",

@@ -20,6 +20,10 @@ const SEARCH_LAST: u32 = 1024;
 const SEARCH_FACTOR: u32 = 4;
 /// Steps in a row that bring less than this much more end it.
 const GROWTH_MIN: f64 = 1.05;
+/// Answers for each request in flight at which a rise is believed or not, whatever the window's ends may be.
+const TURNS_SURE: f64 = 6.0;
+/// A step of the search lasts no longer for that.
+const SEARCH_STEP_MAX: Nanos = Nanos::from_secs(4);
 const FLAT_STEPS: usize = 2;
 /// A step that comes this close to the most has reached the ceiling.
 const AT_CEILING: f64 = 0.97;
@@ -135,6 +139,23 @@ pub fn alone(scenario: &Scenario, throughput: f64) -> Scenario {
     alone
 }
 
+/// What was in flight in a window on average, and how many answers came in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Turns {
+    /// Requests.
+    pub in_flight: f64,
+    /// Answers.
+    pub answered: u64,
+}
+
+impl Turns {
+    /// What of a throughput is not that of the window's ends.
+    fn at_least(self, throughput: f64) -> f64 {
+        let of_ends = self.in_flight / self.answered.max(1) as f64;
+        throughput * (1.0 - of_ends).max(0.0)
+    }
+}
+
 /// The search for the ceiling: four times the connections, until throughput grows no more.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
@@ -163,18 +184,31 @@ impl Search {
         step
     }
 
-    /// What a step brought: its throughput, and for how many answers so many were in flight. Those under way as a
-    /// window opens and closes may all be answered in it or none: what such a step has more than that is believed.
-    pub fn saw(&mut self, connections: u32, throughput: f64, (in_flight, answered): (f64, u64)) {
-        let before = self.seen.iter().map(|(_, x)| *x).fold(0.0, f64::max);
-        let unsure = in_flight / answered.max(1) as f64;
-        let at_least = throughput * (1.0 - unsure).max(0.0);
-        let is_first = self.seen.is_empty();
-        let believed = match is_first || at_least > before {
+    /// What a step brought: its throughput, and how many answers there were beside what was in flight on average.
+    /// Those under way as a window opens and closes may all be answered in it, or none: a rise that may be theirs
+    /// alone is not believed.
+    pub fn saw(&mut self, connections: u32, throughput: f64, turns: Turns) {
+        let before = self.best();
+        let is_sure = self.seen.is_empty() || turns.at_least(throughput) > before;
+        let believed = match is_sure {
             true => throughput,
             false => throughput.min(before),
         };
         self.seen.push((connections, believed));
+    }
+
+    /// How long the step has to be measured for its rise to be believed or not; `None`: that is known.
+    pub fn longer(&self, throughput: f64, turns: Turns) -> Option<Nanos> {
+        let before = self.best();
+        let may_rise = !self.seen.is_empty() && throughput > before * GROWTH_MIN;
+        let is_unsure = may_rise && turns.at_least(throughput) <= before;
+        let seconds = TURNS_SURE * turns.in_flight / throughput;
+        let longer = Nanos((seconds * 1e9) as u64).min(SEARCH_STEP_MAX);
+        (is_unsure && longer > SEARCH_STEP).then_some(longer)
+    }
+
+    fn best(&self) -> f64 {
+        self.seen.iter().map(|(_, x)| *x).fold(0.0, f64::max)
     }
 
     /// Steps so far.
@@ -220,28 +254,46 @@ mod tests {
     }
 
     /// Answers enough for throughput to be what it says.
-    const MANY: (f64, u64) = (1.0, 1_000_000);
+    const MANY: Turns = Turns {
+        in_flight: 1.0,
+        answered: 1_000_000,
+    };
+
+    fn turns(in_flight: u32, answered: u64) -> Turns {
+        Turns {
+            in_flight: f64::from(in_flight),
+            answered,
+        }
+    }
 
     #[test]
     fn a_rise_that_the_ends_of_a_window_may_make_is_none() {
         // 20 KB each behind 20 Mbit/s: 119 a second, whatever is in flight.
         let mut search = Search::default();
-        for (connections, throughput, answered) in
-            [(4, 119.0, 95), (16, 118.0, 94), (64, 157.0, 126)]
-        {
-            search.saw(connections, throughput, (f64::from(connections), answered));
-        }
+        search.saw(4, 119.0, turns(4, 95));
+        search.saw(16, 118.0, turns(16, 94));
+        let first = turns(64, 126);
+        let longer = search.longer(157.0, first).expect("it may be none");
+        assert!((2.0..2.6).contains(&longer.as_secs_f64()), "{longer:?}");
+        search.saw(64, 121.0, turns(64, 297));
         assert_eq!((search.next(), search.past_the_knee()), (None, 16));
-        // A slow server that answers in parallel gives few answers as well.
+    }
+
+    #[test]
+    fn a_slow_server_that_answers_in_parallel_is_measured_for_longer_and_believed() {
+        // Each takes 0.7 s.
         let mut search = Search::default();
-        for (connections, answered) in [(4, 6), (16, 26), (64, 102)] {
-            search.saw(
-                connections,
-                answered as f64 / 0.8,
-                (f64::from(connections), answered),
-            );
+        search.saw(4, 5.7, turns(4, 5));
+        for connections in [16_u32, 64, 256] {
+            let throughput = f64::from(connections) / 0.7;
+            let seen = |seconds: f64| turns(connections, (throughput * seconds) as u64);
+            let longer = search.longer(throughput, seen(0.8));
+            let longer = longer.expect("0.8 s do not tell");
+            assert!(longer <= SEARCH_STEP_MAX);
+            search.saw(connections, throughput, seen(longer.as_secs_f64()));
         }
-        assert_eq!((search.next(), search.past_the_knee()), (Some(256), 64));
+        assert_eq!(search.next(), Some(1024));
+        assert!(search.longer(257.0 / 0.7, turns(256, 366 * 4)).is_none());
     }
 
     #[test]

@@ -13,10 +13,9 @@ const GET_STATS: u32 = 0x1d;
 /// The set of strings that names statistics.
 const SET_STATS: u32 = 1;
 const NAME_BYTES: usize = 32;
-/// No driver is known to have as many.
-const COUNTERS_MAX: u32 = 16_384;
-/// The kernel fills in as many numbers as there are by then, and queues may have been added meanwhile.
-const ROOM: usize = 4_096;
+/// No driver is known to have as many. The kernel fills in as many names and numbers as there are by then, whatever
+/// was asked for, so there is always room for these.
+const COUNTERS_MAX: u32 = 65_536;
 
 /// An interface whose driver is asked.
 #[derive(Debug)]
@@ -67,29 +66,37 @@ impl Card {
 
     /// The numbers now, one for each name; an error where it counts other things than at first.
     pub fn counts(&self) -> io::Result<Vec<u64>> {
+        let changed = || io::Error::other("what the driver counts has changed");
+        if self.count()? as usize != self.names.len() {
+            return Err(changed());
+        }
         // Eight bytes of head: the command, and how many.
-        let mut asked = vec![0_u64; 1 + self.names.len() + ROOM];
+        let mut asked = vec![0_u64; 1 + COUNTERS_MAX as usize];
         asked[0] = head(GET_STATS, self.names.len() as u32);
         self.ask(&mut asked)?;
-        let count = tail(asked[0]) as usize;
-        if count != self.names.len() {
-            return Err(io::Error::other("what the driver counts has changed"));
+        let count = halves(asked[0])[1] as usize;
+        match count == self.names.len() {
+            true => Ok(asked[1..=count].to_vec()),
+            false => Err(changed()),
         }
-        asked.truncate(1 + count);
-        asked.remove(0);
-        Ok(asked)
+    }
+
+    /// How many there are.
+    fn count(&self) -> io::Result<u32> {
+        // Command and nothing, a mask of sets, and how many strings each has.
+        let mut info = [head(GET_SET_INFO, 0), 1 << SET_STATS, 0];
+        self.ask(&mut info)?;
+        let [count, _] = halves(info[2]);
+        match info[1] != 0 && count > 0 && count <= COUNTERS_MAX / 2 {
+            true => Ok(count),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn read_names(&self) -> io::Result<Vec<String>> {
-        // Command and nothing, a mask of sets, and how many strings each has.
-        let mut info = [u64::from(GET_SET_INFO), 1 << SET_STATS, 0];
-        self.ask(&mut info)?;
-        let count = (info[2] & u64::from(u32::MAX)) as u32;
-        if info[1] == 0 || count == 0 || count > COUNTERS_MAX {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
+        let count = self.count()?;
         // Command, set, and count are twelve bytes; names follow.
-        let words = (12 + (count as usize + ROOM) * NAME_BYTES).div_ceil(8);
+        let words = (12 + COUNTERS_MAX as usize * NAME_BYTES).div_ceil(8);
         let mut asked = vec![0_u64; words];
         asked[0] = head(GET_STRINGS, SET_STATS);
         asked[1] = head(count, 0);
@@ -111,8 +118,8 @@ impl Card {
             rest: [0; 2],
         };
         // SAFETY: the socket is open; `request` has the size and the fields of an ifreq, and points at `asked`, which
-        // has room for what the command writes: so many numbers or names as were counted, and ROOM more, for the
-        // count may have grown since. Both live through the call.
+        // has room for what the command writes: COUNTERS_MAX numbers or names, at least twice as many as were counted
+        // right before. Both live through the call.
         let result: c_int = unsafe {
             libc::ioctl(
                 self.socket.as_raw_fd(),
@@ -135,10 +142,13 @@ fn head(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// The second of them.
-fn tail(head: u64) -> u32 {
-    let bytes = head.to_ne_bytes();
-    u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]])
+/// They, taken apart.
+fn halves(head: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = head.to_ne_bytes();
+    [
+        u32::from_ne_bytes([a, b, c, d]),
+        u32::from_ne_bytes([e, f, g, h]),
+    ]
 }
 
 #[cfg(test)]

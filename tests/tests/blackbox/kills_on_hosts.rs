@@ -198,11 +198,15 @@ fn left_where_no_agent_is(hosts: &[Seen; 2]) -> Vec<String> {
             let mut agents = processes().into_iter().filter(of_host);
             agents.any(|pid| command_line(pid).contains(" agent --stdio"))
         };
-        let ended = hosts.iter().filter(|host| !has_agent(host));
-        let left = ended.filter(|host| host.now() != host.before);
-        let left: Vec<String> = left.map(Seen::now).collect();
-        if left.is_empty() || since.elapsed() > LEASE + MARGIN {
-            return left;
+        let ended: Vec<&Seen> = hosts.iter().filter(|host| !has_agent(host)).collect();
+        let left = ended.iter().filter(|host| host.now() != host.before);
+        let left: Vec<String> = left.map(|host| host.now()).collect();
+        let is_over = since.elapsed() > LEASE + MARGIN;
+        match (ended.is_empty(), left.is_empty()) {
+            (true, _) if is_over => return vec!["an agent still runs".to_owned()],
+            (false, true) => return Vec::new(),
+            (false, false) if is_over => return left,
+            _ => {}
         }
         sleep(Duration::from_millis(100));
     }

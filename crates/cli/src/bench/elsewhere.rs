@@ -13,6 +13,7 @@ use wallfinder_hosts::{ClientHost, LoadHere, LoadThere, There};
 use wallfinder_model::link::{LinkSpec, shown_bits};
 use wallfinder_model::{Environment, Scenario};
 use wallfinder_study::{Hosts, Study, SubjectSpec};
+use wallfinder_testbed::redact::is_telling;
 use wallfinder_testbed::{command, programs};
 
 use crate::exit::Failed;
@@ -139,11 +140,12 @@ impl Elsewhere {
             return Err(Failed::run("quotas of servers are for this host"));
         }
         let link = subject.link.as_deref().map(str::parse::<LinkSpec>);
-        let rate_bits = match link.transpose().map_err(Failed::usage)? {
-            None => None,
+        let (rate_bits, narrower) = match link.transpose().map_err(Failed::usage)? {
+            None => (None, None),
             Some(link) => self.rate(&link).map_err(Failed::run)?,
         };
         Ok(Standing {
+            narrower: narrower.map(|why| format!("`{}`: {why}", subject.name)),
             placement,
             server: Some(&self.server),
             client: self.client.as_ref(),
@@ -151,8 +153,9 @@ impl Elsewhere {
         })
     }
 
-    /// The rate that a link asks for, where the way there is like it; `None`: that is narrower by itself.
-    fn rate(&self, link: &LinkSpec) -> Result<Option<u64>, String> {
+    /// The rate that a link asks for, where the way there is like it; none where that is no wider by itself, and in
+    /// words where it is narrower.
+    fn rate(&self, link: &LinkSpec) -> Result<(Option<u64>, Option<String>), String> {
         let host = self.server.channel();
         let host = host.host();
         let Some(interface) = &self.facts.interface else {
@@ -169,16 +172,16 @@ impl Elsewhere {
                 link.mtu, interface.name
             ));
         }
-        let is_narrower = |bits: &u64| *bits <= link.down_bits;
-        match interface.speed_bits.filter(is_narrower) {
-            Some(bits) => {
-                let (name, bits) = (&interface.name, shown_bits(bits));
-                let asked = shown_bits(link.down_bits);
-                tracing::warn!("{name} of {host} has {bits}, and the study asks for {asked}");
-                Ok(None)
-            }
-            None => Ok(Some(link.down_bits)),
-        }
+        let Some(bits) = interface.speed_bits.filter(|bits| *bits <= link.down_bits) else {
+            return Ok((Some(link.down_bits), None));
+        };
+        let is_narrower = bits < link.down_bits;
+        let why = is_narrower.then(|| {
+            let (bits, asked) = (shown_bits(bits), shown_bits(link.down_bits));
+            let name = &interface.name;
+            format!("{name} of {host} has {bits}, and the study asks for a link of {asked}")
+        });
+        Ok((None, why))
     }
 }
 
@@ -200,6 +203,13 @@ fn allowed(subject: &SubjectSpec, address: SocketAddr) -> Result<Allowed, Failed
         // What this host has of that name says nothing of the other.
         _ => Program::There(name),
     };
+    if let Some(name) = subject.env.keys().find(|name| is_telling(name)) {
+        return Err(Failed::usage(format!(
+            "`{name}` of the subject `{}` may be a secret, and command lines of another host are no place for it: set \
+             it there, in a script that a forced command allows by name",
+            subject.name
+        )));
+    }
     let env = subject.env.iter();
     Ok(Allowed {
         name: subject.name.clone(),

@@ -11,7 +11,7 @@ use wallfinder_judge::steady;
 use wallfinder_model::scenario::Squeeze as Squeezed;
 use wallfinder_model::{Caveat, Nanos, Squeeze, Step, Wall};
 use wallfinder_probe::stacks;
-use wallfinder_scenario::loads::{self, DRIVER_RUN, Search};
+use wallfinder_scenario::loads::{self, DRIVER_RUN, Search, Turns};
 use wallfinder_scenario::what_if::{Question, questions};
 
 use crate::commands::lift::lift;
@@ -280,10 +280,18 @@ fn ramp(session: &mut Session, held: &Held<'_>, testbed: &Testbed) -> Result<u32
         if step.client.fits(&step.load).is_err() {
             break;
         }
-        step.index = search.steps() as u32;
-        let measured = session.step(&step)?;
-        let turns = (measured.in_flight_mean, measured.counts.answered);
-        search.saw(connections, measured.throughput, turns);
+        step.index = session.record.steps.len() as u32;
+        let turns = |step: &Step| Turns {
+            in_flight: step.in_flight_mean,
+            answered: step.counts.answered,
+        };
+        let mut measured = session.step(&step)?;
+        if let Some(longer) = search.longer(measured.throughput, turns(measured)) {
+            step.load.stop.after = longer;
+            step.index += 1;
+            measured = session.step(&step)?;
+        }
+        search.saw(connections, measured.throughput, turns(measured));
     }
     Ok(search.past_the_knee())
 }

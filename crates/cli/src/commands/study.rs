@@ -43,6 +43,13 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
             let mut study = load(&flags.study)?;
             study.keep_parts(&flags.with).map_err(Failed::usage)?;
             place(&mut study.hosts, flags.hosts)?;
+            let children = &flags.children;
+            let is_told = children.as_user.is_some() || !children.env.is_empty();
+            if is_told && study.hosts.server.is_some() {
+                return Err(Failed::usage(
+                    "--as and --env are for programs that are started here; on another host its agent decides",
+                ));
+            }
             let programs = Programs {
                 as_user: flags.children.as_user,
                 env: flags.children.env,

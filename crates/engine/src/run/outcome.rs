@@ -273,6 +273,8 @@ fn sockets_summary(ends: &[WorkerEnd]) -> Option<SocketsSummary> {
     let share = |part: u64| part as f64 / busy_us.max(1) as f64;
     let mut round_trips: Vec<u32> = sockets.iter().map(|info| info.rtt_us).collect();
     round_trips.sort_unstable();
+    let mut shortest: Vec<u32> = sockets.iter().filter_map(|info| info.rtt_min_us).collect();
+    shortest.sort_unstable();
     Some(SocketsSummary {
         sockets: sockets.len() as u32,
         // The sockets' lifetimes are not known here.
@@ -280,7 +282,7 @@ fn sockets_summary(ends: &[WorkerEnd]) -> Option<SocketsSummary> {
         receive_window_limited_share: share(sum(|info| info.receive_window_limited_us)),
         send_buffer_limited_share: share(sum(|info| info.send_buffer_limited_us)),
         rtt_p50_us: round_trips[round_trips.len() / 2],
-        rtt_min_us: sockets.iter().filter_map(|info| info.rtt_min_us).min(),
+        rtt_min_us: shortest.get(shortest.len() / 2).copied(),
         path_mtu: sockets
             .iter()
             .map(|info| info.path_mtu)

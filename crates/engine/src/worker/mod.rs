@@ -65,7 +65,7 @@ const POLL_BEFORE_NS: u64 = 200_000;
 const SIGNALS_BEFORE_NS: u64 = 1_000_000;
 const SIGNALS_AFTER_NS: u64 = 20_000_000;
 /// So long connections stay open for who watches, at the most.
-const LOOKED_AT_NS_MAX: u64 = 500_000_000;
+const LOOKED_AT_NS_MAX: u64 = 1_500_000_000;
 /// How often it is asked whether that is done.
 const LOOKED_AT_EVERY: Duration = Duration::from_micros(500);
 

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ const PIECE_BYTES: usize = 16 * 1_024 * RequestSample::BYTES;
 const _: () = assert!(PIECE_BYTES * 4 / 3 < FRAME_BYTES_MAX / 2);
 /// How often what the workers have filled is written.
 const WRITE_EVERY: Duration = Duration::from_millis(20);
+/// So many requests are kept of a load; more are counted.
+const KEPT_MAX: u64 = 1 << 26;
 /// Where such files are, the first that takes one.
 const FOLDERS: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
@@ -28,6 +30,7 @@ const FOLDERS: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 pub(super) struct Keeping {
     file: Arc<File>,
     channel: SampleChannel,
+    beyond: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
     writing: Option<JoinHandle<Result<(), String>>>,
 }
@@ -36,6 +39,8 @@ pub(super) struct Keeping {
 pub(super) struct Kept {
     file: Arc<File>,
     channel: SampleReceiver,
+    /// Beyond what may be kept.
+    beyond: Arc<AtomicU64>,
 }
 
 impl Keeping {
@@ -45,12 +50,15 @@ impl Keeping {
         let channel = SampleChannel::default();
         spec.samples = Some(channel.clone());
         let is_over = Arc::new(AtomicBool::new(false));
+        let beyond = Arc::new(AtomicU64::new(0));
         let (to, from, until) = (Arc::clone(&file), channel.receiver(), Arc::clone(&is_over));
+        let more = Arc::clone(&beyond);
         let writing = thread::Builder::new().name("wf-kept".to_owned());
-        let writing = writing.spawn(move || write(&to, &from, &until));
+        let writing = writing.spawn(move || write(&to, &from, &until, &more));
         Ok(Keeping {
             file,
             channel,
+            beyond,
             is_over,
             writing: Some(writing.map_err(|error| error.to_string())?),
         })
@@ -61,6 +69,7 @@ impl Keeping {
         Kept {
             file: Arc::clone(&self.file),
             channel: self.channel.receiver(),
+            beyond: Arc::clone(&self.beyond),
         }
     }
 
@@ -94,7 +103,8 @@ impl Kept {
             }
         }
         bytes.truncate(read);
-        Ok((bytes, self.channel.dropped()))
+        let beyond = self.beyond.load(Ordering::Relaxed);
+        Ok((bytes, self.channel.dropped() + beyond))
     }
 }
 
@@ -110,14 +120,22 @@ fn nameless() -> Result<File, String> {
     })
 }
 
-fn write(file: &File, samples: &SampleReceiver, is_over: &AtomicBool) -> Result<(), String> {
+fn write(
+    file: &File,
+    samples: &SampleReceiver,
+    is_over: &AtomicBool,
+    beyond: &AtomicU64,
+) -> Result<(), String> {
     process::lower_priority();
-    let mut to = BufWriter::new(file);
+    let (mut to, mut left) = (BufWriter::new(file), KEPT_MAX);
     loop {
         // Looked at first: what was handed on before is written in this turn.
         let ends = is_over.load(Ordering::Acquire);
         samples.drain(|block| {
-            let mut each = block.iter();
+            let room = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
+            left -= room as u64;
+            beyond.fetch_add((block.len() - room) as u64, Ordering::Relaxed);
+            let mut each = block[..room].iter();
             each.try_for_each(|sample| to.write_all(&sample.to_bytes()))
                 .map_err(not_kept)
         })?;
@@ -147,10 +165,12 @@ mod tests {
             })
             .collect();
         channel.of_elsewhere(samples.clone(), 3);
-        write(&file, &channel.receiver(), &AtomicBool::new(true)).expect("it is written");
+        let (over, beyond) = (AtomicBool::new(true), Arc::default());
+        write(&file, &channel.receiver(), &over, &beyond).expect("it is written");
         let kept = Kept {
             file,
             channel: channel.receiver(),
+            beyond,
         };
         let mut came = Vec::new();
         loop {

@@ -25,6 +25,7 @@ use super::kept::{Keeping, Kept};
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
 /// And until its connections close.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(1);
+const BUSY: &str = "a load is under way";
 const PROCEED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Where an agent's words go, from whichever thread.
@@ -138,6 +139,9 @@ impl Tasks {
 
     /// Begins a load; answered by the task thread, as is all that follows.
     pub(super) fn drive(&mut self, number: u64, order: LoadOrder) -> Result<(), String> {
+        if self.is_busy() {
+            return Err(BUSY.to_owned());
+        }
         let keeps = order.keeps;
         let mut spec = spec(order);
         precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
@@ -157,9 +161,13 @@ impl Tasks {
     }
 
     /// As much of what was kept as one message holds, and for how much there was no room.
-    pub(super) fn piece(&self, from: u64) -> Result<(Vec<u8>, u64), String> {
+    pub(super) fn piece(&mut self, from: u64) -> Result<(Vec<u8>, u64), String> {
         let kept = self.kept.as_ref().ok_or("no requests were kept")?;
-        kept.piece(from)
+        let (bytes, dropped) = kept.piece(from)?;
+        if bytes.is_empty() {
+            self.kept = None;
+        }
+        Ok((bytes, dropped))
     }
 
     /// Measures the ceiling of one.
@@ -191,7 +199,7 @@ impl Tasks {
 
     fn begin(&self, number: u64, what: What) -> Result<(), String> {
         if self.is_busy.swap(true, Ordering::AcqRel) {
-            return Err("a load is under way".to_owned());
+            return Err(BUSY.to_owned());
         }
         match self.tell(Some(number), what) {
             true => Ok(()),

@@ -310,7 +310,7 @@ fn timer(sight: &Sight) -> Option<Conclusion> {
 
 /// Answers on their way to another host for most of the time: what lies between is full, or slow.
 fn between_hosts(sight: &Sight) -> Option<Conclusion> {
-    let reason = way::taken_up(sight.step)?;
+    let reason = way::taken_up(sight.step, false)?;
     Some(Conclusion::new(Wall::Downlink, 0.6, reason, Vec::new()))
 }
 

@@ -511,7 +511,7 @@ fn between_hosts(case: &Case) -> Option<Decision> {
     if !case.readings.iter().all(Reading::slack) {
         return None;
     }
-    let reason = way::taken_up(case.step)?;
+    let reason = way::taken_up(case.step, true)?;
     Some(Decision::new(Wall::Downlink, How::Observed, reason))
 }
 

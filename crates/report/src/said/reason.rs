@@ -388,6 +388,7 @@ fn reason(reason: &Reason) -> String {
             rtt_min_us,
             sent_again,
             flow_bits,
+            squeezed,
         } => {
             let trip = |us: u32| Nanos(u64::from(us) * 1_000);
             let mut seen = format!("round trips take {}", trip(*rtt_us));
@@ -397,13 +398,17 @@ fn reason(reason: &Reason) -> String {
             if let Some(share) = sent_again.filter(|share| *share > 0.0) {
                 seen.push_str(&format!(", {} of the server's segments are sent again", number::share(share)));
             }
+            let slack = match squeezed {
+                true => ", and nothing that was squeezed moves throughput",
+                false => "",
+            };
             let mut text = format!(
-                "Answers are on their way between the hosts for {} of a connection's time, {seen}, and nothing that was squeezed moves throughput: what lies between the hosts holds it, and is no host's to squeeze",
+                "Answers are on their way between the hosts for {} of a connection's time, {seen}{slack}: what lies between the hosts holds it, and is no host's to squeeze",
                 number::share(*busy_share),
             );
             if let Some(bits) = flow_bits {
                 text.push_str(&format!(
-                    ". Each connection carries {}: many networks bound a single one, and whether this one does more of them show (-c)",
+                    ". Each connection carries {}: many networks bound what one may carry, and more connections (-c) show whether this one does",
                     number::bits(*bits)
                 ));
             }
@@ -677,6 +682,7 @@ mod tests {
             rtt_min_us: Some(200),
             sent_again,
             flow_bits,
+            squeezed: true,
         };
         let plain = reason(&between(Some(0.0), None));
         assert!(

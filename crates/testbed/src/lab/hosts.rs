@@ -18,7 +18,9 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use wallfinder_model::LinkSpec;
+use wallfinder_sys::namespace;
 use wallfinder_sys::programs::on_path;
 
 use super::{Tbf, add_netns, free_network};
@@ -36,6 +38,8 @@ const CLOCK_AHEAD: Duration = Duration::from_secs(100_000);
 const SSH_PORT: u16 = 22;
 const BOOT_WAIT_MAX: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long agents may take to undo what they did, when their hosts go.
+const AGENTS_WAIT_MAX: Duration = Duration::from_secs(3);
 /// What of an sshd's complaints is kept.
 const SAID_BYTES_MAX: usize = 16 << 10;
 /// Folders of a host's own: what is written there is not this machine's.
@@ -56,6 +60,7 @@ pub struct Host {
     pub name: String,
     /// Where it is reached.
     pub address: IpAddr,
+    netns: PathBuf,
     init: Child,
 }
 
@@ -201,6 +206,7 @@ impl Hosts {
         Ok(Host {
             name,
             address: address.into(),
+            netns: netns.to_owned(),
             init,
         })
     }
@@ -277,9 +283,50 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
+        // Control groups are the machine's: what an agent has squeezed by one it undoes itself, and with its host
+        // goes the journal that says so.
+        self.end_agents();
         self.hosts.clear();
         while self.changes.pop().is_some() {}
     }
+}
+
+impl Hosts {
+    /// Ends the agents on all hosts, and waits a while for them and for those who look after them.
+    fn end_agents(&self) {
+        let ids: Vec<u64> = self
+            .hosts
+            .iter()
+            .filter_map(|host| namespace::netns_id(Some(&host.netns)).ok())
+            .collect();
+        let is_there = |pid: &u32| {
+            let own = namespace::netns_id(Some(Path::new(&format!("/proc/{pid}/ns/net"))));
+            own.is_ok_and(|id| ids.contains(&id))
+        };
+        let said = |pid: &u32, words: &[u8]| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.windows(words.len()).any(|part| part == words)
+        };
+        let of = |words: &[u8]| -> Vec<u32> {
+            let all = numbers_of_processes().into_iter().filter(is_there);
+            all.filter(|pid| said(pid, words)).collect()
+        };
+        for pid in of(b"agent\0--stdio") {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        }
+        let since = Instant::now();
+        let is_any = || !of(b"agent\0--stdio").is_empty() || !of(b"__child\0--keep").is_empty();
+        while is_any() && since.elapsed() < AGENTS_WAIT_MAX {
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn numbers_of_processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.collect()
 }
 
 fn needed(program: &str, package: &str) -> Result<PathBuf, TestbedError> {

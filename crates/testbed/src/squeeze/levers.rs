@@ -367,7 +367,10 @@ impl Lever for LinkRate {
         let passed_bits = now.bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds;
         Check {
             retained: Some(retained),
-            in_force: Some((retained / self.share - 1.0).abs() <= SET_OFF_MAX),
+            // A rate that nothing passes by holds nothing: the load goes another way.
+            in_force: Some(
+                now.bytes > before.bytes && (retained / self.share - 1.0).abs() <= SET_OFF_MAX,
+            ),
             text: format!(
                 "{:.1} of {:.1} Mbit/s, {} waits, {} drops, backlog {} KB",
                 passed_bits / 1e6,
