@@ -7,14 +7,17 @@
 use std::time::Duration;
 
 use wallfinder_model::Decode;
+use wallfinder_model::scenario::MixedRequest;
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::driver::DriverSpec;
 use wallfinder_wire::tls::Client;
-use wallfinder_wire::{Exchange, Request, framed, grpc};
+use wallfinder_wire::{Exchange, Kind, Request, framed, grpc};
 
+use crate::body;
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::messages::{self, Source};
+use crate::target::Url;
 use crate::testbed::Testbed;
 use crate::tls::{self, Secured};
 
@@ -91,6 +94,7 @@ pub(crate) fn ask(job: &Job) -> Result<Asked, Failed> {
         false => tls::client(job)?,
     };
     let request = match job.url.protocol() {
+        protocol if !job.scenario.request.is_empty() => Some(mix(job, protocol)?),
         "tcp" => Some(Exchange::Framed(framed_request(job)?)),
         "grpc" => grpc_request(job)?.map(Exchange::Grpc),
         _ if job.scenario.target.http2 => Some(Exchange::Http2(http_request(job)?)),
@@ -201,6 +205,51 @@ fn framed_request(job: &Job) -> Result<framed::Request, Failed> {
         format: format.parse().map_err(wrong)?,
         message: job.body()?.unwrap_or_default(),
     })
+}
+
+/// The kinds of request of a mix, all of the target's origin.
+fn mix(job: &Job, protocol: &str) -> Result<Exchange, Failed> {
+    let url = &job.url;
+    if protocol != "http" {
+        return Err(Failed::usage(format!(
+            "requests are mixed over http:// and https://, and the target is {}://",
+            url.scheme
+        )));
+    }
+    let kind = |given: &MixedRequest| {
+        let name = given.shown_name();
+        let (method, place) = given.methods().next().unwrap_or_default();
+        let mut request = Request::new(method, url.authority.clone(), path_of(url, place, &name)?);
+        request.headers = job.headers()?;
+        let own = job.fields(&given.headers, &format!("`{name}`: header"))?;
+        request.headers.extend(own);
+        if let Some(body) = &given.body {
+            request = request.body(body::bytes(body)?);
+        }
+        Ok(Kind {
+            name,
+            weight: given.weight,
+            request,
+        })
+    };
+    let kinds = job.scenario.request.iter().map(kind);
+    Ok(Exchange::Mix(kinds.collect::<Result<_, Failed>>()?))
+}
+
+/// The path of a request that is given by it, or by a URL of the target's origin.
+fn path_of(url: &Url, place: &str, name: &str) -> Result<String, Failed> {
+    if place.starts_with('/') {
+        return Ok(place.to_owned());
+    }
+    let other = Url::parse(place)?;
+    let is_same = other.scheme == url.scheme && other.host == url.host && other.port == url.port;
+    match is_same {
+        true => Ok(other.path_and_query),
+        false => Err(Failed::usage(format!(
+            "`{name}` is of {}://{}, and the target is {}://{}: a mix has one origin",
+            other.scheme, other.authority, url.scheme, url.authority
+        ))),
+    }
 }
 
 fn http_request(job: &Job) -> Result<Request, Failed> {

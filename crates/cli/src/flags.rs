@@ -255,6 +255,14 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "N", hide = true, help_heading = heading::TARGET)]
     pub(crate) body_bytes: Option<Bytes>,
 
+    /// Send the requests of this traffic file (TOML) in the place of one: kinds of request, each drawn by its weight.
+    #[arg(long, value_name = "FILE", conflicts_with = "urls_from", help_heading = heading::TARGET)]
+    pub(crate) traffic: Option<PathBuf>,
+
+    /// The same from a list: on each line a path or URL, with a weight before it where that is not 1.
+    #[arg(long, value_name = "FILE", hide = true, help_heading = heading::TARGET)]
+    pub(crate) urls_from: Option<PathBuf>,
+
     /// Allow load on this host, which is not loopback, private or a lab address.
     #[arg(long, value_name = "HOST", help_heading = heading::TARGET)]
     pub(crate) i_may_load: Vec<String>,

@@ -81,23 +81,31 @@ impl Job {
 
     /// Fields of the user, and those that the URL stands for.
     pub(crate) fn headers(&self) -> Result<Vec<(String, String)>, Failed> {
-        let mut headers = Vec::new();
-        for (at, header) in self.scenario.target.headers.iter().enumerate() {
-            // Not quoted back: it may hold a secret.
-            let (name, value) = header.split_once(':').ok_or_else(|| {
-                Failed::usage(format!(
-                    "-H number {} has no colon: write it as 'Accept: text/html'",
-                    at + 1
-                ))
-            })?;
-            let value = self.around.values.of(value.trim());
-            headers.push((name.trim().to_owned(), value.to_owned()));
-        }
+        let mut headers = self.fields(&self.scenario.target.headers, "-H")?;
         if let Some(user_info) = &self.url.user_info {
             let encoded = BASE64.encode(user_info);
             headers.push(("Authorization".to_owned(), format!("Basic {encoded}")));
         }
         Ok(headers)
+    }
+
+    /// Header fields as they were given in `place`, with what they refer to.
+    pub(crate) fn fields(
+        &self,
+        given: &[String],
+        place: &str,
+    ) -> Result<Vec<(String, String)>, Failed> {
+        let field = |(header, at): (&String, usize)| {
+            // Not quoted back: it may hold a secret.
+            let (name, value) = header.split_once(':').ok_or_else(|| {
+                Failed::usage(format!(
+                    "{place} number {at} has no colon: write it as 'Accept: text/html'"
+                ))
+            })?;
+            let value = self.around.values.of(value.trim());
+            Ok((name.trim().to_owned(), value.to_owned()))
+        };
+        given.iter().zip(1..).map(field).collect()
     }
 
     /// What is sent with each request.

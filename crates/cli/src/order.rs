@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Producer, StepOrder};
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::{Arrival, Load, Nanos, Plan, Stop, Target};
+use wallfinder_model::{Arrival, Load, Nanos, Plan, Scenario, Stop, Target};
 use wallfinder_scenario::loads;
 use wallfinder_testbed::child::RunAs;
 use wallfinder_testbed::driver::DriverSpec;
@@ -43,7 +43,7 @@ pub(crate) fn order(
     let calibration = Calibration::usual(load.connections);
     Ok(StepOrder {
         index: 0,
-        name: step_name(url.path(), &load),
+        name: step_name(&asked(scenario, url.path()), &load),
         target: Target {
             tls: secured.as_ref().map(|secured| secured.agreed.clone()),
             ..url.target(server.address)
@@ -128,6 +128,14 @@ fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
         body_bytes: request.body_bytes(),
         decode: target.decode,
         no_batching: load.no_batching,
+    }
+}
+
+/// The path, or how many kinds of request are mixed.
+fn asked(scenario: &Scenario, path: &str) -> String {
+    match scenario.request.len() {
+        0 => path.to_owned(),
+        kinds => format!("mix of {kinds}"),
     }
 }
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
+use wallfinder_model::scenario::{Io, MixedRequest, Probe, Telling, TlsVersion};
 use wallfinder_model::{Decode, Effort, Scenario};
 use wallfinder_scenario::change::with_path;
-use wallfinder_scenario::{Fault, FileError, ScenarioFile};
+use wallfinder_scenario::{Fault, FileError, ScenarioFile, traffic};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
 use wallfinder_testbed::redact::{HIDDEN, is_telling};
@@ -232,6 +232,9 @@ fn resolved(
     };
     let given = Given { matches };
     common(&given, flags, &mut scenario);
+    if let Some(requests) = traffic(flags)? {
+        scenario.request = requests;
+    }
     own(&given, &mut scenario);
     if let Some(fault) = unknown_processor(&scenario) {
         return Err(Failed::usage(fault.message));
@@ -251,6 +254,27 @@ fn resolved(
         },
         is_printed: flags.print_scenario,
     })
+}
+
+/// The kinds of request of a file that was named, where one was.
+fn traffic(flags: &TargetFlags) -> Result<Option<Vec<MixedRequest>>, Failed> {
+    let text = |path: &Path| {
+        let read = file::read_text(
+            Source::FileOrPipe(path.into()),
+            FILE_BYTES_MAX,
+            file::PATIENCE,
+        );
+        read.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
+    };
+    match (&flags.traffic, &flags.urls_from) {
+        (Some(path), _) => traffic::parse(&path.display().to_string(), &text(path)?)
+            .map(Some)
+            .map_err(|error| exit::in_file(&error)),
+        (None, Some(path)) => traffic::of_urls(&text(path)?)
+            .map(Some)
+            .map_err(|why| Failed::usage(format!("--urls-from {}: {why}", path.display()))),
+        (None, None) => Ok(None),
+    }
 }
 
 fn cpus(list: &Option<CpuList>) -> Option<Vec<u32>> {

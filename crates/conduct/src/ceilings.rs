@@ -170,6 +170,10 @@ fn key(spec: &StepSpec, typical: Typical, server_cpu: Option<u32>) -> String {
             fields(&asked.headers),
             asked.body.len()
         ),
+        Exchange::Mix(kinds) => kinds
+            .iter()
+            .map(|kind| format!("{} {} ", kind.weight, kind.request.target.len()))
+            .collect(),
         Exchange::Framed(asked) => format!("{:?} {}", asked.format, asked.message.len()),
         Exchange::Grpc(asked) => format!(
             "{:?} {} {:?}",

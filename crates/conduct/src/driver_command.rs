@@ -138,7 +138,7 @@ pub fn driver_command(
 /// What is spoken, in words.
 fn protocol(request: &Exchange) -> &'static str {
     match request {
-        Exchange::Http1(_) => "HTTP/1.1",
+        Exchange::Http1(_) | Exchange::Mix(_) => "HTTP/1.1",
         Exchange::Http2(_) => "HTTP/2",
         Exchange::Framed(_) => "a plain stream",
         Exchange::Grpc(_) => "gRPC",

@@ -249,6 +249,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         lateness: None,
         intervals: Vec::new(),
         outages: Vec::new(),
+        requests: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,
         workers: Vec::new(),
@@ -343,6 +344,7 @@ fn fill(
     step.first_byte = measured.first_byte;
     step.lateness = measured.lateness;
     step.intervals = measured.intervals;
+    step.requests = measured.requests;
     tell_gaps_apart(step);
     step.workers = measured.workers;
     step.telemetry = telemetry;

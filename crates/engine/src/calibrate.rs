@@ -47,6 +47,7 @@ pub fn calibrate(
 ) -> Result<Ceiling, EngineError> {
     let mut spec = spec.clone();
     spec.samples = None;
+    spec.request = alone(&spec.request);
     spec.spare_connections = 0;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
     spec.load.connection_per_request |= typical.closes;
@@ -83,6 +84,15 @@ pub fn calibrate(
         driven: measured.throughput,
         age_s: None,
     })
+}
+
+/// Of a mix the kind that is sent most: a null server tells requests apart by their length.
+fn alone(request: &Exchange) -> Exchange {
+    let most = request.kinds().iter().max_by_key(|kind| kind.weight);
+    most.map_or_else(
+        || request.clone(),
+        |kind| Exchange::Http1(kind.request.clone()),
+    )
 }
 
 /// Refuses a load whose requests cost the workers more than they would before a null server.
@@ -146,6 +156,7 @@ fn null_server(
         Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => Err(
             no_ceiling("answers are longer than a null server has windows for"),
         ),
+        Exchange::Mix(_) => unreachable!("one of its kinds was taken"),
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();

@@ -10,6 +10,7 @@ use wallfinder_model::record;
 /// Largest latency that a histogram places: two hours.
 pub const HIGHEST_NS: u64 = 7_200_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
+const COARSE_DIGITS: u8 = 2;
 
 /// Quantiles that tables show.
 pub const QUANTILES: [(&str, f64); 7] = [
@@ -34,6 +35,15 @@ impl Latencies {
     pub fn new() -> Latencies {
         Latencies {
             within: Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
+                .expect("constant bounds are valid"),
+            beyond: 0,
+        }
+    }
+
+    /// One to two digits, in an eighth of the memory: of which there are many.
+    pub fn coarse() -> Latencies {
+        Latencies {
+            within: Histogram::new_with_bounds(1, HIGHEST_NS, COARSE_DIGITS)
                 .expect("constant bounds are valid"),
             beyond: 0,
         }

@@ -22,6 +22,7 @@ mod error;
 pub mod histogram;
 pub mod in_flight;
 pub mod levers;
+mod mix;
 pub mod null_server;
 mod plan;
 pub mod precheck;

@@ -19,6 +19,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) requests: Option<u64>,
     /// The whole load.
     pub(crate) load: Load,
+    /// Weights of its kinds of request, where they are several.
+    pub(crate) weights: Vec<u32>,
     /// Seed of what is drawn at random.
     pub(crate) seed: u64,
 }

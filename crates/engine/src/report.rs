@@ -6,6 +6,7 @@ use wallfinder_sys::process;
 
 use crate::counters::Counters;
 use crate::histogram::Latencies;
+use crate::mix::KindReport;
 
 /// What a worker did from `from_ns` to `to_ns`.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct WorkerReport {
     pub(crate) first_byte: Latencies,
     /// From the intended start to sending, in an open loop while a connection was free.
     pub(crate) lateness: Latencies,
+    /// Of each kind of request, where they are several.
+    pub(crate) kinds: Vec<KindReport>,
     /// Which edge of the measured window the end is.
     pub(crate) edge: Option<Edge>,
     /// The window of an experiment that it belongs to; 0: none.
@@ -39,8 +42,8 @@ pub(crate) struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// An empty report.
-    pub(crate) fn new() -> Box<WorkerReport> {
+    /// An empty report, for so many kinds of request; 0: they are not told apart.
+    pub(crate) fn new(kinds: usize) -> Box<WorkerReport> {
         Box::new(WorkerReport {
             from_ns: 0,
             to_ns: 0,
@@ -52,6 +55,7 @@ impl WorkerReport {
             service: Latencies::new(),
             first_byte: Latencies::new(),
             lateness: Latencies::new(),
+            kinds: KindReport::empty(kinds),
             edge: None,
             window: 0,
             ends_window: false,
@@ -68,6 +72,9 @@ impl WorkerReport {
         ] {
             part.clear();
             process::yield_adaptive();
+        }
+        for kind in &mut self.kinds {
+            kind.latency.clear();
         }
         self.edge = None;
         self.window = 0;

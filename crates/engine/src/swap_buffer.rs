@@ -33,10 +33,10 @@ const REPORTS: usize = 7;
 const RESERVED: usize = 3;
 
 impl SwapBuffer {
-    /// A buffer with its empty reports.
-    pub(crate) fn new() -> SwapBuffer {
+    /// A buffer with its empty reports, for so many kinds of request.
+    pub(crate) fn new(kinds: usize) -> SwapBuffer {
         let mut empty = Vec::with_capacity(REPORTS + 1);
-        empty.extend((0..REPORTS).map(|_| WorkerReport::new()));
+        empty.extend((0..REPORTS).map(|_| WorkerReport::new(kinds)));
         let full = Vec::with_capacity(REPORTS + 1);
         SwapBuffer {
             places: Arc::new(Mutex::new(Places { full, empty })),
@@ -81,7 +81,7 @@ impl SwapBuffer {
 
 impl Default for SwapBuffer {
     fn default() -> SwapBuffer {
-        SwapBuffer::new()
+        SwapBuffer::new(0)
     }
 }
 
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_late_reader_loses_nothing() {
-        let buffer = SwapBuffer::new();
-        let mut mine = WorkerReport::new();
+        let buffer = SwapBuffer::new(0);
+        let mut mine = WorkerReport::new(0);
         let mut recorded = 0;
         for _ in 0..20 {
             mine.latency.record(100);

@@ -12,7 +12,7 @@ use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
-use wallfinder_wire::{Exchange, framed};
+use wallfinder_wire::{Exchange, Kind, framed};
 
 #[global_allocator]
 static ALLOCATOR: Watchful = Watchful;
@@ -43,7 +43,18 @@ fn a_worker_allocates_nothing_after_the_start() {
         };
         request.into()
     };
-    let exchanges: [(SocketAddr, Exchange); 4] = [
+    let kind = |weight, path: &str| Kind {
+        name: path.to_owned(),
+        weight,
+        request: Request::get("test", path),
+    };
+    let mix = Exchange::Mix(vec![
+        kind(5, "/"),
+        kind(3, "/longer/one"),
+        kind(1, "/third"),
+    ]);
+    let exchanges: [(SocketAddr, Exchange); 5] = [
+        (unfaithful(answer), mix),
         (server.address(), request.clone().into()),
         (unfaithful(answer), request.into()),
         (echo, framed("u32be")),

@@ -1,7 +1,7 @@
 //! The real engine at real servers over real sockets, with both ways of waiting: what sockets, threads and several
 //! workers show. What one worker does at each instant is tested on a virtual clock (`src/sim`).
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ use wallfinder_engine::{
 };
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::http1::{Options, Request, Shared};
+use wallfinder_wire::{Exchange, Kind};
 
 mod drive;
 #[path = "drive/heads.rs"]
@@ -210,6 +211,84 @@ fn a_connection_per_request_is_opened_and_answered() {
         assert_eq!(counts.failed_total(), 0, "{counts:?}");
         assert!(counts.connects + 2 >= counts.answered);
     });
+}
+
+/// A double of a server that answers each path in its own way: 404 for `/missing`, and bodies of other lengths.
+fn by_path() -> SocketAddr {
+    scripted(|_, stream| {
+        let mut from = BufReader::new(stream.try_clone().unwrap());
+        let mut to = stream;
+        loop {
+            let mut line = String::new();
+            if from.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let mut field = String::new();
+            while from.read_line(&mut field).unwrap_or(0) > 2 {
+                field.clear();
+            }
+            let answer: &[u8] = match line.split(' ').nth(1) {
+                Some("/small") => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+                Some("/large") => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789",
+                _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            };
+            if to.write_all(answer).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_mix_is_drawn_by_weight_and_each_kind_is_counted_by_itself() {
+    let address = by_path();
+    let kind = |name: &str, weight, path: &str| Kind {
+        name: name.to_owned(),
+        weight,
+        request: Request::get("test", path),
+    };
+    let kinds = vec![
+        kind("small", 6, "/small"),
+        kind("large", 3, "/large"),
+        kind("missing", 1, "/missing"),
+    ];
+    for (depth, workers) in [(1, 1), (8, 2)] {
+        let mut spec = drive::spec(address, Exchange::Mix(kinds.clone()), 6, depth);
+        spec.load.workers = workers;
+        spec.load.warmup = Nanos::from_millis(20);
+        spec.load.stop = Stop {
+            after: Nanos::from_secs(20),
+            requests: Some(6_000),
+        };
+        with_both(spec, |measured| {
+            let counts = &measured.counts;
+            let [small, large, missing] = &measured.requests[..] else {
+                panic!("{:?}", measured.requests)
+            };
+            assert_eq!(small.answered + large.answered, counts.answered);
+            assert_eq!(small.body_bytes, 2 * small.answered);
+            assert_eq!(large.body_bytes, 10 * large.answered);
+            assert_eq!(missing.answered, 0);
+            assert_eq!(missing.failed, counts.failed);
+            assert_eq!(missing.failed["status.4xx"], counts.failed_total());
+            // Six thousand draws: four standard deviations.
+            let sent: u64 = measured.requests.iter().map(|kind| kind.sent).sum();
+            for (kind, share) in measured.requests.iter().zip([0.6, 0.3, 0.1]) {
+                let spread = 4.0 * (share * (1.0 - share) / sent as f64).sqrt();
+                let seen = kind.sent as f64 / sent as f64;
+                assert!(
+                    (seen - share).abs() < spread,
+                    "{}: {seen} of {share}",
+                    kind.name
+                );
+            }
+            let timed =
+                small.latency.as_ref().unwrap().count + large.latency.as_ref().unwrap().count;
+            assert_eq!(timed, measured.latency.as_ref().unwrap().count);
+            let throughput: f64 = measured.requests.iter().map(|kind| kind.throughput).sum();
+            assert!((throughput / measured.throughput - 1.0).abs() < 1e-9);
+        });
+    }
 }
 
 #[test]

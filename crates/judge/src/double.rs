@@ -110,6 +110,7 @@ pub(crate) fn a_step() -> DoubleStep {
         drained: None,
         open_connections: None,
         outages: Vec::new(),
+        requests: Vec::new(),
         series: Vec::new(),
     };
     DoubleStep { step }

@@ -127,6 +127,9 @@ pub struct Measured {
     pub in_flight_mean: f64,
     /// Jain's index of the window's answers over connections, where there are several.
     pub fairness: Option<f64>,
+    /// Kinds of request, where they are several.
+    #[serde(default)]
+    pub requests: Vec<record::RequestKind>,
     /// From the intended start to the last byte.
     pub latency: Option<record::Histogram>,
     /// From sending to the last byte.

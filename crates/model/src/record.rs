@@ -112,6 +112,9 @@ pub struct Step {
     /// When no connection was open, within the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
+    /// Its kinds of request, where they are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestKind>,
     /// Telemetry of the window.
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
@@ -398,6 +401,32 @@ pub struct Interval {
     pub p99_ns: u64,
     /// Largest latency.
     pub max_ns: u64,
+}
+
+/// One kind of request of a mix, in the measured window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RequestKind {
+    /// What it is called.
+    pub name: String,
+    /// Its weight against the others.
+    pub weight: u32,
+    /// Its method.
+    pub method: String,
+    /// Requests sent.
+    pub sent: u64,
+    /// Good answers.
+    pub answered: u64,
+    /// Failures of what was sent, by class.
+    pub failed: BTreeMap<String, u64>,
+    /// Good answers per second.
+    pub throughput: f64,
+    /// Body bytes of good answers.
+    pub body_bytes: u64,
+    /// Bytes of good answers on the wire, heads and framing included.
+    pub wire_bytes: u64,
+    /// From the intended start to the last byte, to two digits.
+    pub latency: Option<Histogram>,
 }
 
 /// A time during which no connection to the target was open.

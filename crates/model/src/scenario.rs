@@ -40,6 +40,9 @@ pub struct Scenario {
     pub schema: String,
     /// What is loaded, and what is asked of it.
     pub target: Target,
+    /// Requests of several kinds, of which each is drawn by weight, in the place of the target's one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub request: Vec<MixedRequest>,
     /// How much is asked, and in which pattern.
     pub load: Load,
     /// The server's side.
@@ -79,6 +82,7 @@ impl Default for Scenario {
         Scenario {
             schema: SCHEMA.to_owned(),
             target: Target::default(),
+            request: Vec::new(),
             load: Load::default(),
             server: Server::default(),
             client: Client::default(),
@@ -179,6 +183,89 @@ impl Default for Target {
             wait: Nanos::from_secs(5),
             tls: Tls::default(),
         }
+    }
+}
+
+/// A file of what users send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Kinds of request, of which each is drawn by weight.
+    pub request: Vec<MixedRequest>,
+}
+
+/// One kind of request in a mix. One of the methods has its path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct MixedRequest {
+    /// What it is called in results; left out: its path, behind its method where that is not GET.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its part of all requests, against the others'.
+    pub weight: u32,
+    /// Path and query of a GET.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub get: Option<String>,
+    /// Of a POST.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub post: Option<String>,
+    /// Of a PUT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub put: Option<String>,
+    /// Of a PATCH.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// Of a DELETE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete: Option<String>,
+    /// Header fields beside the target's, `Name: value`; a value may be `env:NAME` or `file:PATH`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// The body, or `@FILE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+impl Default for MixedRequest {
+    fn default() -> MixedRequest {
+        MixedRequest {
+            name: None,
+            weight: 1,
+            get: None,
+            post: None,
+            put: None,
+            patch: None,
+            delete: None,
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+}
+
+impl MixedRequest {
+    /// Its methods, each with its path; one in what was checked.
+    pub fn methods(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("GET", &self.get),
+            ("POST", &self.post),
+            ("PUT", &self.put),
+            ("PATCH", &self.patch),
+            ("DELETE", &self.delete),
+        ];
+        let given = all.into_iter();
+        given.filter_map(|(method, path)| Some((method, path.as_deref()?)))
+    }
+
+    /// What it is called.
+    pub fn shown_name(&self) -> String {
+        let of_path = || match self.methods().next() {
+            Some(("GET", path)) => path.to_owned(),
+            Some((method, path)) => format!("{method} {path}"),
+            None => String::new(),
+        };
+        self.name.clone().unwrap_or_else(of_path)
     }
 }
 
@@ -755,6 +842,28 @@ impl Scenario {
         each(Telling::Url, "target.url", &mut self.target.url);
         for (nth, header) in self.target.headers.iter_mut().enumerate() {
             each(Telling::Header, &format!("target.headers.{nth}"), header);
+        }
+        for (nth, request) in self.request.iter_mut().enumerate() {
+            for (at, header) in request.headers.iter_mut().enumerate() {
+                each(
+                    Telling::Header,
+                    &format!("request.{nth}.headers.{at}"),
+                    header,
+                );
+            }
+            let paths = [
+                &mut request.get,
+                &mut request.post,
+                &mut request.put,
+                &mut request.patch,
+                &mut request.delete,
+            ];
+            for path in paths.into_iter().flatten() {
+                each(Telling::Url, &format!("request.{nth}"), path);
+            }
+            if let Some(body) = &mut request.body {
+                each(Telling::Body, &format!("request.{nth}.body"), body);
+            }
         }
         for (nth, variable) in self.programs.env.iter_mut().enumerate() {
             each(Telling::Variable, &format!("programs.env.{nth}"), variable);

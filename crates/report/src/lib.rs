@@ -30,6 +30,7 @@ pub mod look;
 pub mod number;
 pub mod percentiles;
 mod profiled;
+mod requests;
 pub mod safe;
 pub mod said;
 mod sized;

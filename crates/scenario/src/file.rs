@@ -78,7 +78,7 @@ fn without_place(message: &str) -> String {
 }
 
 /// Where the value of a path of keys and numbers stands in a text of TOML.
-fn place(text: &str, path: &[&str]) -> Option<Range<usize>> {
+pub(crate) fn place(text: &str, path: &[&str]) -> Option<Range<usize>> {
     let root = DeTable::parse(text).ok()?;
     let (last, tables) = path.split_last()?;
     let mut table = root.get_ref();

@@ -26,6 +26,7 @@ mod error;
 pub mod file;
 pub mod lift;
 pub mod loads;
+pub mod traffic;
 pub mod what_if;
 
 pub use check::Fault;

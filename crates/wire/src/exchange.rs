@@ -3,11 +3,27 @@
 use crate::{Request, framed, grpc, http1, http2};
 use serde::{Deserialize, Serialize};
 
-/// One request, sent over and over, in its protocol.
+/// Most kinds of request in one mix.
+pub const KINDS_MAX: usize = 200;
+
+/// One kind of request in a mix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kind {
+    /// What it is called in results.
+    pub name: String,
+    /// Its part of all requests, against those of the others; above 0.
+    pub weight: u32,
+    /// It.
+    pub request: Request,
+}
+
+/// What is sent over and over, in its protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exchange {
     /// HTTP/1.1.
     Http1(Request),
+    /// HTTP/1.1, each request of a kind that is drawn by weight.
+    Mix(Vec<Kind>),
     /// HTTP/2, by prior knowledge.
     Http2(Request),
     /// A message that follows its length, over a plain stream.
@@ -23,6 +39,7 @@ impl Exchange {
             Exchange::Http1(request) => http1::Shared::new(request, http1::Options::default())
                 .map(drop)
                 .map_err(|error| error.to_string()),
+            Exchange::Mix(kinds) => check_mix(kinds),
             Exchange::Http2(request) => http2::Shared::new(request, streams(in_flight_max))
                 .map(drop)
                 .map_err(|error| error.to_string()),
@@ -41,10 +58,23 @@ impl Exchange {
         }
     }
 
+    /// The kinds of a mix; none of anything else.
+    pub fn kinds(&self) -> &[Kind] {
+        match self {
+            Exchange::Mix(kinds) => kinds,
+            _ => &[],
+        }
+    }
+
     /// The method, how its messages are framed, or the kind of call: `GET`, `u32be`, `unary`.
     pub fn method(&self) -> String {
         match self {
             Exchange::Http1(request) | Exchange::Http2(request) => request.method.clone(),
+            Exchange::Mix(kinds) => {
+                let first = kinds.first().map_or("", |kind| &kind.request.method);
+                let is_one = kinds.iter().all(|kind| kind.request.method == first);
+                if is_one { first } else { "mix" }.to_owned()
+            }
             Exchange::Framed(request) => request.format.to_string(),
             Exchange::Grpc(request) if request.in_turn => {
                 format!("{} in turn", request.kind.name())
@@ -58,7 +88,7 @@ impl Exchange {
         let fields = match self {
             Exchange::Http1(request) | Exchange::Http2(request) => &request.headers,
             Exchange::Grpc(request) => &request.metadata,
-            Exchange::Framed(_) => return Vec::new(),
+            Exchange::Framed(_) | Exchange::Mix(_) => return Vec::new(),
         };
         fields.iter().map(|(name, _)| name.clone()).collect()
     }
@@ -67,10 +97,41 @@ impl Exchange {
     pub fn body_bytes(&self) -> u64 {
         match self {
             Exchange::Http1(request) | Exchange::Http2(request) => request.body.len() as u64,
+            // In the mean, by weight.
+            Exchange::Mix(kinds) => {
+                let weights: u64 = kinds.iter().map(|kind| u64::from(kind.weight)).sum();
+                let bytes = kinds
+                    .iter()
+                    .map(|kind| u64::from(kind.weight) * kind.request.body.len() as u64);
+                bytes.sum::<u64>() / weights.max(1)
+            }
             Exchange::Framed(request) => request.message.len() as u64,
             Exchange::Grpc(request) => request.message_bytes(),
         }
     }
+}
+
+fn check_mix(kinds: &[Kind]) -> Result<(), String> {
+    if kinds.is_empty() || kinds.len() > KINDS_MAX {
+        return Err(format!(
+            "a mix has 1 to {KINDS_MAX} kinds of request, and this one {}",
+            kinds.len()
+        ));
+    }
+    if let Some(none) = kinds.iter().find(|kind| kind.weight == 0) {
+        return Err(format!(
+            "`{}` has no weight: it would never be sent",
+            none.name
+        ));
+    }
+    for kind in kinds {
+        http1::Shared::new(&kind.request, http1::Options::default())
+            .map_err(|error| format!("`{}`: {error}", kind.name))?;
+    }
+    let requests: Vec<&Request> = kinds.iter().map(|kind| &kind.request).collect();
+    http1::Shared::of_kinds(&requests, http1::Options::default())
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 fn streams(in_flight_max: u32) -> http2::Options {

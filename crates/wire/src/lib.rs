@@ -48,7 +48,7 @@ mod sending;
 pub mod tls;
 
 pub use content::Decode;
-pub use exchange::Exchange;
+pub use exchange::{Exchange, KINDS_MAX, Kind};
 use http2::ErrorCode;
 pub use request::{BadRequest, Request};
 
@@ -410,6 +410,12 @@ pub trait Wire: Sized {
     /// Takes one more request, and gives the slot (`0..in_flight_max`) that names it
     /// until its outcome. Panics when there is no room: that is the worker's own bug.
     fn issue(&mut self, shared: &Self::Shared) -> u32;
+
+    /// The same of one of several kinds of request, where the wire has several.
+    fn issue_kind(&mut self, shared: &Self::Shared, kind: u16) -> u32 {
+        assert!(kind == 0, "there is no kind {kind}");
+        self.issue(shared)
+    }
 
     /// What to write next. The same answer until [`Wire::handle_sent`] moves it on.
     fn poll_transmit(&self, shared: &Self::Shared) -> Transmit;

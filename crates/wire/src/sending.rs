@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Since a form is periodic, `offset` is kept within its first copy: the range that
-//! follows is then as long as it can be. A connection takes on another form when all of its
-//! requests are sent, so that what is unsent is always of one.
+//! follows is then as long as it can be. A connection of one kind of request takes on another form when all of its
+//! requests are sent. One of several kinds has runs of each, which wait behind one another.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 
 use crate::Transmit;
 
@@ -25,26 +26,77 @@ pub(crate) struct Form {
     pub(crate) request_len: usize,
 }
 
+/// Runs of requests: a form, and how many of it. Boxed, so that connections of one kind stay small.
+#[derive(Debug, Clone)]
+struct Later {
+    runs: VecDeque<(Form, u32)>,
+}
+
 /// The unsent bytes of one connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sending {
     /// The form of what is unsent, or of what was sent last.
     form: Form,
-    /// Bytes issued and not confirmed as sent.
+    /// Bytes of this form issued and not confirmed as sent.
     unsent: u64,
     /// Bytes of the first unsent request that are sent already.
     offset: usize,
     /// How many of the unsent bytes the socket may have taken, unconfirmed.
     offered: Cell<u64>,
+    /// Requests of other forms behind these. `None`: there is one kind.
+    later: Option<Box<Later>>,
 }
 
 impl Sending {
+    /// With room for so many runs of other forms behind the first; 0: there is one kind.
+    pub(crate) fn with_room(runs: usize) -> Sending {
+        Sending {
+            later: (runs > 0).then(|| {
+                let runs = VecDeque::with_capacity(runs);
+                Box::new(Later { runs })
+            }),
+            ..Sending::default()
+        }
+    }
+
+    /// Nothing is unsent any more.
+    pub(crate) fn forget(&mut self) {
+        let mut later = self.later.take();
+        if let Some(later) = &mut later {
+            later.runs.clear();
+        }
+        *self = Sending {
+            later,
+            ..Sending::default()
+        };
+    }
+
     #[inline]
     pub(crate) fn issue(&mut self, form: Form) {
         if self.unsent == 0 {
             self.form = form;
+        } else if let Some(later) = &mut self.later
+            && (!later.runs.is_empty() || self.form.start != form.start)
+        {
+            match later.runs.back_mut() {
+                Some((last, count)) if last.start == form.start => *count += 1,
+                _ => later.runs.push_back((form, 1)),
+            }
+            return;
         }
         self.unsent += self.form.request_len as u64;
+    }
+
+    /// Requests of which a byte is unsent.
+    fn requests(&self) -> u64 {
+        let later = self.later.iter().flat_map(|later| &later.runs);
+        let later: u64 = later.map(|(_, count)| u64::from(*count)).sum();
+        self.unsent.div_ceil(self.request_len().max(1)) + later
+    }
+
+    /// Unsent bytes of the first of them.
+    fn unsent_of_first(&self) -> u64 {
+        self.unsent.min(self.request_len() - self.offset as u64)
     }
 
     /// The next range, of at most `count_max` bytes.
@@ -76,6 +128,13 @@ impl Sending {
         } else {
             (self.offset + count) % self.form.request_len
         };
+        if self.unsent == 0
+            && let Some(later) = &mut self.later
+            && let Some((form, requests)) = later.runs.pop_front()
+        {
+            self.form = form;
+            self.unsent = form.request_len as u64 * u64::from(requests);
+        }
     }
 
     #[inline]
@@ -89,17 +148,33 @@ impl Sending {
         self.offset
     }
 
+    /// What is unsent of the oldest of the last `in_flight` requests.
+    pub(crate) fn unsent_of_oldest(&self, in_flight: u32) -> u64 {
+        match u64::from(in_flight) > self.requests() {
+            true => 0,
+            false => self.unsent_of_first(),
+        }
+    }
+
     /// Whether all of the oldest of the last `in_flight` requests has been offered.
     #[inline]
     pub(crate) fn has_offered_whole(&self, in_flight: u32) -> bool {
-        let later = u64::from(in_flight).checked_sub(1);
-        later.is_some_and(|later| self.unsent <= self.request_len() * later + self.offered.get())
+        in_flight > 0 && self.unsent_of_oldest(in_flight) <= self.offered.get()
     }
 
     /// Whether the oldest of the last `in_flight` requests has had a byte offered.
     #[inline]
     pub(crate) fn has_offered(&self, in_flight: u32) -> bool {
-        self.unsent < self.request_len() * u64::from(in_flight) + self.offered.get()
+        if self
+            .later
+            .as_ref()
+            .is_none_or(|later| later.runs.is_empty())
+        {
+            let of_all = self.request_len() * u64::from(in_flight);
+            return self.unsent < of_all + self.offered.get();
+        }
+        let is_before = u64::from(in_flight) > self.requests();
+        is_before || (in_flight > 0 && self.offset as u64 + self.offered.get() > 0)
     }
 
     /// Bytes of one request in the form of what is unsent.

@@ -297,3 +297,93 @@ fn every_request_is_kept_where_that_is_asked_for() {
         .run(&[&args[..], &["--samples", "--driver", "wrk {url}"]].concat())
         .ends_with(2);
 }
+
+const SHOP: &str = r#"[[request]]
+name = "search"
+weight = 60
+get = "/search?q=x"
+headers = ["Authorization: env:SHOP_TOKEN"]
+
+[[request]]
+weight = 40
+post = "/cart"
+body = "{}"
+"#;
+
+#[test]
+fn a_mix_of_requests_is_told_by_name() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    place.file("shop.toml", SHOP);
+    place.file("urls.txt", "# a list\n3 /a\n/b\n");
+    let load = ["-c", "4", "-n", "4000", "--no-calibrate", "-q"];
+    let with_token = |args: &[&str]| {
+        let with = ["env", "SHOP_TOKEN=s3cr3t-of-the-shop"];
+        place.start_as(&with, args).wait(Duration::from_secs(30))
+    };
+    let unset = place.run(&["run", &url, "--traffic", "shop.toml"]);
+    assert!(unset.ends_with(2).err.contains("`SHOP_TOKEN` is not set"));
+    let mixed = [&["run", &url, "--traffic", "shop.toml"][..], &load].concat();
+    let ran = with_token(&mixed).ends_with(0);
+    assert!(
+        ran.out.contains("search") && ran.out.contains("POST /cart"),
+        "{}",
+        ran.out
+    );
+    let record = place.record();
+    let step = &record["steps"][0];
+    let requests = step["requests"].as_array().expect("kinds");
+    let of = |name: &str| {
+        requests
+            .iter()
+            .find(|kind| kind["name"] == name)
+            .expect("it is there")
+    };
+    let answered = |name: &str| of(name)["answered"].as_u64().expect("a count");
+    assert_eq!(answered("search") + answered("POST /cart"), 4000);
+    let share = answered("search") as f64 / 4000.0;
+    assert!((0.56..=0.64).contains(&share), "{share}");
+    assert_eq!(of("POST /cart")["method"], "POST");
+    let kept = record.to_string();
+    assert!(!kept.contains("s3cr3t") && kept.contains("env:SHOP_TOKEN"));
+    let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a page");
+    assert!(page.contains("Requests by name") && page.contains("POST &#x2f;cart"));
+    // The record's scenario runs again as it is.
+    let scenario = place.run(
+        &[
+            &["run", &url, "--traffic", "shop.toml", "--print-scenario"][..],
+            &load,
+        ]
+        .concat(),
+    );
+    place.file("again.toml", scenario.ends_with(0).out);
+    with_token(&["run", "--scenario", "again.toml", "-q"]).ends_with(0);
+    let listed = [&["run", &url, "--urls-from", "urls.txt"][..], &load].concat();
+    place.run(&listed).ends_with(0);
+    let requests = &place.record()["steps"][0]["requests"];
+    assert_eq!(
+        (&requests[0]["name"], &requests[0]["weight"]),
+        (&"/a".into(), &3.into())
+    );
+    for (text, part) in [
+        ("[[request]]\nget = \"/\"\nwieght = 2\n", "wrong.toml:3:"),
+        (
+            "[[request]]\nget = \"http://10.0.0.5/\"\n",
+            "a mix has one origin",
+        ),
+        (
+            "[[request]]\nget = \"/\"\nheaders = [\"none\"]\n",
+            "has no colon",
+        ),
+    ] {
+        place.file("wrong.toml", text);
+        let ran = place
+            .run(&["run", &url, "--traffic", "wrong.toml"])
+            .ends_with(2);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    let refused = |more: &[&str]| with_token(&[&mixed[..], more].concat()).ends_with(2).err;
+    assert!(refused(&["-m", "POST"]).contains("methods and bodies of their own"));
+    assert!(refused(&["--http2"]).contains("--http2"));
+}

@@ -28,11 +28,14 @@ pub(super) struct WindowLatencies {
     pub(super) service: Latencies,
     pub(super) first_byte: Latencies,
     pub(super) lateness: Latencies,
+    /// Of each kind of request, where they are several.
+    pub(super) kinds: Vec<Latencies>,
 }
 
 impl WindowLatencies {
-    fn new() -> WindowLatencies {
+    fn new(kinds: usize) -> WindowLatencies {
         WindowLatencies {
+            kinds: (0..kinds).map(|_| Latencies::coarse()).collect(),
             latency: Latencies::new(),
             service: Latencies::new(),
             first_byte: Latencies::new(),
@@ -49,6 +52,9 @@ impl WindowLatencies {
         ] {
             sum.add(part);
             process::yield_adaptive();
+        }
+        for (sum, part) in self.kinds.iter_mut().zip(&report.kinds) {
+            sum.add(&part.latency);
         }
     }
 }
@@ -81,7 +87,7 @@ impl<'p> Collector<'p> {
             plans,
             zero_ns,
             windows: vec![WorkerWindow::default(); plans.len()],
-            latencies: WindowLatencies::new(),
+            latencies: WindowLatencies::new(plans.first().map_or(0, |plan| plan.weights.len())),
             intervals: Vec::new(),
             interval: OpenInterval::new(),
             experiment: Vec::new(),

@@ -25,7 +25,7 @@ use wallfinder_wire::framed::{self, ById, InTurn};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
 use wallfinder_wire::tls::{self, Tls};
-use wallfinder_wire::{Exchange, Wire, grpc};
+use wallfinder_wire::{Exchange, Request, Wire, grpc};
 
 use collect::{COLLECT_EVERY, Collector};
 use outcome::{conclude, panicked};
@@ -53,6 +53,11 @@ pub fn run(
     match &spec.request {
         Exchange::Http1(request) => {
             let shared = || http1::Shared::new(request, protocol::http1_options(spec));
+            run_on::<Http1, _>(spec, signals, observe, way, &shared)
+        }
+        Exchange::Mix(kinds) => {
+            let requests: Vec<&Request> = kinds.iter().map(|kind| &kind.request).collect();
+            let shared = || http1::Shared::of_kinds(&requests, protocol::http1_options(spec));
             run_on::<Http1, _>(spec, signals, observe, way, &shared)
         }
         Exchange::Http2(request) => {
@@ -137,7 +142,10 @@ where
 {
     let start = Start::of(spec, signals, &shared()?);
     let plans = worker_plans(spec);
-    let buffers: Vec<SwapBuffer> = plans.iter().map(|_| SwapBuffer::new()).collect();
+    let buffers: Vec<SwapBuffer> = plans
+        .iter()
+        .map(|_| SwapBuffer::new(spec.request.kinds().len()))
+        .collect();
     let shareds = plans.iter().map(|_| shared());
     let shareds = shareds.collect::<Result<Vec<_>, _>>()?;
     thread::scope(|scope| {

@@ -11,13 +11,14 @@ use wallfinder_model::record::{
 use wallfinder_model::telemetry::SocketsSummary;
 use wallfinder_sys::io::Io;
 use wallfinder_sys::net::TcpInfo;
-use wallfinder_wire::Wire;
+use wallfinder_wire::{Kind, Wire};
 
 use super::collect::Collector;
 use super::start::Ended;
 use super::window::{Mark, Stretch};
 use crate::counters::{Class, Counters};
 use crate::error::EngineError;
+use crate::mix::KindSum;
 use crate::plan::WorkerPlan;
 use crate::protocol::{self, Common};
 use crate::reach;
@@ -88,7 +89,12 @@ where
             errno,
         });
     }
-    Ok(measured::<I>(collector, &ends, noticed))
+    Ok(measured::<I>(
+        spec.request.kinds(),
+        collector,
+        &ends,
+        noticed,
+    ))
 }
 
 /// The error of a worker that panicked.
@@ -120,6 +126,7 @@ struct Sum {
     drained: Drained,
     open_connections: OpenConnections,
     workers: Vec<WorkerSummary>,
+    kinds: Vec<KindSum>,
 }
 
 impl Sum {
@@ -134,6 +141,14 @@ impl Sum {
         self.from_ns += u128::from(open.at_ns.saturating_sub(zero_ns));
         self.to_ns += u128::from(close.at_ns.saturating_sub(zero_ns));
         self.counted += 1;
+        self.kinds.resize_with(close.kinds.len(), KindSum::default);
+        let kinds = self
+            .kinds
+            .iter_mut()
+            .zip(open.kinds.iter().zip(&close.kinds));
+        for (sum, (before, after)) in kinds {
+            sum.add(&after.since(before), stretch.span_ns);
+        }
         self.change.add(&stretch.change);
     }
 
@@ -192,7 +207,12 @@ impl Sum {
     }
 }
 
-fn measured<I: Io>(collector: Collector<'_>, ends: &[WorkerEnd], noticed: Noticed) -> Measured {
+fn measured<I: Io>(
+    kinds: &[Kind],
+    collector: Collector<'_>,
+    ends: &[WorkerEnd],
+    noticed: Noticed,
+) -> Measured {
     let zero_ns = collector.zero_ns;
     let mut sum = Sum::default();
     for (plan, window) in collector.plans.iter().zip(&collector.windows) {
@@ -213,7 +233,11 @@ fn measured<I: Io>(collector: Collector<'_>, ends: &[WorkerEnd], noticed: Notice
     let counts = sum.counts(noticed, &outages);
     assert!(counts.balanced(), "the accounting identity does not hold");
     let latencies = &collector.latencies;
+    let of_kinds = kinds.iter().zip(sum.kinds.iter().zip(&latencies.kinds));
     Measured {
+        requests: of_kinds
+            .map(|(kind, (sum, latency))| sum.to_record(kind, latency))
+            .collect(),
         zero_ns,
         window_from_ns: window.0,
         window_to_ns: window.1,

@@ -165,6 +165,12 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             pinned,
             requests: requests.map(|whole| part(whole, workers, worker)),
             load: spec.load.clone(),
+            weights: spec
+                .request
+                .kinds()
+                .iter()
+                .map(|kind| kind.weight)
+                .collect(),
             seed: spec.seed,
         }
     };

@@ -9,6 +9,7 @@ use wallfinder_model::drive::ExperimentWindow;
 
 use crate::counters::Counters;
 use crate::histogram::Latencies;
+use crate::mix::KindCounts;
 use crate::report::WorkerReport;
 
 /// A worker at one instant.
@@ -18,6 +19,8 @@ pub(super) struct Mark {
     pub(super) totals: Counters,
     pub(super) open_area: u128,
     pub(super) cpu_ns: u64,
+    /// Of each kind of request, where they are several.
+    pub(super) kinds: Vec<KindCounts>,
 }
 
 /// What a worker did between two instants.
@@ -39,6 +42,7 @@ impl Mark {
             totals: report.totals.clone(),
             open_area: report.open_area,
             cpu_ns: report.cpu_ns,
+            kinds: report.kinds.iter().map(|kind| kind.counts).collect(),
         }
     }
 

@@ -161,6 +161,7 @@ impl Sim {
             pinned: self.pinned,
             requests: self.load.stop.requests,
             load: self.load,
+            weights: Vec::new(),
             seed: self.seed,
         };
         let mut io = SimIo::open(&IoConfig {
@@ -177,7 +178,7 @@ impl Sim {
         signals.may_close.store(true, Ordering::Relaxed);
         let published: Rc<RefCell<Vec<Published>>> = Rc::default();
         let reader = Reader {
-            reports: SwapBuffer::new(),
+            reports: SwapBuffer::new(0),
             published: Rc::clone(&published),
         };
         let reports = reader.reports.clone();

@@ -136,6 +136,7 @@ mod tests {
         let again = Grant {
             intended_ns: 4,
             tries: 1,
+            kind: 0,
         };
         connection.grant_again(again, 2);
         let starts: Vec<u64> = connection.granted.iter().map(|g| g.intended_ns).collect();

@@ -118,8 +118,14 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     #[inline]
     fn issue(&mut self, conn: u32, grant: Grant, sent_ns: u64, sent_late_ns: u64) {
-        let slot = self.connections[conn as usize].wire.issue(&self.shared);
+        let kind = match &mut self.drawing {
+            Some(drawing) if grant.tries == 0 => drawing.next(),
+            _ => grant.kind,
+        };
+        let wire = &mut self.connections[conn as usize].wire;
+        let slot = wire.issue_kind(&self.shared, kind);
         let place = (conn, slot);
+        let grant = Grant { kind, ..grant };
         self.ledger.issue(place, grant, sent_ns, sent_late_ns);
     }
 

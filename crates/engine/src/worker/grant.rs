@@ -10,6 +10,8 @@ pub(super) struct Grant {
     pub(super) intended_ns: u64,
     /// How often it was sent before.
     pub(super) tries: u8,
+    /// Its kind, where it was sent before.
+    pub(super) kind: u16,
 }
 
 impl Grant {
@@ -19,6 +21,7 @@ impl Grant {
         Grant {
             intended_ns,
             tries: 0,
+            kind: 0,
         }
     }
 }

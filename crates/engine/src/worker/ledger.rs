@@ -16,6 +16,7 @@ use wallfinder_wire::Answer;
 use super::grant::{Grant, RESENDS_MAX};
 use crate::counters::{Class, Counters};
 use crate::deadlines::{Deadlines, Turn};
+use crate::mix::KindCounts;
 use crate::report::WorkerReport;
 use crate::samples::{RequestSample, SampleSender};
 
@@ -30,6 +31,7 @@ struct Slot {
     sent_late_ns: u32,
     /// How often it was sent before.
     tries: u8,
+    kind: u16,
 }
 
 const FREE: Slot = Slot {
@@ -38,6 +40,7 @@ const FREE: Slot = Slot {
     first_byte_ns: 0,
     sent_late_ns: 0,
     tries: 0,
+    kind: 0,
 };
 
 impl Slot {
@@ -75,6 +78,8 @@ pub(super) enum Failing {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) counters: Counters,
+    /// Of each kind of request, where they are several.
+    kinds: Vec<KindCounts>,
     pub(super) report: Box<WorkerReport>,
     pub(super) deadlines: Deadlines,
     pub(super) turn: Turn,
@@ -98,12 +103,14 @@ impl Ledger {
         (connections, depth): (u32, u32),
         in_flight_max: u64,
         timeout_ns: u64,
+        kinds: usize,
         samples: Option<SampleSender>,
     ) -> Ledger {
         let slots = connections as usize * depth as usize;
         Ledger {
             counters: Counters::default(),
-            report: WorkerReport::new(),
+            kinds: vec![KindCounts::default(); kinds],
+            report: WorkerReport::new(kinds),
             deadlines: Deadlines::new(timeout_ns, slots),
             turn: Turn::default(),
             slots: vec![FREE; slots],
@@ -193,7 +200,11 @@ impl Ledger {
             first_byte_ns: 0,
             sent_late_ns: u32::try_from(sent_late_ns).unwrap_or(u32::MAX),
             tries: grant.tries,
+            kind: grant.kind,
         };
+        if let Some(of) = self.kinds.get_mut(usize::from(grant.kind)) {
+            of.sent += 1;
+        }
         self.counters.issued += 1;
         self.counters.in_flight += 1;
     }
@@ -237,7 +248,9 @@ impl Ledger {
             self.counters.statuses[if known { status } else { 0 }] += 1;
         }
         match failure_of(answer) {
-            Some(class) => self.count_failed(class, || request.sample_of(answer, now)),
+            Some(class) => {
+                self.count_failed(Some(request.kind), class, || request.sample_of(answer, now));
+            }
             None => self.answered_well(&request, answer, now),
         }
         sent_for_ns
@@ -250,6 +263,12 @@ impl Ledger {
         counters.body_bytes += answer.body_bytes;
         counters.decoded_bytes += answer.decoded_bytes;
         counters.messages += answer.call.map_or(0, |call| u64::from(call.messages));
+        let kind = usize::from(request.kind);
+        if let Some(of) = self.kinds.get_mut(kind) {
+            of.answered += 1;
+            of.body_bytes += answer.body_bytes;
+            of.wire_bytes += answer.wire_bytes;
+        }
         if request.intended_ns <= self.timed_until_ns {
             let first_byte_ns = match request.first_byte_ns {
                 0 => now,
@@ -257,6 +276,9 @@ impl Ledger {
             };
             let report = &mut self.report;
             report.latency.record(now - request.intended_ns);
+            if let Some(of) = report.kinds.get_mut(kind) {
+                of.latency.record(now - request.intended_ns);
+            }
             report.service.record(now - request.sent_ns);
             report.first_byte.record(first_byte_ns - request.sent_ns);
         }
@@ -272,7 +294,7 @@ impl Ledger {
         let by_client = self.deadlines.own_doing(request.intended_ns, now, own_ns);
         self.counters.late_by_client += u64::from(by_client);
         let class = Class::Other(Failure::TimeoutTotal);
-        self.count_failed(class, || request.sample_of(answer, now));
+        self.count_failed(Some(request.kind), class, || request.sample_of(answer, now));
     }
 
     /// Ends a request without a good answer. The one place for failures that no answer tells.
@@ -280,18 +302,27 @@ impl Ledger {
         match failing {
             Failing::InFlight { conn, slot } => {
                 let request = self.take(conn, slot, now);
-                self.count_failed(class, || request.sample(now));
+                self.count_failed(Some(request.kind), class, || request.sample(now));
             }
             Failing::Unsent(grant) => {
                 self.counters.expired_unsent += 1;
-                self.count_failed(class, || RequestSample::new(grant.intended_ns, now));
+                // It has a kind where it was sent before, and that is not counted as sent.
+                self.count_failed(None, class, || RequestSample::new(grant.intended_ns, now));
             }
         }
     }
 
     #[inline]
-    fn count_failed(&mut self, class: Class, sample: impl FnOnce() -> RequestSample) {
+    fn count_failed(
+        &mut self,
+        kind: Option<u16>,
+        class: Class,
+        sample: impl FnOnce() -> RequestSample,
+    ) {
         self.counters.failed[class.index()] += 1;
+        if let Some(of) = kind.and_then(|kind| self.kinds.get_mut(usize::from(kind))) {
+            of.fail(class);
+        }
         if let Some(samples) = &mut self.samples {
             samples.push(sample().failed(class));
         }
@@ -307,9 +338,13 @@ impl Ledger {
         let request = self.take(conn, slot, now);
         self.counters.resent += 1;
         self.counters.waiting_again += 1;
+        if let Some(of) = self.kinds.get_mut(usize::from(request.kind)) {
+            of.sent -= 1;
+        }
         Some(Grant {
             intended_ns: request.intended_ns,
             tries: request.tries + 1,
+            kind: request.kind,
         })
     }
 
@@ -351,6 +386,13 @@ impl Ledger {
     pub(super) fn oldest_intended_ns(&self) -> Option<u64> {
         let in_flight = self.slots.iter().filter(|slot| slot.sent_ns > 0);
         in_flight.map(|slot| slot.intended_ns).min()
+    }
+
+    /// Writes what became of each kind into the report.
+    pub(super) fn report_kinds(&mut self) {
+        for (report, counts) in self.report.kinds.iter_mut().zip(&self.kinds) {
+            report.counts = *counts;
+        }
     }
 
     /// Requests that should have been sent by now and were not. Asserts the identity: what is accounted for nowhere

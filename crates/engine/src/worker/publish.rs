@@ -43,6 +43,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let cpu_ns = self.io.cpu_ns();
         self.adapt_batching(now, cpu_ns);
         let ledger = &mut self.ledger;
+        ledger.report_kinds();
         let report = &mut ledger.report;
         report.to_ns = now;
         report.totals.clone_from(&ledger.counters);

@@ -13,6 +13,7 @@ use super::end::WorkerEnd;
 use super::ledger::Ledger;
 use super::line::Line;
 use crate::batching::Batching;
+use crate::mix::Drawing;
 use crate::plan::WorkerPlan;
 use crate::reach::Reach;
 use crate::samples::SampleSender;
@@ -34,6 +35,8 @@ pub(crate) struct Worker<W: Wire, I: Io> {
     pub(super) admission: Admission,
     pub(super) dialling: Dialling,
     pub(super) reach: Reach,
+    /// Which kind of request comes next, where they are several.
+    pub(super) drawing: Option<Drawing>,
     /// Connections that may have something to send.
     pub(super) dirty: Line,
     pub(super) batching: Batching,
@@ -98,8 +101,10 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 (plan.connections, depth),
                 admission.room.in_flight_max,
                 load.timeout.0,
+                plan.weights.len(),
                 samples,
             ),
+            drawing: Drawing::of(&plan.weights, seed),
             admission,
             dialling: Dialling::new(plan.connections, opened, seed),
             reach: Reach::new(),

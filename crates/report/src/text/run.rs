@@ -41,6 +41,7 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
     throughput(page, step, &figures);
     page.gap();
     latency(page, step);
+    requests(page, step);
     little(page, &figures);
     page.gap();
     costs(page, step, &figures);
@@ -169,6 +170,41 @@ fn latency(page: &mut Page, step: &Step) {
     );
     if let Some(text) = words::gathering(step) {
         page.beside(Role::Dim, &format!("at the client {text}"));
+    }
+}
+
+/// Each kind of a mix, those that are sent most.
+fn requests(page: &mut Page, step: &Step) {
+    /// More stand on the page.
+    const SHOWN_MAX: usize = 16;
+    let rows = crate::requests::rows(&step.requests);
+    if rows.is_empty() {
+        return;
+    }
+    page.gap();
+    let shown = &rows[..rows.len().min(SHOWN_MAX)];
+    let cells = |of: fn(&crate::requests::Row) -> &String| -> Vec<String> {
+        shown.iter().map(|row| of(row).clone()).collect()
+    };
+    let names = cells(|row| &row.name).into_iter();
+    let table = vec![
+        Column::words(
+            "request",
+            0,
+            names.map(|name| (Role::Plain, name)).collect(),
+        ),
+        Column::numbers("sent", 3, cells(|row| &row.sent)).headed("sent of", "its weight"),
+        Column::numbers("answered", 0, cells(|row| &row.rate)).headed("answered", "/s"),
+        Column::numbers("p50", 2, cells(|row| &row.p50)),
+        Column::numbers("p99", 0, cells(|row| &row.p99)),
+        Column::numbers("failed", 0, cells(|row| &row.failed)),
+        Column::numbers("body", 4, cells(|row| &row.body)),
+    ];
+    let left_out = columns::write(page, table, 1);
+    columns::note(page, left_out);
+    if rows.len() > shown.len() {
+        let more = words::counted((rows.len() - shown.len()) as u64, "request");
+        page.beside(Role::Dim, &format!("{more} more on the page"));
     }
 }
 

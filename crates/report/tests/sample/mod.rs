@@ -562,6 +562,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         drained: None,
         open_connections: None,
         outages: Vec::new(),
+        requests: Vec::new(),
         series,
         load,
     }

@@ -119,6 +119,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         lateness: None,
         intervals: vec![],
         outages: vec![],
+        requests: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
         samples: None,

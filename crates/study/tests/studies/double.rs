@@ -264,6 +264,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         drained: None,
         open_connections: None,
         outages: Vec::new(),
+        requests: Vec::new(),
         series: Vec::new(),
     }
 }

@@ -63,8 +63,9 @@ const PARTIAL_BYTES_KEPT: usize = 16 * 1024;
 impl Wire for Http1 {
     type Shared = Shared;
 
-    fn open(_shared: &Shared) -> Http1 {
-        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), None)
+    fn open(shared: &Shared) -> Http1 {
+        let sending = Sending::with_room(shared.runs_max());
+        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), None, sending)
     }
 
     fn block(shared: &Shared) -> &[u8] {
@@ -74,7 +75,9 @@ impl Wire for Http1 {
     fn reset(&mut self, _shared: &Shared) {
         let mut partial = std::mem::take(&mut self.partial);
         empty(&mut partial);
-        *self = Http1::fresh(partial, self.decoder.take());
+        let mut sending = std::mem::take(&mut self.sending);
+        sending.forget();
+        *self = Http1::fresh(partial, self.decoder.take(), sending);
     }
 
     fn take_form(shared: &mut Shared, form: usize) {
@@ -94,6 +97,11 @@ impl Wire for Http1 {
 
     #[inline]
     fn issue(&mut self, shared: &Shared) -> u32 {
+        self.issue_kind(shared, 0)
+    }
+
+    #[inline]
+    fn issue_kind(&mut self, shared: &Shared, kind: u16) -> u32 {
         assert!(self.room(shared) > 0, "issued without room");
         let depth = shared.options.in_flight_max;
         let until_wrap = depth - self.oldest;
@@ -104,7 +112,7 @@ impl Wire for Http1 {
         };
         self.in_flight += 1;
         self.is_used = true;
-        self.sending.issue(shared.form());
+        self.sending.issue(shared.form(kind));
         slot
     }
 
@@ -194,13 +202,13 @@ impl Wire for Http1 {
 
 impl Http1 {
     /// A new connection, with the buffers of an old one.
-    fn fresh(partial: Vec<u8>, decoder: Option<Decoder>) -> Http1 {
+    fn fresh(partial: Vec<u8>, decoder: Option<Decoder>, sending: Sending) -> Http1 {
         Http1 {
             state: State::Head,
             oldest: 0,
             in_flight: 0,
             is_used: false,
-            sending: Sending::default(),
+            sending,
             answer: Unfinished::default(),
             outcome: None,
             scan: Scan::default(),
@@ -229,8 +237,7 @@ impl Http1 {
     /// What is left to send of the request that is being answered: once an answer says
     /// that it is the last, no other is sent (RFC 9112, 9.6), but that one is finished.
     fn unsent_of_answered(&self) -> u64 {
-        let later = u64::from(self.in_flight.saturating_sub(1)) * self.sending.request_len();
-        self.sending.unsent().saturating_sub(later)
+        self.sending.unsent_of_oldest(self.in_flight)
     }
 
     fn take_all(&mut self, shared: &mut Shared, bytes: &[u8]) -> usize {

@@ -62,8 +62,8 @@ pub struct Shared {
     /// Of the request as it was asked for.
     request_len: usize,
     block: Arc<[u8]>,
-    /// The request as it was asked for, and its longer forms.
-    forms: Vec<Form>,
+    /// Of each kind of request, as it was asked for and its longer forms.
+    kinds: Vec<Vec<Form>>,
     /// Which of them is issued from now on.
     form: usize,
     is_head: bool,
@@ -77,37 +77,76 @@ const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
 impl Shared {
     /// Checks and encodes `request`.
-    pub fn new(request: &Request, mut options: Options) -> Result<Shared, BadRequest> {
+    pub fn new(request: &Request, options: Options) -> Result<Shared, BadRequest> {
+        Shared::of_kinds(&[request], options)
+    }
+
+    /// Checks and encodes requests of several kinds, which [`Wire::issue_kind`](crate::Wire::issue_kind) names by
+    /// their places. Either all of them are HEAD requests, or none.
+    pub fn of_kinds(requests: &[&Request], mut options: Options) -> Result<Shared, BadRequest> {
         check(&options)?;
-        let encoded = request.encode(options.connection_per_request)?;
-        if encoded.closes {
+        let first = requests
+            .first()
+            .ok_or(BadRequest::new("requests", "are none"))?;
+        let one_each = options.connection_per_request;
+        let is_head = first.encode(one_each)?.is_head;
+        let closes = first.encode(one_each)?.closes;
+        for request in requests {
+            let encoded = request.encode(one_each)?;
+            if encoded.is_head != is_head {
+                return Err(BadRequest::new(
+                    "method",
+                    "is HEAD for some and not for all",
+                ));
+            }
+            if encoded.closes != closes {
+                return Err(BadRequest::new(
+                    "Connection",
+                    "closes for some and not for all",
+                ));
+            }
+        }
+        if closes {
             options.connection_per_request = true;
             options.in_flight_max = 1;
         }
-        let (mut block, mut forms) = (Vec::new(), Vec::new());
-        for padding in std::iter::once(0).chain(options.paddings.iter().copied()) {
-            let one = request.encode_padded(options.connection_per_request, padding)?;
-            let request_len = one.bytes.len();
-            let copies = (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
-            let start = block.len();
-            block.extend(one.bytes.repeat(copies));
-            forms.push(Form {
-                start,
-                len: block.len() - start,
-                request_len,
-            });
+        let (mut block, mut kinds) = (Vec::new(), Vec::new());
+        for request in requests {
+            let mut forms = Vec::new();
+            for padding in std::iter::once(0).chain(options.paddings.iter().copied()) {
+                let one = request.encode_padded(options.connection_per_request, padding)?;
+                let request_len = one.bytes.len();
+                let copies =
+                    (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
+                let start = block.len();
+                block.extend(one.bytes.repeat(copies));
+                forms.push(Form {
+                    start,
+                    len: block.len() - start,
+                    request_len,
+                });
+            }
+            kinds.push(forms);
         }
         Ok(Shared {
             decoders: Decoders::new(options.decode, options.decoded_bytes_max),
             options,
-            request_len: forms[0].request_len,
+            request_len: kinds[0][0].request_len,
             block: block.into(),
-            forms,
+            kinds,
             form: 0,
-            is_head: encoded.is_head,
+            is_head,
             memo: Memo::new(),
             anomalies: Anomalies::default(),
         })
+    }
+
+    /// Runs of different forms that a connection may have unsent, behind the first.
+    pub(super) fn runs_max(&self) -> usize {
+        match self.kinds.len() {
+            1 => 0,
+            _ => self.options.in_flight_max as usize,
+        }
     }
 
     /// The encoded request, repeated, and behind it its longer forms: what
@@ -121,14 +160,14 @@ impl Shared {
         self.request_len
     }
 
-    /// The form of what is issued from now on.
+    /// The form of what is issued of a kind from now on.
     #[inline]
-    pub(super) fn form(&self) -> Form {
-        self.forms[self.form]
+    pub(super) fn form(&self, kind: u16) -> Form {
+        self.kinds[usize::from(kind)][self.form]
     }
 
     pub(super) fn take_form(&mut self, form: usize) {
-        assert!(form < self.forms.len(), "there is no form {form}");
+        assert!(form < self.kinds[0].len(), "there is no form {form}");
         self.form = form;
     }
 

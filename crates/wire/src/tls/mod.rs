@@ -340,6 +340,10 @@ impl<W: Wire> Wire for Tls<W> {
         self.wire.issue(&shared.inner)
     }
 
+    fn issue_kind(&mut self, shared: &Self::Shared, kind: u16) -> u32 {
+        self.wire.issue_kind(&shared.inner, kind)
+    }
+
     fn poll_transmit(&self, shared: &Self::Shared) -> Transmit {
         let has_own = self.session.is_none() || !self.outgoing.is_empty();
         let may_ask = self.ready && !self.is_broken;

@@ -434,3 +434,101 @@ fn sending_more_than_was_offered_is_the_workers_own_bug() {
 fn a_connections_state_is_small() {
     assert!(size_of::<Http1>() <= 256, "{}", size_of::<Http1>());
 }
+
+/// Requests of several kinds, which differ in length and in what they ask.
+fn shared_of_kinds(in_flight_max: u32) -> Shared {
+    let get = Request::get("localhost:8080", "/a");
+    let long = Request::get("localhost:8080", "/a/longer/one?x=1").header("X-More", "and more");
+    let post = Request::new("POST", "localhost:8080", "/c").body("a body");
+    let options = Options {
+        in_flight_max,
+        ..Options::default()
+    };
+    Shared::of_kinds(&[&get, &long, &post], options).unwrap()
+}
+
+fn kind_of(text: &str) -> u16 {
+    match text {
+        text if text.starts_with("GET /a HTTP") => 0,
+        text if text.starts_with("GET /a/longer") => 1,
+        text if text.starts_with("POST /c") => 2,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn kinds_go_out_in_the_order_of_their_issue_however_they_are_sent() {
+    let kinds = [0, 0, 1, 2, 2, 0, 1, 1, 2, 0];
+    for count_max in [1, 7, 64, usize::MAX] {
+        let mut shared = shared_of_kinds(4);
+        let mut http1 = Http1::open(&shared);
+        let mut left = kinds.iter().copied().peekable();
+        let mut seen = Vec::new();
+        let mut answered = 0;
+        while answered < kinds.len() {
+            while http1.room(&shared) > 0
+                && let Some(kind) = left.next()
+            {
+                http1.issue_kind(&shared, kind);
+                // Part of it, and more is issued behind.
+                if let Transmit::Block { start, len } = http1.poll_transmit(&shared) {
+                    let count = len.min(count_max).min(5);
+                    seen.extend_from_slice(&shared.block()[start..start + count]);
+                    http1.handle_sent(&shared, count);
+                }
+            }
+            seen.extend(send_all(&mut http1, &shared, count_max));
+            answer(&mut http1, &mut shared, ANSWER);
+            answered += 1;
+        }
+        let text = String::from_utf8(seen).unwrap();
+        let starts = text.match_indices("HTTP/1.1").map(|(at, _)| {
+            let before = text[..at].rfind("GET ").max(text[..at].rfind("POST "));
+            kind_of(&text[before.unwrap()..])
+        });
+        assert_eq!(starts.collect::<Vec<u16>>(), kinds, "at most {count_max}");
+    }
+}
+
+#[test]
+fn an_answer_to_a_kind_of_which_nothing_was_sent_is_unsolicited() {
+    let mut shared = shared_of_kinds(3);
+    let mut http1 = Http1::open(&shared);
+    for kind in [0, 2] {
+        http1.issue_kind(&shared, kind);
+    }
+    let Transmit::Block { len, .. } = http1.poll_transmit(&shared) else {
+        panic!("there is something to send")
+    };
+    http1.handle_sent(&shared, len);
+    answer(&mut http1, &mut shared, ANSWER);
+    http1.handle_bytes(&mut shared, ANSWER);
+    let broken = http1.poll_outcome();
+    assert!(
+        matches!(
+            broken,
+            Some(Outcome::Broken {
+                error: WireError::H1Unsolicited,
+                ..
+            })
+        ),
+        "{broken:?}"
+    );
+    // The next connection begins anew.
+    http1.reset(&shared);
+    http1.issue_kind(&shared, 1);
+    let sent = String::from_utf8(send_all(&mut http1, &shared, 9)).unwrap();
+    assert_eq!(kind_of(&sent), 1);
+    answer(&mut http1, &mut shared, ANSWER);
+}
+
+#[test]
+fn kinds_that_cannot_share_a_connection_are_refused() {
+    let get = Request::get("h", "/");
+    let of = |other: &Request| Shared::of_kinds(&[&get, other], Options::default()).map(drop);
+    let head = of(&Request::new("HEAD", "h", "/")).unwrap_err();
+    assert!(head.to_string().contains("HEAD for some"), "{head}");
+    let closing = of(&Request::get("h", "/").header("Connection", "close")).unwrap_err();
+    assert!(closing.to_string().contains("closes for some"), "{closing}");
+    assert!(Shared::of_kinds(&[], Options::default()).is_err());
+}

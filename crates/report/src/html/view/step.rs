@@ -10,6 +10,7 @@ use super::{Fact, fact};
 use crate::figures::{self, Figures, QUANTILES, at_least, quantile};
 use crate::html::kind;
 use crate::number::maybe;
+use crate::requests::{self, Row};
 use crate::said::{self, ended};
 use crate::{number, words};
 
@@ -37,6 +38,7 @@ pub(super) struct StepView {
     failures: Vec<Fact>,
     costs: Vec<Fact>,
     resources: Vec<Resource>,
+    requests: Vec<Row>,
     workers: Vec<Worker>,
     workers_more: usize,
 }
@@ -117,6 +119,7 @@ impl StepView {
             failures: failures(step),
             costs: costs(step, &figures),
             resources: resources(step),
+            requests: requests::rows(&step.requests),
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
         }

@@ -1,0 +1,239 @@
+//! A mix of requests: which kind comes next, and what became of each.
+
+use fastrand::Rng;
+use wallfinder_model::record::RequestKind;
+use wallfinder_wire::Kind;
+
+use crate::counters::{CLASSES, Class, Counters};
+use crate::histogram::Latencies;
+
+/// Draws kinds by their weights, each draw alike in cost: by aliases (Walker 1977, as Vose has it).
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    random: Rng,
+    /// Of each kind: below which of 2^32 it is itself, and who it is else.
+    places: Vec<(u64, u16)>,
+}
+
+impl Drawing {
+    /// For these weights, of which there are two or more; none of anything else: there is nothing to draw.
+    pub(crate) fn of(weights: &[u32], seed: u64) -> Option<Drawing> {
+        let count = weights.len();
+        let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        if count < 2 || sum == 0 {
+            return None;
+        }
+        const WHOLE: u64 = 1 << 32;
+        // Shares of an even part, in units of 2^-32 of it.
+        let scaled = |weight: &u32| {
+            let of = u128::from(*weight) * count as u128 * u128::from(WHOLE);
+            (of / u128::from(sum)) as u64
+        };
+        let mut left: Vec<u64> = weights.iter().map(scaled).collect();
+        let mut places: Vec<(u64, u16)> = (0..count).map(|kind| (WHOLE, kind as u16)).collect();
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..count).partition(|kind| left[*kind] < WHOLE);
+        while let (Some(less), Some(more)) = (small.pop(), large.last().copied()) {
+            places[less] = (left[less], more as u16);
+            left[more] -= WHOLE - left[less];
+            if left[more] < WHOLE {
+                large.pop();
+                small.push(more);
+            }
+        }
+        Some(Drawing {
+            random: Rng::with_seed(seed),
+            places,
+        })
+    }
+
+    /// The next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u16 {
+        let at = self.random.u32(..self.places.len() as u32);
+        let (below, other) = self.places[at as usize];
+        match u64::from(self.random.u32(..)) < below {
+            true => at as u16,
+            false => other,
+        }
+    }
+}
+
+/// What became of the requests of one kind, since the worker's start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KindCounts {
+    /// Sent, those that wait to be sent again left out.
+    pub(crate) sent: u64,
+    /// Answered well.
+    pub(crate) answered: u64,
+    /// Failed after they were sent, by [`Class::index`].
+    pub(crate) failed: [u64; CLASSES],
+    /// Body bytes of good answers.
+    pub(crate) body_bytes: u64,
+    /// Bytes of good answers on the wire.
+    pub(crate) wire_bytes: u64,
+}
+
+impl Default for KindCounts {
+    fn default() -> KindCounts {
+        KindCounts {
+            sent: 0,
+            answered: 0,
+            failed: [0; CLASSES],
+            body_bytes: 0,
+            wire_bytes: 0,
+        }
+    }
+}
+
+impl KindCounts {
+    /// What came since an earlier copy.
+    pub(crate) fn since(&self, earlier: &KindCounts) -> KindCounts {
+        let mut failed = self.failed;
+        for (now, then) in failed.iter_mut().zip(&earlier.failed) {
+            *now -= then;
+        }
+        KindCounts {
+            // A request that is taken back and sent again later is sent once.
+            sent: self.sent.saturating_sub(earlier.sent),
+            answered: self.answered - earlier.answered,
+            failed,
+            body_bytes: self.body_bytes - earlier.body_bytes,
+            wire_bytes: self.wire_bytes - earlier.wire_bytes,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &KindCounts) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        for (into, from) in self.failed.iter_mut().zip(&other.failed) {
+            *into += from;
+        }
+        self.body_bytes += other.body_bytes;
+        self.wire_bytes += other.wire_bytes;
+    }
+
+    /// A request failed.
+    pub(crate) fn fail(&mut self, class: Class) {
+        self.failed[class.index()] += 1;
+    }
+}
+
+/// What a worker reports of one kind.
+#[derive(Debug)]
+pub(crate) struct KindReport {
+    /// Totals at the end.
+    pub(crate) counts: KindCounts,
+    /// From the intended start to the last byte, since the report before.
+    pub(crate) latency: Latencies,
+}
+
+impl KindReport {
+    /// One for each kind, all empty.
+    pub(crate) fn empty(kinds: usize) -> Vec<KindReport> {
+        let one = |_| KindReport {
+            counts: KindCounts::default(),
+            latency: Latencies::coarse(),
+        };
+        (0..kinds).map(one).collect()
+    }
+}
+
+/// A kind's part of the measured window, over all workers.
+#[derive(Debug, Default)]
+pub(crate) struct KindSum {
+    counts: KindCounts,
+    throughput: f64,
+}
+
+impl KindSum {
+    /// Adds what a worker did in its window.
+    pub(crate) fn add(&mut self, change: &KindCounts, span_ns: u64) {
+        self.counts.add(change);
+        self.throughput += change.answered as f64 * 1e9 / span_ns as f64;
+    }
+
+    /// For the record.
+    pub(crate) fn to_record(&self, kind: &Kind, latency: &Latencies) -> RequestKind {
+        let KindCounts {
+            sent,
+            answered,
+            failed,
+            body_bytes,
+            wire_bytes,
+        } = &self.counts;
+        RequestKind {
+            name: kind.name.clone(),
+            weight: kind.weight,
+            method: kind.request.method.clone(),
+            sent: *sent,
+            answered: *answered,
+            failed: Counters::named(failed),
+            throughput: self.throughput,
+            body_bytes: *body_bytes,
+            wire_bytes: *wire_bytes,
+            latency: latency.to_record(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_kind_needs_no_drawing() {
+        assert!(Drawing::of(&[], 1).is_none());
+        assert!(Drawing::of(&[7], 1).is_none());
+    }
+
+    #[test]
+    fn a_million_draws_hold_the_weights() {
+        let weights = [60, 25, 10, 4, 1];
+        let mut drawing = Drawing::of(&weights, 7).expect("several");
+        let mut seen = [0_f64; 5];
+        for _ in 0..1_000_000 {
+            seen[usize::from(drawing.next())] += 1.0;
+        }
+        let sum: u32 = weights.iter().sum();
+        let expected = weights.map(|weight| f64::from(weight) / f64::from(sum) * 1e6);
+        let squares = seen
+            .iter()
+            .zip(expected)
+            .map(|(seen, of)| (seen - of).powi(2) / of);
+        // Chi square with four degrees of freedom: above 23.5 once in ten thousand times.
+        let chi: f64 = squares.sum();
+        assert!(chi < 23.5, "{chi}: {seen:?}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same() {
+        let drawn = |seed| {
+            let mut drawing = Drawing::of(&[3, 1, 2], seed).expect("several");
+            (0..50).map(|_| drawing.next()).collect::<Vec<u16>>()
+        };
+        assert_eq!(drawn(4), drawn(4));
+        assert_ne!(drawn(4), drawn(5));
+    }
+
+    proptest! {
+        /// What the table gives each kind, summed over it, is its weight to within rounding.
+        #[test]
+        fn every_weight_has_its_share_of_the_table(weights in prop::collection::vec(1_u32..1_000_000, 2..200)) {
+            let drawing = Drawing::of(&weights, 1).unwrap();
+            let mut given = vec![0_f64; weights.len()];
+            for (kind, (below, other)) in drawing.places.iter().enumerate() {
+                let own = *below as f64 / (1_u64 << 32) as f64;
+                given[kind] += own;
+                given[usize::from(*other)] += 1.0 - own;
+            }
+            let sum: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+            for (weight, given) in weights.iter().zip(given) {
+                let share = f64::from(*weight) / sum;
+                prop_assert!((given / weights.len() as f64 - share).abs() < 1e-6);
+            }
+        }
+    }
+}
