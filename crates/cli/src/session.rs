@@ -7,10 +7,12 @@ use std::time::{Duration, SystemTime};
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Restart, experiment};
 use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct};
 use wallfinder_hosts::cpus_of;
+use wallfinder_judge::routes;
 use wallfinder_judge::{judge_step, proof};
 use wallfinder_model::experiment::{
     Alone, Condition, Effort, Experiment, OutOfReach, Setting, Squeeze,
 };
+use wallfinder_model::record::MixWindow;
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
@@ -280,6 +282,39 @@ impl Session {
             }
             None
         })
+    }
+
+    /// Holds the mix of the step that was squeezed with other weights, and keeps what each kind cost the server.
+    pub(crate) fn ask_mixes(&mut self, orders: &[StepOrder]) -> Result<(), Failed> {
+        let of = orders.len();
+        for (order, nth) in orders.iter().zip(1..) {
+            if self.interrupted() {
+                return Ok(());
+            }
+            let what = format!("nothing: other weights of the mix, {nth} of {of}");
+            self.once_more(&what, order, |step, asked| {
+                let asked = match asked {
+                    Ok(asked) => asked,
+                    Err(error) => return Some(format!("other weights were not measured: {error}")),
+                };
+                let server = asked.telemetry.server.as_ref();
+                step.mix_windows.push(MixWindow {
+                    weights: asked.requests.iter().map(|kind| kind.weight).collect(),
+                    answered: asked.requests.iter().map(|kind| kind.answered).collect(),
+                    window_ns: asked.window_ns,
+                    server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
+                    cpu_span_ns: asked.telemetry.window_ns,
+                    reference_ns: asked.telemetry.server_reference_ns,
+                });
+                let rates: Vec<f64> = step.requests.iter().map(|kind| kind.throughput).collect();
+                let costs = routes::costs(&step.mix_windows, &rates).unwrap_or_default();
+                for (kind, cost) in step.requests.iter_mut().zip(costs) {
+                    kind.cost = Some(cost);
+                }
+                None
+            })?;
+        }
+        Ok(())
     }
 
     /// Holds the load of the step that was squeezed once more while the server is profiled, and

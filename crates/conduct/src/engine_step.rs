@@ -250,6 +250,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         intervals: Vec::new(),
         outages: Vec::new(),
         requests: Vec::new(),
+        mix_windows: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,
         workers: Vec::new(),

@@ -173,6 +173,7 @@ impl KindSum {
             body_bytes: *body_bytes,
             wire_bytes: *wire_bytes,
             latency: latency.to_record(),
+            cost: None,
         }
     }
 }

@@ -48,6 +48,7 @@ pub mod proof;
 pub mod ramp;
 pub mod require;
 pub mod rounds;
+pub mod routes;
 pub mod samples;
 pub mod steady;
 mod step;

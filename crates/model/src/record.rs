@@ -115,6 +115,9 @@ pub struct Step {
     /// Its kinds of request, where they are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestKind>,
+    /// Windows in which their weights were drawn anew, to tell what each costs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix_windows: Vec<MixWindow>,
     /// Telemetry of the window.
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
@@ -427,6 +430,47 @@ pub struct RequestKind {
     pub wire_bytes: u64,
     /// From the intended start to the last byte, to two digits.
     pub latency: Option<Histogram>,
+    /// What one costs the server's processors, where weights were drawn anew to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<RequestCost>,
+}
+
+/// What one request of a kind costs the server's processors, and which share of their use the kind has; each with its
+/// 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RequestCost {
+    /// CPU time of one.
+    pub cpu_ns: f64,
+    /// Lower end.
+    pub cpu_low_ns: f64,
+    /// Upper end.
+    pub cpu_high_ns: f64,
+    /// The kind's share of what the server used, 0..1.
+    pub share: f64,
+    /// Lower end.
+    pub share_low: f64,
+    /// Upper end.
+    pub share_high: f64,
+}
+
+/// A window in which the weights of a mix were drawn anew.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MixWindow {
+    /// They, in the order of the step's requests.
+    pub weights: Vec<u32>,
+    /// Good answers of each kind.
+    pub answered: Vec<u64>,
+    /// Length of the window in which they came.
+    pub window_ns: u64,
+    /// CPU time of the server.
+    pub server_cpu_ns: u64,
+    /// Over so long.
+    pub cpu_span_ns: u64,
+    /// CPU time of a fixed piece of work on the server's processors meanwhile, where that was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_ns: Option<f64>,
 }
 
 /// A time during which no connection to the target was open.

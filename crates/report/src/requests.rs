@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wallfinder_model::record::RequestKind;
+use wallfinder_model::{Step, Wall};
 
 use crate::figures::quantile;
 use crate::number;
@@ -21,6 +22,10 @@ pub(crate) struct Row {
     pub(crate) failed: String,
     /// Body bytes of an answer, in the mean.
     pub(crate) body: String,
+    /// CPU time of the server for one, with half of its interval; empty where that is not known.
+    pub(crate) cost: String,
+    /// The kind's share of the server's CPU time, with its interval.
+    pub(crate) share: String,
 }
 
 /// What there is to say of each kind, those that are sent most first.
@@ -52,9 +57,42 @@ pub(crate) fn rows(requests: &[RequestKind]) -> Vec<Row> {
                 0 => number::UNKNOWN.to_owned(),
                 answered => number::bytes(kind.body_bytes as f64 / answered as f64),
             },
+            cost: kind.cost.map_or(String::new(), |cost| {
+                let half = (cost.cpu_high_ns - cost.cpu_low_ns) / 2.0;
+                format!("{} ± {}", number::span(cost.cpu_ns), number::span(half))
+            }),
+            share: kind.cost.map_or(String::new(), |cost| {
+                let percent = |share: f64| format!("{:.0}", 100.0 * share.clamp(0.0, 1.0));
+                let [low, high] = [cost.share_low, cost.share_high].map(percent);
+                format!("{} % [{low}, {high}]", percent(cost.share))
+            }),
         }
     };
     kinds.into_iter().map(row).collect()
+}
+
+/// Which of them has most of the server's CPU time, and what part of the requests it is.
+pub(crate) fn heaviest(step: &Step) -> Option<String> {
+    let costed = step
+        .requests
+        .iter()
+        .filter_map(|kind| Some((kind, kind.cost?)));
+    let (kind, cost) = costed.max_by(|a, b| a.1.share.total_cmp(&b.1.share))?;
+    let sent: u64 = step.requests.iter().map(|kind| kind.sent).sum();
+    let percent = |share: f64| format!("{:.0}", 100.0 * share.clamp(0.0, 1.0));
+    let is_wall = step
+        .verdict
+        .as_ref()
+        .is_some_and(|verdict| matches!(verdict.wall, Wall::ServerCpu | Wall::ServerSerial));
+    let of = if is_wall { ", which is the wall" } else { "" };
+    Some(format!(
+        "{} is {} % of the requests and {} % [{}, {}] of the server's CPU time{of}.",
+        kind.name,
+        percent(kind.sent as f64 / sent.max(1) as f64),
+        percent(cost.share),
+        percent(cost.share_low),
+        percent(cost.share_high)
+    ))
 }
 
 fn failed(kind: &RequestKind) -> String {

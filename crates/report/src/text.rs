@@ -132,6 +132,9 @@ pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         page.gap();
         find::inside(&mut page, step);
         page.gap();
+        run::by_request(&mut page, step);
+        run::requests(&mut page, step);
+        page.gap();
         find::elasticities(&mut page, step);
         find::missing(&mut page, step);
         page.gap();

@@ -567,3 +567,70 @@ fn a_second_url_is_a_second_server() {
     place.run(&args).ends_with(0);
     assert!(first.requests() > 10 && second.requests() > 10);
 }
+
+#[test]
+fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
+    let _turn = alone();
+    if subjects().is_none() || !has_apparatus() {
+        return;
+    }
+    // 40 microseconds each, and what the path adds: one in ten is dear, and has half of the processor.
+    let mix = [("light", 70, 0), ("middle", 20, 60), ("dear", 10, 500)];
+    let place = Place::new();
+    let text = mix.map(|(name, weight, us)| {
+        format!("[[request]]\nname = \"{name}\"\nweight = {weight}\nget = \"/spin/{us}\"\n")
+    });
+    place.file("mix.toml", text.concat());
+    let subject = "knownwall --spin-us 40";
+    let asked = [
+        "find",
+        "http://subject:0/",
+        "--subject",
+        subject,
+        "--traffic",
+        "mix.toml",
+    ];
+    let load = ["-c", "16", "--effort", "quick", "--no-inside", "-q"];
+    let ran = place
+        .start(&[&asked[..], &load].concat())
+        .wait(Duration::from_secs(120))
+        .ends_with(0);
+    let record = place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    assert!(
+        ran.out.contains("dear is 10 % of the requests"),
+        "{}",
+        ran.out
+    );
+    let costs: Vec<&Value> = step["requests"].as_array().expect("kinds").iter().collect();
+    let of = |name: &str| {
+        costs
+            .iter()
+            .find(|kind| kind["name"] == name)
+            .expect("it is there")
+    };
+    let number = |name: &str, key: &str| of(name)["cost"][key].as_f64().expect("it is costed");
+    // What the paths differ by is known; what an answer costs by itself is not.
+    let own = number("light", "cpu_ns");
+    for (name, _, us) in mix {
+        let added = number(name, "cpu_ns") - own;
+        let half = (number(name, "cpu_high_ns") - number(name, "cpu_low_ns")) / 2.0;
+        let known = f64::from(us) * 1e3;
+        assert!(
+            (added - known).abs() < 0.1 * known + half + 4_000.0,
+            "{name}: {added} of {known} ± {half}"
+        );
+    }
+    let whole: f64 = mix
+        .iter()
+        .map(|(_, weight, us)| f64::from(*weight) * (own + f64::from(*us) * 1e3))
+        .sum();
+    let share = 10.0 * (own + 500e3) / whole;
+    let (low, high) = (number("dear", "share_low"), number("dear", "share_high"));
+    assert!(
+        (low - 0.04..=high + 0.04).contains(&share),
+        "{share} in [{low}, {high}]"
+    );
+    assert!(number("dear", "share") > 0.4, "{}", ran.out);
+}

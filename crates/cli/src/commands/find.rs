@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
 use wallfinder_judge::proof::{self, Prediction};
-use wallfinder_judge::steady;
+use wallfinder_judge::{routes, steady};
 use wallfinder_model::scenario::Squeeze as Squeezed;
-use wallfinder_model::{Caveat, Nanos, Squeeze, Step, Wall};
+use wallfinder_model::{Caveat, Effort, Nanos, Squeeze, Step, Wall};
 use wallfinder_probe::stacks;
 use wallfinder_scenario::loads::{self, DRIVER_RUN, Search, Turns};
 use wallfinder_scenario::what_if::{Question, questions};
+use wallfinder_wire::{Exchange, Kind};
 
 use crate::commands::lift::lift;
 use crate::commands::profile;
@@ -112,6 +113,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         if let Some(alone) = alone(&held, &testbed, &session)? {
             session.ask_alone(&alone)?;
         }
+        session.ask_mixes(&mixes(&held, &order, &session))?;
         match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.
             true => session.look_inside(&profiled(job, looked_at, &testbed, &session)?),
@@ -187,6 +189,42 @@ fn alone(
     }
     let job = held.job.with(loads::alone(scenario, step.throughput))?;
     held.of(testbed, &job).map(Some)
+}
+
+/// The load with other weights of its mix: each between half of its own and twice, drawn by the seed. None where the
+/// server is not seen, where nothing was established, or where a mix has more kinds than windows would tell apart.
+fn mixes(held: &Held<'_>, order: &StepOrder, session: &Session) -> Vec<StepOrder> {
+    const KINDS_MAX: usize = 24;
+    let Exchange::Mix(kinds) = &order.request else {
+        return Vec::new();
+    };
+    let scenario = &held.job.scenario;
+    let is_left_out = squeeze(held.job).null || session.interrupted() || !order.server.is_seen();
+    if is_left_out || kinds.len() < 2 || kinds.len() > KINDS_MAX {
+        return Vec::new();
+    }
+    let window = match squeeze(held.job).effort {
+        Effort::Quick => Nanos::from_millis(400),
+        Effort::Normal | Effort::Thorough => Nanos::from_millis(900),
+    };
+    let own: Vec<u32> = kinds.iter().map(|kind| kind.weight).collect();
+    let one = |weights: Vec<u32>| {
+        let mixed = kinds.iter().zip(weights);
+        let mixed = mixed.map(|(kind, weight)| Kind {
+            weight,
+            ..kind.clone()
+        });
+        let mut order = order.clone();
+        order.request = Exchange::Mix(mixed.collect());
+        order.index = session.record.steps.len().saturating_sub(1) as u32;
+        order.load.warmup = Nanos::from_millis(200);
+        order.load.stop.after = window;
+        order.calibrate = None;
+        order.paced = true;
+        order
+    };
+    let drawn = routes::weights(&own, scenario.load.seed).into_iter();
+    drawn.map(one).collect()
 }
 
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that

@@ -50,7 +50,7 @@ mod readings;
 mod say;
 mod shares;
 pub mod sizes;
-mod squares;
+pub(crate) mod squares;
 #[cfg(test)]
 mod synthetic;
 #[cfg(test)]

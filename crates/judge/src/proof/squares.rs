@@ -442,7 +442,7 @@ impl Filter {
 }
 
 /// The inverse of a symmetric positive matrix, and ln of its determinant, by Cholesky's root.
-fn inverse(mut matrix: Vec<Vec<f64>>) -> (Vec<Vec<f64>>, f64) {
+pub(crate) fn inverse(mut matrix: Vec<Vec<f64>>) -> (Vec<Vec<f64>>, f64) {
     let n = matrix.len();
     for i in 0..n {
         for j in 0..=i {

@@ -173,8 +173,15 @@ fn latency(page: &mut Page, step: &Step) {
     }
 }
 
+/// Which request has most of the server's processors, where weights were drawn anew to tell.
+pub(super) fn by_request(page: &mut Page, step: &Step) {
+    if let Some(text) = crate::requests::heaviest(step) {
+        page.entry("BY REQUEST", Role::Plain, &text);
+    }
+}
+
 /// Each kind of a mix, those that are sent most.
-fn requests(page: &mut Page, step: &Step) {
+pub(super) fn requests(page: &mut Page, step: &Step) {
     /// More stand on the page.
     const SHOWN_MAX: usize = 16;
     let rows = crate::requests::rows(&step.requests);
@@ -200,6 +207,15 @@ fn requests(page: &mut Page, step: &Step) {
         Column::numbers("failed", 0, cells(|row| &row.failed)),
         Column::numbers("body", 4, cells(|row| &row.body)),
     ];
+    let has_costs = shown.iter().any(|row| !row.cost.is_empty());
+    let costs = [
+        Column::numbers("cost", 0, cells(|row| &row.cost)).headed("server's", "CPU each"),
+        Column::numbers("share", 0, cells(|row| &row.share)).headed("share of", "that CPU"),
+    ];
+    let table: Vec<Column> = table
+        .into_iter()
+        .chain(costs.into_iter().filter(|_| has_costs))
+        .collect();
     let left_out = columns::write(page, table, 1);
     columns::note(page, left_out);
     if rows.len() > shown.len() {

@@ -64,6 +64,8 @@ pub struct Shared {
     block: Arc<[u8]>,
     /// Of each kind of request, as it was asked for and its longer forms.
     kinds: Vec<Vec<Form>>,
+    /// What is issued of the first kind now: of the only one, mostly.
+    first: Form,
     /// Which of them is issued from now on.
     form: usize,
     is_head: bool,
@@ -133,6 +135,7 @@ impl Shared {
             options,
             request_len: kinds[0][0].request_len,
             block: block.into(),
+            first: kinds[0][0],
             kinds,
             form: 0,
             is_head,
@@ -163,12 +166,16 @@ impl Shared {
     /// The form of what is issued of a kind from now on.
     #[inline]
     pub(super) fn form(&self, kind: u16) -> Form {
-        self.kinds[usize::from(kind)][self.form]
+        match kind {
+            0 => self.first,
+            kind => self.kinds[usize::from(kind)][self.form],
+        }
     }
 
     pub(super) fn take_form(&mut self, form: usize) {
         assert!(form < self.kinds[0].len(), "there is no form {form}");
         self.form = form;
+        self.first = self.kinds[0][form];
     }
 
     /// What the connections of this worker have seen so far.

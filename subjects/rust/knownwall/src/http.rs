@@ -11,6 +11,19 @@ pub struct Asked {
     pub head_only: bool,
     /// The connection ends with its answer.
     pub last: bool,
+    /// CPU work that its path asks for, in microseconds.
+    pub spin_us: u32,
+}
+
+/// The most that a path may ask for.
+const SPIN_US_MAX: u32 = 1_000_000;
+
+/// What `/spin/300` asks for.
+fn spin_of(path: &str) -> u32 {
+    let asked = path.strip_prefix("/spin/").unwrap_or_default();
+    let digits = asked.split(|c: char| !c.is_ascii_digit()).next();
+    let asked = digits.and_then(|digits| digits.parse().ok());
+    asked.unwrap_or(0).min(SPIN_US_MAX)
 }
 
 /// What cannot be served. The peer is at fault, and its connection ends.
@@ -84,7 +97,7 @@ fn read_head(head: &[u8]) -> Result<(Asked, u64), Refused> {
     let mut lines = text.split("\r\n");
     let line = lines.next().unwrap_or_default();
     let mut words = line.split(' ');
-    let (method, _, version) = (words.next(), words.next(), words.next());
+    let (method, path, version) = (words.next(), words.next(), words.next());
     let mut asked = Asked {
         head_only: method == Some("HEAD"),
         last: match version {
@@ -92,6 +105,7 @@ fn read_head(head: &[u8]) -> Result<(Asked, u64), Refused> {
             Some("HTTP/1.0") => true,
             _ => return Err(Refused::Malformed),
         },
+        spin_us: spin_of(path.unwrap_or_default()),
     };
     let mut body_bytes = 0;
     for line in lines.filter(|line| !line.is_empty()) {
@@ -159,6 +173,7 @@ mod tests {
         Asked {
             head_only: false,
             last: false,
+            spin_us: 0,
         }
     }
 
@@ -210,6 +225,21 @@ mod tests {
         assert!(ask("GET / HTTP/1.0\r\n\r\n").last);
         assert!(!ask("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").last);
         assert!(ask("HEAD / HTTP/1.1\r\n\r\n").head_only);
+    }
+
+    #[test]
+    fn a_path_may_ask_for_work() {
+        for (path, spin_us) in [
+            ("/", 0),
+            ("/spin/300", 300),
+            ("/spin/300?x=1", 300),
+            ("/spin/", 0),
+            ("/spin/99999999999", 0),
+            ("/spin/9000000", SPIN_US_MAX),
+            ("/a/spin/3", 0),
+        ] {
+            assert_eq!(spin_of(path), spin_us, "{path}");
+        }
     }
 
     #[test]

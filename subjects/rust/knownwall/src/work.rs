@@ -64,13 +64,13 @@ impl Work {
         self.spin(self.options.batch_us, self.stretch(now_ns));
     }
 
-    /// The cost of one request.
-    pub fn request(&mut self, now_ns: u64) {
+    /// The cost of one request, with what its path asks for.
+    pub fn request(&mut self, now_ns: u64, own_us: u32) {
         let stretch = self.stretch(now_ns);
         if self.phase(now_ns) != Phase::Answer {
             self.spin(self.options.spin_us, stretch);
         }
-        self.spin(self.options.each_us, stretch);
+        self.spin(self.options.each_us + f64::from(own_us), stretch);
         if self.draws.one_in(self.options.burst_one_in) {
             self.spin(self.options.burst_us, stretch);
         }

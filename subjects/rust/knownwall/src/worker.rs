@@ -209,7 +209,7 @@ impl Worker {
     }
 
     fn serve(&mut self, id: u64, request: Asked) -> io::Result<()> {
-        self.work.request(self.now_ns());
+        self.work.request(self.now_ns(), request.spin_us);
         if self.stations.is_empty() {
             return self.answer(id, request);
         }

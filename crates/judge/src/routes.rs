@@ -1,0 +1,263 @@
+//! What one more request of each kind costs the server's processors, and which share of them each kind has.
+//!
+//! Windows in which the weights are drawn anew have as many equations as there are windows: CPU time is the sum over
+//! the kinds of answers times what one costs. Least squares tell the costs, and what is left over how well. No tracing,
+//! and nothing in the server.
+
+use fastrand::Rng;
+use wallfinder_model::record::{MixWindow, RequestCost};
+
+use crate::finite::median;
+use crate::proof::squares::inverse;
+use crate::student::quantile;
+
+/// Windows beyond one for each kind, at the least: else what is left over tells nothing.
+const SPARE_MIN: usize = 3;
+
+/// The cost of each kind, in the order of the windows' counts; `None` where the windows do not tell. `rates`: answers a
+/// second of each, in the mix as it was asked for.
+pub fn costs(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<RequestCost>> {
+    let kinds = rates.len();
+    let degrees = windows.len().checked_sub(kinds)?;
+    let is_whole = |window: &MixWindow| {
+        window.answered.len() == kinds && window.window_ns > 0 && window.cpu_span_ns > 0
+    };
+    if kinds < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
+        return None;
+    }
+    // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
+    let rows: Vec<Vec<f64>> = windows.iter().map(per_ns).collect();
+    let paces: Option<Vec<f64>> = windows.iter().map(|window| window.reference_ns).collect();
+    let usual = paces.as_ref().and_then(|paces| median(paces));
+    let used: Vec<f64> = windows
+        .iter()
+        .map(|window| {
+            // As at one pace: the same work takes a machine more time when it is slow.
+            let pace = usual
+                .zip(window.reference_ns)
+                .map_or(1.0, |(usual, own)| usual / own);
+            pace * window.server_cpu_ns as f64 / window.cpu_span_ns as f64
+        })
+        .collect();
+    // Kinds that are answered seldom would stand beside others like nothing.
+    let scale: Vec<f64> = (0..kinds)
+        .map(|kind| rows.iter().map(|row| row[kind]).sum::<f64>() / rows.len() as f64)
+        .collect();
+    if scale.iter().any(|mean| *mean <= 0.0) {
+        return None;
+    }
+    let scaled = |row: &Vec<f64>, kind: usize| row[kind] / scale[kind];
+    let sum = |of: &dyn Fn(usize) -> f64| (0..rows.len()).map(of).sum::<f64>();
+    let products: Vec<Vec<f64>> = (0..kinds)
+        .map(|a| {
+            let with = |b: usize| sum(&|i| scaled(&rows[i], a) * scaled(&rows[i], b));
+            (0..kinds).map(with).collect()
+        })
+        .collect();
+    let (inverse, _) = inverse(products);
+    if inverse.iter().flatten().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let right: Vec<f64> = (0..kinds)
+        .map(|a| sum(&|i| scaled(&rows[i], a) * used[i]))
+        .collect();
+    let fitted: Vec<f64> = inverse
+        .iter()
+        .map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum())
+        .collect();
+    let left_over = sum(&|i| {
+        let foreseen: f64 = (0..kinds)
+            .map(|kind| fitted[kind] * scaled(&rows[i], kind))
+            .sum();
+        (used[i] - foreseen).powi(2)
+    });
+    let variance = left_over / degrees as f64;
+    let t = quantile(0.05, degrees as f64);
+    let cost = |kind: usize| fitted[kind] / scale[kind];
+    let spent: Vec<f64> = (0..kinds).map(|kind| cost(kind) * rates[kind]).collect();
+    let whole: f64 = spent.iter().sum();
+    if whole <= 0.0 {
+        return None;
+    }
+    // How the share of a kind changes with each of the fitted values.
+    let slope = |kind: usize, of: usize| {
+        let own = if kind == of { 1.0 } else { 0.0 };
+        (own - spent[kind] / whole) * rates[of] / scale[of] / whole
+    };
+    let one = |kind: usize| {
+        let half = t * (variance * inverse[kind][kind]).sqrt() / scale[kind];
+        let spread: f64 = (0..kinds)
+            .flat_map(|a| (0..kinds).map(move |b| (a, b)))
+            .map(|(a, b)| slope(kind, a) * slope(kind, b) * inverse[a][b])
+            .sum();
+        let half_share = t * (variance * spread.max(0.0)).sqrt();
+        let share = spent[kind] / whole;
+        RequestCost {
+            cpu_ns: cost(kind),
+            cpu_low_ns: cost(kind) - half,
+            cpu_high_ns: cost(kind) + half,
+            share,
+            share_low: share - half_share,
+            share_high: share + half_share,
+        }
+    };
+    Some((0..kinds).map(one).collect())
+}
+
+fn per_ns(window: &MixWindow) -> Vec<f64> {
+    let rate = |answered: &u64| *answered as f64 / window.window_ns as f64;
+    window.answered.iter().map(rate).collect()
+}
+
+/// Weights for as many windows as a mix of these needs: each between half of its own and twice.
+pub fn weights(own: &[u32], seed: u64) -> Vec<Vec<u32>> {
+    /// Weights are counts: a thousandth of one is told apart.
+    const SCALE: f64 = 1_000.0;
+    let mut random = Rng::with_seed(seed);
+    let mut one = |_| {
+        let drawn = own.iter().map(|weight| {
+            let factor = 2_f64.powf(2.0 * random.f64() - 1.0);
+            ((f64::from(*weight) * factor * SCALE).round() as u32).max(1)
+        });
+        drawn.collect()
+    };
+    (0..windows_needed(own.len())).map(&mut one).collect()
+}
+
+fn windows_needed(kinds: usize) -> usize {
+    (2 * kinds + 4).max(10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that these costs fill, whatever the weights, measured with some noise.
+    fn measured(costs: &[f64], weights: &[f64], noise: f64, random: &mut Rng) -> Vec<MixWindow> {
+        let window_ns = 1_000_000_000_u64;
+        let one = |_| {
+            let drawn: Vec<f64> = weights
+                .iter()
+                .map(|weight| weight * 2_f64.powf(2.0 * random.f64() - 1.0))
+                .collect();
+            let each: f64 = drawn
+                .iter()
+                .zip(costs)
+                .map(|(weight, cost)| weight * cost)
+                .sum();
+            let spread = 1.0 + noise * (random.f64() + random.f64() + random.f64() - 1.5) * 2.0;
+            let rounds = window_ns as f64 / each;
+            MixWindow {
+                weights: Vec::new(),
+                answered: drawn
+                    .iter()
+                    .map(|weight| (weight * rounds) as u64)
+                    .collect(),
+                window_ns,
+                server_cpu_ns: (window_ns as f64 * spread) as u64,
+                cpu_span_ns: window_ns,
+                reference_ns: None,
+            }
+        };
+        (0..windows_needed(costs.len())).map(one).collect()
+    }
+
+    #[test]
+    fn a_kind_that_is_seldom_and_dear_has_its_share_of_a_full_server() {
+        let (costs_ns, weights) = ([8_000.0, 12_000.0, 400_000.0], [70.0, 25.0, 5.0]);
+        let windows = measured(&costs_ns, &weights, 0.0, &mut Rng::with_seed(1));
+        let found = costs(&windows, &weights).expect("they tell");
+        for (found, cost) in found.iter().zip(costs_ns) {
+            assert!(
+                (found.cpu_ns / cost - 1.0).abs() < 0.01,
+                "{found:?} of {cost}"
+            );
+        }
+        let whole: f64 = costs_ns
+            .iter()
+            .zip(weights)
+            .map(|(cost, weight)| cost * weight)
+            .sum();
+        assert!((found[2].share - 400_000.0 * 5.0 / whole).abs() < 0.01);
+        let shares: f64 = found.iter().map(|cost| cost.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_in_nineteen_of_twenty() {
+        let (costs_ns, weights) = (
+            [8_000.0, 12_000.0, 90_000.0, 30_000.0],
+            [60.0, 25.0, 5.0, 10.0],
+        );
+        let whole: f64 = costs_ns
+            .iter()
+            .zip(weights)
+            .map(|(cost, weight)| cost * weight)
+            .sum();
+        let mut random = Rng::with_seed(7);
+        let (mut costs_held, mut shares_held, mut all) = (0, 0, 0);
+        for _ in 0..400 {
+            let windows = measured(&costs_ns, &weights, 0.02, &mut random);
+            let found = costs(&windows, &weights).expect("they tell");
+            for ((found, cost), weight) in found.iter().zip(costs_ns).zip(weights) {
+                all += 1;
+                costs_held += usize::from((found.cpu_low_ns..=found.cpu_high_ns).contains(&cost));
+                let share = cost * weight / whole;
+                shares_held += usize::from((found.share_low..=found.share_high).contains(&share));
+            }
+        }
+        for held in [costs_held, shares_held] {
+            let share = held as f64 / all as f64;
+            assert!((0.92..=0.98).contains(&share), "{share}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_changes_its_pace_moves_no_cost() {
+        let (costs_ns, weights) = ([10_000.0, 100_000.0], [9.0, 1.0]);
+        let mut random = Rng::with_seed(5);
+        let mut windows = measured(&costs_ns, &weights, 0.0, &mut random);
+        for window in &mut windows {
+            let slower = 1.0 + 0.5 * random.f64();
+            let fewer = |answered: &mut u64| *answered = (*answered as f64 / slower) as u64;
+            window.answered.iter_mut().for_each(fewer);
+            window.reference_ns = Some(40_000.0 * slower);
+        }
+        let found = costs(&windows, &weights).expect("they tell");
+        assert!((found[1].share - 100.0 / 190.0).abs() < 0.01, "{found:?}");
+        assert!(found[1].share_high - found[1].share_low < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn weights_are_drawn_between_half_and_twice_and_alike_for_a_seed() {
+        let own = [60, 5, 1];
+        let drawn = weights(&own, 3);
+        assert_eq!(drawn.len(), windows_needed(3));
+        assert_eq!(drawn, weights(&own, 3));
+        assert_ne!(drawn, weights(&own, 4));
+        for window in &drawn {
+            for (weight, own) in window.iter().zip(own) {
+                assert!((own * 500..=own * 2_000).contains(weight), "{window:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_windows_and_one_kind_tell_nothing() {
+        let windows = measured(
+            &[1_000.0, 2_000.0],
+            &[1.0, 1.0],
+            0.0,
+            &mut Rng::with_seed(3),
+        );
+        assert!(costs(&windows[..4], &[1.0, 1.0]).is_none());
+        assert!(costs(&windows, &[1.0]).is_none());
+        // The same mix each time.
+        let same = vec![windows[0].clone(); 12];
+        assert!(costs(&same, &[1.0, 1.0]).is_none_or(|found| {
+            found
+                .iter()
+                .all(|cost| !cost.cpu_ns.is_finite() || cost.share.is_finite())
+        }));
+    }
+}
