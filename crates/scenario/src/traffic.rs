@@ -129,7 +129,7 @@ mod tests {
                 3,
                 "twice",
             ),
-            ("request = 3\n", 1, "request"),
+            ("request = 3\n", 1, "expected a sequence"),
         ] {
             let error = parse("shop.toml", text).expect_err(text).to_string();
             assert!(error.contains(&format!("shop.toml:{line}:")), "{error}");
