@@ -24,7 +24,7 @@ const UNDER_WAY_MS: u64 = 9_000;
 /// How long what is stopped or down stays so: longer than a lease.
 const FOR: Duration = Duration::from_secs(10);
 /// How long after the lease a host may take: the keeper looks, and what was put up is taken down.
-const MARGIN: Duration = Duration::from_secs(4);
+const MARGIN: Duration = Duration::from_secs(1);
 /// How long a find may take to end once it was disturbed: it waits for a steady server for half a minute at most.
 const END_WITHIN: Duration = Duration::from_secs(120);
 
