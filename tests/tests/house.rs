@@ -9,6 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use wallfinder_model::Record;
 use wallfinder_model::scenario::Scenario;
+use wallfinder_model::traffic::Traffic;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,6 +32,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("judge", &["model"]),
         ("report", &["judge", "model"]),
         ("scenario", &["model"]),
+        ("traffic", &["scenario", "wire", "model"]),
         ("protocol", &["wire", "model"]),
         (
             "hosts",
@@ -180,6 +182,7 @@ fn sans_io_crates_deny_themselves_sockets_files_threads_and_clocks() {
         "judge/src/lib.rs",
         "probe/src/parse/mod.rs",
         "scenario/src/lib.rs",
+        "traffic/src/lib.rs",
     ] {
         let text = fs::read_to_string(crates.join(file)).unwrap();
         for lint in ["macros", "methods", "types"] {
@@ -192,7 +195,14 @@ fn sans_io_crates_deny_themselves_sockets_files_threads_and_clocks() {
             assert!(denied, "{file} must deny clippy::disallowed_{lint}");
         }
     }
-    for folder in ["model", "wire", "judge", "scenario", "probe/src/parse"] {
+    for folder in [
+        "model",
+        "wire",
+        "judge",
+        "scenario",
+        "traffic",
+        "probe/src/parse",
+    ] {
         for path in files(&crates.join(folder), &[".rs"]) {
             let text = fs::read_to_string(&path).unwrap();
             assert!(
@@ -496,6 +506,7 @@ fn the_published_schemas_are_current() {
     let schemas = [
         ("record-2.json", of_records()),
         ("scenario.json", schemars::schema_for!(Scenario).to_value()),
+        ("traffic.json", schemars::schema_for!(Traffic).to_value()),
         ("study.json", wallfinder_study::schema().to_value()),
     ];
     for (name, schema) in schemas {

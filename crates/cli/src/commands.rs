@@ -62,6 +62,7 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
             let schema = match flags.of {
                 SchemaOf::Study => include_str!("../../../schemas/study.json"),
                 SchemaOf::Scenario => include_str!("../../../schemas/scenario.json"),
+                SchemaOf::Traffic => include_str!("../../../schemas/traffic.json"),
                 SchemaOf::Record => include_str!("../../../schemas/record-2.json"),
             };
             output::put(schema, None)

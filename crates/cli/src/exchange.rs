@@ -7,17 +7,15 @@
 use std::time::Duration;
 
 use wallfinder_model::Decode;
-use wallfinder_model::scenario::MixedRequest;
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::driver::DriverSpec;
 use wallfinder_wire::tls::Client;
-use wallfinder_wire::{Exchange, Kind, Request, framed, grpc};
+use wallfinder_wire::{Exchange, Request, framed, grpc};
 
-use crate::body;
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::messages::{self, Source};
-use crate::target::Url;
+use crate::mix::{self, Place, TearDown};
 use crate::testbed::Testbed;
 use crate::tls::{self, Secured};
 
@@ -54,16 +52,23 @@ impl Asked {
         let secured = client
             .map(|client| tls::greet(client, address, job))
             .transpose()?;
+        let client = secured.as_ref().map(|secured| secured.client.clone());
+        let has_mix = !job.scenario.traffic.is_empty();
         let request = match self.request {
+            Some(_) if has_mix => mixed(job, testbed, None, client)?,
             Some(request) => request,
             None => {
                 let source = Source::Server {
                     address,
-                    tls: secured.as_ref().map(|secured| secured.client.clone()),
+                    tls: client.clone(),
                     authority: url.authority.clone(),
                     metadata: job.headers()?,
                 };
-                let asked = described(job, &source).map_err(|failed| {
+                let request = match has_mix {
+                    true => mixed(job, testbed, Some(&source), client),
+                    false => described(job, &source).map(Exchange::Grpc),
+                };
+                let asked = request.map_err(|failed| {
                     let hint = match secured {
                         None => tls::hint_of_tls(address, &url.scheme),
                         Some(_) => None,
@@ -74,7 +79,7 @@ impl Asked {
                         ..failed
                     }
                 })?;
-                checked(asked.into(), job)?
+                checked(asked, job)?
             }
         };
         Ok(Question { request, secured })
@@ -94,7 +99,7 @@ pub(crate) fn ask(job: &Job) -> Result<Asked, Failed> {
         false => tls::client(job)?,
     };
     let request = match job.url.protocol() {
-        protocol if !job.scenario.request.is_empty() => Some(mix(job, protocol)?),
+        _ if !job.scenario.traffic.is_empty() => known_mix(job)?,
         "tcp" => Some(Exchange::Framed(framed_request(job)?)),
         "grpc" => grpc_request(job)?.map(Exchange::Grpc),
         _ if job.scenario.target.http2 => Some(Exchange::Http2(http_request(job)?)),
@@ -104,9 +109,62 @@ pub(crate) fn ask(job: &Job) -> Result<Asked, Failed> {
     Ok(Asked { request, client })
 }
 
+/// A mix as far as it is known before there is a server: what set-up takes is not. `None`: only the server can say how
+/// messages are encoded.
+fn known_mix(job: &Job) -> Result<Option<Exchange>, Failed> {
+    let source = files(job);
+    if job.url.protocol() == "grpc" && source.is_none() {
+        return Ok(None);
+    }
+    let compiled = mix::compiled(job, source.as_ref(), None)?;
+    Ok(Some(Exchange::Mix(Box::new(compiled.mix))))
+}
+
+/// The mix once its server stands, after its set-up; its tear-down is made when the testbed goes.
+fn mixed(
+    job: &Job,
+    testbed: &Testbed,
+    source: Option<&Source>,
+    client: Option<Client>,
+) -> Result<Exchange, Failed> {
+    let files = files(job);
+    let source = source.or(files.as_ref());
+    let compiled = mix::compiled(job, source, None)?;
+    let place = Place {
+        address: testbed.server.address,
+        client,
+    };
+    let compiled = match &compiled.setup {
+        None => compiled,
+        Some((setup, names)) => {
+            let taken = mix::make(setup, &place, names.len() as u16);
+            let taken = taken.map_err(|why| Failed::run(format!("[[setup]] {why}")))?;
+            let known = names.iter().cloned().zip(taken).collect();
+            mix::compiled(job, source, Some(&known))?
+        }
+    };
+    if let Some(mix) = compiled.teardown {
+        testbed.tear_down(|| TearDown { place, mix });
+    }
+    Ok(Exchange::Mix(Box::new(compiled.mix)))
+}
+
+/// The files that describe methods, where they are given.
+fn files(job: &Job) -> Option<Source> {
+    let target = &job.scenario.target;
+    match (&target.protoset, target.proto.as_slice()) {
+        (Some(file), _) => Some(Source::Set(file.clone())),
+        (None, []) => None,
+        (None, files) => Some(Source::Files {
+            files: files.to_vec(),
+            folders: target.proto_path.clone(),
+        }),
+    }
+}
+
 fn checked(exchange: Exchange, job: &Job) -> Result<Exchange, Failed> {
     if let Some(flag) = flag_of_grpc(job)
-        && !matches!(exchange, Exchange::Grpc(_))
+        && job.url.protocol() != "grpc"
     {
         return Err(Failed::usage(format!(
             "{flag} is for targets of grpc://host:port/package.Service/Method"
@@ -150,34 +208,44 @@ fn grpc_request(job: &Job) -> Result<Option<grpc::Request>, Failed> {
         let (authority, path) = (&job.url.authority, job.url.path());
         return Ok(Some(grpc::Request::unary(authority, path, message)));
     }
-    let source = match (&target.protoset, target.proto.as_slice()) {
-        (Some(file), _) => Source::Set(file.clone()),
-        (None, []) => return Ok(None),
-        (None, files) => Source::Files {
-            files: files.to_vec(),
-            folders: target.proto_path.clone(),
-        },
-    };
-    described(job, &source).map(Some)
+    let source = files(job);
+    source.map(|source| described(job, &source)).transpose()
 }
 
 fn described(job: &Job, source: &Source) -> Result<grpc::Request, Failed> {
-    let (target, url) = (&job.scenario.target, &job.url);
     let json = job
         .body()?
         .map(String::from_utf8)
         .transpose()
         .map_err(|_| Failed::usage("the body is not JSON: it is not even UTF-8"))?;
-    let described = messages::describe(source, url.path(), json.as_deref())?;
+    if !job.url.names_a_method() {
+        return Err(Failed::usage(format!(
+            "{}:// names a method, such as {0}://127.0.0.1:9000/package.Service/Method",
+            job.url.scheme
+        )));
+    }
+    let call = call_of(job, source, job.url.path(), json.as_deref())?;
+    Ok(grpc::Request {
+        in_turn: job.scenario.target.in_turn,
+        metadata: job.headers()?,
+        ..call
+    })
+}
+
+/// A call of a method, its messages from JSON.
+pub(crate) fn call_of(
+    job: &Job,
+    source: &Source,
+    path: &str,
+    json: Option<&str>,
+) -> Result<grpc::Request, Failed> {
+    let described = messages::describe(source, path, json)?;
+    let deadline = job.scenario.target.deadline;
     Ok(grpc::Request {
         kind: described.kind,
         messages: described.messages,
-        in_turn: target.in_turn,
-        metadata: job.headers()?,
-        deadline: target
-            .deadline
-            .map(|deadline| Duration::from_nanos(deadline.0)),
-        ..grpc::Request::unary(&url.authority, url.path(), "")
+        deadline: deadline.map(|deadline| Duration::from_nanos(deadline.0)),
+        ..grpc::Request::unary(&job.url.authority, path, "")
     })
 }
 
@@ -205,51 +273,6 @@ fn framed_request(job: &Job) -> Result<framed::Request, Failed> {
         format: format.parse().map_err(wrong)?,
         message: job.body()?.unwrap_or_default(),
     })
-}
-
-/// The kinds of request of a mix, all of the target's origin.
-fn mix(job: &Job, protocol: &str) -> Result<Exchange, Failed> {
-    let url = &job.url;
-    if protocol != "http" {
-        return Err(Failed::usage(format!(
-            "requests are mixed over http:// and https://, and the target is {}://",
-            url.scheme
-        )));
-    }
-    let kind = |given: &MixedRequest| {
-        let name = given.shown_name();
-        let (method, place) = given.methods().next().unwrap_or_default();
-        let mut request = Request::new(method, url.authority.clone(), path_of(url, place, &name)?);
-        request.headers = job.headers()?;
-        let own = job.fields(&given.headers, &format!("`{name}`: header"))?;
-        request.headers.extend(own);
-        if let Some(body) = &given.body {
-            request = request.body(body::bytes(body)?);
-        }
-        Ok(Kind {
-            name,
-            weight: given.weight,
-            request,
-        })
-    };
-    let kinds = job.scenario.request.iter().map(kind);
-    Ok(Exchange::Mix(kinds.collect::<Result<_, Failed>>()?))
-}
-
-/// The path of a request that is given by it, or by a URL of the target's origin.
-fn path_of(url: &Url, place: &str, name: &str) -> Result<String, Failed> {
-    if place.starts_with('/') {
-        return Ok(place.to_owned());
-    }
-    let other = Url::parse(place)?;
-    let is_same = other.scheme == url.scheme && other.host == url.host && other.port == url.port;
-    match is_same {
-        true => Ok(other.path_and_query),
-        false => Err(Failed::usage(format!(
-            "`{name}` is of {}://{}, and the target is {}://{}: a mix has one origin",
-            other.scheme, other.authority, url.scheme, url.authority
-        ))),
-    }
 }
 
 fn http_request(job: &Job) -> Result<Request, Failed> {

@@ -1136,6 +1136,7 @@ pub(crate) enum SchemaOf {
     Record,
     Study,
     Scenario,
+    Traffic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -14,6 +14,7 @@ use wallfinder_scenario::check::check;
 use wallfinder_scenario::{Fault, ScenarioFile};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_testbed::child::RunAs;
+use wallfinder_traffic::TrafficFile;
 
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::exit::Failed;
@@ -31,6 +32,8 @@ pub(crate) struct Around {
     pub(crate) reach: Reach,
     /// The file that the scenario came from, for errors.
     pub(crate) file: Option<Arc<ScenarioFile>>,
+    /// That of its traffic, where it is another.
+    pub(crate) traffic: Option<Arc<TrafficFile>>,
     pub(crate) values: Arc<Values>,
 }
 
@@ -41,13 +44,17 @@ impl Around {
             output: output.clone(),
             reach: Reach::default(),
             file: None,
+            traffic: None,
             values: Arc::default(),
         }
     }
 
     /// A fault with its place in the file, where the file is what says so.
     pub(crate) fn fault(&self, fault: &Fault) -> Failed {
-        let placed = self.file.as_ref().and_then(|file| file.error(fault));
+        let placed = match &self.traffic {
+            Some(file) if fault.key.starts_with("traffic") => file.error(fault),
+            _ => self.file.as_ref().and_then(|file| file.error(fault)),
+        };
         match placed {
             Some(error) => crate::exit::in_file(&error),
             None => Failed::usage(&fault.message),
@@ -189,7 +196,7 @@ impl Values {
     }
 
     /// What a text stands for.
-    fn of<'v>(&'v self, text: &'v str) -> &'v str {
+    pub(crate) fn of<'v>(&'v self, text: &'v str) -> &'v str {
         self.referred.get(text).map_or(text, String::as_str)
     }
 

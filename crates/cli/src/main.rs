@@ -16,6 +16,8 @@ mod job;
 mod listening;
 mod log;
 mod messages;
+mod mix;
+mod once;
 mod order;
 mod output;
 mod placement;

@@ -133,7 +133,8 @@ fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
 
 /// The path, or how many kinds of request are mixed.
 fn asked(scenario: &Scenario, path: &str) -> String {
-    match scenario.request.len() {
+    let traffic = &scenario.traffic;
+    match traffic.request.len() + traffic.session.len() {
         0 => path.to_owned(),
         kinds => format!("mix of {kinds}"),
     }
@@ -149,6 +150,7 @@ fn step_name(path: &str, load: &Load) -> String {
         Arrival::Closed { .. } => String::new(),
         Arrival::Constant { rate } | Arrival::Poisson { rate } => format!(" rate={}", rate.0),
         Arrival::Ramp { from, to, .. } => format!(" rate={}..{}", from.0, to.0),
+        Arrival::Replay { speed, .. } => format!(" replay x{speed}"),
     };
     let bound = load
         .max_in_flight

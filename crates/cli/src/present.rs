@@ -90,7 +90,7 @@ impl Presenter {
             phase: Phase::WarmUp,
             planned_ns: load.warmup.0 + load.stop.after.0,
             asked: match load.arrival {
-                Arrival::Closed { .. } => None,
+                Arrival::Closed { .. } | Arrival::Replay { .. } => None,
                 Arrival::Constant { rate } | Arrival::Poisson { rate } => Some(rate.0),
                 Arrival::Ramp { to, .. } => Some(to.0),
             },

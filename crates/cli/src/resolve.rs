@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use wallfinder_model::scenario::{Io, MixedRequest, Probe, Telling, TlsVersion};
+use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
+use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Decode, Effort, Scenario};
 use wallfinder_scenario::change::with_path;
-use wallfinder_scenario::{Fault, FileError, ScenarioFile, traffic};
+use wallfinder_scenario::{Fault, FileError, ScenarioFile};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
 use wallfinder_testbed::redact::{HIDDEN, is_telling};
+use wallfinder_traffic::{TrafficFile, of_urls};
 
 use crate::exit::{self, Failed};
 use crate::flags::{
@@ -232,8 +234,9 @@ fn resolved(
     };
     let given = Given { matches };
     common(&given, flags, &mut scenario);
-    if let Some(requests) = traffic(flags)? {
-        scenario.request = requests;
+    let (sent, traffic_file) = traffic(flags)?;
+    if let Some(sent) = sent {
+        scenario.traffic = sent;
     }
     own(&given, &mut scenario);
     if let Some(fault) = unknown_processor(&scenario) {
@@ -250,14 +253,15 @@ fn resolved(
             output: flags.output.clone(),
             reach: Reach::of(&flags.i_may_load),
             file: file.map(Arc::new),
+            traffic: traffic_file.map(Arc::new),
             values: Arc::new(values),
         },
         is_printed: flags.print_scenario,
     })
 }
 
-/// The kinds of request of a file that was named, where one was.
-fn traffic(flags: &TargetFlags) -> Result<Option<Vec<MixedRequest>>, Failed> {
+/// What users send by a file that was named, where one was, and that file.
+fn traffic(flags: &TargetFlags) -> Result<(Option<Traffic>, Option<TrafficFile>), Failed> {
     let text = |path: &Path| {
         let read = file::read_text(
             Source::FileOrPipe(path.into()),
@@ -267,13 +271,22 @@ fn traffic(flags: &TargetFlags) -> Result<Option<Vec<MixedRequest>>, Failed> {
         read.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
     };
     match (&flags.traffic, &flags.urls_from) {
-        (Some(path), _) => traffic::parse(&path.display().to_string(), &text(path)?)
-            .map(Some)
-            .map_err(|error| exit::in_file(&error)),
-        (None, Some(path)) => traffic::of_urls(&text(path)?)
-            .map(Some)
+        (Some(path), _) => {
+            let text = text(path)?;
+            let file = TrafficFile::parse(&path.display().to_string(), &text)
+                .map_err(|error| refused(&error, &text))?;
+            if file.traffic.is_empty() {
+                return Err(Failed::usage(format!(
+                    "{}: it has no [[request]] and no [[session]]",
+                    path.display()
+                )));
+            }
+            Ok((Some(file.traffic.clone()), Some(file)))
+        }
+        (None, Some(path)) => of_urls(&text(path)?)
+            .map(|traffic| (Some(traffic), None))
             .map_err(|why| Failed::usage(format!("--urls-from {}: {why}", path.display()))),
-        (None, None) => Ok(None),
+        (None, None) => Ok((None, None)),
     }
 }
 

@@ -305,11 +305,19 @@ impl Session {
                     server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
                     cpu_span_ns: asked.telemetry.window_ns,
                     reference_ns: asked.telemetry.server_reference_ns,
+                    client_cpu_ns: asked.telemetry.client.as_ref().map(|client| client.cpu_ns),
+                    client_reference_ns: asked.telemetry.client_reference_ns,
                 });
-                let rates: Vec<f64> = step.requests.iter().map(|kind| kind.throughput).collect();
-                let costs = routes::costs(&step.mix_windows, &rates).unwrap_or_default();
-                for (kind, cost) in step.requests.iter_mut().zip(costs) {
-                    kind.cost = Some(cost);
+                let costs = routes::costs(&step.mix_windows, &step.requests);
+                for (group, costs) in costs.unwrap_or_default() {
+                    let session = step
+                        .sessions
+                        .iter_mut()
+                        .find(|session| session.name == group.name);
+                    match session.filter(|_| group.is_session) {
+                        Some(session) => session.costs = Some(costs),
+                        None => step.requests[group.kinds[0]].costs = Some(costs),
+                    }
                 }
                 None
             })?;

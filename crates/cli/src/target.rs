@@ -69,6 +69,8 @@ impl Url {
                     "{scheme}:// has no path, such as {scheme}://127.0.0.1:9000"
                 )));
             }
+            // Calls of --traffic name their methods themselves.
+            ("grpc", "" | "/") => "/".to_owned(),
             ("grpc", path) if !is_method(path) => {
                 return Err(bad(&format!(
                     "{scheme}:// names a method, such as {scheme}://127.0.0.1:9000/package.Service/Method"
@@ -154,6 +156,13 @@ impl Url {
             address: address.to_string(),
             tls: None,
         }
+    }
+}
+
+/// Whether its path is a method of gRPC.
+impl Url {
+    pub(crate) fn names_a_method(&self) -> bool {
+        is_method(&self.path_and_query)
     }
 }
 
@@ -256,7 +265,6 @@ mod tests {
         assert_eq!((url.port, url.path()), (9000, "/a.B/C"));
         for text in [
             "grpc://h/a.B/C",
-            "grpc://h:1",
             "grpc://h:1/a.B",
             "grpc://h:1/a.B/",
             "grpc://h:1/a.B/C/D",

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
@@ -28,6 +28,7 @@ use wallfinder_testbed::subject::{Subject, SubjectSpec};
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::listening;
+use crate::mix::TearDown;
 use crate::placement::Placement;
 use crate::reach::Reach;
 use crate::squeezing::device_of;
@@ -114,6 +115,8 @@ impl<'s> Standing<'s> {
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Testbed {
+    /// What is asked of the server once more before it goes. It stands first: fields are dropped in turn.
+    tear_down: OnceLock<TearDown>,
     pub(crate) server: Server,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
@@ -168,6 +171,11 @@ impl Home {
 }
 
 impl Testbed {
+    /// Has this made when the testbed goes, once.
+    pub(crate) fn tear_down(&self, tear_down: impl FnOnce() -> TearDown) {
+        self.tear_down.get_or_init(tear_down);
+    }
+
     /// Lays the link, starts the subject, finds the server, and puts this process on its
     /// processors and its side of the link. Called before any thread is started: threads
     /// inherit both.
@@ -304,6 +312,7 @@ impl Testbed {
         let (address, (host, not_seen)) = found;
         let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
         let testbed = Testbed {
+            tear_down: OnceLock::new(),
             server: Server {
                 subject,
                 address,

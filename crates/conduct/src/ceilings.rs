@@ -170,10 +170,8 @@ fn key(spec: &StepSpec, typical: Typical, server_cpu: Option<u32>) -> String {
             fields(&asked.headers),
             asked.body.len()
         ),
-        Exchange::Mix(kinds) => kinds
-            .iter()
-            .map(|kind| format!("{} {} ", kind.weight, kind.request.target.len()))
-            .collect(),
+        // Its ceiling is that of its most common kind.
+        Exchange::Mix(mix) => format!("{:?}", mix.most_common().map(|alone| alone.body_bytes())),
         Exchange::Framed(asked) => format!("{:?} {}", asked.format, asked.message.len()),
         Exchange::Grpc(asked) => format!(
             "{:?} {} {:?}",

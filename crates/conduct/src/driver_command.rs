@@ -6,6 +6,7 @@
 use wallfinder_model::{Arrival, Load, Nanos};
 use wallfinder_testbed::scratch::Scratch;
 use wallfinder_wire::Exchange;
+use wallfinder_wire::mix::Protocol;
 
 /// Pipelining for wrk: the request, repeated. wrk counts the answers by itself.
 const WRK_PIPELINE: &str = "\
@@ -138,7 +139,12 @@ pub fn driver_command(
 /// What is spoken, in words.
 fn protocol(request: &Exchange) -> &'static str {
     match request {
-        Exchange::Http1(_) | Exchange::Mix(_) => "HTTP/1.1",
+        Exchange::Mix(mix) => match mix.protocol {
+            Protocol::Http1 => "HTTP/1.1",
+            Protocol::Http2 => "HTTP/2",
+            Protocol::Grpc => "gRPC",
+        },
+        Exchange::Http1(_) => "HTTP/1.1",
         Exchange::Http2(_) => "HTTP/2",
         Exchange::Framed(_) => "a plain stream",
         Exchange::Grpc(_) => "gRPC",

@@ -250,6 +250,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         intervals: Vec::new(),
         outages: Vec::new(),
         requests: Vec::new(),
+        sessions: Vec::new(),
         mix_windows: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,
@@ -346,6 +347,7 @@ fn fill(
     step.lateness = measured.lateness;
     step.intervals = measured.intervals;
     step.requests = measured.requests;
+    step.sessions = measured.sessions;
     tell_gaps_apart(step);
     step.workers = measured.workers;
     step.telemetry = telemetry;

@@ -219,7 +219,7 @@ mod tests {
         if own {
             batching.connections_make_what_they_send();
         }
-        let mut report = WorkerReport::new(0);
+        let mut report = WorkerReport::new(None);
         for &(answers, ns) in brought {
             batching.bring(answers, ns);
             for _ in 0..answers {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(pipelined.beside(0), (32, 200));
         // A quick one that was seen before counts as well.
         let mut later = batching;
-        let mut report = WorkerReport::new(0);
+        let mut report = WorkerReport::new(None);
         report.service.record(20_000_000);
         later.bring(1, 20_000_000);
         let counters = Counters {
@@ -291,7 +291,7 @@ mod tests {
     fn answers_that_came_at_once_are_no_queue() {
         let brought = [vec![(10, 90_000)], vec![(10, 110_000); 99]].concat();
         let mut batching = Batching::NONE;
-        let mut report = WorkerReport::new(0);
+        let mut report = WorkerReport::new(None);
         for (answers, slowest_ns) in brought {
             batching.bring(answers, slowest_ns);
             for answer in 1..=answers {

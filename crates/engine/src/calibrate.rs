@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wallfinder_model::drive::{Measured, Typical};
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
+use wallfinder_wire::mix::Mix;
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::error::{EngineError, bad_request};
@@ -88,11 +89,8 @@ pub fn calibrate(
 
 /// Of a mix the kind that is sent most: a null server tells requests apart by their length.
 fn alone(request: &Exchange) -> Exchange {
-    let most = request.kinds().iter().max_by_key(|kind| kind.weight);
-    most.map_or_else(
-        || request.clone(),
-        |kind| Exchange::Http1(kind.request.clone()),
-    )
+    let alone = request.mix().and_then(Mix::most_common);
+    alone.unwrap_or_else(|| request.clone())
 }
 
 /// Refuses a load whose requests cost the workers more than they would before a null server.

@@ -1,6 +1,9 @@
 //! A worker's part of a load.
 
+use std::sync::Arc;
+
 use wallfinder_model::Load;
+use wallfinder_wire::mix::Mix;
 
 /// What a worker needs to know of its part of the load.
 #[derive(Debug, Clone)]
@@ -19,8 +22,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) requests: Option<u64>,
     /// The whole load.
     pub(crate) load: Load,
-    /// Weights of its kinds of request, where they are several.
-    pub(crate) weights: Vec<u32>,
+    /// What is sent, where that is a mix.
+    pub(crate) mix: Option<Arc<Mix>>,
     /// Seed of what is drawn at random.
     pub(crate) seed: u64,
 }

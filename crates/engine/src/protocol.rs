@@ -49,7 +49,7 @@ impl Common for http1::Shared {
     }
 
     fn own_bytes(&self) -> usize {
-        0
+        if self.makes_bytes() { OWN_BYTES } else { 0 }
     }
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {

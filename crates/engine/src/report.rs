@@ -3,10 +3,11 @@
 use wallfinder_model::drive::Edge;
 
 use wallfinder_sys::process;
+use wallfinder_wire::mix::Mix;
 
 use crate::counters::Counters;
 use crate::histogram::Latencies;
-use crate::mix::KindReport;
+use crate::mix::{FlowReport, KindReport};
 
 /// What a worker did from `from_ns` to `to_ns`.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct WorkerReport {
     pub(crate) lateness: Latencies,
     /// Of each kind of request, where they are several.
     pub(crate) kinds: Vec<KindReport>,
+    /// Of each flow of a mix.
+    pub(crate) flows: Vec<FlowReport>,
     /// Which edge of the measured window the end is.
     pub(crate) edge: Option<Edge>,
     /// The window of an experiment that it belongs to; 0: none.
@@ -42,8 +45,9 @@ pub(crate) struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// An empty report, for so many kinds of request; 0: they are not told apart.
-    pub(crate) fn new(kinds: usize) -> Box<WorkerReport> {
+    /// An empty report; kinds of request are told apart where there is a mix.
+    pub(crate) fn new(mix: Option<&Mix>) -> Box<WorkerReport> {
+        let (kinds, flows) = mix.map_or((0, 0), |mix| (mix.kinds.len(), mix.flows.len()));
         Box::new(WorkerReport {
             from_ns: 0,
             to_ns: 0,
@@ -56,6 +60,7 @@ impl WorkerReport {
             first_byte: Latencies::new(),
             lateness: Latencies::new(),
             kinds: KindReport::empty(kinds),
+            flows: FlowReport::empty(flows),
             edge: None,
             window: 0,
             ends_window: false,
@@ -75,6 +80,9 @@ impl WorkerReport {
         }
         for kind in &mut self.kinds {
             kind.latency.clear();
+        }
+        for flow in &mut self.flows {
+            flow.took.clear();
         }
         self.edge = None;
         self.window = 0;

@@ -32,6 +32,8 @@ pub struct RequestSample {
     pub status: u16,
     /// Its failure, to be named by [`class_of`]; 0: it was answered well.
     pub failed: u16,
+    /// Which kind of request it was, of a mix; else 0.
+    pub kind: u16,
 }
 
 /// The class that stands behind [`RequestSample::failed`]; empty for 0.
@@ -61,7 +63,7 @@ impl RequestSample {
     }
 
     /// Length of [`RequestSample::to_bytes`].
-    pub const BYTES: usize = 40;
+    pub const BYTES: usize = 42;
 
     /// As bytes, for files and channels: the fields in turn, the least significant byte first.
     pub fn to_bytes(self) -> [u8; RequestSample::BYTES] {
@@ -77,7 +79,8 @@ impl RequestSample {
         }
         bytes[32..36].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[36..38].copy_from_slice(&self.status.to_le_bytes());
-        bytes[38..].copy_from_slice(&self.failed.to_le_bytes());
+        bytes[38..40].copy_from_slice(&self.failed.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.kind.to_le_bytes());
         bytes
     }
 
@@ -92,6 +95,7 @@ impl RequestSample {
             bytes: u32::from_le_bytes(taken(&mut left)),
             status: u16::from_le_bytes(taken(&mut left)),
             failed: u16::from_le_bytes(taken(&mut left)),
+            kind: u16::from_le_bytes(taken(&mut left)),
         }
     }
 

@@ -7,7 +7,10 @@
 //! The arrivals of all workers interleave: arrival `k` of worker `i` among `n` is arrival
 //! `k·n + i` of the load, so that the load is the same whatever the number of workers.
 
+use std::sync::Arc;
+
 use wallfinder_model::Arrival;
+use wallfinder_wire::mix::Replay;
 
 /// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
@@ -59,22 +62,37 @@ impl Pace {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Pattern {
-    Constant { gap_ns: f64 },
-    Poisson { mean_gap_ns: f64, seed: u64 },
-    Ramp { from: f64, to: f64, over_s: f64 },
+    Constant {
+        gap_ns: f64,
+    },
+    Poisson {
+        mean_gap_ns: f64,
+        seed: u64,
+    },
+    Ramp {
+        from: f64,
+        to: f64,
+        over_s: f64,
+    },
+    /// As it was logged, and perhaps from the beginning again.
+    Logged {
+        at_ns: Arc<[u64]>,
+        again_after_ns: Option<u64>,
+    },
 }
 
 impl Schedule {
     /// The arrivals of worker `worker` of `workers`; at most `limit` of them. `None` for a
-    /// closed loop. The seed matters to Poisson arrivals alone.
+    /// closed loop. The seed matters to Poisson arrivals alone, and what was logged to a replay.
     pub fn new(
         arrival: &Arrival,
         worker: u32,
         workers: u32,
         seed: u64,
-        limit: Option<u64>,
+        limit: u64,
+        logged: Option<&Replay>,
     ) -> Option<Schedule> {
         let pattern = match arrival {
             Arrival::Closed { .. } => return None,
@@ -90,6 +108,13 @@ impl Schedule {
                 to: to.0,
                 over_s: over.as_secs_f64(),
             },
+            Arrival::Replay { .. } => {
+                let replay = logged.expect("a replay has what was logged");
+                Pattern::Logged {
+                    at_ns: replay.at_ns.as_slice().into(),
+                    again_after_ns: replay.again_after_ns,
+                }
+            }
         };
         let mut schedule = Schedule {
             pattern,
@@ -97,7 +122,7 @@ impl Schedule {
             workers: u64::from(workers),
             taken: 0,
             next_ns: None,
-            limit: limit.unwrap_or(u64::MAX),
+            limit,
             pace: Pace::REAL,
         };
         schedule.next_ns = schedule.find_next(0.0);
@@ -143,7 +168,7 @@ impl Schedule {
     /// Takes every arrival up to `elapsed_ns`, and says how many there were by then.
     pub fn take_until(&mut self, elapsed_ns: u64) -> u64 {
         let elapsed_ns = self.pace.to_own(elapsed_ns);
-        if let Pattern::Constant { gap_ns } = self.pattern {
+        if let Pattern::Constant { gap_ns } = &self.pattern {
             // In closed form, since a long stall can leave millions behind.
             let arrived = if elapsed_ns == 0 {
                 0.0
@@ -164,15 +189,28 @@ impl Schedule {
         if self.taken >= self.limit {
             return None;
         }
-        let number = (self.taken * self.workers + self.worker) as f64;
-        let at = match self.pattern {
+        let nth = self.taken * self.workers + self.worker;
+        let number = nth as f64;
+        let at = match &self.pattern {
             Pattern::Constant { gap_ns } => number * gap_ns,
             Pattern::Poisson { mean_gap_ns, seed } => {
                 let bits = mix(seed.wrapping_add(self.taken)) >> 11;
                 let uniform = (bits as f64 + 0.5) / (1_u64 << 53) as f64;
                 previous_ns - uniform.ln() * mean_gap_ns
             }
-            Pattern::Ramp { from, to, over_s } => 1e9 * ramp_instant(number, from, to, over_s),
+            Pattern::Ramp { from, to, over_s } => 1e9 * ramp_instant(number, *from, *to, *over_s),
+            Pattern::Logged {
+                at_ns,
+                again_after_ns,
+            } => {
+                let lap = nth.checked_div(at_ns.len() as u64)?;
+                let at = at_ns[(nth % at_ns.len() as u64) as usize];
+                return match again_after_ns {
+                    _ if lap == 0 => Some(at),
+                    Some(after) => Some(at + lap * after),
+                    None => None,
+                };
+            }
         };
         Some(at as u64)
     }
@@ -216,7 +254,7 @@ mod tests {
     }
 
     fn of(arrival: Arrival, worker: u32, workers: u32) -> Schedule {
-        Schedule::new(&arrival, worker, workers, 7, None).unwrap()
+        Schedule::new(&arrival, worker, workers, 7, u64::MAX, None).unwrap()
     }
 
     #[test]
@@ -303,7 +341,7 @@ mod tests {
         ) {
             let worker = worker % workers;
             for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
-                let mut by_one = Schedule::new(&arrival, worker, workers, 3, limit).unwrap();
+                let mut by_one = Schedule::new(&arrival, worker, workers, 3, limit.unwrap_or(u64::MAX), None).unwrap();
                 let mut at_once = by_one.clone();
                 while by_one.next_intended_ns().is_some_and(|at| at <= elapsed) {
                     by_one.take();

@@ -6,6 +6,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use wallfinder_wire::mix::Mix;
+
 use crate::report::WorkerReport;
 
 #[derive(Debug, Default)]
@@ -33,10 +35,10 @@ const REPORTS: usize = 7;
 const RESERVED: usize = 3;
 
 impl SwapBuffer {
-    /// A buffer with its empty reports, for so many kinds of request.
-    pub(crate) fn new(kinds: usize) -> SwapBuffer {
+    /// A buffer with its empty reports.
+    pub(crate) fn new(mix: Option<&Mix>) -> SwapBuffer {
         let mut empty = Vec::with_capacity(REPORTS + 1);
-        empty.extend((0..REPORTS).map(|_| WorkerReport::new(kinds)));
+        empty.extend((0..REPORTS).map(|_| WorkerReport::new(mix)));
         let full = Vec::with_capacity(REPORTS + 1);
         SwapBuffer {
             places: Arc::new(Mutex::new(Places { full, empty })),
@@ -81,7 +83,7 @@ impl SwapBuffer {
 
 impl Default for SwapBuffer {
     fn default() -> SwapBuffer {
-        SwapBuffer::new(0)
+        SwapBuffer::new(None)
     }
 }
 
@@ -92,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_late_reader_loses_nothing() {
-        let buffer = SwapBuffer::new(0);
-        let mut mine = WorkerReport::new(0);
+        let buffer = SwapBuffer::new(None);
+        let mut mine = WorkerReport::new(None);
         let mut recorded = 0;
         for _ in 0..20 {
             mine.latency.record(100);

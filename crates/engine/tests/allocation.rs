@@ -12,7 +12,10 @@ use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
-use wallfinder_wire::{Exchange, Kind, framed};
+use wallfinder_wire::mix::{
+    Check, Mix, Piece, Row, Slot, Source, Spelling, Step, Table, Take, Text, Think, Value,
+};
+use wallfinder_wire::{Exchange, framed};
 
 #[global_allocator]
 static ALLOCATOR: Watchful = Watchful;
@@ -43,18 +46,15 @@ fn a_worker_allocates_nothing_after_the_start() {
         };
         request.into()
     };
-    let kind = |weight, path: &str| Kind {
-        name: path.to_owned(),
-        weight,
-        request: Request::get("test", path),
-    };
-    let mix = Exchange::Mix(vec![
-        kind(5, "/"),
-        kind(3, "/longer/one"),
-        kind(1, "/third"),
+    let fixed = Mix::of_requests([
+        ("/", 5, Request::get("test", "/")),
+        ("/longer", 3, Request::get("test", "/longer/one")),
+        ("/third", 1, Request::get("test", "/third")),
     ]);
-    let exchanges: [(SocketAddr, Exchange); 5] = [
-        (unfaithful(answer), mix),
+    let mix = |mix: Mix| Exchange::Mix(Box::new(mix));
+    let exchanges: [(SocketAddr, Exchange); 6] = [
+        (unfaithful(answer), mix(fixed.clone())),
+        (unfaithful(answer), mix(filled_in(fixed))),
         (server.address(), request.clone().into()),
         (unfaithful(answer), request.into()),
         (echo, framed("u32be")),
@@ -66,6 +66,51 @@ fn a_worker_allocates_nothing_after_the_start() {
             scope.spawn(move || drives_without_allocating(*address, exchange, noticed));
         }
     });
+}
+
+/// The same with rows of data, checks, and a session that takes a value, keeps cookies and pauses.
+fn filled_in(mut mix: Mix) -> Mix {
+    let slot = |value, spelling| Piece::Slot(Slot { value, spelling });
+    let row = |nth: usize| Row(vec![format!("a b{nth}").into_bytes()]);
+    mix.tables = vec![Table {
+        name: "rows".to_owned(),
+        order: wallfinder_wire::mix::Order::Random,
+        columns: vec!["id".to_owned()],
+        cells: (0..100).map(row).collect::<Vec<Row>>().into(),
+    }];
+    mix.variables = 1;
+    let column = Value::Column {
+        table: 0,
+        column: 0,
+    };
+    mix.kinds[0].request.target = Text(vec![
+        Piece::Fixed(b"/search?q=".to_vec()),
+        slot(column, Spelling::Url),
+    ]);
+    mix.kinds[0].expect.checks = vec![
+        Check::BodyHas(b"hell".to_vec()),
+        Check::Length(5, 5),
+        Check::Header("content-length".to_owned(), "5".to_owned()),
+    ];
+    mix.kinds[1].expect.takes = vec![Take {
+        variable: 0,
+        from: Source::Header("content-length".to_owned()),
+    }];
+    let token = (
+        "X-Token".to_owned(),
+        Text(vec![slot(Value::Variable(0), Spelling::Raw)]),
+    );
+    mix.kinds[2].request.headers.push(token);
+    for kind in &mut mix.kinds[1..] {
+        kind.expect.keeps_cookies = true;
+    }
+    mix.flows[1].steps.push(Step {
+        kind: 2,
+        think: Think::Exponential(200_000),
+        is_hop: false,
+    });
+    mix.flows.truncate(2);
+    mix
 }
 
 /// Serves a connection in a thread of its own, and joins those that have ended: glibc 2.36 may read the stack of a thread
@@ -163,6 +208,8 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     // As with one in flight on each.
                     continue;
                 }
+                let has_sessions = request.mix().is_some_and(Mix::has_sessions);
+                let depth = if has_sessions { 1 } else { depth };
                 let spec = StepSpec {
                     load: Load {
                         in_flight_per_connection: depth,

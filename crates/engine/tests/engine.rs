@@ -13,8 +13,9 @@ use wallfinder_engine::{
     EngineError, IoChoice, Measured, Progress, Signals, StepSpec, run, unobserved,
 };
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
+use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::{Options, Request, Shared};
-use wallfinder_wire::{Exchange, Kind};
+use wallfinder_wire::mix::Mix;
 
 mod drive;
 #[path = "drive/heads.rs"]
@@ -242,18 +243,13 @@ fn by_path() -> SocketAddr {
 #[test]
 fn a_mix_is_drawn_by_weight_and_each_kind_is_counted_by_itself() {
     let address = by_path();
-    let kind = |name: &str, weight, path: &str| Kind {
-        name: name.to_owned(),
-        weight,
-        request: Request::get("test", path),
-    };
-    let kinds = vec![
-        kind("small", 6, "/small"),
-        kind("large", 3, "/large"),
-        kind("missing", 1, "/missing"),
-    ];
+    let mix = Mix::of_requests([
+        ("small", 6, Request::get("test", "/small")),
+        ("large", 3, Request::get("test", "/large")),
+        ("missing", 1, Request::get("test", "/missing")),
+    ]);
     for (depth, workers) in [(1, 1), (8, 2)] {
-        let mut spec = drive::spec(address, Exchange::Mix(kinds.clone()), 6, depth);
+        let mut spec = drive::spec(address, Exchange::Mix(Box::new(mix.clone())), 6, depth);
         spec.load.workers = workers;
         spec.load.warmup = Nanos::from_millis(20);
         spec.load.stop = Stop {

@@ -115,10 +115,11 @@ pub(crate) fn steal(step: &Step) -> f64 {
 pub(crate) fn asked_rate(step: &Step) -> Option<f64> {
     match step.load.arrival {
         Arrival::Closed { .. } => None,
-        Arrival::Constant { rate } | Arrival::Poisson { rate } => positive(rate.0),
-        Arrival::Ramp { .. } => {
-            positive(step.counts.scheduled as f64 * 1e9 / step.window_ns as f64)
+        // The rate of a mix with sessions is that of what begins, and steps follow.
+        Arrival::Constant { rate } | Arrival::Poisson { rate } if step.sessions.is_empty() => {
+            positive(rate.0)
         }
+        _ => positive(step.counts.scheduled as f64 * 1e9 / step.window_ns as f64),
     }
 }
 

@@ -111,6 +111,7 @@ pub(crate) fn a_step() -> DoubleStep {
         open_connections: None,
         outages: Vec::new(),
         requests: Vec::new(),
+        sessions: Vec::new(),
         mix_windows: Vec::new(),
         series: Vec::new(),
     };

@@ -1,11 +1,12 @@
-//! What one more request of each kind costs the server's processors, and which share of them each kind has.
+//! What one more request of each kind costs the processors of the server and of the client, and which share of their use
+//! each kind has.
 //!
 //! Windows in which the weights are drawn anew have as many equations as there are windows: CPU time is the sum over
 //! the kinds of answers times what one costs. Least squares tell the costs, and what is left over how well. No tracing,
-//! and nothing in the server.
+//! and nothing in the server. The steps of a session come together, so that they are told as one.
 
 use fastrand::Rng;
-use wallfinder_model::record::{MixWindow, RequestCost};
+use wallfinder_model::record::{Cost, Costs, MixWindow, RequestKind};
 
 use crate::finite::median;
 use crate::proof::squares::inverse;
@@ -14,31 +15,101 @@ use crate::student::quantile;
 /// Windows beyond one for each kind, at the least: else what is left over tells nothing.
 const SPARE_MIN: usize = 3;
 
-/// The cost of each kind, in the order of the windows' counts; `None` where the windows do not tell. `rates`: answers a
-/// second of each, in the mix as it was asked for.
-pub fn costs(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<RequestCost>> {
-    let kinds = rates.len();
-    let degrees = windows.len().checked_sub(kinds)?;
+/// What is told apart: a request alone, or all steps of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name: the request's, or the session's.
+    pub name: String,
+    /// Whether it is a session.
+    pub is_session: bool,
+    /// Places of its kinds among the requests of a step.
+    pub kinds: Vec<usize>,
+}
+
+impl Group {
+    /// Of the kinds of a step, in their order.
+    pub fn all(requests: &[RequestKind]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (nth, request) in requests.iter().enumerate() {
+            let name = request.session.as_ref().unwrap_or(&request.name);
+            match groups.iter_mut().find(|group| group.name == *name) {
+                Some(group) => group.kinds.push(nth),
+                None => groups.push(Group {
+                    name: name.clone(),
+                    is_session: request.session.is_some(),
+                    kinds: vec![nth],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// How many of it `of` its kinds make: requests, or whole sessions.
+    fn count(&self, requests: &[RequestKind], of: impl Fn(usize) -> f64) -> f64 {
+        // Those that only follow redirects are made now and then.
+        let always = self.kinds.iter().filter(|kind| requests[**kind].weight > 0);
+        let (sum, kinds) = always.fold((0.0, 0), |(sum, kinds), kind| (sum + of(*kind), kinds + 1));
+        sum / f64::from(kinds.max(1))
+    }
+}
+
+/// The costs of each group of a step's requests; `None` where the windows do not tell.
+pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Group, Costs)>> {
+    let groups = Group::all(requests);
+    let degrees = windows.len().checked_sub(groups.len())?;
     let is_whole = |window: &MixWindow| {
-        window.answered.len() == kinds && window.window_ns > 0 && window.cpu_span_ns > 0
+        window.answered.len() == requests.len() && window.window_ns > 0 && window.cpu_span_ns > 0
     };
-    if kinds < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
+    if groups.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
         return None;
     }
     // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
-    let rows: Vec<Vec<f64>> = windows.iter().map(per_ns).collect();
-    let paces: Option<Vec<f64>> = windows.iter().map(|window| window.reference_ns).collect();
-    let usual = paces.as_ref().and_then(|paces| median(paces));
-    let used: Vec<f64> = windows
+    let row = |window: &MixWindow| {
+        let rate = |kind: usize| window.answered[kind] as f64 / window.window_ns as f64;
+        groups
+            .iter()
+            .map(|group| group.count(requests, rate))
+            .collect()
+    };
+    let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
+    let rates: Vec<f64> = groups
         .iter()
-        .map(|window| {
-            // As at one pace: the same work takes a machine more time when it is slow.
-            let pace = usual
-                .zip(window.reference_ns)
-                .map_or(1.0, |(usual, own)| usual / own);
-            pace * window.server_cpu_ns as f64 / window.cpu_span_ns as f64
-        })
+        .map(|group| group.count(requests, |kind| requests[kind].throughput))
         .collect();
+    let server = fitted(
+        &rows,
+        &rates,
+        &used(windows, |w| Some((w.server_cpu_ns, w.reference_ns)))?,
+    )?;
+    let client = used(windows, |w| Some((w.client_cpu_ns?, w.client_reference_ns)));
+    let client = client.and_then(|used| fitted(&rows, &rates, &used));
+    let all = groups.into_iter().zip(server).enumerate();
+    let one = |(nth, (group, server))| {
+        let client = client.as_ref().map(|client| client[nth]);
+        (group, Costs { server, client })
+    };
+    Some(all.map(one).collect())
+}
+
+/// CPU time of each window, as at one pace: the same work takes a machine more time when it is slow.
+fn used(
+    windows: &[MixWindow],
+    of: impl Fn(&MixWindow) -> Option<(u64, Option<f64>)>,
+) -> Option<Vec<f64>> {
+    let spent: Vec<(u64, Option<f64>)> = windows.iter().map(&of).collect::<Option<_>>()?;
+    let paces: Option<Vec<f64>> = spent.iter().map(|(_, pace)| *pace).collect();
+    let usual = paces.as_ref().and_then(|paces| median(paces));
+    let one = |((cpu_ns, own), window): (&(u64, Option<f64>), &MixWindow)| {
+        let pace = usual.zip(*own).map_or(1.0, |(usual, own)| usual / own);
+        pace * *cpu_ns as f64 / window.cpu_span_ns as f64
+    };
+    Some(spent.iter().zip(windows).map(one).collect())
+}
+
+/// Least squares: what one of each takes, where the rows have how many there were and `used` what all took.
+fn fitted(rows: &[Vec<f64>], rates: &[f64], used: &[f64]) -> Option<Vec<Cost>> {
+    let kinds = rates.len();
+    let degrees = rows.len().checked_sub(kinds)?;
     // Kinds that are answered seldom would stand beside others like nothing.
     let scale: Vec<f64> = (0..kinds)
         .map(|kind| rows.iter().map(|row| row[kind]).sum::<f64>() / rows.len() as f64)
@@ -46,7 +117,7 @@ pub fn costs(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<RequestCost>> {
     if scale.iter().any(|mean| *mean <= 0.0) {
         return None;
     }
-    let scaled = |row: &Vec<f64>, kind: usize| row[kind] / scale[kind];
+    let scaled = |row: &[f64], kind: usize| row[kind] / scale[kind];
     let sum = |of: &dyn Fn(usize) -> f64| (0..rows.len()).map(of).sum::<f64>();
     let products: Vec<Vec<f64>> = (0..kinds)
         .map(|a| {
@@ -92,21 +163,16 @@ pub fn costs(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<RequestCost>> {
             .sum();
         let half_share = t * (variance * spread.max(0.0)).sqrt();
         let share = spent[kind] / whole;
-        RequestCost {
-            cpu_ns: cost(kind),
-            cpu_low_ns: cost(kind) - half,
-            cpu_high_ns: cost(kind) + half,
+        Cost {
+            each: cost(kind),
+            low: cost(kind) - half,
+            high: cost(kind) + half,
             share,
             share_low: share - half_share,
             share_high: share + half_share,
         }
     };
     Some((0..kinds).map(one).collect())
-}
-
-fn per_ns(window: &MixWindow) -> Vec<f64> {
-    let rate = |answered: &u64| *answered as f64 / window.window_ns as f64;
-    window.answered.iter().map(rate).collect()
 }
 
 /// Weights for as many windows as a mix of these needs: each between half of its own and twice.
@@ -157,19 +223,67 @@ mod tests {
                 server_cpu_ns: (window_ns as f64 * spread) as u64,
                 cpu_span_ns: window_ns,
                 reference_ns: None,
+                ..MixWindow::default()
             }
         };
         (0..windows_needed(costs.len())).map(one).collect()
+    }
+
+    /// Requests alone, at these rates.
+    fn at(rates: &[f64]) -> Vec<RequestKind> {
+        let one = |(nth, rate): (usize, &f64)| RequestKind {
+            name: nth.to_string(),
+            weight: 1,
+            throughput: *rate,
+            ..RequestKind::default()
+        };
+        rates.iter().enumerate().map(one).collect()
+    }
+
+    fn of_server(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<Cost>> {
+        let found = costs(windows, &at(rates))?;
+        Some(found.into_iter().map(|(_, costs)| costs.server).collect())
+    }
+
+    /// A session's steps come together, and its costs are those of all of them; a redirect is one of its kinds.
+    #[test]
+    fn a_session_is_told_as_one() {
+        let mut windows = measured(
+            &[10_000.0, 90_000.0],
+            &[9.0, 1.0],
+            0.0,
+            &mut Rng::with_seed(2),
+        );
+        for window in &mut windows {
+            let sessions = window.answered[1];
+            window.answered.extend([sessions, sessions / 2]);
+            window.client_cpu_ns = Some(2_000 * window.answered[0] + 6_000 * sessions);
+        }
+        let mut requests = at(&[9.0, 1.0, 1.0, 0.5]);
+        requests[3].weight = 0;
+        for step in &mut requests[1..] {
+            step.session = Some("buy".to_owned());
+        }
+        let found = costs(&windows, &requests).expect("they tell");
+        let shown: Vec<(&str, bool)> = found
+            .iter()
+            .map(|(group, _)| (&*group.name, group.is_session))
+            .collect();
+        assert_eq!(shown, [("0", false), ("buy", true)]);
+        let of_session = found[1].1;
+        assert!((of_session.server.each / 90_000.0 - 1.0).abs() < 0.01);
+        let client = of_session.client.expect("it was watched");
+        assert!((client.each / 6_000.0 - 1.0).abs() < 0.01, "{client:?}");
     }
 
     #[test]
     fn a_kind_that_is_seldom_and_dear_has_its_share_of_a_full_server() {
         let (costs_ns, weights) = ([8_000.0, 12_000.0, 400_000.0], [70.0, 25.0, 5.0]);
         let windows = measured(&costs_ns, &weights, 0.0, &mut Rng::with_seed(1));
-        let found = costs(&windows, &weights).expect("they tell");
+        let found = of_server(&windows, &weights).expect("they tell");
         for (found, cost) in found.iter().zip(costs_ns) {
             assert!(
-                (found.cpu_ns / cost - 1.0).abs() < 0.01,
+                (found.each / cost - 1.0).abs() < 0.01,
                 "{found:?} of {cost}"
             );
         }
@@ -198,10 +312,10 @@ mod tests {
         let (mut costs_held, mut shares_held, mut all) = (0, 0, 0);
         for _ in 0..400 {
             let windows = measured(&costs_ns, &weights, 0.02, &mut random);
-            let found = costs(&windows, &weights).expect("they tell");
+            let found = of_server(&windows, &weights).expect("they tell");
             for ((found, cost), weight) in found.iter().zip(costs_ns).zip(weights) {
                 all += 1;
-                costs_held += usize::from((found.cpu_low_ns..=found.cpu_high_ns).contains(&cost));
+                costs_held += usize::from((found.low..=found.high).contains(&cost));
                 let share = cost * weight / whole;
                 shares_held += usize::from((found.share_low..=found.share_high).contains(&share));
             }
@@ -223,7 +337,7 @@ mod tests {
             window.answered.iter_mut().for_each(fewer);
             window.reference_ns = Some(40_000.0 * slower);
         }
-        let found = costs(&windows, &weights).expect("they tell");
+        let found = of_server(&windows, &weights).expect("they tell");
         assert!((found[1].share - 100.0 / 190.0).abs() < 0.01, "{found:?}");
         assert!(found[1].share_high - found[1].share_low < 0.02, "{found:?}");
     }
@@ -250,14 +364,14 @@ mod tests {
             0.0,
             &mut Rng::with_seed(3),
         );
-        assert!(costs(&windows[..4], &[1.0, 1.0]).is_none());
-        assert!(costs(&windows, &[1.0]).is_none());
+        assert!(of_server(&windows[..4], &[1.0, 1.0]).is_none());
+        assert!(of_server(&windows, &[1.0]).is_none());
         // The same mix each time.
         let same = vec![windows[0].clone(); 12];
-        assert!(costs(&same, &[1.0, 1.0]).is_none_or(|found| {
+        assert!(of_server(&same, &[1.0, 1.0]).is_none_or(|found| {
             found
                 .iter()
-                .all(|cost| !cost.cpu_ns.is_finite() || cost.share.is_finite())
+                .all(|cost| !cost.each.is_finite() || cost.share.is_finite())
         }));
     }
 }

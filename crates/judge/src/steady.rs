@@ -103,7 +103,10 @@ fn was_watched(step: &Step) -> bool {
 
 /// Whether the load itself asks for a throughput that changes.
 fn is_to_change(step: &Step) -> bool {
-    matches!(step.load.arrival, Arrival::Ramp { .. })
+    matches!(
+        step.load.arrival,
+        Arrival::Ramp { .. } | Arrival::Replay { .. }
+    )
 }
 
 /// The mean throughput of the window and its interval, by batch means. A mean of rates that are to grow

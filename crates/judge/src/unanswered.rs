@@ -171,6 +171,12 @@ pub(crate) fn redirects(step: &Step) -> Option<Caveat> {
         .iter()
         .fold(0u64, |sum, status| sum.saturating_add(all[status]));
     let answers = all.values().fold(0u64, |sum, n| sum.saturating_add(*n));
+    // Those that were followed led to a request of their own.
+    let hops = step.requests.iter().filter(|kind| kind.weight == 0);
+    let followed: u64 = hops.map(|hop| hop.sent).sum();
+    // A few were answered at the window's edge, and are followed behind it.
+    let at_edge = u64::from(step.load.connections).min(followed);
+    let count = count.saturating_sub(followed + at_edge);
     (count > 0).then_some(Caveat::Redirects {
         count,
         answers,

@@ -130,6 +130,9 @@ pub struct Measured {
     /// Kinds of request, where they are several.
     #[serde(default)]
     pub requests: Vec<record::RequestKind>,
+    /// Kinds of session.
+    #[serde(default)]
+    pub sessions: Vec<record::SessionKind>,
     /// From the intended start to the last byte.
     pub latency: Option<record::Histogram>,
     /// From sending to the last byte.

@@ -42,6 +42,7 @@ pub mod record;
 pub mod scenario;
 pub mod sizes;
 pub mod telemetry;
+pub mod traffic;
 pub mod units;
 pub mod verdict;
 

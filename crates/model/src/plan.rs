@@ -248,6 +248,17 @@ pub enum Arrival {
         /// How long the growth takes; the last rate holds afterwards.
         over: Nanos,
     },
+    /// Open loop, as it was logged.
+    Replay {
+        /// Requests of the log.
+        requests: u64,
+        /// From the first of them to the last, as they are sent.
+        over: Nanos,
+        /// How much faster than they were logged.
+        speed: f64,
+        /// Whether it begins anew when it has ended.
+        again: bool,
+    },
 }
 
 impl Arrival {

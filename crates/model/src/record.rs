@@ -115,6 +115,9 @@ pub struct Step {
     /// Its kinds of request, where they are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<RequestKind>,
+    /// Its kinds of session, where it has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionKind>,
     /// Windows in which their weights were drawn anew, to tell what each costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix_windows: Vec<MixWindow>,
@@ -430,23 +433,56 @@ pub struct RequestKind {
     pub wire_bytes: u64,
     /// From the intended start to the last byte, to two digits.
     pub latency: Option<Histogram>,
-    /// What one costs the server's processors, where weights were drawn anew to tell.
+    /// The session that it is a step of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<RequestCost>,
+    pub session: Option<String>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
 }
 
-/// What one request of a kind costs the server's processors, and which share of their use the kind has; each with its
-/// 95 % interval.
+/// The sessions of one kind, in the measured window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionKind {
+    /// What it is called.
+    pub name: String,
+    /// Its weight against other sessions and requests.
+    pub weight: u32,
+    /// Begun.
+    pub begun: u64,
+    /// Ended with a good answer to the last step.
+    pub completed: u64,
+    /// Ended early: a step failed.
+    pub broken_off: u64,
+    /// From the intended start of the first step to the end of the last, pauses included, to two digits.
+    pub took: Option<Histogram>,
+    /// What one costs, all its steps together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+}
+
+/// What one request of a kind costs, or one session, where weights were drawn anew to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RequestCost {
-    /// CPU time of one.
-    pub cpu_ns: f64,
+pub struct Costs {
+    /// CPU time of the server, in nanoseconds.
+    pub server: Cost,
+    /// The same of the load generator.
+    pub client: Option<Cost>,
+}
+
+/// What one takes of something, and which share of all of it the kind has; each with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cost {
+    /// What one takes.
+    pub each: f64,
     /// Lower end.
-    pub cpu_low_ns: f64,
+    pub low: f64,
     /// Upper end.
-    pub cpu_high_ns: f64,
-    /// The kind's share of what the server used, 0..1.
+    pub high: f64,
+    /// The kind's share, 0..1.
     pub share: f64,
     /// Lower end.
     pub share_low: f64,
@@ -468,9 +504,15 @@ pub struct MixWindow {
     pub server_cpu_ns: u64,
     /// Over so long.
     pub cpu_span_ns: u64,
+    /// CPU time of the load generator, over so long too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_ns: Option<u64>,
     /// CPU time of a fixed piece of work on the server's processors meanwhile, where that was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns: Option<f64>,
+    /// The same of the load generator's processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_reference_ns: Option<f64>,
 }
 
 /// A time during which no connection to the target was open.

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Effort;
 use crate::plan::{self, Arrival, DRAIN_DEFAULT, Decode};
 use crate::profile::ProfileKind;
+use crate::traffic::Traffic;
 use crate::units::{self, Bytes, Nanos, Rate};
 
 /// Version of the shape below.
@@ -40,9 +41,9 @@ pub struct Scenario {
     pub schema: String,
     /// What is loaded, and what is asked of it.
     pub target: Target,
-    /// Requests of several kinds, of which each is drawn by weight, in the place of the target's one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub request: Vec<MixedRequest>,
+    /// What users send, in the place of the target's one request.
+    #[serde(skip_serializing_if = "Traffic::is_empty")]
+    pub traffic: Traffic,
     /// How much is asked, and in which pattern.
     pub load: Load,
     /// The server's side.
@@ -82,7 +83,7 @@ impl Default for Scenario {
         Scenario {
             schema: SCHEMA.to_owned(),
             target: Target::default(),
-            request: Vec::new(),
+            traffic: Traffic::default(),
             load: Load::default(),
             server: Server::default(),
             client: Client::default(),
@@ -183,89 +184,6 @@ impl Default for Target {
             wait: Nanos::from_secs(5),
             tls: Tls::default(),
         }
-    }
-}
-
-/// A file of what users send.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Traffic {
-    /// Kinds of request, of which each is drawn by weight.
-    pub request: Vec<MixedRequest>,
-}
-
-/// One kind of request in a mix. One of the methods has its path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default, deny_unknown_fields)]
-pub struct MixedRequest {
-    /// What it is called in results; left out: its path, behind its method where that is not GET.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Its part of all requests, against the others'.
-    pub weight: u32,
-    /// Path and query of a GET.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub get: Option<String>,
-    /// Of a POST.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub post: Option<String>,
-    /// Of a PUT.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub put: Option<String>,
-    /// Of a PATCH.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub patch: Option<String>,
-    /// Of a DELETE.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delete: Option<String>,
-    /// Header fields beside the target's, `Name: value`; a value may be `env:NAME` or `file:PATH`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<String>,
-    /// The body, or `@FILE`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-}
-
-impl Default for MixedRequest {
-    fn default() -> MixedRequest {
-        MixedRequest {
-            name: None,
-            weight: 1,
-            get: None,
-            post: None,
-            put: None,
-            patch: None,
-            delete: None,
-            headers: Vec::new(),
-            body: None,
-        }
-    }
-}
-
-impl MixedRequest {
-    /// Its methods, each with its path; one in what was checked.
-    pub fn methods(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let all = [
-            ("GET", &self.get),
-            ("POST", &self.post),
-            ("PUT", &self.put),
-            ("PATCH", &self.patch),
-            ("DELETE", &self.delete),
-        ];
-        let given = all.into_iter();
-        given.filter_map(|(method, path)| Some((method, path.as_deref()?)))
-    }
-
-    /// What it is called.
-    pub fn shown_name(&self) -> String {
-        let of_path = || match self.methods().next() {
-            Some(("GET", path)) => path.to_owned(),
-            Some((method, path)) => format!("{method} {path}"),
-            None => String::new(),
-        };
-        self.name.clone().unwrap_or_else(of_path)
     }
 }
 
@@ -432,6 +350,8 @@ impl Load {
             Arrival::Constant { rate } => (Some(rate), None, false, Nanos(0)),
             Arrival::Poisson { rate } => (Some(rate), None, true, Nanos(0)),
             Arrival::Ramp { from, to, .. } => (Some(from), Some(to), false, Nanos(0)),
+            // The log says when.
+            Arrival::Replay { .. } => (None, None, false, Nanos(0)),
         };
         Load {
             connections: Some(load.connections),
@@ -843,26 +763,23 @@ impl Scenario {
         for (nth, header) in self.target.headers.iter_mut().enumerate() {
             each(Telling::Header, &format!("target.headers.{nth}"), header);
         }
-        for (nth, request) in self.request.iter_mut().enumerate() {
-            for (at, header) in request.headers.iter_mut().enumerate() {
-                each(
-                    Telling::Header,
-                    &format!("request.{nth}.headers.{at}"),
-                    header,
-                );
+        for (key, request) in self.traffic.requests_mut() {
+            // A value that is filled in is no secret itself.
+            let whole = request
+                .header
+                .iter_mut()
+                .filter(|(_, value)| !value.contains('{'));
+            for (name, value) in whole {
+                let mut text = format!("{name}: {value}");
+                let key = format!("traffic.{key}.header.{name}");
+                each(Telling::Header, &key, &mut text);
+                *value = Telling::Header.value(&text).unwrap_or_default().to_owned();
             }
-            let paths = [
-                &mut request.get,
-                &mut request.post,
-                &mut request.put,
-                &mut request.patch,
-                &mut request.delete,
-            ];
-            for path in paths.into_iter().flatten() {
-                each(Telling::Url, &format!("request.{nth}"), path);
+            for path in request.paths_mut() {
+                each(Telling::Url, &format!("traffic.{key}"), path);
             }
             if let Some(body) = &mut request.body {
-                each(Telling::Body, &format!("request.{nth}.body"), body);
+                each(Telling::Body, &format!("traffic.{key}.body"), body);
             }
         }
         for (nth, variable) in self.programs.env.iter_mut().enumerate() {

@@ -168,7 +168,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
     )),
     column!(
         "arrival",
-        "`closed`, `constant`, `poisson` or `ramp`",
+        "`closed`, `constant`, `poisson`, `ramp` or `replay`",
         |s, _| {
             Cell::Text(
                 match s.load.arrival {
@@ -176,6 +176,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
                     Arrival::Constant { .. } => "constant",
                     Arrival::Poisson { .. } => "poisson",
                     Arrival::Ramp { .. } => "ramp",
+                    Arrival::Replay { .. } => "replay",
                 }
                 .to_owned(),
             )

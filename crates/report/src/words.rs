@@ -552,6 +552,23 @@ pub fn arrival(arrival: &Arrival) -> String {
             number::amount(to.0),
             number::length(over.0)
         ),
+        Arrival::Replay {
+            requests,
+            over,
+            speed,
+            again,
+        } => {
+            let speed = match *speed == 1.0 {
+                true => "as logged".to_owned(),
+                false => format!("{} times as fast as logged", number::amount(*speed)),
+            };
+            let again = if *again { ", over and over" } else { "" };
+            format!(
+                "open loop, {} over {}, {speed}{again}",
+                counted(*requests, "request"),
+                number::length(over.0)
+            )
+        }
     }
 }
 
@@ -559,7 +576,7 @@ pub fn arrival(arrival: &Arrival) -> String {
 /// the window, beside the mean that was had.
 pub fn asked(step: &Step) -> Option<String> {
     let rate = match step.load.arrival {
-        Arrival::Ramp { .. } if step.window_ns > 0 => {
+        Arrival::Ramp { .. } | Arrival::Replay { .. } if step.window_ns > 0 => {
             let mean = step.counts.scheduled as f64 * 1e9 / step.window_ns as f64;
             return Some(format!("{} asked for on average", number::amount(mean)));
         }
@@ -571,7 +588,7 @@ pub fn asked(step: &Step) -> Option<String> {
 /// The rate that a load asks for at its end, where it asks for one.
 pub fn rate_asked(arrival: &Arrival) -> Option<f64> {
     match arrival {
-        Arrival::Closed { .. } => None,
+        Arrival::Closed { .. } | Arrival::Replay { .. } => None,
         Arrival::Constant { rate } | Arrival::Poisson { rate } => Some(rate.0),
         Arrival::Ramp { to, .. } => Some(to.0),
     }

@@ -1,7 +1,6 @@
 //! What a scenario may not say, whether flags or a file say it. What only the machine knows, such as which
 //! processors there are, is checked where the testbed is set up.
 
-use crate::traffic;
 use wallfinder_model::scenario::{Ab, Changes, Load, SCHEMA, Target};
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
 
@@ -91,38 +90,39 @@ pub fn check(scenario: &Scenario) -> Result<(), Fault> {
 /// What a mix of requests has in the place of the target's one request.
 fn mixed(scenario: &Scenario) -> Result<(), Fault> {
     let Scenario {
-        target, request, ..
+        target, traffic, ..
     } = scenario;
-    if request.is_empty() {
+    if traffic.is_empty() {
         return Ok(());
     }
-    traffic::check(request)?;
     let has_own = target.method != "GET"
         || target.body.is_some()
         || target.body_bytes.is_some()
         || target.echo_bytes.is_some();
     refuse(
         has_own,
-        "request",
+        "traffic",
         "the requests of --traffic have methods and bodies of their own: leave out -m, -b and --body-bytes",
     )?;
     refuse(
-        target.http2
-            || target.frame.is_some()
-            || !target.proto.is_empty()
-            || target.protoset.is_some(),
-        "request",
-        "requests are mixed over HTTP/1.1, in the clear or under TLS: leave out --http2, --frame, --proto and --protoset",
+        target.frame.is_some(),
+        "traffic",
+        "requests are mixed over HTTP and gRPC, and a plain stream has none: leave out --frame, or --traffic",
+    )?;
+    refuse(
+        target.in_turn,
+        "traffic",
+        "--in-turn is of one call, and the calls of --traffic are others: leave one of them out",
     )?;
     refuse(
         scenario.driver().is_some(),
-        "request",
+        "traffic",
         "the requests of --traffic are sent by our own engine: leave out --driver",
     )?;
     let b = scenario.ab.as_ref().map(|ab| &ab.b);
     refuse(
         b.is_some_and(|b| b.url.is_some() || b.path.is_some()) || scenario.bytes.is_some(),
-        "request",
+        "traffic",
         "A and B are asked the same mix, and `bytes` one path after the other: leave out --traffic, or --url-b and --path",
     )
 }

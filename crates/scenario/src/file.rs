@@ -78,24 +78,31 @@ fn without_place(message: &str) -> String {
 }
 
 /// Where the value of a path of keys and numbers stands in a text of TOML.
-pub(crate) fn place(text: &str, path: &[&str]) -> Option<Range<usize>> {
+fn place(text: &str, path: &[&str]) -> Option<Range<usize>> {
     let root = DeTable::parse(text).ok()?;
-    let (last, tables) = path.split_last()?;
-    let mut table = root.get_ref();
-    for (depth, name) in tables.iter().enumerate() {
-        let (_, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            // A number behind it: the element of a list.
-            DeValue::Array(list) if depth + 1 == tables.len() => {
-                let nth = last.parse::<usize>().ok()?;
-                return list.get(nth).map(toml::Spanned::span);
-            }
+    let (first, rest) = path.split_first()?;
+    let mut value = named(root.get_ref(), first)?;
+    for name in rest {
+        value = match value.get_ref() {
+            DeValue::Table(inner) => named(inner, name)?,
+            DeValue::Array(list) => list.get(name.parse::<usize>().ok()?)?,
             _ => return None,
-        }
+        };
     }
-    let found = table.iter().find(|(key, _)| key.get_ref() == last);
-    found.map(|(_, value)| value.span())
+    Some(value.span())
+}
+
+fn named<'t, 'd>(table: &'t DeTable<'d>, name: &str) -> Option<&'t toml::Spanned<DeValue<'d>>> {
+    let found = table.iter().find(|(key, _)| key.get_ref() == name);
+    found.map(|(_, value)| value)
+}
+
+/// The same of a key such as `session.0.steps.1`, or of the nearest above it that the text has; else its beginning.
+pub fn nearest(text: &str, key: &str) -> Range<usize> {
+    let path: Vec<&str> = key.split('.').collect();
+    let mut lengths = (1..=path.len()).rev();
+    let found = lengths.find_map(|length| place(text, &path[..length]));
+    found.unwrap_or(0..0)
 }
 
 /// A walk over a text that is known to be JSON.

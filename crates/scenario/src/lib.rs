@@ -26,7 +26,6 @@ mod error;
 pub mod file;
 pub mod lift;
 pub mod loads;
-pub mod traffic;
 pub mod what_if;
 
 pub use check::Fault;

@@ -1,29 +1,16 @@
 //! What a worker asks, in whichever protocol it asks.
 
+use crate::mix::{KINDS_MAX, Kind, Mix, Piece, Protocol, Template};
 use crate::{Request, framed, grpc, http1, http2};
 use serde::{Deserialize, Serialize};
-
-/// Most kinds of request in one mix.
-pub const KINDS_MAX: usize = 200;
-
-/// One kind of request in a mix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kind {
-    /// What it is called in results.
-    pub name: String,
-    /// Its part of all requests, against those of the others; above 0.
-    pub weight: u32,
-    /// It.
-    pub request: Request,
-}
 
 /// What is sent over and over, in its protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exchange {
     /// HTTP/1.1.
     Http1(Request),
-    /// HTTP/1.1, each request of a kind that is drawn by weight.
-    Mix(Vec<Kind>),
+    /// What users send, in HTTP/1.1, HTTP/2 or gRPC.
+    Mix(Box<Mix>),
     /// HTTP/2, by prior knowledge.
     Http2(Request),
     /// A message that follows its length, over a plain stream.
@@ -39,7 +26,7 @@ impl Exchange {
             Exchange::Http1(request) => http1::Shared::new(request, http1::Options::default())
                 .map(drop)
                 .map_err(|error| error.to_string()),
-            Exchange::Mix(kinds) => check_mix(kinds),
+            Exchange::Mix(mix) => check_mix(mix, in_flight_max),
             Exchange::Http2(request) => http2::Shared::new(request, streams(in_flight_max))
                 .map(drop)
                 .map_err(|error| error.to_string()),
@@ -58,19 +45,25 @@ impl Exchange {
         }
     }
 
+    /// It as a mix, where it is one.
+    pub fn mix(&self) -> Option<&Mix> {
+        match self {
+            Exchange::Mix(mix) => Some(mix),
+            _ => None,
+        }
+    }
+
     /// The kinds of a mix; none of anything else.
     pub fn kinds(&self) -> &[Kind] {
-        match self {
-            Exchange::Mix(kinds) => kinds,
-            _ => &[],
-        }
+        self.mix().map_or(&[], |mix| &mix.kinds)
     }
 
     /// The method, how its messages are framed, or the kind of call: `GET`, `u32be`, `unary`.
     pub fn method(&self) -> String {
         match self {
             Exchange::Http1(request) | Exchange::Http2(request) => request.method.clone(),
-            Exchange::Mix(kinds) => {
+            Exchange::Mix(mix) => {
+                let kinds = &mix.kinds;
                 let first = kinds.first().map_or("", |kind| &kind.request.method);
                 let is_one = kinds.iter().all(|kind| kind.request.method == first);
                 if is_one { first } else { "mix" }.to_owned()
@@ -97,13 +90,18 @@ impl Exchange {
     pub fn body_bytes(&self) -> u64 {
         match self {
             Exchange::Http1(request) | Exchange::Http2(request) => request.body.len() as u64,
-            // In the mean, by weight.
-            Exchange::Mix(kinds) => {
-                let weights: u64 = kinds.iter().map(|kind| u64::from(kind.weight)).sum();
-                let bytes = kinds
-                    .iter()
-                    .map(|kind| u64::from(kind.weight) * kind.request.body.len() as u64);
-                bytes.sum::<u64>() / weights.max(1)
+            // In the mean, by weight; places count as nothing.
+            Exchange::Mix(mix) => {
+                let weights = mix.weights();
+                let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+                let bytes = mix.kinds.iter().zip(&weights).map(|(kind, weight)| {
+                    let fixed = kind.request.body.0.iter().map(|piece| match piece {
+                        Piece::Fixed(bytes) => bytes.len() as u64,
+                        Piece::Slot(_) => 0,
+                    });
+                    u64::from(*weight) * fixed.sum::<u64>()
+                });
+                bytes.sum::<u64>() / all.max(1)
             }
             Exchange::Framed(request) => request.message.len() as u64,
             Exchange::Grpc(request) => request.message_bytes(),
@@ -111,27 +109,42 @@ impl Exchange {
     }
 }
 
-fn check_mix(kinds: &[Kind]) -> Result<(), String> {
-    if kinds.is_empty() || kinds.len() > KINDS_MAX {
+fn check_mix(mix: &Mix, in_flight_max: u32) -> Result<(), String> {
+    let count = mix.kinds.len();
+    if count == 0 || count > KINDS_MAX {
         return Err(format!(
-            "a mix has 1 to {KINDS_MAX} kinds of request, and this one {}",
-            kinds.len()
+            "a mix has 1 to {KINDS_MAX} kinds of request, the steps of sessions among them, and this one {count}"
         ));
     }
-    if let Some(none) = kinds.iter().find(|kind| kind.weight == 0) {
+    if let Some(none) = mix.flows.iter().find(|flow| flow.weight == 0) {
         return Err(format!(
             "`{}` has no weight: it would never be sent",
             none.name
         ));
     }
-    for kind in kinds {
-        http1::Shared::new(&kind.request, http1::Options::default())
-            .map_err(|error| format!("`{}`: {error}", kind.name))?;
+    let session = mix.flows.iter().find(|flow| flow.is_session());
+    if let Some(session) = session.filter(|_| in_flight_max > 1) {
+        return Err(format!(
+            "`{}` has several requests, each after the answer to the one before: its connection has one in flight, \
+             so leave --pipeline out",
+            session.name
+        ));
     }
-    let requests: Vec<&Request> = kinds.iter().map(|kind| &kind.request).collect();
-    http1::Shared::of_kinds(&requests, http1::Options::default())
-        .map(drop)
-        .map_err(|error| error.to_string())
+    let options = http1::Options::default();
+    match mix.protocol {
+        Protocol::Http1 if mix.is_fixed() => {
+            for kind in &mix.kinds {
+                http1::Shared::of_kinds(&[&kind.request], options.clone())
+                    .map_err(|error| format!("`{}`: {error}", kind.name))?;
+            }
+            let requests: Vec<&Template> = mix.kinds.iter().map(|kind| &kind.request).collect();
+            http1::Shared::of_kinds(&requests, options)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        }
+        Protocol::Http1 => http1::Ready::of(mix, 0, &options).map(drop),
+        Protocol::Http2 | Protocol::Grpc => http2::Ready::of(mix, 0, false).map(drop),
+    }
 }
 
 fn streams(in_flight_max: u32) -> http2::Options {

@@ -43,13 +43,15 @@ pub mod grpc;
 pub mod http1;
 pub mod http2;
 mod list;
+pub mod mix;
 mod request;
 mod sending;
 pub mod tls;
 
 pub use content::Decode;
-pub use exchange::{Exchange, KINDS_MAX, Kind};
+pub use exchange::Exchange;
 use http2::ErrorCode;
+use mix::Ask;
 pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
@@ -256,6 +258,39 @@ pub enum WireError {
     /// An answer that ends with the stream, which ended without a word (close_notify).
     #[strum(serialize = "tls.truncated")]
     TlsTruncated,
+    /// Another status than its request's check asks for.
+    #[strum(serialize = "check.status")]
+    CheckStatus,
+    /// A field that a check asks for is missing, or says something else.
+    #[strum(serialize = "check.header")]
+    CheckHeader,
+    /// What a check seeks is not in the body.
+    #[strum(serialize = "check.body")]
+    CheckBody,
+    /// A body of another length than a check asks for.
+    #[strum(serialize = "check.length")]
+    CheckLength,
+    /// A value of JSON that a check asks for is missing, or another.
+    #[strum(serialize = "check.json")]
+    CheckJson,
+    /// A body that is to be looked into is compressed.
+    #[strum(serialize = "check.coded")]
+    CheckCoded,
+    /// What a later step needs is not in the answer.
+    #[strum(serialize = "take.missing")]
+    TakeMissing,
+    /// What a later step needs is too long.
+    #[strum(serialize = "take.too_long")]
+    TakeTooLong,
+    /// A redirect leads to another server.
+    #[strum(serialize = "redirect.elsewhere")]
+    RedirectElsewhere,
+    /// A redirect names no place that can be followed.
+    #[strum(serialize = "redirect.target")]
+    RedirectTarget,
+    /// More redirects than are followed.
+    #[strum(serialize = "redirect.too_many")]
+    RedirectTooMany,
 }
 
 impl WireError {
@@ -366,6 +401,22 @@ pub struct Answer {
     pub is_last: bool,
     /// What it says as a call, in gRPC.
     pub call: Option<grpc::Call>,
+    /// What it was found to be, where it was looked into.
+    pub judged: Judged,
+    /// Whether it is a redirect that the next request follows.
+    pub redirects: bool,
+}
+
+/// What an answer was found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Judged {
+    /// What its status says.
+    #[default]
+    ByStatus,
+    /// Good, whatever its status.
+    Good,
+    /// Not what was asked for.
+    Bad(WireError),
 }
 
 impl Answer {
@@ -404,6 +455,12 @@ pub trait Wire: Sized {
         true
     }
 
+    /// Whether taking an answer may allocate.
+    fn may_allocate(shared: &Self::Shared) -> bool {
+        let _ = shared;
+        false
+    }
+
     /// How many more requests may be issued now.
     fn room(&self, shared: &Self::Shared) -> u32;
 
@@ -412,8 +469,8 @@ pub trait Wire: Sized {
     fn issue(&mut self, shared: &Self::Shared) -> u32;
 
     /// The same of one of several kinds of request, where the wire has several.
-    fn issue_kind(&mut self, shared: &Self::Shared, kind: u16) -> u32 {
-        assert!(kind == 0, "there is no kind {kind}");
+    fn issue_one(&mut self, shared: &Self::Shared, ask: Ask) -> u32 {
+        assert!(ask.kind == 0, "there is no kind {}", ask.kind);
         self.issue(shared)
     }
 
@@ -451,6 +508,12 @@ pub trait Wire: Sized {
     fn is_flow_blocked(&self, slot: u32) -> bool {
         let _ = slot;
         false
+    }
+
+    /// What the session on this connection took last, of a mix: the value of a variable by its number.
+    fn taken(&self, variable: u16) -> &[u8] {
+        let _ = variable;
+        &[]
     }
 
     /// Gives up one request, which then has no outcome, and says whether the others on the

@@ -599,7 +599,7 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
     let step = squeezed(&record);
     assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
     assert!(
-        ran.out.contains("dear is 10 % of the requests"),
+        ran.out.contains("dear is 10 % of what begins"),
         "{}",
         ran.out
     );
@@ -610,12 +610,16 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
             .find(|kind| kind["name"] == name)
             .expect("it is there")
     };
-    let number = |name: &str, key: &str| of(name)["cost"][key].as_f64().expect("it is costed");
+    let number = |name: &str, key: &str| {
+        of(name)["costs"]["server"][key]
+            .as_f64()
+            .expect("it is costed")
+    };
     // What the paths differ by is known; what an answer costs by itself is not.
-    let own = number("light", "cpu_ns");
+    let own = number("light", "each");
     for (name, _, us) in mix {
-        let added = number(name, "cpu_ns") - own;
-        let half = (number(name, "cpu_high_ns") - number(name, "cpu_low_ns")) / 2.0;
+        let added = number(name, "each") - own;
+        let half = (number(name, "high") - number(name, "low")) / 2.0;
         let known = f64::from(us) * 1e3;
         assert!(
             (added - known).abs() < 0.1 * known + half + 4_000.0,

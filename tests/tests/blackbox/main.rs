@@ -47,6 +47,7 @@ mod standing;
 mod strangers;
 mod studies;
 mod tls;
+mod traffic;
 mod truth;
 mod tune;
 mod unanswered;

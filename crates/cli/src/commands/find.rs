@@ -13,7 +13,8 @@ use wallfinder_model::{Caveat, Effort, Nanos, Squeeze, Step, Wall};
 use wallfinder_probe::stacks;
 use wallfinder_scenario::loads::{self, DRIVER_RUN, Search, Turns};
 use wallfinder_scenario::what_if::{Question, questions};
-use wallfinder_wire::{Exchange, Kind};
+use wallfinder_wire::Exchange;
+use wallfinder_wire::mix::Flow;
 
 use crate::commands::lift::lift;
 use crate::commands::profile;
@@ -195,27 +196,41 @@ fn alone(
 /// server is not seen, where nothing was established, or where a mix has more kinds than windows would tell apart.
 fn mixes(held: &Held<'_>, order: &StepOrder, session: &Session) -> Vec<StepOrder> {
     const KINDS_MAX: usize = 24;
-    let Exchange::Mix(kinds) = &order.request else {
+    let Exchange::Mix(mix) = &order.request else {
         return Vec::new();
     };
+    let flows = mix.flows.len();
     let scenario = &held.job.scenario;
     let is_left_out = squeeze(held.job).null || session.interrupted() || !order.server.is_seen();
-    if is_left_out || kinds.len() < 2 || kinds.len() > KINDS_MAX {
+    if is_left_out || !(2..=KINDS_MAX).contains(&flows) {
         return Vec::new();
     }
     let window = match squeeze(held.job).effort {
         Effort::Quick => Nanos::from_millis(400),
         Effort::Normal | Effort::Thorough => Nanos::from_millis(900),
     };
-    let own: Vec<u32> = kinds.iter().map(|kind| kind.weight).collect();
+    // A session that outlasts a window would have its steps in others.
+    let took = session
+        .record
+        .steps
+        .last()
+        .into_iter()
+        .flat_map(|step| &step.sessions);
+    let longest = took
+        .filter_map(|kind| kind.took.as_ref())
+        .map(|took| took.mean_ns);
+    if longest.fold(0.0, f64::max) > window.0 as f64 / 2.0 {
+        return Vec::new();
+    }
+    let own: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
     let one = |weights: Vec<u32>| {
-        let mixed = kinds.iter().zip(weights);
-        let mixed = mixed.map(|(kind, weight)| Kind {
-            weight,
-            ..kind.clone()
-        });
+        let mut mix = mix.clone();
+        let flows: &mut Vec<Flow> = &mut mix.flows;
+        for (flow, weight) in flows.iter_mut().zip(weights) {
+            flow.weight = weight;
+        }
         let mut order = order.clone();
-        order.request = Exchange::Mix(mixed.collect());
+        order.request = Exchange::Mix(mix);
         order.index = session.record.steps.len().saturating_sub(1) as u32;
         order.load.warmup = Nanos::from_millis(200);
         order.load.stop.after = window;

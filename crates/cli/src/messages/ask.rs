@@ -1,13 +1,15 @@
-//! One call over a blocking socket, whose answer is read: for the few questions before a load.
+//! One call whose answer is read: for the few questions before a load.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use wallfinder_wire::grpc::{self, Request};
 use wallfinder_wire::http2::{Http2, Options, Shared};
+use wallfinder_wire::mix::Ask;
 use wallfinder_wire::tls::{self, Tls};
-use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
+use wallfinder_wire::{Answer, Outcome, WireError};
+
+use crate::once::Asking;
 
 /// Longest time for all questions about one service, and their answers.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,14 +60,15 @@ pub(super) fn ask(
     let mut shared =
         grpc::shared(request, options).map_err(|error| Unanswered::Other(error.to_string()))?;
     let room = shared.write_bytes_min() + 64 * 1024;
-    let mut socket = TcpStream::connect_timeout(&address, left(until)?)?;
     let Some(client) = client else {
-        let outcome = outcome::<Http2>(&mut socket, &mut shared, room, until)?;
+        let mut asking = Asking::<Http2>::connect(address, &shared, room, until)?;
+        let outcome = asking.ask(&mut shared, Ask::default())?;
         return read(outcome, &shared, None);
     };
     let mut secured = tls::Shared::new(shared, client, room);
     let room = secured.write_bytes();
-    let outcome = outcome::<Tls<Http2>>(&mut socket, &mut secured, room, until)?;
+    let mut asking = Asking::<Tls<Http2>>::connect(address, &secured, room, until)?;
+    let outcome = asking.ask(&mut secured, Ask::default())?;
     read(outcome, secured.inner(), secured.fault())
 }
 
@@ -98,55 +101,6 @@ fn read(
     }
 }
 
-fn outcome<W: Wire>(
-    socket: &mut TcpStream,
-    shared: &mut W::Shared,
-    room: usize,
-    until: Instant,
-) -> Result<Outcome, Unanswered> {
-    let mut wire = W::open(shared);
-    let mut out = vec![0; room];
-    let mut read = vec![0; 64 * 1024];
-    let mut is_issued = false;
-    loop {
-        if !is_issued && wire.room(shared) > 0 {
-            wire.issue(shared);
-            is_issued = true;
-        }
-        while wire.poll_transmit(shared) == Transmit::Own {
-            let len = wire.write(shared, &mut out);
-            if len == 0 {
-                break;
-            }
-            socket.set_write_timeout(Some(left(until)?))?;
-            socket.write_all(&out[..len])?;
-        }
-        socket.set_read_timeout(Some(left(until)?))?;
-        let len = socket.read(&mut read)?;
-        if len == 0 {
-            wire.handle_eof(shared);
-            return Ok(wire.poll_outcome().unwrap_or(Outcome::Over));
-        }
-        let mut bytes = &read[..len];
-        while !bytes.is_empty() {
-            bytes = &bytes[wire.handle_bytes(shared, bytes)..];
-            if let Some(outcome) = wire.poll_outcome() {
-                return Ok(outcome);
-            }
-        }
-    }
-}
-
-/// What is left of the time for the question: a peer that sends without end has no more of it than one
-/// that sends nothing.
-fn left(until: Instant) -> std::io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(std::io::ErrorKind::TimedOut.into()),
-        false => Ok(left),
-    }
-}
-
 /// Takes the prefixes off, which the wire has checked.
 fn messages(mut kept: &[u8]) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
@@ -161,8 +115,10 @@ fn messages(mut kept: &[u8]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::Write;
     use std::net::TcpListener;
+
+    use super::*;
 
     /// A server that sends these bytes, and then one more every 5 ms for as long as it is heard.
     fn busy(first: &'static [u8]) -> SocketAddr {

@@ -8,6 +8,7 @@ use wallfinder_model::Load;
 use wallfinder_model::drive::{Edge, Progress};
 use wallfinder_model::record::Interval;
 use wallfinder_sys::{clock, process};
+use wallfinder_wire::mix::Mix;
 
 use super::interval::OpenInterval;
 use super::window::{Mark, OpenWindow, WorkerWindow};
@@ -30,12 +31,17 @@ pub(super) struct WindowLatencies {
     pub(super) lateness: Latencies,
     /// Of each kind of request, where they are several.
     pub(super) kinds: Vec<Latencies>,
+    /// How long sessions took, of each flow.
+    pub(super) flows: Vec<Latencies>,
 }
 
 impl WindowLatencies {
-    fn new(kinds: usize) -> WindowLatencies {
+    fn new(mix: Option<&Mix>) -> WindowLatencies {
+        let (kinds, flows) = mix.map_or((0, 0), |mix| (mix.kinds.len(), mix.flows.len()));
+        let coarse = |count| (0..count).map(|_| Latencies::coarse()).collect();
         WindowLatencies {
-            kinds: (0..kinds).map(|_| Latencies::coarse()).collect(),
+            kinds: coarse(kinds),
+            flows: coarse(flows),
             latency: Latencies::new(),
             service: Latencies::new(),
             first_byte: Latencies::new(),
@@ -55,6 +61,9 @@ impl WindowLatencies {
         }
         for (sum, part) in self.kinds.iter_mut().zip(&report.kinds) {
             sum.add(&part.latency);
+        }
+        for (sum, part) in self.flows.iter_mut().zip(&report.flows) {
+            sum.add(&part.took);
         }
     }
 }
@@ -87,7 +96,7 @@ impl<'p> Collector<'p> {
             plans,
             zero_ns,
             windows: vec![WorkerWindow::default(); plans.len()],
-            latencies: WindowLatencies::new(plans.first().map_or(0, |plan| plan.weights.len())),
+            latencies: WindowLatencies::new(plans.first().and_then(|plan| plan.mix.as_deref())),
             intervals: Vec::new(),
             interval: OpenInterval::new(),
             experiment: Vec::new(),

@@ -24,8 +24,9 @@ use wallfinder_sys::process;
 use wallfinder_wire::framed::{self, ById, InTurn};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
+use wallfinder_wire::mix::{self, Mix, Template};
 use wallfinder_wire::tls::{self, Tls};
-use wallfinder_wire::{Exchange, Request, Wire, grpc};
+use wallfinder_wire::{Exchange, Wire, grpc};
 
 use collect::{COLLECT_EVERY, Collector};
 use outcome::{conclude, panicked};
@@ -55,11 +56,7 @@ pub fn run(
             let shared = || http1::Shared::new(request, protocol::http1_options(spec));
             run_on::<Http1, _>(spec, signals, observe, way, &shared)
         }
-        Exchange::Mix(kinds) => {
-            let requests: Vec<&Request> = kinds.iter().map(|kind| &kind.request).collect();
-            let shared = || http1::Shared::of_kinds(&requests, protocol::http1_options(spec));
-            run_on::<Http1, _>(spec, signals, observe, way, &shared)
-        }
+        Exchange::Mix(mix) => run_mix(mix, spec, signals, observe, way),
         Exchange::Http2(request) => {
             let shared = || http2::Shared::new(request, protocol::http2_options(spec));
             run_on::<Http2, _>(spec, signals, observe, way, &shared)
@@ -76,6 +73,32 @@ pub fn run(
             }
         }
     }
+}
+
+/// What does not change with each worker is made ready once.
+fn run_mix(
+    mix: &Mix,
+    spec: &StepSpec,
+    signals: &Arc<Signals>,
+    observe: &mut Observer<'_>,
+    way: Way,
+) -> Result<Measured, EngineError> {
+    if mix.protocol != mix::Protocol::Http1 {
+        let ready = http2::Ready::of(mix, spec.seed, spec.tls.is_some()).map_err(bad_request)?;
+        let ready = Arc::new(ready);
+        let shared = || http2::Shared::of_mix(&ready, protocol::http2_options(spec));
+        return run_on::<Http2, _>(spec, signals, observe, way, &shared);
+    }
+    let options = || protocol::http1_options(spec);
+    if mix.is_fixed() {
+        let requests: Vec<&Template> = mix.kinds.iter().map(|kind| &kind.request).collect();
+        let shared = || http1::Shared::of_kinds(&requests, options());
+        return run_on::<Http1, _>(spec, signals, observe, way, &shared);
+    }
+    let ready = http1::Ready::of(mix, spec.seed, &options()).map_err(bad_request)?;
+    let ready = Arc::new(ready);
+    let shared = || http1::Shared::of_mix(&ready, options());
+    run_on::<Http1, _>(spec, signals, observe, way, &shared)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +167,7 @@ where
     let plans = worker_plans(spec);
     let buffers: Vec<SwapBuffer> = plans
         .iter()
-        .map(|_| SwapBuffer::new(spec.request.kinds().len()))
+        .map(|_| SwapBuffer::new(spec.request.mix()))
         .collect();
     let shareds = plans.iter().map(|_| shared());
     let shareds = shareds.collect::<Result<Vec<_>, _>>()?;

@@ -6,19 +6,20 @@ use std::thread;
 
 use wallfinder_model::drive::Measured;
 use wallfinder_model::record::{
-    Counts, Drained, Handshakes, OpenConnections, Outage, WorkerSummary,
+    Counts, Drained, Handshakes, OpenConnections, Outage, RequestKind, SessionKind, WorkerSummary,
 };
 use wallfinder_model::telemetry::SocketsSummary;
 use wallfinder_sys::io::Io;
 use wallfinder_sys::net::TcpInfo;
-use wallfinder_wire::{Kind, Wire};
+use wallfinder_wire::Wire;
+use wallfinder_wire::mix::{Flow, Mix};
 
-use super::collect::Collector;
+use super::collect::{Collector, WindowLatencies};
 use super::start::Ended;
 use super::window::{Mark, Stretch};
 use crate::counters::{Class, Counters};
 use crate::error::EngineError;
-use crate::mix::KindSum;
+use crate::mix::{FlowCounts, KindSum};
 use crate::plan::WorkerPlan;
 use crate::protocol::{self, Common};
 use crate::reach;
@@ -89,12 +90,7 @@ where
             errno,
         });
     }
-    Ok(measured::<I>(
-        spec.request.kinds(),
-        collector,
-        &ends,
-        noticed,
-    ))
+    Ok(measured::<I>(spec.request.mix(), collector, &ends, noticed))
 }
 
 /// The error of a worker that panicked.
@@ -127,6 +123,7 @@ struct Sum {
     open_connections: OpenConnections,
     workers: Vec<WorkerSummary>,
     kinds: Vec<KindSum>,
+    flows: Vec<FlowCounts>,
 }
 
 impl Sum {
@@ -148,6 +145,12 @@ impl Sum {
             .zip(open.kinds.iter().zip(&close.kinds));
         for (sum, (before, after)) in kinds {
             sum.add(&after.since(before), stretch.span_ns);
+        }
+        self.flows
+            .resize_with(close.flows.len(), FlowCounts::default);
+        let flows = open.flows.iter().zip(&close.flows);
+        for (sum, (before, after)) in self.flows.iter_mut().zip(flows) {
+            sum.add(&after.since(before));
         }
         self.change.add(&stretch.change);
     }
@@ -208,7 +211,7 @@ impl Sum {
 }
 
 fn measured<I: Io>(
-    kinds: &[Kind],
+    mix: Option<&Mix>,
     collector: Collector<'_>,
     ends: &[WorkerEnd],
     noticed: Noticed,
@@ -233,11 +236,9 @@ fn measured<I: Io>(
     let counts = sum.counts(noticed, &outages);
     assert!(counts.balanced(), "the accounting identity does not hold");
     let latencies = &collector.latencies;
-    let of_kinds = kinds.iter().zip(sum.kinds.iter().zip(&latencies.kinds));
     Measured {
-        requests: of_kinds
-            .map(|(kind, (sum, latency))| sum.to_record(kind, latency))
-            .collect(),
+        requests: mix.map_or(Vec::new(), |mix| requests(mix, &sum, latencies)),
+        sessions: mix.map_or(Vec::new(), |mix| sessions(mix, &sum, latencies)),
         zero_ns,
         window_from_ns: window.0,
         window_to_ns: window.1,
@@ -257,6 +258,34 @@ fn measured<I: Io>(
         sockets: sockets_summary(ends),
         io: I::NAME.to_owned(),
     }
+}
+
+fn requests(mix: &Mix, sum: &Sum, latencies: &WindowLatencies) -> Vec<RequestKind> {
+    let mut sessions = vec![None; mix.kinds.len()];
+    for flow in mix.flows.iter().filter(|flow| flow.is_session()) {
+        for step in &flow.steps {
+            sessions[usize::from(step.kind)] = Some(flow.name.as_str());
+        }
+    }
+    let kinds = mix
+        .kinds
+        .iter()
+        .zip(mix.weights().into_iter().zip(sessions));
+    let measured = sum.kinds.iter().zip(&latencies.kinds);
+    kinds
+        .zip(measured)
+        .map(|((kind, of), (sum, latency))| sum.to_record(kind, of, latency))
+        .collect()
+}
+
+/// Flows of several steps; one that only follows a redirect is a request all the same.
+fn sessions(mix: &Mix, sum: &Sum, latencies: &WindowLatencies) -> Vec<SessionKind> {
+    let steps = |flow: &Flow| flow.steps.iter().filter(|step| !step.is_hop).count();
+    let flows = mix.flows.iter().zip(sum.flows.iter().zip(&latencies.flows));
+    let sessions = flows.filter(|(flow, _)| steps(flow) > 1);
+    sessions
+        .map(|(flow, (sum, took))| sum.to_record(flow, took))
+        .collect()
 }
 
 fn summary(plan: &WorkerPlan, end: Option<&WorkerEnd>, stretch: &Stretch) -> WorkerSummary {

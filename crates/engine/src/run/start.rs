@@ -151,6 +151,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
         "an open loop uses every connection that it has"
     );
     let workers = workers_of(&spec.load);
+    let mix = spec.request.mix().map(|mix| Arc::new(mix.clone()));
     // By us, or from outside (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     let plan = |worker| {
@@ -165,12 +166,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             pinned,
             requests: requests.map(|whole| part(whole, workers, worker)),
             load: spec.load.clone(),
-            weights: spec
-                .request
-                .kinds()
-                .iter()
-                .map(|kind| kind.weight)
-                .collect(),
+            mix: mix.clone(),
             seed: spec.seed,
         }
     };

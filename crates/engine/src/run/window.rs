@@ -9,7 +9,7 @@ use wallfinder_model::drive::ExperimentWindow;
 
 use crate::counters::Counters;
 use crate::histogram::Latencies;
-use crate::mix::KindCounts;
+use crate::mix::{FlowCounts, KindCounts};
 use crate::report::WorkerReport;
 
 /// A worker at one instant.
@@ -21,6 +21,8 @@ pub(super) struct Mark {
     pub(super) cpu_ns: u64,
     /// Of each kind of request, where they are several.
     pub(super) kinds: Vec<KindCounts>,
+    /// Of each flow.
+    pub(super) flows: Vec<FlowCounts>,
 }
 
 /// What a worker did between two instants.
@@ -43,6 +45,7 @@ impl Mark {
             open_area: report.open_area,
             cpu_ns: report.cpu_ns,
             kinds: report.kinds.iter().map(|kind| kind.counts).collect(),
+            flows: report.flows.iter().map(|flow| flow.counts).collect(),
         }
     }
 

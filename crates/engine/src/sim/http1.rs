@@ -18,6 +18,8 @@ pub(super) struct Asked {
     pub(super) conn: u32,
     /// How many came before on this one since it opened.
     pub(super) nth: u64,
+    /// The first letter of its path behind the slash.
+    pub(super) path: u8,
     pub(super) now: u64,
 }
 
@@ -110,11 +112,14 @@ impl<F: FnMut(Asked) -> Script> Peer for Http1<F> {
         unread.extend_from_slice(bytes);
         let mut script = Script::new();
         while let Some(end) = unread.windows(4).position(|four| four == b"\r\n\r\n") {
+            let path = unread.windows(2).find(|two| two[0] == b'/');
+            let path = path.map_or(b' ', |two| two[1]);
             unread.drain(..end + 4);
             script.extend((self.serve)(Asked {
                 number: self.number,
                 conn,
                 nth: *nth,
+                path,
                 now,
             }));
             *nth += 1;

@@ -15,11 +15,13 @@ use wallfinder_model::{Arrival, Failure, Load, Nanos, Rate, Stop};
 use wallfinder_sys::io::{Io, IoConfig};
 use wallfinder_wire::http1::{self, Http1 as Http1Wire};
 use wallfinder_wire::http2::{self, Http2 as Http2Wire};
+use wallfinder_wire::mix::Mix;
 use wallfinder_wire::{Request, Wire};
 
 use super::io::{Conductor, Log, START_NS, SimIo};
 use super::peer::Peer;
 use crate::counters::{Class, Counters};
+use crate::mix::FlowCounts;
 use crate::plan::WorkerPlan;
 use crate::protocol::Common;
 use crate::report::WorkerReport;
@@ -37,6 +39,8 @@ const ZERO_NS: u64 = START_NS + 10 * MS;
 pub(super) struct Sim {
     pub(super) load: Load,
     pub(super) seed: u64,
+    /// What is sent, where it is not one request.
+    pub(super) mix: Option<Arc<Mix>>,
     pub(super) spare: u32,
     pub(super) pinned: bool,
     pub(super) event_ns: u64,
@@ -66,6 +70,7 @@ impl Sim {
                 ..Load::closed(connections)
             },
             seed: 1,
+            mix: None,
             spare: 0,
             pinned: false,
             event_ns: 0,
@@ -83,6 +88,12 @@ impl Sim {
 
     pub(super) fn lasting(mut self, ns: u64) -> Sim {
         self.load.stop.after = Nanos(ns);
+        self
+    }
+
+    /// Sends these in the place of one request.
+    pub(super) fn mixed(mut self, mix: Mix) -> Sim {
+        self.mix = Some(Arc::new(mix));
         self
     }
 
@@ -133,8 +144,15 @@ impl Sim {
             paddings: vec![14, 400],
             ..http1::Options::default()
         };
-        let request = Request::get("sim", "/");
-        let shared = http1::Shared::new(&request, options).expect("it can be encoded");
+        let shared = match &self.mix {
+            None => http1::Shared::new(&Request::get("sim", "/"), options),
+            Some(mix) => {
+                let ready =
+                    http1::Ready::of(mix, self.seed, &options).expect("it can be made ready");
+                http1::Shared::of_mix(&Arc::new(ready), options)
+            }
+        };
+        let shared = shared.expect("it can be encoded");
         self.run::<Http1Wire>(shared, peer)
     }
 
@@ -161,7 +179,7 @@ impl Sim {
             pinned: self.pinned,
             requests: self.load.stop.requests,
             load: self.load,
-            weights: Vec::new(),
+            mix: self.mix.clone(),
             seed: self.seed,
         };
         let mut io = SimIo::open(&IoConfig {
@@ -178,7 +196,7 @@ impl Sim {
         signals.may_close.store(true, Ordering::Relaxed);
         let published: Rc<RefCell<Vec<Published>>> = Rc::default();
         let reader = Reader {
-            reports: SwapBuffer::new(0),
+            reports: SwapBuffer::new(self.mix.as_deref()),
             published: Rc::clone(&published),
         };
         let reports = reader.reports.clone();
@@ -241,6 +259,8 @@ pub(super) struct Published {
     /// How many were timed, from the intended start and in lateness.
     pub(super) timed: u64,
     pub(super) lateness: u64,
+    /// What became of sessions.
+    pub(super) flows: Vec<FlowCounts>,
 }
 
 #[derive(Clone)]
@@ -269,6 +289,7 @@ impl Reader {
             open_area: report.open_area,
             timed: report.latency.count(),
             lateness: report.lateness.count(),
+            flows: report.flows.iter().map(|flow| flow.counts).collect(),
         });
     }
 }
@@ -319,6 +340,12 @@ impl Ran {
     /// Totals when nothing was waited for any more.
     pub(super) fn last(&self) -> &Counters {
         self.at(Edge::Drained)
+    }
+
+    /// What became of each flow's sessions, of the whole run.
+    pub(super) fn flows(&self) -> Vec<FlowCounts> {
+        let last = self.published.last().expect("the last is published");
+        last.flows.clone()
     }
 
     /// Failures by class, of the whole run.

@@ -4,23 +4,41 @@
 //! What this is not: it sends nothing and knows no connection's state. Of connections it knows numbers: which stand
 //! in line for room, and which a lever holds back.
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
 
 use wallfinder_model::Arrival;
 
 use super::grant::Grant;
 use super::line::Line;
 use crate::in_flight::Room;
+use crate::mix::logged;
 use crate::plan::WorkerPlan;
 use crate::schedule::Schedule;
 
-/// A pause before a request of a closed loop.
-#[derive(Debug, Clone, Copy)]
+/// A pause before a request of a closed loop, or a step of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pause {
     pub(super) until_ns: u64,
     pub(super) conn: u32,
     /// The request that waits for it, where that was sent before; else a new one is meant to start then.
     pub(super) again: Option<Grant>,
+    /// Its place among those that end at one instant.
+    nth: u64,
+}
+
+/// The greatest ends first.
+impl Ord for Pause {
+    fn cmp(&self, other: &Pause) -> Ordering {
+        let end = |pause: &Pause| (pause.until_ns, pause.nth);
+        end(other).cmp(&end(self))
+    }
+}
+
+impl PartialOrd for Pause {
+    fn partial_cmp(&self, other: &Pause) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[derive(Debug)]
@@ -34,11 +52,15 @@ pub(super) struct Admission {
     line: Line,
     /// Since when one has stood there.
     free_since_ns: u64,
+    /// Open loop: arrivals so far, by the clock or as they were taken; and steps that followed them.
+    arrived: u64,
+    followed: u64,
+    /// Arrivals there are no more than.
+    arrivals_max: u64,
     /// Closed loop: requests that may still be issued.
-    pub(super) budget: u64,
-    /// In order of their beginnings: the pause is the same for all, until a lever changes it, and then the first
-    /// may hold the others up once.
-    pauses: VecDeque<Pause>,
+    budget: u64,
+    pauses: BinaryHeap<Pause>,
+    paused: u64,
     /// Before each request of a closed loop.
     pub(super) think_ns: u64,
     pub(super) room: Room,
@@ -51,29 +73,34 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(plan: &WorkerPlan) -> Admission {
+    /// There are no more arrivals than so many.
+    pub(super) fn new(plan: &WorkerPlan, arrivals_max: u64) -> Admission {
         let load = &plan.load;
         let schedule = Schedule::new(
             &load.arrival,
             plan.worker,
             plan.workers,
             plan.seed,
-            plan.requests_from_the_start(),
+            plan.requests_from_the_start()
+                .unwrap_or(u64::MAX)
+                .min(arrivals_max),
+            logged(plan.mix.as_ref()),
         );
         let depth = load.in_flight_per_connection;
         let slots = plan.connections as usize * depth as usize;
-        let (of_open, of_closed) = match schedule {
-            Some(_) => (slots, 0),
-            None => (0, slots),
-        };
+        let of_open = if schedule.is_some() { slots } else { 0 };
         Admission {
             counted: schedule.clone(),
             schedule,
             resends: VecDeque::with_capacity(of_open),
             line: Line::new(plan.connections as usize),
             free_since_ns: 0,
+            arrived: 0,
+            followed: 0,
+            arrivals_max,
             budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
-            pauses: VecDeque::with_capacity(of_closed),
+            pauses: BinaryHeap::with_capacity(slots),
+            paused: 0,
             think_ns: think_ns(&load.arrival),
             room: Room::of_worker(load, (plan.workers, plan.worker), plan.spare, 1.0),
             connections: plan.connections,
@@ -105,25 +132,39 @@ impl Admission {
         self.schedule.as_ref()?.next_intended_ns()
     }
 
-    /// Takes the next request of the schedule; gives how many were taken.
+    /// Takes the next request of the schedule; gives how many were scheduled in all.
     #[inline]
     pub(super) fn take_intended(&mut self) -> u64 {
-        self.schedule.as_mut().map_or(0, |schedule| {
+        if let Some(schedule) = &mut self.schedule {
             schedule.take();
-            schedule.taken()
-        })
+            self.arrived = schedule.taken().max(self.arrived);
+        }
+        self.arrived + self.followed
     }
 
-    /// How many requests of an open loop were to be sent in so long; 0 in a closed one.
+    /// How many requests of an open loop were to be sent in so long, steps of sessions among them; 0 in a closed one.
     pub(super) fn count_intended(&mut self, elapsed_ns: u64) -> u64 {
-        let counted = self.counted.as_mut();
-        counted.map_or(0, |counted| counted.take_until(elapsed_ns))
+        if let Some(counted) = &mut self.counted {
+            self.arrived = counted.take_until(elapsed_ns).max(self.arrived);
+        }
+        self.arrived + self.followed
+    }
+
+    /// A request is sent that was granted, or it is given up.
+    #[inline]
+    pub(super) fn count_granted(&mut self) {
+        match self.is_open() {
+            true => self.followed += 1,
+            false => self.budget -= 1,
+        }
     }
 
     /// A load that is counted from now on: so many more, of which some are under way in a closed loop.
     pub(super) fn count_from(&mut self, requests: u64, under_way: u64, elapsed_ns: u64) {
         self.budget = requests.saturating_sub(under_way);
-        let limit = self.count_intended(elapsed_ns).saturating_add(requests);
+        self.count_intended(elapsed_ns);
+        let limit = self.arrived.saturating_add(requests);
+        let limit = limit.min(self.arrivals_max);
         for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
             schedule.set_limit(limit);
         }
@@ -152,23 +193,24 @@ impl Admission {
         }
     }
 
-    /// What is overdue stays unsent.
-    pub(super) fn skip_overdue(&mut self, elapsed_ns: u64) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.take_until(elapsed_ns);
-        }
+    /// What is overdue stays unsent; gives how many those are.
+    pub(super) fn skip_overdue(&mut self, elapsed_ns: u64) -> u64 {
+        self.schedule.as_mut().map_or(0, |schedule| {
+            let before = schedule.taken();
+            schedule.take_until(elapsed_ns) - before
+        })
     }
 
-    /// Closed loop: whether what was granted may be sent, as far as the load's count is concerned.
+    /// Whether what was granted may be sent, as far as the load's count is concerned.
     #[inline]
     pub(super) fn may_issue(&self, waiting_again: u64) -> bool {
-        (self.budget > 0 || waiting_again > 0) && !self.closed
+        (self.budget > 0 || waiting_again > 0 || self.is_open()) && !self.closed
     }
 
     /// Whether the load's count lets this one be sent: one that was sent before is counted already.
     #[inline]
     pub(super) fn lets(&self, grant: Grant) -> bool {
-        grant.tries > 0 || self.budget > 0
+        grant.tries > 0 || self.budget > 0 || self.is_open()
     }
 
     /// Whether one more request may be in flight, as far as their bound is concerned.
@@ -255,26 +297,32 @@ impl Admission {
             .min()
     }
 
-    /// A connection of a closed loop has leave for a request when a pause is over.
+    /// A connection has leave for a request when a pause is over.
     #[inline]
     pub(super) fn pause(&mut self, conn: u32, until_ns: u64, again: Option<Grant>) {
-        self.pauses.push_back(Pause {
+        self.paused += 1;
+        self.pauses.push(Pause {
             until_ns,
             conn,
             again,
+            nth: self.paused,
         });
     }
 
     /// When the next pause ends.
     #[inline]
     pub(super) fn next_pause_ns(&self) -> Option<u64> {
-        self.pauses.front().map(|pause| pause.until_ns)
+        self.pauses.peek().map(|pause| pause.until_ns)
     }
 
     /// The next pause that is over.
     #[inline]
     pub(super) fn end_pause(&mut self, now: u64) -> Option<Pause> {
-        self.pauses.pop_front_if(|pause| pause.until_ns <= now)
+        self.pauses
+            .peek()
+            .is_some_and(|pause| pause.until_ns <= now)
+            .then(|| self.pauses.pop())
+            .flatten()
     }
 }
 

@@ -61,11 +61,14 @@ pub(super) struct Connection<W> {
 impl<W> Connection<W> {
     /// A closed one, with leave for so many requests. A spare one rests until it is asked for.
     pub(super) fn new(wire: W, granted: usize, spare: bool) -> Connection<W> {
+        // A step of a session is granted in an open loop too.
+        let mut leave = VecDeque::with_capacity(granted.max(1));
+        leave.resize(granted, Grant::default());
         Connection {
             wire,
             phase: Phase::Closed,
             sending: Sending::Nothing,
-            granted: VecDeque::from(vec![Grant::default(); granted]),
+            granted: leave,
             last_done_ns: 0,
             connecting_since_ns: 0,
             answered: 0,
@@ -134,9 +137,8 @@ mod tests {
             connection.grant(1, intended_ns);
         }
         let again = Grant {
-            intended_ns: 4,
             tries: 1,
-            kind: 0,
+            ..Grant::new(4)
         };
         connection.grant_again(again, 2);
         let starts: Vec<u64> = connection.granted.iter().map(|g| g.intended_ns).collect();

@@ -2,10 +2,12 @@
 
 use wallfinder_sys::io::Io;
 use wallfinder_wire::Wire;
+use wallfinder_wire::mix::Ask;
 
 use super::connection::{Phase, Sending};
 use super::grant::Grant;
 use super::state::Worker;
+use crate::mix::Script;
 
 impl<W: Wire, I: Io> Worker<W, I> {
     /// Open loop: gives each request that is to start to the connection that has been free longest.
@@ -24,6 +26,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             }
             if self.ledger.deadlines.is_late(grant.intended_ns, now) {
                 self.take_intended();
+                self.skip_begins(1);
                 self.expire_undispatched(grant, now);
                 continue;
             }
@@ -53,7 +56,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// Open loop: a connection that was given a request may have room for more.
     #[inline]
     fn offer_again(&mut self, conn: u32) {
-        if self.can_send(conn) {
+        if self.is_free(conn) {
             self.admission.put_back(conn);
         }
         self.dirty.join(conn);
@@ -88,7 +91,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
         while let Some(conn) = self.admission.next_in_line() {
             // Meanwhile it may have been lost, or its peer may be going away.
-            if self.can_send(conn) {
+            if self.is_free(conn) {
                 return Some(conn);
             }
         }
@@ -104,11 +107,37 @@ impl<W: Wire, I: Io> Worker<W, I> {
             && connection.wire.room(&self.shared) > 0
     }
 
+    /// Open loop: the same for a request that begins something: a session's connection is its own.
+    #[inline]
+    pub(super) fn is_free(&self, conn: u32) -> bool {
+        self.can_send(conn) && !self.holds_session(conn)
+    }
+
+    /// Whether a session has this connection.
+    #[inline]
+    pub(super) fn holds_session(&self, conn: u32) -> bool {
+        self.script
+            .as_ref()
+            .is_some_and(|script| script.holds(conn))
+    }
+
+    /// Whether there is a request for this grant: the load's count lets it be sent, and there is one to send.
+    #[inline]
+    pub(super) fn lets(&self, conn: u32, grant: Grant) -> bool {
+        let has_next = |script: &Script| script.has_next(conn);
+        self.admission.lets(grant) && (grant.tries > 0 || self.script.as_ref().is_none_or(has_next))
+    }
+
+    /// Arrivals pass of which nothing is sent.
+    pub(super) fn skip_begins(&mut self, count: u64) {
+        if let Some(script) = &mut self.script {
+            script.skip(count);
+        }
+    }
+
     #[inline]
     fn take_intended(&mut self) {
-        let taken = self.admission.take_intended();
-        let scheduled = &mut self.ledger.counters.scheduled;
-        *scheduled = taken.max(*scheduled);
+        self.ledger.counters.scheduled = self.admission.take_intended();
     }
 
     fn take_resend(&mut self) {
@@ -118,14 +147,23 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     #[inline]
     fn issue(&mut self, conn: u32, grant: Grant, sent_ns: u64, sent_late_ns: u64) {
-        let kind = match &mut self.drawing {
-            Some(drawing) if grant.tries == 0 => drawing.next(),
-            _ => grant.kind,
+        let ask = match &mut self.script {
+            Some(script) if grant.tries == 0 => script.next(conn, grant.intended_ns),
+            _ => Ask {
+                kind: grant.kind,
+                draw: grant.draw,
+                is_fresh: false,
+            },
         };
         let wire = &mut self.connections[conn as usize].wire;
-        let slot = wire.issue_kind(&self.shared, kind);
+        let slot = wire.issue_one(&self.shared, ask);
         let place = (conn, slot);
-        let grant = Grant { kind, ..grant };
+        let Ask { kind, draw, .. } = ask;
+        let grant = Grant {
+            kind,
+            draw,
+            ..grant
+        };
         self.ledger.issue(place, grant, sent_ns, sent_late_ns);
     }
 
@@ -163,13 +201,23 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if granted > 0 && !held_back && self.admission.may_issue(waiting_again) {
             match self.admission.room.is_limited_in_flight() {
                 false => self.issue_all_granted(conn),
+                true if self.admission.is_open() => self.issue_step(conn),
                 true => self.admission.line_up(conn, self.ledger.changed_ns()),
             }
         }
         self.transmit(conn);
     }
 
-    /// Closed loop: as many of the requests that a connection was granted as its wire has room for.
+    /// Open loop with a bound of requests in flight: the next step of a session, once there is room for it.
+    fn issue_step(&mut self, conn: u32) {
+        if !self.admission.has_room(self.ledger.counters.in_flight) {
+            self.dirty.join(conn);
+        } else if self.can_send(conn) {
+            self.issue_granted(conn, 0, 1);
+        }
+    }
+
+    /// Closed loop, and steps of sessions: as many of the requests that a connection was granted as its wire has room for.
     #[inline]
     fn issue_all_granted(&mut self, conn: u32) {
         let held = self.admission.held();
@@ -192,7 +240,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         for _ in 0..count {
             let granted = &self.connections[conn as usize].granted;
             let next = *granted.get(held as usize).expect("it was granted");
-            if !self.admission.lets(next) {
+            if !self.lets(conn, next) {
                 return;
             }
             if self.ledger.deadlines.is_late(next.intended_ns, now) {
@@ -210,7 +258,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(super) fn count_granted(&mut self, grant: Grant) {
         if grant.tries == 0 {
             self.ledger.counters.scheduled += 1;
-            self.admission.budget -= 1;
+            self.admission.count_granted();
         } else {
             self.ledger.counters.waiting_again -= 1;
         }
@@ -228,7 +276,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             // One that cannot send now asks again as soon as it can.
             let may_send = self.can_send(conn);
             let first = self.connection(conn).granted.front().copied();
-            let Some(grant) = first.filter(|grant| may_send && self.admission.lets(*grant)) else {
+            let Some(grant) = first.filter(|grant| may_send && self.lets(conn, *grant)) else {
                 continue;
             };
             let now = self.io.now_ns();

@@ -2,19 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
+use wallfinder_sys::allocator;
 use wallfinder_sys::io::{Event, Io, Span};
 use wallfinder_wire::{Answer, Outcome, Wire, WireError};
 
 use super::connection::{Phase, Sending};
 use super::dialling::BACKOFF_FIRST_NS;
-use super::ledger::Failing;
 use super::lifecycle::Left;
 use super::state::Worker;
 use crate::counters::Class;
+use crate::mix::After;
 
 /// Whether a connection is still there after an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+enum Afterwards {
     GoesOn,
     Lost,
 }
@@ -47,6 +48,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     #[inline]
     fn received(&mut self, conn: u32, span: Span) {
+        let _permit = self.allocates.then(allocator::permit);
         let now = self.io.now_ns();
         self.ledger.turn.reads(now);
         self.ledger.advance(now);
@@ -61,7 +63,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             let mut told = false;
             while let Some(outcome) = self.connection(conn).wire.poll_outcome() {
                 told = true;
-                if self.outcome(conn, outcome, &mut brought, now) == After::Lost {
+                if self.outcome(conn, outcome, &mut brought, now) == Afterwards::Lost {
                     return;
                 }
             }
@@ -84,26 +86,32 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     #[inline]
-    fn outcome(&mut self, conn: u32, outcome: Outcome, brought: &mut Brought, now: u64) -> After {
+    fn outcome(
+        &mut self,
+        conn: u32,
+        outcome: Outcome,
+        brought: &mut Brought,
+        now: u64,
+    ) -> Afterwards {
         match outcome {
             Outcome::Answered(answer) => {
                 let sent_for_ns = self.answered(conn, &answer, now);
                 brought.answers += 1;
                 brought.slowest_ns = brought.slowest_ns.max(sent_for_ns);
                 if answer.reusable {
-                    return After::GoesOn;
+                    return Afterwards::GoesOn;
                 }
                 self.peer_ends = true;
                 self.lose(conn, now, behind(&answer));
-                After::Lost
+                Afterwards::Lost
             }
             Outcome::Failed { slot, error } => {
                 self.failed_alone(conn, slot, error, now);
-                After::GoesOn
+                Afterwards::GoesOn
             }
             Outcome::Over => {
                 self.lose(conn, now, Left::ABANDONED);
-                After::Lost
+                Afterwards::Lost
             }
             Outcome::Broken { slot, error } => {
                 if error == WireError::H2Preface {
@@ -114,7 +122,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 }
                 self.say_last(conn);
                 self.fail_and_lose(conn, slot, Class::Wire(error), now);
-                After::Lost
+                Afterwards::Lost
             }
         }
     }
@@ -122,13 +130,21 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// Counts an answer, and lets the next request start when it may; gives how long ago the answered one was sent.
     #[inline]
     fn answered(&mut self, conn: u32, answer: &Answer, now: u64) -> u64 {
-        let sent_for_ns = self.ledger.answered(conn, answer, now);
+        let (sent_for_ns, is_well) = self.ledger.answered(conn, answer, now);
+        let after = self.script.as_mut().map_or(After::Begins, |script| {
+            let flows = &mut self.ledger.report.flows;
+            script.answered(conn, (is_well, answer.redirects), now, flows)
+        });
         let connection = &mut self.connections[conn as usize];
         connection.after_answer(now);
-        if self.admission.think_ns > 0 {
-            let until_ns = now + self.admission.think_ns;
-            self.admission.pause(conn, until_ns, None);
-        } else if !self.admission.is_open() {
+        let (goes_on, think_ns) = match after {
+            After::Begins => (!self.admission.is_open(), 0),
+            After::Continues { think_ns } => (true, think_ns),
+        };
+        let pause_ns = self.admission.think_ns + think_ns;
+        if goes_on && pause_ns > 0 {
+            self.admission.pause(conn, now + pause_ns, None);
+        } else if goes_on {
             connection.grant(1, now);
         }
         sent_for_ns
@@ -143,8 +159,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if error.is_unprocessed() && self.send_again(conn, slot, pause_ns, now) {
             return;
         }
-        let failing = Failing::InFlight { conn, slot };
-        self.ledger.fail(failing, Class::Wire(error), now);
+        self.fail_in_flight(conn, slot, Class::Wire(error), now);
         if !self.admission.is_open() {
             let pause_ns = self.admission.think_ns.max(BACKOFF_FIRST_NS);
             self.admission.pause(conn, now + pause_ns, None);
@@ -160,7 +175,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let Some(grant) = self.ledger.take_back(conn, slot, now) else {
             return false;
         };
-        if self.admission.is_open() {
+        if self.admission.is_open() && !self.holds_session(conn) {
             self.admission.resend(now + pause_ns, grant);
         } else if pause_ns > 0 {
             self.admission.pause(conn, now + pause_ns, Some(grant));
@@ -207,13 +222,13 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    /// Pauses of a closed loop that are over.
+    /// Pauses that are over.
     #[inline]
     pub(super) fn end_pauses(&mut self, now: u64) {
         while let Some(pause) = self.admission.end_pause(now) {
             let held = self.admission.held();
             match pause.again {
-                None => self.grant(pause.conn, 1, pause.until_ns),
+                None => self.connection(pause.conn).grant(1, pause.until_ns),
                 Some(again) => self.connection(pause.conn).grant_again(again, held),
             }
             self.offer(pause.conn);

@@ -65,8 +65,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 return;
             }
             let outcome = connection.wire.poll_outcome();
-            let failing = Failing::InFlight { conn, slot };
-            self.ledger.fail(failing, class, now);
+            self.fail_in_flight(conn, slot, class, now);
             self.grant(conn, 1, now);
             if outcome.is_some() {
                 // Nothing was left in flight on a connection whose peer is going away.
@@ -77,7 +76,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    /// Closed loop: fails what a connection was granted, and has had no room for before its deadline: a
+    /// Closed loop, and steps of sessions: fails what a connection was granted, and has had no room for before its deadline: a
     /// peer that allows no streams, or no more of them. What waits for room in flight is told when it has some.
     fn expire_all_granted(&mut self, conn: u32, now: u64) {
         if self.admission.room.is_limited_in_flight() || self.admission.holds_back(conn) {
@@ -91,7 +90,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 self.ledger.deadlines.watch(grant.intended_ns);
                 return;
             }
-            if !self.admission.lets(grant) {
+            if !self.lets(conn, grant) {
                 return;
             }
             self.expire_granted(conn, held, now);
@@ -102,9 +101,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// is meant to start now.
     #[cold]
     pub(super) fn expire_granted(&mut self, conn: u32, held: u32, now: u64) {
-        let connection = self.connection(conn);
-        let grant = connection.take_granted(held);
-        connection.grant(1, now);
+        let grant = self.connection(conn).take_granted(held);
+        self.break_off(conn);
+        self.grant(conn, 1, now);
         self.count_granted(grant);
         self.expire_unsent(grant, now);
     }

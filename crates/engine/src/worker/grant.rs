@@ -12,6 +12,8 @@ pub(super) struct Grant {
     pub(super) tries: u8,
     /// Its kind, where it was sent before.
     pub(super) kind: u16,
+    /// Which rows it is filled in with, there too.
+    pub(super) draw: u32,
 }
 
 impl Grant {
@@ -22,6 +24,7 @@ impl Grant {
             intended_ns,
             tries: 0,
             kind: 0,
+            draw: 0,
         }
     }
 }

@@ -11,7 +11,8 @@
 //! knows no connection and no wire, and decides nothing.
 
 use wallfinder_model::Failure;
-use wallfinder_wire::Answer;
+use wallfinder_wire::mix::Mix;
+use wallfinder_wire::{Answer, Judged};
 
 use super::grant::{Grant, RESENDS_MAX};
 use crate::counters::{Class, Counters};
@@ -32,6 +33,8 @@ struct Slot {
     /// How often it was sent before.
     tries: u8,
     kind: u16,
+    /// Which rows it was filled in with.
+    draw: u32,
 }
 
 const FREE: Slot = Slot {
@@ -41,6 +44,7 @@ const FREE: Slot = Slot {
     sent_late_ns: 0,
     tries: 0,
     kind: 0,
+    draw: 0,
 };
 
 impl Slot {
@@ -49,6 +53,7 @@ impl Slot {
         RequestSample {
             sent_ns: self.sent_ns,
             first_byte_ns: self.first_byte_ns,
+            kind: self.kind,
             ..RequestSample::new(self.intended_ns, now)
         }
     }
@@ -103,14 +108,14 @@ impl Ledger {
         (connections, depth): (u32, u32),
         in_flight_max: u64,
         timeout_ns: u64,
-        kinds: usize,
+        mix: Option<&Mix>,
         samples: Option<SampleSender>,
     ) -> Ledger {
         let slots = connections as usize * depth as usize;
         Ledger {
             counters: Counters::default(),
-            kinds: vec![KindCounts::default(); kinds],
-            report: WorkerReport::new(kinds),
+            kinds: vec![KindCounts::default(); mix.map_or(0, |mix| mix.kinds.len())],
+            report: WorkerReport::new(mix),
             deadlines: Deadlines::new(timeout_ns, slots),
             turn: Turn::default(),
             slots: vec![FREE; slots],
@@ -201,6 +206,7 @@ impl Ledger {
             sent_late_ns: u32::try_from(sent_late_ns).unwrap_or(u32::MAX),
             tries: grant.tries,
             kind: grant.kind,
+            draw: grant.draw,
         };
         if let Some(of) = self.kinds.get_mut(usize::from(grant.kind)) {
             of.sent += 1;
@@ -233,27 +239,28 @@ impl Ledger {
         }
     }
 
-    /// Counts an answer, in time or late, and gives how long ago its request was sent.
+    /// Counts an answer, in time or late; gives how long ago its request was sent, and whether it was answered well.
     #[inline]
-    pub(super) fn answered(&mut self, conn: u32, answer: &Answer, now: u64) -> u64 {
+    pub(super) fn answered(&mut self, conn: u32, answer: &Answer, now: u64) -> (u64, bool) {
         let request = self.take(conn, answer.slot, now);
         let sent_for_ns = now - request.sent_ns;
         if self.deadlines.is_late(request.intended_ns, now) {
             self.answered_late(&request, answer, now);
-            return sent_for_ns;
+            return (sent_for_ns, false);
         }
         if answer.status != Answer::NO_STATUS {
             let status = usize::from(answer.status);
             let known = status < self.counters.statuses.len();
             self.counters.statuses[if known { status } else { 0 }] += 1;
         }
-        match failure_of(answer) {
+        let failure = failure_of(answer);
+        match failure {
             Some(class) => {
                 self.count_failed(Some(request.kind), class, || request.sample_of(answer, now));
             }
             None => self.answered_well(&request, answer, now),
         }
-        sent_for_ns
+        (sent_for_ns, failure.is_none())
     }
 
     #[inline]
@@ -345,6 +352,7 @@ impl Ledger {
             intended_ns: request.intended_ns,
             tries: request.tries + 1,
             kind: request.kind,
+            draw: request.draw,
         })
     }
 
@@ -412,6 +420,11 @@ impl Ledger {
 fn failure_of(answer: &Answer) -> Option<Class> {
     if let Some(error) = answer.call.and_then(|call| call.error) {
         return Some(Class::Wire(error));
+    }
+    match answer.judged {
+        Judged::ByStatus => {}
+        Judged::Good => return None,
+        Judged::Bad(error) => return Some(Class::Wire(error)),
     }
     let failure = match answer.status {
         Answer::NO_STATUS | 200..=399 => return None,

@@ -175,8 +175,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(super) fn fail_and_lose(&mut self, conn: u32, slot: Option<u32>, class: Class, now: u64) {
         match slot {
             Some(slot) => {
-                let failing = Failing::InFlight { conn, slot };
-                self.ledger.fail(failing, class, now);
+                self.fail_in_flight(conn, slot, class, now);
                 self.grant(conn, 1, now);
             }
             None => self.fail_connection(class, Errno::PROTO),
@@ -218,6 +217,20 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
+    /// A request fails that is in flight, and its session, where it is a step of one, ends with it.
+    pub(super) fn fail_in_flight(&mut self, conn: u32, slot: u32, class: Class, now: u64) {
+        let failing = Failing::InFlight { conn, slot };
+        self.ledger.fail(failing, class, now);
+        self.break_off(conn);
+    }
+
+    /// The session on a connection, where one is, goes no further.
+    pub(super) fn break_off(&mut self, conn: u32) {
+        if let Some(script) = &mut self.script {
+            script.failed(conn);
+        }
+    }
+
     /// The requests in flight on a connection fail, or wait to be sent again; gives how many failed.
     fn end_requests(&mut self, conn: u32, now: u64, left: Left) -> u32 {
         let mut failed = 0;
@@ -230,8 +243,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 Left::Unprocessed => Class::Other(Failure::Abandoned),
                 Left::Failed(class) => class,
             };
-            let failing = Failing::InFlight { conn, slot };
-            self.ledger.fail(failing, class, now);
+            self.fail_in_flight(conn, slot, class, now);
             failed += 1;
         }
         failed

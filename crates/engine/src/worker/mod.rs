@@ -50,6 +50,7 @@ use state::SOCKETS_LOOKED_AT;
 use timers::{Timer, Timers};
 
 use crate::batching::Batching;
+use crate::mix::Script;
 
 #[cfg(test)]
 pub(crate) use dialling::CONNECTING_MAX;
@@ -206,10 +207,19 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.signals.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a counted load has had all of its answers.
+    /// Whether a load that ends by itself has had all of its answers: it was counted, or its rows are used once.
     fn is_finished(&self) -> bool {
         let counters = &self.ledger.counters;
-        self.admission.is_spent() && counters.in_flight + counters.waiting_again == 0
+        if counters.in_flight + counters.waiting_again > 0 {
+            return false;
+        }
+        let script = self.script.as_ref();
+        let under_way = script.map_or(0, Script::under_way);
+        let is_spent = self.admission.is_spent();
+        match self.admission.is_open() {
+            true => is_spent && under_way == 0,
+            false => is_spent || (script.is_some_and(Script::is_spent) && under_way == 0),
+        }
     }
 
     /// The schedule begins.

@@ -31,9 +31,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.ledger.advance(now);
         if edge != Some(Edge::Drained) {
             let elapsed_ns = now.saturating_sub(self.zero_ns);
-            let intended = self.admission.count_intended(elapsed_ns);
-            let scheduled = &mut self.ledger.counters.scheduled;
-            *scheduled = intended.max(*scheduled);
+            if self.admission.is_open() {
+                self.ledger.counters.scheduled = self.admission.count_intended(elapsed_ns);
+            }
         }
         let backlog = self.ledger.backlog();
         assert!(
@@ -45,6 +45,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let ledger = &mut self.ledger;
         ledger.report_kinds();
         let report = &mut ledger.report;
+        if let Some(script) = &self.script {
+            script.report(&mut report.flows);
+        }
         report.to_ns = now;
         report.totals.clone_from(&ledger.counters);
         report.open_most = self.reach.most();
@@ -123,7 +126,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if setting.window == 0 {
             // A queue from one setting would be the next one's load, and an overloaded server's grows until every
             // request is late.
-            self.admission.skip_overdue(elapsed_ns);
+            let skipped = self.admission.skip_overdue(elapsed_ns);
+            self.skip_begins(skipped);
         }
         let plan = &self.plan;
         let part = (plan.workers, plan.worker);

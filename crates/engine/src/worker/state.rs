@@ -13,7 +13,7 @@ use super::end::WorkerEnd;
 use super::ledger::Ledger;
 use super::line::Line;
 use crate::batching::Batching;
-use crate::mix::Drawing;
+use crate::mix::Script;
 use crate::plan::WorkerPlan;
 use crate::reach::Reach;
 use crate::samples::SampleSender;
@@ -35,8 +35,10 @@ pub(crate) struct Worker<W: Wire, I: Io> {
     pub(super) admission: Admission,
     pub(super) dialling: Dialling,
     pub(super) reach: Reach,
-    /// Which kind of request comes next, where they are several.
-    pub(super) drawing: Option<Drawing>,
+    /// Which request of a mix comes next.
+    pub(super) script: Option<Script>,
+    /// Whether taking an answer may allocate.
+    pub(super) allocates: bool,
     /// Connections that may have something to send.
     pub(super) dirty: Line,
     pub(super) batching: Batching,
@@ -80,7 +82,11 @@ impl<W: Wire, I: Io> Worker<W, I> {
     ) -> Worker<W, I> {
         let load = &plan.load;
         let depth = load.in_flight_per_connection;
-        let admission = Admission::new(&plan);
+        let seed = plan.seed ^ u64::from(plan.worker);
+        let part = (plan.workers, plan.worker);
+        let mix = plan.mix.as_ref();
+        let begins = mix.map_or(u64::MAX, |mix| Script::begins_in_all(mix, part, seed));
+        let admission = Admission::new(&plan, begins);
         let granted = match admission.is_open() {
             true => 0,
             false => depth as usize,
@@ -92,8 +98,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
             .collect();
         let mut end = WorkerEnd::default();
         end.sockets.reserve_exact(SOCKETS_LOOKED_AT);
-        let seed = plan.seed ^ u64::from(plan.worker);
         Worker {
+            allocates: W::may_allocate(&shared),
             io,
             shared,
             connections,
@@ -101,10 +107,10 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 (plan.connections, depth),
                 admission.room.in_flight_max,
                 load.timeout.0,
-                plan.weights.len(),
+                mix.map(|mix| &**mix),
                 samples,
             ),
-            drawing: Drawing::of(&plan.weights, seed),
+            script: mix.map(|mix| Script::new(mix, part, plan.connections, seed)),
             admission,
             dialling: Dialling::new(plan.connections, opened, seed),
             reach: Reach::new(),
@@ -139,7 +145,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// A connection may have something to send, or room for more.
     #[inline]
     pub(super) fn offer(&mut self, conn: u32) {
-        if self.admission.is_open() && self.can_send(conn) {
+        if self.admission.is_open() && self.is_free(conn) {
             self.admission.line_up(conn, self.ledger.changed_ns());
         }
         self.dirty.join(conn);

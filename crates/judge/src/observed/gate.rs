@@ -142,7 +142,10 @@ pub(super) fn offered_load(sight: &Sight) -> Option<Conclusion> {
         .into_iter()
         .max_by(|a, b| a.strength.total_cmp(&b.strength));
     let failed = identity::error_share(counts);
-    let on_average = matches!(step.load.arrival, Arrival::Ramp { .. });
+    let on_average = matches!(
+        step.load.arrival,
+        Arrival::Ramp { .. } | Arrival::Replay { .. }
+    );
     let mut facts = vec![Evidence::new(
         "load.rate_reached",
         reached,

@@ -184,7 +184,7 @@ pub(super) fn by_request(page: &mut Page, step: &Step) {
 pub(super) fn requests(page: &mut Page, step: &Step) {
     /// More stand on the page.
     const SHOWN_MAX: usize = 16;
-    let rows = crate::requests::rows(&step.requests);
+    let rows = crate::requests::rows(step);
     if rows.is_empty() {
         return;
     }

@@ -563,6 +563,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         open_connections: None,
         outages: Vec::new(),
         requests: Vec::new(),
+        sessions: Vec::new(),
         mix_windows: Vec::new(),
         series,
         load,

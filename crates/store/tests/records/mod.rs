@@ -120,6 +120,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         intervals: vec![],
         outages: vec![],
         requests: vec![],
+        sessions: vec![],
         mix_windows: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,

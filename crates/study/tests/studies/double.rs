@@ -265,6 +265,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         open_connections: None,
         outages: Vec::new(),
         requests: Vec::new(),
+        sessions: Vec::new(),
         mix_windows: Vec::new(),
         series: Vec::new(),
     }

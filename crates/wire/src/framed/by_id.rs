@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::reader::{Reader, Step};
 use super::shared::Shared;
-use crate::{Answer, Outcome, Transmit, Wire, WireError};
+use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one connection with ids.
 #[derive(Debug)]
@@ -141,6 +141,8 @@ impl Wire for ById {
                         reusable: !shared.options.connection_per_request,
                         is_last: false,
                         call: None,
+                        judged: Judged::ByStatus,
+                        redirects: false,
                     }));
                     let used = &mut self.slots[slot as usize];
                     used.is_sent = false;

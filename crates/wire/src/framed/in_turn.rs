@@ -4,7 +4,7 @@ use super::credit::{Credit, Frames};
 use super::reader::{Frame, Reader, Step};
 use super::shared::Shared;
 use crate::sending::Sending;
-use crate::{Answer, Outcome, Transmit, Wire, WireError};
+use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// Bytes of a length, where there is credit.
 const LENGTH_BYTES: u64 = 4;
@@ -224,6 +224,8 @@ impl InTurn {
             reusable: !shared.options.connection_per_request,
             is_last: false,
             call: None,
+            judged: Judged::ByStatus,
+            redirects: false,
         }));
         self.is_begun_told = false;
         self.in_flight -= 1;

@@ -1,5 +1,7 @@
 //! What a call's answer must be, and what it came to.
 
+use std::time::Duration;
+
 use super::messages::Messages;
 use super::request::KEPT_BYTES_MAX;
 use super::status::Status;
@@ -60,6 +62,17 @@ pub struct Call {
     pub error: Option<WireError>,
 }
 
+/// What a call of a mix is, beside its request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Which sides stream.
+    pub kind: Kind,
+    /// How long the server is told that it may take.
+    pub deadline: Option<Duration>,
+    /// Longest message that an answer may have, in bytes.
+    pub message_bytes_max: u32,
+}
+
 /// What the answers of a worker must be.
 #[derive(Debug)]
 pub(crate) struct Calls {
@@ -73,6 +86,15 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
+    pub(crate) fn of(terms: &Terms) -> Calls {
+        Calls {
+            message_bytes_max: terms.message_bytes_max,
+            kind: terms.kind,
+            turns: Vec::new(),
+            kept: None,
+        }
+    }
+
     pub(crate) fn kept(&self) -> Option<&[u8]> {
         self.kept.as_deref()
     }

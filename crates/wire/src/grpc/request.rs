@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Calls, Kind};
+use super::call::{Calls, Kind, Terms};
 use super::messages::PREFIX_BYTES;
 use crate::http2;
 use crate::http2::hpack::Field;
+use crate::mix::Template;
 use crate::request::{self as http, BadRequest, USER_AGENT};
 
 /// Longest message that an answer may have unless the request says otherwise, in bytes: what
@@ -107,29 +108,69 @@ impl Request {
     }
 
     fn fields(&self, is_https: bool) -> Result<Vec<Field>, BadRequest> {
-        check_path(&self.path)?;
-        for (name, value) in &self.metadata {
-            check_metadata(name, value)?;
+        let mut post = http::Request::new("POST", &self.authority, &self.path);
+        post.headers.clone_from(&self.metadata);
+        fields_of(&post, self.deadline, is_https)
+    }
+
+    /// As one of the calls of a mix.
+    pub fn of_mix(&self) -> Result<(Template, Terms), BadRequest> {
+        if self.in_turn {
+            return Err(BadRequest::new(
+                "messages",
+                "go in turn, which those of a mix do not",
+            ));
         }
         let mut post = http::Request::new("POST", &self.authority, &self.path);
         post.headers.clone_from(&self.metadata);
-        let mut fields = http2::pseudo_fields(&post, is_https)?;
-        fields.push(Field::new("te", "trailers"));
-        if let Some(deadline) = self.deadline {
-            fields.push(Field::new("grpc-timeout", &timeout(deadline)?));
-        }
-        let is_given = |name| post.values_of(name).next().is_some();
-        for (name, value) in [
-            ("content-type", "application/grpc"),
-            ("user-agent", USER_AGENT),
-        ] {
-            if !is_given(name) {
-                fields.push(Field::new(name, value));
-            }
-        }
-        fields.extend(http2::user_fields(&post).filter(|field| &*field.name != "te"));
-        Ok(fields)
+        post.body = self.body()?;
+        let terms = Terms {
+            kind: self.kind,
+            deadline: self.deadline,
+            message_bytes_max: self.message_bytes_max,
+        };
+        Ok((Template::from(&post), terms))
     }
+
+    /// From one of a mix: its messages are taken for one.
+    pub(crate) fn of_sample(post: &http::Request, terms: &Terms) -> Request {
+        let message = post.body.get(PREFIX_BYTES..).unwrap_or_default();
+        Request {
+            kind: terms.kind,
+            metadata: post.headers.clone(),
+            deadline: terms.deadline,
+            message_bytes_max: terms.message_bytes_max,
+            ..Request::unary(post.authority.as_str(), post.target.as_str(), message)
+        }
+    }
+}
+
+/// Checks a call, a POST whose fields are its metadata, and lists what is sent before its messages.
+pub(crate) fn fields_of(
+    post: &http::Request,
+    deadline: Option<Duration>,
+    is_https: bool,
+) -> Result<Vec<Field>, BadRequest> {
+    check_path(&post.target)?;
+    for (name, value) in &post.headers {
+        check_metadata(name, value)?;
+    }
+    let mut fields = http2::pseudo_fields(post, is_https)?;
+    fields.push(Field::new("te", "trailers"));
+    if let Some(deadline) = deadline {
+        fields.push(Field::new("grpc-timeout", &timeout(deadline)?));
+    }
+    let is_given = |name| post.values_of(name).next().is_some();
+    for (name, value) in [
+        ("content-type", "application/grpc"),
+        ("user-agent", USER_AGENT),
+    ] {
+        if !is_given(name) {
+            fields.push(Field::new(name, value));
+        }
+    }
+    fields.extend(http2::user_fields(post).filter(|field| &*field.name != "te"));
+    Ok(fields)
 }
 
 /// Checks and encodes a call, for the connections of one worker.

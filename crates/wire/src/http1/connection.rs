@@ -1,11 +1,13 @@
 //! One connection: requests go out in order, answers come back in order.
 
 use super::chunked::{Chunked, Piece};
+use super::filled::{Asked, Filling};
 use super::head::{self, Found, Framing, Head, Scan};
 use super::shared::Shared;
 use crate::content::{Coding, Decode, Decoder};
+use crate::mix::Ask;
 use crate::sending::Sending;
-use crate::{Answer, Outcome, Transmit, Wire, WireError};
+use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/1 connection.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub struct Http1 {
     /// Whether any request was issued since the connection was opened.
     is_used: bool,
     sending: Sending,
+    /// In the place of `sending`, where requests are filled in for each use.
+    asked: Option<Box<Asked>>,
     answer: Unfinished,
     outcome: Option<Outcome>,
     scan: Scan,
@@ -64,8 +68,14 @@ impl Wire for Http1 {
     type Shared = Shared;
 
     fn open(shared: &Shared) -> Http1 {
+        let filling = shared.filling.as_ref();
+        let depth = shared.options.in_flight_max;
+        let asked = filling.map(|filling| Asked::new(filling, depth));
         let sending = Sending::with_room(shared.runs_max());
-        Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), None, sending)
+        Http1 {
+            asked,
+            ..Http1::fresh(Vec::with_capacity(PARTIAL_BYTES), None, sending)
+        }
     }
 
     fn block(shared: &Shared) -> &[u8] {
@@ -77,7 +87,14 @@ impl Wire for Http1 {
         empty(&mut partial);
         let mut sending = std::mem::take(&mut self.sending);
         sending.forget();
-        *self = Http1::fresh(partial, self.decoder.take(), sending);
+        let mut asked = self.asked.take();
+        if let Some(asked) = &mut asked {
+            asked.forget();
+        }
+        *self = Http1 {
+            asked,
+            ..Http1::fresh(partial, self.decoder.take(), sending)
+        };
     }
 
     fn take_form(shared: &mut Shared, form: usize) {
@@ -97,11 +114,15 @@ impl Wire for Http1 {
 
     #[inline]
     fn issue(&mut self, shared: &Shared) -> u32 {
-        self.issue_kind(shared, 0)
+        self.issue_one(shared, Ask::default())
+    }
+
+    fn may_allocate(shared: &Shared) -> bool {
+        shared.may_allocate()
     }
 
     #[inline]
-    fn issue_kind(&mut self, shared: &Shared, kind: u16) -> u32 {
+    fn issue_one(&mut self, shared: &Shared, ask: Ask) -> u32 {
         assert!(self.room(shared) > 0, "issued without room");
         let depth = shared.options.in_flight_max;
         let until_wrap = depth - self.oldest;
@@ -112,7 +133,10 @@ impl Wire for Http1 {
         };
         self.in_flight += 1;
         self.is_used = true;
-        self.sending.issue(shared.form(kind));
+        match &mut self.asked {
+            None => self.sending.issue(shared.form(ask.kind)),
+            Some(asked) => asked.issue(ask, shared.form_number()),
+        }
         slot
     }
 
@@ -120,6 +144,12 @@ impl Wire for Http1 {
     fn poll_transmit(&self, _shared: &Shared) -> Transmit {
         if self.is_over() {
             return Transmit::Idle;
+        }
+        if let Some(asked) = &self.asked {
+            return match asked.has_unwritten(self.answer.closes) {
+                true => Transmit::Own,
+                false => Transmit::Idle,
+            };
         }
         let count_max = if self.answer.closes {
             self.unsent_of_answered()
@@ -134,8 +164,11 @@ impl Wire for Http1 {
         self.sending.sent(count);
     }
 
-    fn write(&mut self, _shared: &Shared, _into: &mut [u8]) -> usize {
-        unreachable!("every request is a range of the block");
+    fn write(&mut self, shared: &Shared, into: &mut [u8]) -> usize {
+        let (Some(asked), Some(filling)) = (&mut self.asked, &shared.filling) else {
+            unreachable!("every request is a range of the block");
+        };
+        asked.write(filling, into, self.answer.closes)
     }
 
     #[inline]
@@ -149,6 +182,7 @@ impl Wire for Http1 {
             && length <= (bytes.len() - head.len as usize) as u64
             && !head.is_interim()
             && (head.coding == Coding::Plain || !self.decodes(shared))
+            && !self.looks_into_next(shared)
         {
             let total = head.len as u64 + length;
             self.answer.wire_bytes = total;
@@ -194,6 +228,12 @@ impl Wire for Http1 {
         (self.answer.wire_bytes > 0).then_some(self.oldest)
     }
 
+    fn taken(&self, variable: u16) -> &[u8] {
+        self.asked
+            .as_ref()
+            .map_or(&[], |asked| asked.user().variable(variable))
+    }
+
     /// Answers come in order, so every later one waits for this one.
     fn cancel(&mut self, _slot: u32) -> bool {
         false
@@ -209,6 +249,7 @@ impl Http1 {
             in_flight: 0,
             is_used: false,
             sending,
+            asked: None,
             answer: Unfinished::default(),
             outcome: None,
             scan: Scan::default(),
@@ -231,7 +272,25 @@ impl Http1 {
 
     #[inline]
     fn is_solicited(&self) -> bool {
-        self.sending.has_offered(self.in_flight)
+        match &self.asked {
+            None => self.sending.has_offered(self.in_flight),
+            Some(asked) => asked.has_begun(),
+        }
+    }
+
+    #[inline]
+    fn looks_into_next(&self, shared: &Shared) -> bool {
+        let of_mix = self.asked.as_ref().zip(shared.filling.as_ref());
+        of_mix.is_some_and(|(asked, filling)| asked.looks_into_next(filling))
+    }
+
+    /// What is kept of the requests, and what it is read with, where answers may be looked into.
+    #[inline]
+    fn looking<'a>(
+        &'a mut self,
+        shared: &'a mut Shared,
+    ) -> Option<(&'a mut Asked, &'a mut Filling)> {
+        self.asked.as_deref_mut().zip(shared.filling.as_mut())
     }
 
     /// What is left to send of the request that is being answered: once an answer says
@@ -281,6 +340,22 @@ impl Http1 {
                     self.partial.extend_from_slice(&bytes[..count]);
                     shared.judge(&self.partial, fields)
                 };
+                if let Ok(head) = &judged
+                    && !head.is_interim()
+                    && self.looks_into_next(shared)
+                {
+                    let partial = std::mem::take(&mut self.partial);
+                    let whole = if partial.is_empty() {
+                        &bytes[..count]
+                    } else {
+                        &partial[..]
+                    };
+                    if let Some((asked, filling)) = self.looking(shared) {
+                        let is_coded = head.coding != Coding::Plain;
+                        asked.take_head(filling, head.status, is_coded, whole);
+                    }
+                    self.partial = partial;
+                }
                 self.scan = Scan::default();
                 empty(&mut self.partial);
                 match judged {
@@ -382,6 +457,9 @@ impl Http1 {
     fn take_body(&mut self, shared: &mut Shared, data: &[u8]) -> usize {
         self.answer.wire_bytes += data.len() as u64;
         self.answer.body_bytes += data.len() as u64;
+        if let Some((asked, filling)) = self.looking(shared) {
+            asked.take_body(filling, data);
+        }
         if self.answer.is_decoded
             && let Some(decoder) = &mut self.decoder
             && let Err(error) = shared.decoders.take(decoder, data)
@@ -421,8 +499,14 @@ impl Http1 {
 
     /// The answer is whole.
     #[inline]
-    fn finish(&mut self, shared: &Shared) {
-        let answer = std::mem::take(&mut self.answer);
+    fn finish(&mut self, shared: &mut Shared) {
+        let mut answer = std::mem::take(&mut self.answer);
+        let (mut judged, mut redirects) = (Judged::ByStatus, false);
+        if let Some((asked, filling)) = self.looking(shared) {
+            // What is left of its request would be filled in with what the answer gave.
+            answer.closes |= !asked.has_whole();
+            (judged, redirects) = asked.end(filling, answer.body_bytes);
+        }
         self.outcome = Some(Outcome::Answered(Answer {
             slot: self.oldest,
             status: answer.status,
@@ -432,6 +516,8 @@ impl Http1 {
             reusable: !answer.closes,
             is_last: answer.is_last,
             call: None,
+            judged,
+            redirects,
         }));
         self.state = if answer.closes {
             State::Over
@@ -457,6 +543,9 @@ impl Http1 {
         let slot = (!nobody_asked).then_some(self.oldest);
         self.outcome = Some(Outcome::Broken { slot, error });
         self.in_flight -= u32::from(slot.is_some());
+        if let Some(asked) = self.asked.as_mut().filter(|_| slot.is_some()) {
+            asked.fail();
+        }
         self.state = State::Broken;
         self.answer = Unfinished::default();
         if let Some(decoder) = self.decoder.take() {

@@ -2,15 +2,15 @@
 //!
 //! What it is: a request that is encoded once, and a reader that frames and checks
 //! every answer to it (RFC 9112, in full: no answer's length is guessed from another's).
-//! What it is not: an HTTP library. One worker sends one request over and over; nobody
-//! wants to see a field or a body, only whether the answer was whole.
+//! What it is not: an HTTP library. One worker sends one request over and over, or those of a mix; nobody
+//! wants to see a field or a body, only whether the answer was whole, unless a mix looks into it.
 //!
 //! ```text
 //!   Request ──encode──► Shared { block: GET … GET … GET … , memo, anomalies }
 //!                          │                        one for each worker
 //!        ┌─────────────────┴───────────────┐
 //!   Http1: Sending (what is unsent)   Head ─► Body ─► Answered      one for each
-//!                                      │ ▲      │                   connection
+//!       or Asked (what is filled in)   │ ▲      │                   connection
 //!                                      └─┘1xx   └─► Broken
 //! ```
 //!
@@ -52,6 +52,7 @@ mod anomalies;
 mod chunked;
 mod connection;
 mod fields;
+mod filled;
 mod head;
 mod memo;
 mod request;
@@ -60,4 +61,5 @@ mod shared;
 pub use crate::request::{BadRequest, Request};
 pub use anomalies::Anomalies;
 pub use connection::Http1;
+pub use filled::Ready;
 pub use shared::{Options, Shared};

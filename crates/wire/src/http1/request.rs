@@ -1,77 +1,96 @@
 //! The bytes of a request in HTTP/1.1 (RFC 9112, 3).
 
-use crate::request::{BadRequest, Request, USER_AGENT};
+use crate::mix::{Template, Text};
+use crate::request::{BadRequest, USER_AGENT};
 
-impl Request {
-    /// The bytes on the wire, and what they oblige the connection to.
-    pub(super) fn encode(&self, connection_per_request: bool) -> Result<Encoded, BadRequest> {
-        self.encode_padded(connection_per_request, 0)
-    }
-
-    /// The same with a field that says nothing and makes the request longer by so many
+impl Template {
+    /// The text on the wire, and what it obliges the connection to. A field that says nothing makes it longer by so many
     /// bytes: 0, or at least [`PADDING_BYTES_MIN`].
-    pub(super) fn encode_padded(
+    pub(super) fn encode(
         &self,
         connection_per_request: bool,
         padding_bytes: usize,
     ) -> Result<Encoded, BadRequest> {
-        self.check()?;
-        let closes = self.values_of("Connection").any(has_close);
-
-        let mut bytes = Vec::with_capacity(256 + self.body.len());
-        let mut line = |parts: [&str; 5]| {
-            parts
-                .iter()
-                .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
-            bytes.extend_from_slice(b"\r\n");
+        let sample = self.sample();
+        let is_default = |name| sample.values_of(name).next().is_none();
+        if !self.body.is_fixed() && !is_default("Content-Length") {
+            let reason =
+                "cannot be set: the length of the body depends on what it is filled in with";
+            return Err(BadRequest::header("Content-Length", reason));
+        }
+        sample.check()?;
+        let closes = sample.values_of("Connection").any(has_close);
+        let mut head = Text::default();
+        head.push(format!("{} ", self.method).as_bytes());
+        head.append(&self.target);
+        head.push(b" HTTP/1.1\r\n");
+        let mut line = |name: &str, value: &Text| {
+            head.push(format!("{name}: ").as_bytes());
+            head.append(value);
+            head.push(b"\r\n");
         };
-        line([&self.method, " ", &self.target, " ", "HTTP/1.1"]);
-        let default = |name| self.values_of(name).next().is_none();
-        if default("Host") {
-            line(["Host", ": ", &self.authority, "", ""]);
-        }
-        if default("User-Agent") {
-            line(["User-Agent", ": ", USER_AGENT, "", ""]);
-        }
-        if default("Accept") {
-            line(["Accept", ": ", "*/*", "", ""]);
-        }
-        if default("Content-Length") && self.announces_length() {
-            let length = self.body.len().to_string();
-            line(["Content-Length", ": ", &length, "", ""]);
+        for (name, value) in [
+            ("Host", self.authority.as_str()),
+            ("User-Agent", USER_AGENT),
+            ("Accept", "*/*"),
+        ] {
+            if is_default(name) {
+                line(name, &Text::fixed(value));
+            }
         }
         if connection_per_request && !closes {
-            line(["Connection", ": ", "close", "", ""]);
+            line("Connection", &Text::fixed("close"));
         }
         for (name, value) in &self.headers {
-            line([name, ": ", value.trim_matches([' ', '\t']), "", ""]);
+            line(name, &value.trimmed());
         }
         if padding_bytes > 0 {
             let value = padding_bytes.checked_sub(PADDING_BYTES_MIN - 1);
             let value = value.filter(|bytes| *bytes > 0).ok_or_else(|| {
                 BadRequest::new("padding", "is shorter than the field that carries it")
             })?;
-            line([PADDING, ": ", &"x".repeat(value), "", ""]);
+            line(PADDING, &Text::fixed(vec![b'x'; value]));
         }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&self.body);
         Ok(Encoded {
-            bytes,
+            has_length: is_default("Content-Length") && sample.announces_length(),
             closes: closes || connection_per_request,
             is_head: self.method == "HEAD",
+            head,
         })
+    }
+
+    /// The bytes of one without places.
+    pub(super) fn encode_fixed(
+        &self,
+        connection_per_request: bool,
+        padding_bytes: usize,
+    ) -> Result<Vec<u8>, BadRequest> {
+        let encoded = self.encode(connection_per_request, padding_bytes)?;
+        let mut bytes = encoded.head;
+        let body = self.body.clone().into_fixed().unwrap_or_default();
+        if encoded.has_length {
+            bytes.push(format!("{CONTENT_LENGTH}{}\r\n", body.len()).as_bytes());
+        }
+        bytes.push(b"\r\n");
+        bytes.push(&body);
+        let places = || BadRequest::new("request", "has places, and is to be always the same");
+        bytes.into_fixed().ok_or_else(places)
     }
 }
 
+/// How the field begins that says a body's length.
+pub(super) const CONTENT_LENGTH: &str = "Content-Length: ";
 /// The field that makes a request longer.
 const PADDING: &str = "X-Padding";
 /// The least by which it does: its name, colon, space, one byte and the end of the line.
 pub(super) const PADDING_BYTES_MIN: usize = PADDING.len() + 5;
 
-/// A request in bytes.
+/// A request's head on the wire, without the length of its body and the empty line.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    pub(super) bytes: Vec<u8>,
+    pub(super) head: Text,
+    /// The length of the body is said.
+    pub(super) has_length: bool,
     /// The request asks for `Connection: close`.
     pub(super) closes: bool,
     /// The method is HEAD: answers have no body.
@@ -87,15 +106,20 @@ fn has_close(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Request;
+
+    fn encode(request: &Request, one_each: bool) -> Result<Vec<u8>, BadRequest> {
+        Template::from(request).encode_fixed(one_each, 0)
+    }
 
     fn text_of(request: &Request) -> String {
-        let encoded = request.encode(false).expect("the request is sound");
-        String::from_utf8(encoded.bytes).expect("the request is text")
+        let bytes = encode(request, false).expect("the request is sound");
+        String::from_utf8(bytes).expect("the request is text")
     }
 
     #[track_caller]
     fn refused(request: Request, message: &str) {
-        let error = request.encode(false).expect_err("the request is not sound");
+        let error = encode(&request, false).expect_err("the request is not sound");
         assert_eq!(error.to_string(), message);
     }
 
@@ -172,11 +196,11 @@ mod tests {
             );
         }
         for target in ["/a b", "/a\r\nEvil: 1", "/\0", "/caf\u{e9}", "/\t"] {
-            let error = Request::get("h", target).encode(false).unwrap_err();
+            let error = encode(&Request::get("h", target), false).unwrap_err();
             assert_eq!(error.place(), "target");
         }
         for authority in ["", "h\r\nEvil: 1", "h h", "u:p@h", "h/a", "h?", "h#"] {
-            let error = Request::get(authority, "/").encode(false).unwrap_err();
+            let error = encode(&Request::get(authority, "/"), false).unwrap_err();
             assert_eq!(error.place(), "authority");
         }
     }
@@ -184,11 +208,11 @@ mod tests {
     #[test]
     fn methods_and_targets_that_have_no_meaning_are_refused() {
         for method in ["", "GE T", "GET\r\n", "G\u{e9}T", "G/T", "CONNECT"] {
-            let error = Request::new(method, "h", "/").encode(false).unwrap_err();
+            let error = encode(&Request::new(method, "h", "/"), false).unwrap_err();
             assert_eq!(error.place(), "method");
         }
         for target in ["", "a", "?a", "*", "/a#b", "ftp://h/"] {
-            let error = Request::get("h", target).encode(false).unwrap_err();
+            let error = encode(&Request::get("h", target), false).unwrap_err();
             assert_eq!(error.place(), "target");
         }
         for (method, target) in [
@@ -196,7 +220,7 @@ mod tests {
             ("GET", "http://h/a"),
             ("PROPFIND", "/%20"),
         ] {
-            assert!(Request::new(method, "h", target).encode(false).is_ok());
+            assert!(encode(&Request::new(method, "h", target), false).is_ok());
         }
     }
 
@@ -233,9 +257,10 @@ mod tests {
                 false,
             ),
         ] {
-            let encoded = request.encode(asked).unwrap();
+            let encoded = Template::from(&request).encode(asked, 0).unwrap();
             assert_eq!(encoded.closes, closes);
-            let text = String::from_utf8(encoded.bytes).unwrap().to_lowercase();
+            let text = String::from_utf8(encode(&request, asked).unwrap()).unwrap();
+            let text = text.to_lowercase();
             assert_eq!(text.matches("close").count(), usize::from(closes));
         }
     }

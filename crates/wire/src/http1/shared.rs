@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::anomalies::Anomalies;
+use super::filled::{Filling, Ready};
 use super::head::{self, Head};
 use super::memo::Memo;
 use crate::WireError;
 use crate::content::{Decode, Decoders};
+use crate::mix::Template;
 use crate::request::{BadRequest, Request};
 use crate::sending::Form;
 
@@ -55,6 +57,16 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// A request that asks for it has a connection of its own.
+    fn close_after_one(&mut self, closes: bool) {
+        if closes {
+            self.connection_per_request = true;
+            self.in_flight_max = 1;
+        }
+    }
+}
+
 /// One worker's encoded request, limits, memo of heads and counters.
 #[derive(Debug)]
 pub struct Shared {
@@ -72,6 +84,8 @@ pub struct Shared {
     memo: Memo,
     pub(super) anomalies: Anomalies,
     pub(super) decoders: Decoders,
+    /// Where requests are filled in for each use, or answers looked into.
+    pub(super) filling: Option<Filling>,
 }
 
 /// Copies of the request in the block fill at most this many bytes, or are one.
@@ -80,48 +94,43 @@ const BLOCK_BYTES_MAX: usize = 64 * 1024;
 impl Shared {
     /// Checks and encodes `request`.
     pub fn new(request: &Request, options: Options) -> Result<Shared, BadRequest> {
-        Shared::of_kinds(&[request], options)
+        Shared::of_kinds(&[&Template::from(request)], options)
     }
 
-    /// Checks and encodes requests of several kinds, which [`Wire::issue_kind`](crate::Wire::issue_kind) names by
-    /// their places. Either all of them are HEAD requests, or none.
-    pub fn of_kinds(requests: &[&Request], mut options: Options) -> Result<Shared, BadRequest> {
+    /// Checks and encodes requests of several kinds without places, which [`Wire::issue_one`](crate::Wire::issue_one)
+    /// names by their places. Either all of them are HEAD requests, or none.
+    pub fn of_kinds(requests: &[&Template], mut options: Options) -> Result<Shared, BadRequest> {
         check(&options)?;
-        let first = requests
+        let one_each = options.connection_per_request;
+        let encoded = requests.iter().map(|request| request.encode(one_each, 0));
+        let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+        let first = encoded
             .first()
             .ok_or(BadRequest::new("requests", "are none"))?;
-        let one_each = options.connection_per_request;
-        let is_head = first.encode(one_each)?.is_head;
-        let closes = first.encode(one_each)?.closes;
-        for request in requests {
-            let encoded = request.encode(one_each)?;
-            if encoded.is_head != is_head {
-                return Err(BadRequest::new(
-                    "method",
-                    "is HEAD for some and not for all",
-                ));
-            }
-            if encoded.closes != closes {
-                return Err(BadRequest::new(
-                    "Connection",
-                    "closes for some and not for all",
-                ));
-            }
+        if encoded.iter().any(|other| other.is_head != first.is_head) {
+            return Err(BadRequest::new(
+                "method",
+                "is HEAD for some and not for all",
+            ));
         }
-        if closes {
-            options.connection_per_request = true;
-            options.in_flight_max = 1;
+        if encoded.iter().any(|other| other.closes != first.closes) {
+            return Err(BadRequest::new(
+                "Connection",
+                "closes for some and not for all",
+            ));
         }
+        let (is_head, closes) = (first.is_head, first.closes);
+        options.close_after_one(closes);
         let (mut block, mut kinds) = (Vec::new(), Vec::new());
         for request in requests {
             let mut forms = Vec::new();
             for padding in std::iter::once(0).chain(options.paddings.iter().copied()) {
-                let one = request.encode_padded(options.connection_per_request, padding)?;
-                let request_len = one.bytes.len();
+                let one = request.encode_fixed(options.connection_per_request, padding)?;
+                let request_len = one.len();
                 let copies =
                     (BLOCK_BYTES_MAX / request_len).clamp(1, options.in_flight_max as usize);
                 let start = block.len();
-                block.extend(one.bytes.repeat(copies));
+                block.extend(one.repeat(copies));
                 forms.push(Form {
                     start,
                     len: block.len() - start,
@@ -131,17 +140,53 @@ impl Shared {
             kinds.push(forms);
         }
         Ok(Shared {
+            block: block.into(),
+            ..Shared::of_forms(kinds, is_head, options)
+        })
+    }
+
+    /// Those of a mix, which are filled in for each use.
+    pub fn of_mix(ready: &Arc<Ready>, mut options: Options) -> Result<Shared, BadRequest> {
+        check(&options)?;
+        options.close_after_one(ready.closes);
+        let forms = vec![Form::default(); 1 + options.paddings.len()];
+        let filling = Filling::of(ready, &options.paddings);
+        Ok(Shared {
+            filling: Some(filling),
+            ..Shared::of_forms(vec![forms], ready.is_head, options)
+        })
+    }
+
+    fn of_forms(kinds: Vec<Vec<Form>>, is_head: bool, options: Options) -> Shared {
+        Shared {
             decoders: Decoders::new(options.decode, options.decoded_bytes_max),
             options,
             request_len: kinds[0][0].request_len,
-            block: block.into(),
+            block: Arc::from([]),
             first: kinds[0][0],
             kinds,
             form: 0,
             is_head,
             memo: Memo::new(),
             anomalies: Anomalies::default(),
-        })
+            filling: None,
+        }
+    }
+
+    /// Whether connections make what they send, which is else a range of the block.
+    pub fn makes_bytes(&self) -> bool {
+        self.filling.is_some()
+    }
+
+    /// Whether taking an answer may allocate: the library of regular expressions does when it first comes to a state.
+    pub fn may_allocate(&self) -> bool {
+        self.filling.as_ref().is_some_and(Filling::may_allocate)
+    }
+
+    /// Which form is issued now.
+    #[inline]
+    pub(super) fn form_number(&self) -> usize {
+        self.form
     }
 
     /// Runs of different forms that a connection may have unsent, behind the first.

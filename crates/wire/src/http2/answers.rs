@@ -149,7 +149,10 @@ impl Http2 {
     /// not what it says, and its request has failed.
     #[inline]
     pub(super) fn take_piece(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
-        if shared.calls.is_some() {
+        if let (Some(of_user), Some(filling)) = (&mut self.of_user, &shared.filling) {
+            of_user.take_body(filling, slot, piece);
+        }
+        if !shared.calls.is_empty() {
             self.take_messages(shared, slot, piece)
         } else if self.streams.at(slot).is_decoded {
             self.take_content(shared, slot, piece)
@@ -160,10 +163,10 @@ impl Http2 {
 
     #[inline]
     fn take_messages(&mut self, shared: &mut Shared, slot: u32, piece: &[u8]) -> bool {
-        let Some(calls) = &mut shared.calls else {
+        let stream = self.streams.at_mut(slot);
+        let Some(calls) = shared.calls.get_mut(usize::from(stream.ask.kind)) else {
             return true;
         };
-        let stream = self.streams.at_mut(slot);
         if stream.status != 200 {
             // What a proxy says instead.
             return true;
@@ -326,19 +329,23 @@ impl Http2 {
             status => {
                 stream.has_head = true;
                 stream.status = status;
-                let is_bodiless = shared.is_head || matches!(status, 204 | 304);
+                let is_bodiless = shared.is_head(stream.ask.kind) || matches!(status, 204 | 304);
                 stream.length = if is_bodiless { Some(0) } else { section.length };
                 let coding = section.codings.coding();
                 let has_body = !ends_stream && stream.length != Some(0);
                 if ends_stream {
                     stream.call = section.call;
                 }
-                if shared.calls.is_some() && status == 200 && !section.is_grpc {
+                if !shared.calls.is_empty() && status == 200 && !section.is_grpc {
                     let why = "a content type that is not application/grpc";
                     return Err(Breach::call(WireError::GrpcContentType, why));
                 }
                 shared.anomalies.status_out_of_class += u64::from(status >= 600);
                 self.idle_frames = 0;
+                let ask = stream.ask;
+                if let (Some(of_user), Some(filling)) = (&mut self.of_user, &mut shared.filling) {
+                    of_user.take_head(filling, (slot, ask), status, coding != Coding::Plain);
+                }
                 if coding != Coding::Plain && has_body {
                     self.begin_content(shared, slot, coding);
                 }

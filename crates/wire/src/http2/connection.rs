@@ -9,6 +9,7 @@ use super::answers::Block;
 use super::contents::Contents;
 use super::fault::{Breach, Fault};
 use super::fields::Meaning;
+use super::filled::OfUser;
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
 use super::frame::{ErrorCode, FrameHeader};
 use super::frames::Frames;
@@ -18,7 +19,8 @@ use super::settings::PeerSettings;
 use super::shared::Shared;
 use super::streams::{Line, Resets, Streams};
 use super::transmit::HeadTable;
-use crate::{Answer, Outcome, Transmit, Wire, WireError};
+use crate::mix::Ask;
+use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/2 connection.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ pub struct Http2 {
     /// Requests without hope are to be told, one by one.
     pub(super) is_sweeping: bool,
     pub(super) contents: Contents,
+    /// Where requests are those of a mix.
+    pub(super) of_user: Option<Box<OfUser>>,
     outcome: Option<Outcome>,
 }
 
@@ -113,6 +117,10 @@ impl Wire for Http2 {
             answerable_max: u32::MAX,
             is_sweeping: false,
             contents: Contents::new(options),
+            of_user: shared
+                .filling
+                .as_ref()
+                .map(|filling| OfUser::new(filling, slots)),
             outcome: None,
         }
     }
@@ -147,6 +155,9 @@ impl Wire for Http2 {
         self.answerable_max = u32::MAX;
         self.is_sweeping = false;
         self.contents.reset();
+        if let Some(of_user) = &mut self.of_user {
+            of_user.forget();
+        }
         self.outcome = None;
     }
 
@@ -162,8 +173,20 @@ impl Wire for Http2 {
 
     #[inline]
     fn issue(&mut self, shared: &Shared) -> u32 {
+        self.issue_one(shared, Ask::default())
+    }
+
+    fn may_allocate(shared: &Shared) -> bool {
+        shared.may_allocate()
+    }
+
+    #[inline]
+    fn issue_one(&mut self, shared: &Shared, ask: Ask) -> u32 {
         assert!(self.room(shared) > 0, "issued without room");
-        let slot = self.streams.take();
+        if let Some(of_user) = self.of_user.as_mut().filter(|_| ask.is_fresh) {
+            of_user.user.forget();
+        }
+        let slot = self.streams.take(ask);
         self.unopened.push(slot);
         self.issued += 1;
         if self.issued == shared.options.requests_max {
@@ -262,6 +285,12 @@ impl Wire for Http2 {
         stream.is_taken && stream.id != 0 && stream.unsent > 0 && is_shut
     }
 
+    fn taken(&self, variable: u16) -> &[u8] {
+        self.of_user
+            .as_ref()
+            .map_or(&[], |of_user| of_user.user.variable(variable))
+    }
+
     fn cancel(&mut self, slot: u32) -> bool {
         let stream = self.streams.at(slot);
         assert!(stream.is_taken, "nothing to give up");
@@ -274,6 +303,7 @@ impl Wire for Http2 {
             return false;
         }
         self.streams.release(slot);
+        self.forget_answer(slot);
         self.forget_frame_of(slot);
         true
     }
@@ -296,6 +326,13 @@ impl Http2 {
         self.outcome.is_some()
             || self.is_sweeping
             || (self.phase == Phase::Draining && self.in_flight() == 0)
+    }
+
+    /// What a request was answered so far is looked into no more.
+    fn forget_answer(&mut self, slot: u32) {
+        if let Some(of_user) = &mut self.of_user {
+            of_user.fail(slot);
+        }
     }
 
     /// Frames that bring no answer further are bounded, since each costs an answer of
@@ -338,7 +375,7 @@ impl Http2 {
             return;
         };
         let stream = self.streams.at(slot);
-        let call = match &shared.calls {
+        let call = match shared.calls(stream.ask.kind) {
             None => None,
             Some(calls) => match calls.judge(stream.status, stream.call, &stream.messages) {
                 Ok(call) => Some(call),
@@ -357,6 +394,11 @@ impl Http2 {
             reusable: true,
             is_last: false,
             call,
+            judged: match (&mut self.of_user, &mut shared.filling) {
+                (Some(of_user), Some(filling)) => of_user.end(filling, slot, stream.body_bytes),
+                _ => Judged::ByStatus,
+            },
+            redirects: false,
         };
         self.idle_frames = 0;
         if stream.unsent > 0 {
@@ -401,6 +443,7 @@ impl Http2 {
     /// One request fails; the connection goes on.
     pub(super) fn end_with_failure(&mut self, slot: u32, error: WireError) {
         self.streams.release(slot);
+        self.forget_answer(slot);
         self.outcome = Some(Outcome::Failed { slot, error });
     }
 
@@ -424,6 +467,7 @@ impl Http2 {
         self.note(shared, header, breach);
         if let Some(slot) = slot {
             self.streams.release(slot);
+            self.forget_answer(slot);
         }
         self.goaway = Some(breach);
         self.is_sweeping = false;
@@ -448,6 +492,7 @@ impl Http2 {
     fn sweep(&mut self) -> Option<Outcome> {
         let slot = self.hopeless()?;
         self.streams.release(slot);
+        self.forget_answer(slot);
         Some(Outcome::Failed {
             slot,
             error: WireError::H2Unprocessed,

@@ -1,8 +1,11 @@
 //! What the connections of one worker have in common.
 
+use std::sync::Arc;
+
 use super::anomalies::Anomalies;
 use super::fault::Fault;
 use super::fields::Meaning;
+use super::filled::{Filling, Ready};
 use super::flow::{WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use super::hpack::{Field, Known, Limits, RequestBlocks};
@@ -75,8 +78,10 @@ pub struct Shared {
     pub(super) blocks: RequestBlocks,
     pub(super) body: Box<[u8]>,
     pub(super) is_head: bool,
-    /// What answers must be as calls, where requests are calls.
-    pub(super) calls: Option<Calls>,
+    /// What answers must be as calls, where requests are calls; of each kind.
+    pub(super) calls: Vec<Calls>,
+    /// Where requests are those of a mix.
+    pub(super) filling: Option<Filling>,
     pub(super) decoders: Decoders,
     pub(super) known: Known<Meaning>,
     pub(super) limits: Limits,
@@ -90,7 +95,7 @@ pub struct Shared {
 const SCRATCH_BYTES: usize = 4096;
 
 /// The longest header list of a request, in bytes.
-const REQUEST_LIST_BYTES_MAX: u32 = 64 * 1024;
+pub(super) const REQUEST_LIST_BYTES_MAX: u32 = 64 * 1024;
 
 impl Shared {
     /// Checks and encodes `request`.
@@ -113,26 +118,67 @@ impl Shared {
             ..options
         };
         let mut shared = Shared::of_fields(fields, body, options)?;
-        shared.calls = Some(calls);
+        shared.calls.push(calls);
         Ok(shared)
+    }
+
+    /// Those of a mix.
+    pub fn of_mix(ready: &Arc<Ready>, options: Options) -> Result<Shared, BadRequest> {
+        let calls = ready.calls();
+        let options = Options {
+            decode: match calls.is_empty() {
+                true => options.decode,
+                false => Decode::None,
+            },
+            ..options
+        };
+        Ok(Shared {
+            calls,
+            filling: Some(Filling::of(ready)),
+            ..Shared::of_blocks(ready.common.clone(), Vec::new(), options)?
+        })
+    }
+
+    /// Whether taking an answer may allocate: the library of regular expressions does when it first comes to a state.
+    pub fn may_allocate(&self) -> bool {
+        self.filling.as_ref().is_some_and(Filling::may_allocate)
+    }
+
+    /// Whether answers to a kind of request have no body.
+    #[inline]
+    pub(super) fn is_head(&self, kind: u16) -> bool {
+        match &self.filling {
+            None => self.is_head,
+            Some(filling) => filling.is_head(kind),
+        }
+    }
+
+    /// What answers to a kind of request must be as calls.
+    #[inline]
+    pub(super) fn calls(&self, kind: u16) -> Option<&Calls> {
+        self.calls.get(usize::from(kind))
     }
 
     /// Bytes of a stream's request that may be written now, as far as windows allow.
     #[inline]
     pub(super) fn sendable(&self, stream: &Stream) -> usize {
-        let turn = self
-            .calls
-            .as_ref()
-            .and_then(|calls| calls.turn(&stream.messages));
-        match turn {
+        let calls = self.calls(stream.ask.kind);
+        match calls.and_then(|calls| calls.turn(&stream.messages)) {
             None => stream.unsent,
-            Some(end) => end.saturating_sub(self.body.len() - stream.unsent),
+            Some(end) => end.saturating_sub(stream.request_body - stream.unsent),
         }
     }
 
     fn of_fields(fields: &[Field], body: Vec<u8>, options: Options) -> Result<Shared, BadRequest> {
+        Shared::of_blocks(RequestBlocks::new(fields), body, options)
+    }
+
+    fn of_blocks(
+        blocks: RequestBlocks,
+        body: Vec<u8>,
+        options: Options,
+    ) -> Result<Shared, BadRequest> {
         check(&options)?;
-        let blocks = RequestBlocks::new(fields);
         if blocks.list_bytes > REQUEST_LIST_BYTES_MAX {
             return Err(BadRequest::new("header list", "is above 64 KiB"));
         }
@@ -140,7 +186,8 @@ impl Shared {
             blocks,
             body: body.into(),
             is_head: false,
-            calls: None,
+            calls: Vec::new(),
+            filling: None,
             decoders: Decoders::new(options.decode, options.decoded_bytes_max),
             known: Known::new(),
             limits: Limits {
@@ -159,6 +206,8 @@ impl Shared {
     pub fn write_bytes_min(&self) -> usize {
         let blocks = [&self.blocks.first, &self.blocks.later, &self.blocks.literal];
         let longest = blocks.map(Vec::len).into_iter().max().unwrap_or(0);
+        let filling = self.filling.as_ref();
+        let longest = longest + filling.map_or(0, |filling| filling.ready.block_bytes_max);
         let head = longest + transmit::TABLE_SIZE_BYTES_MAX;
         let frames = head.div_ceil(PAYLOAD_BYTES_MAX as usize);
         (head + frames * HEADER_BYTES).max(transmit::GREETING_BYTES_MAX)
@@ -173,7 +222,7 @@ impl Shared {
 
     /// The messages of all answers so far, each behind its prefix, where the call keeps them.
     pub fn kept_messages(&self) -> &[u8] {
-        let kept = self.calls.as_ref().and_then(Calls::kept);
+        let kept = self.calls.first().and_then(Calls::kept);
         kept.unwrap_or_default()
     }
 

@@ -9,11 +9,14 @@ use std::collections::VecDeque;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::ErrorCode;
 use crate::grpc::{Messages, Status};
+use crate::mix::Ask;
 
 /// One request and its answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stream {
     pub(super) is_taken: bool,
+    /// What it asks, where there are several kinds of request.
+    pub(super) ask: Ask,
     /// 0 until its HEADERS are written.
     pub(super) id: u32,
     /// The answer's first byte has come.
@@ -34,6 +37,8 @@ pub(super) struct Stream {
     pub(super) call: Status,
     /// Bytes of the request's body that are still to be written.
     pub(super) unsent: usize,
+    /// Of so many.
+    pub(super) request_body: usize,
     pub(super) send: SendWindow,
     pub(super) receive: ReceiveWindow,
 }
@@ -77,10 +82,11 @@ impl Streams {
     }
 
     #[inline]
-    pub(super) fn take(&mut self) -> u32 {
+    pub(super) fn take(&mut self, ask: Ask) -> u32 {
         let slot = self.free.pop().expect("issued without room");
         self.slab[slot as usize] = Stream {
             is_taken: true,
+            ask,
             ..Stream::default()
         };
         slot
@@ -275,10 +281,10 @@ mod tests {
     #[test]
     fn a_stream_that_stays_behind_is_still_found() {
         let mut streams = Streams::new(3);
-        let slow = streams.take();
+        let slow = streams.take(Ask::default());
         streams.name(slow, 1);
         for n in 1..100 {
-            let slot = streams.take();
+            let slot = streams.take(Ask::default());
             let id = 2 * n + 1;
             streams.name(slot, id);
             assert_eq!(streams.find(id), Some(slot));

@@ -4,6 +4,7 @@
 //! becomes whole frames when the worker has room for them, in this order.
 
 use super::connection::{Http2, Phase};
+use super::filled::OfUser;
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
 use super::frame::{FrameHeader, FrameKind, HEADER_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag};
 use super::hpack::{RequestBlocks, TABLE_BYTES_DEFAULT, table_size};
@@ -95,6 +96,12 @@ impl Out<'_> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.into[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
+    }
+
+    /// Room for so many bytes, to be written by who asks.
+    fn next(&mut self, len: usize) -> &mut [u8] {
+        self.len += len;
+        &mut self.into[self.len - len..self.len]
     }
 
     #[inline]
@@ -215,18 +222,30 @@ impl Http2 {
     /// room for its whole head, whose frames nothing may come between (RFC 9113, 4.3).
     #[inline]
     fn write_head(&mut self, shared: &Shared, out: &mut Out<'_>) -> bool {
+        let Some(slot) = self.unopened.front() else {
+            return false;
+        };
+        let ask = self.streams.at(slot).ask;
         let announcement = &self.head_table.announcement;
-        let block = self.head_table.block(&shared.blocks);
+        let mut block = self.head_table.block(&shared.blocks);
+        let mut body_len = shared.body.len();
+        if let (Some(of_user), Some(filling)) = (&mut self.of_user, &shared.filling) {
+            let OfUser {
+                user, block: own, ..
+            } = &mut **of_user;
+            own.clear();
+            filling.write_block(ask, user, block, own);
+            body_len = filling.body_bytes(ask, user);
+            block = own;
+        }
         let len = announcement.len() + block.len();
         let most = PAYLOAD_BYTES_MAX as usize;
         if out.room() < len + len.div_ceil(most) * HEADER_BYTES {
             return false;
         }
-        let Some(slot) = self.unopened.pop() else {
-            return false;
-        };
+        self.unopened.pop();
         let id = self.opened * 2 + 1;
-        let has_body = !shared.body.is_empty();
+        let has_body = body_len > 0;
         let mut flags = if has_body { 0 } else { flag::END_STREAM };
         if len <= most {
             flags |= flag::END_HEADERS;
@@ -252,7 +271,8 @@ impl Http2 {
         let stream = self.streams.at_mut(slot);
         stream.receive = ReceiveWindow::new(shared.options.stream_window_bytes);
         stream.send = SendWindow::new(self.peer.window_bytes);
-        stream.unsent = shared.body.len();
+        stream.unsent = body_len;
+        stream.request_body = body_len;
         if has_body && stream.send.open() > 0 {
             self.uploads.push(slot);
         }
@@ -282,11 +302,16 @@ impl Http2 {
         if len == 0 || (len < wanted && out.len > 0) {
             return false;
         }
-        let from = shared.body.len() - stream.unsent;
+        let from = stream.request_body - stream.unsent;
         let is_last = len == stream.unsent;
         let flags = if is_last { flag::END_STREAM } else { 0 };
         out.header(FrameKind::DATA, flags, stream.id, len);
-        out.bytes(&shared.body[from..from + len]);
+        match (&self.of_user, &shared.filling) {
+            (Some(of_user), Some(filling)) => {
+                filling.write_body(stream.ask, &of_user.user, from, out.next(len));
+            }
+            _ => out.bytes(&shared.body[from..from + len]),
+        }
         stream.unsent -= len;
         stream.send.take(len);
         let goes_on = len < left && stream.send.open() > 0;

@@ -26,6 +26,7 @@ use rustls::unbuffered::{
     UnbufferedStatus,
 };
 
+use crate::mix::Ask;
 use crate::{Outcome, Transmit, Wire, WireError};
 
 /// Room for what a handshake and its alerts send: a key share, perhaps a chain of
@@ -336,12 +337,16 @@ impl<W: Wire> Wire for Tls<W> {
         }
     }
 
+    fn may_allocate(shared: &Self::Shared) -> bool {
+        W::may_allocate(&shared.inner)
+    }
+
     fn issue(&mut self, shared: &Self::Shared) -> u32 {
         self.wire.issue(&shared.inner)
     }
 
-    fn issue_kind(&mut self, shared: &Self::Shared, kind: u16) -> u32 {
-        self.wire.issue_kind(&shared.inner, kind)
+    fn issue_one(&mut self, shared: &Self::Shared, ask: Ask) -> u32 {
+        self.wire.issue_one(&shared.inner, ask)
     }
 
     fn poll_transmit(&self, shared: &Self::Shared) -> Transmit {
@@ -453,6 +458,10 @@ impl<W: Wire> Wire for Tls<W> {
 
     fn is_flow_blocked(&self, slot: u32) -> bool {
         self.wire.is_flow_blocked(slot)
+    }
+
+    fn taken(&self, variable: u16) -> &[u8] {
+        self.wire.taken(variable)
     }
 
     fn cancel(&mut self, slot: u32) -> bool {

@@ -44,6 +44,8 @@ fn answered(slot: u32, wire_bytes: u64, body_bytes: u64) -> Outcome {
         reusable: true,
         is_last: false,
         call: None,
+        judged: wallfinder_wire::Judged::ByStatus,
+        redirects: false,
     })
 }
 

@@ -2,6 +2,7 @@
 //! connections that end.
 
 use wallfinder_wire::http1::{Http1, Options, Request, Shared};
+use wallfinder_wire::mix::{Ask, Template};
 use wallfinder_wire::{Answer, Outcome, Transmit, Wire, WireError};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -71,6 +72,8 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
                 reusable: true,
                 is_last: false,
                 call: None,
+                judged: wallfinder_wire::Judged::ByStatus,
+                redirects: false,
             };
             assert_eq!(answer(&mut http1, &mut shared, rest), expected);
         }
@@ -444,7 +447,15 @@ fn shared_of_kinds(in_flight_max: u32) -> Shared {
         in_flight_max,
         ..Options::default()
     };
+    let [get, long, post] = [get, long, post].map(|request| Template::from(&request));
     Shared::of_kinds(&[&get, &long, &post], options).unwrap()
+}
+
+fn of_kind(kind: u16) -> Ask {
+    Ask {
+        kind,
+        ..Ask::default()
+    }
 }
 
 fn kind_of(text: &str) -> u16 {
@@ -469,7 +480,7 @@ fn kinds_go_out_in_the_order_of_their_issue_however_they_are_sent() {
             while http1.room(&shared) > 0
                 && let Some(kind) = left.next()
             {
-                http1.issue_kind(&shared, kind);
+                http1.issue_one(&shared, of_kind(kind));
                 // Part of it, and more is issued behind.
                 if let Transmit::Block { start, len } = http1.poll_transmit(&shared) {
                     let count = len.min(count_max).min(5);
@@ -495,7 +506,7 @@ fn an_answer_to_a_kind_of_which_nothing_was_sent_is_unsolicited() {
     let mut shared = shared_of_kinds(3);
     let mut http1 = Http1::open(&shared);
     for kind in [0, 2] {
-        http1.issue_kind(&shared, kind);
+        http1.issue_one(&shared, of_kind(kind));
     }
     let Transmit::Block { len, .. } = http1.poll_transmit(&shared) else {
         panic!("there is something to send")
@@ -516,7 +527,7 @@ fn an_answer_to_a_kind_of_which_nothing_was_sent_is_unsolicited() {
     );
     // The next connection begins anew.
     http1.reset(&shared);
-    http1.issue_kind(&shared, 1);
+    http1.issue_one(&shared, of_kind(1));
     let sent = String::from_utf8(send_all(&mut http1, &shared, 9)).unwrap();
     assert_eq!(kind_of(&sent), 1);
     answer(&mut http1, &mut shared, ANSWER);
@@ -524,8 +535,11 @@ fn an_answer_to_a_kind_of_which_nothing_was_sent_is_unsolicited() {
 
 #[test]
 fn kinds_that_cannot_share_a_connection_are_refused() {
-    let get = Request::get("h", "/");
-    let of = |other: &Request| Shared::of_kinds(&[&get, other], Options::default()).map(drop);
+    let get = Template::from(&Request::get("h", "/"));
+    let of = |other: &Request| {
+        let other = Template::from(other);
+        Shared::of_kinds(&[&get, &other], Options::default()).map(drop)
+    };
     let head = of(&Request::new("HEAD", "h", "/")).unwrap_err();
     assert!(head.to_string().contains("HEAD for some"), "{head}");
     let closing = of(&Request::get("h", "/").header("Connection", "close")).unwrap_err();

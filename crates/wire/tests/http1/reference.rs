@@ -126,6 +126,8 @@ fn answer(
             reusable: head.persists(case)?,
             is_last: head.is_said_last(),
             call: None,
+            judged: wallfinder_wire::Judged::ByStatus,
+            redirects: false,
         })),
     }
 }

@@ -19,6 +19,8 @@ const ANSWERED: Outcome = Outcome::Answered(Answer {
     reusable: true,
     is_last: false,
     call: None,
+    judged: wallfinder_wire::Judged::ByStatus,
+    redirects: false,
 });
 
 // Row 17.
@@ -234,6 +236,8 @@ fn what_a_goaway_did_not_take_up_is_unprocessed_and_the_rest_is_answered() {
         reusable: false,
         is_last: false,
         call: None,
+        judged: wallfinder_wire::Judged::ByStatus,
+        redirects: false,
     });
     assert_eq!(seen.outcomes, [unprocessed(1), unprocessed(2), last]);
     assert_eq!(

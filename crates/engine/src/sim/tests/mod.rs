@@ -11,4 +11,5 @@ mod in_flight;
 mod levers;
 mod open;
 mod outages;
+mod sessions;
 mod streams;

@@ -23,7 +23,7 @@ fn arrivals_at_random_are_those_of_their_seed() {
         let mut sim = Sim::open(20, 500.0);
         sim.load.arrival = Arrival::Poisson { rate: Rate(500.0) };
         sim.seed = seed;
-        let mut schedule = Schedule::new(&sim.load.arrival, 0, 1, seed, None).unwrap();
+        let mut schedule = Schedule::new(&sim.load.arrival, 0, 1, seed, u64::MAX, None).unwrap();
         let ran = sim.http1(after(MS));
         let intended: Vec<u64> = ran.samples.iter().map(|s| s.intended_ns).collect();
         let mut expected = Vec::new();

@@ -119,7 +119,7 @@ impl StepView {
             failures: failures(step),
             costs: costs(step, &figures),
             resources: resources(step),
-            requests: requests::rows(&step.requests),
+            requests: requests::rows(step),
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
         }

@@ -132,6 +132,34 @@ fn literal(field: &Field, prefix_bits: u8, kind: u8, out: &mut Vec<u8>) {
     string(&field.value, out);
 }
 
+/// A field that no table takes, in bytes; one that the static table has by its index.
+pub(in crate::http2) fn literal_field(field: &Field) -> Vec<u8> {
+    let mut out = Vec::new();
+    match static_index(|entry| entry == (&field.name, &field.value)) {
+        Some(index) => indexed(index, &mut out),
+        None => without_indexing(field, &mut out),
+    }
+    out
+}
+
+/// The name of a field that no table takes, whose value is to follow.
+pub(in crate::http2) fn literal_name(name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    match static_index(|(known, _)| known == name) {
+        Some(index) => integer::encode(index, 4, 0, &mut out),
+        None => {
+            out.push(0);
+            string(name.as_bytes(), &mut out);
+        }
+    }
+    out
+}
+
+/// The beginning of a string of so many bytes that follow as they are.
+pub(in crate::http2) fn plain_string_len(len: usize, out: &mut Vec<u8>) {
+    integer::encode(len as u32, 7, 0, out);
+}
+
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     let coded_len = huffman::encoded_len(bytes);
     if coded_len < bytes.len() {

@@ -28,8 +28,8 @@ mod integer;
 mod static_table;
 
 pub use decode::{Decoder, HpackError, Interpret, Known, Limits};
-pub(super) use encode::table_size;
 pub use encode::{Field, RequestBlocks};
+pub(super) use encode::{literal_field, literal_name, plain_string_len, table_size};
 
 /// The dynamic table's size until SETTINGS say otherwise, in bytes (RFC 9113, 6.5.2).
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;

@@ -1,0 +1,236 @@
+//! What users send, as a scenario has it, made into what workers send; and what is made once before and after.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wallfinder_sys::file::{self, Source as From};
+use wallfinder_traffic::{Compiled, DATA_BYTES_MAX, Origin, World, compile};
+use wallfinder_wire::http1::{self, Http1};
+use wallfinder_wire::http2::{self, Http2};
+use wallfinder_wire::mix::{Ask, Mix, Protocol};
+use wallfinder_wire::tls::{self, Tls};
+use wallfinder_wire::{Answer, Judged, Outcome, Wire, grpc};
+
+use crate::exchange::call_of;
+use crate::exit::Failed;
+use crate::job::Job;
+use crate::messages::Source;
+use crate::once::Asking;
+use crate::target::Url;
+
+/// Longest time for all that is made once before the load, and again for what is made after it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What set-up took, by name.
+pub(crate) type Known = BTreeMap<String, Vec<u8>>;
+
+/// A job's traffic. `source` describes calls of gRPC; `known`: what set-up took, once it was made.
+pub(crate) fn compiled(
+    job: &Job,
+    source: Option<&Source>,
+    known: Option<&Known>,
+) -> Result<Compiled, Failed> {
+    let url = &job.url;
+    let protocol = match url.protocol() {
+        "http" if job.scenario.target.http2 => Protocol::Http2,
+        "http" => Protocol::Http1,
+        "grpc" => Protocol::Grpc,
+        _ => {
+            return Err(Failed::usage(format!(
+                "requests are mixed over http://, https:// and grpc://, and the target is {}://",
+                url.scheme
+            )));
+        }
+    };
+    let origin = Origin {
+        protocol,
+        authority: url.authority.clone(),
+        origins: origins(url),
+        headers: job.headers()?,
+    };
+    let given = Given { job, source };
+    let traffic = &job.scenario.traffic;
+    compile(traffic, &origin, &given, known).map_err(|fault| job.around.fault(&fault))
+}
+
+/// The ways in which a redirect may name the target.
+fn origins(url: &Url) -> Vec<String> {
+    let mut origins = vec![format!("{}://{}", url.scheme, url.authority)];
+    let host = match url.host.contains(':') {
+        true => format!("[{}]", url.host),
+        false => url.host.clone(),
+    };
+    origins.push(format!("{}://{host}:{}", url.scheme, url.port));
+    if matches!(
+        (url.scheme.as_str(), url.port),
+        ("http", 80) | ("https", 443)
+    ) {
+        origins.push(format!("{}://{host}", url.scheme));
+    }
+    origins.sort_unstable();
+    origins.dedup();
+    origins
+}
+
+/// What is around a job.
+struct Given<'j> {
+    job: &'j Job,
+    source: Option<&'j Source>,
+}
+
+impl World for Given<'_> {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        let read = file::read(
+            From::FileOrPipe(path.into()),
+            DATA_BYTES_MAX,
+            file::PATIENCE,
+        );
+        read.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn path_of(&self, place: &str) -> Result<String, String> {
+        let url = &self.job.url;
+        let other = Url::parse(place).map_err(|failed| failed.message)?;
+        let is_same =
+            other.scheme == url.scheme && other.host == url.host && other.port == url.port;
+        match is_same {
+            true => Ok(other.path_and_query),
+            false => Err(format!(
+                "it is of {}://{}, and the target is {}://{}: a mix has one origin",
+                other.scheme, other.authority, url.scheme, url.authority
+            )),
+        }
+    }
+
+    fn value(&self, text: &str) -> String {
+        self.job.around.values.of(text).to_owned()
+    }
+
+    fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String> {
+        let source = self
+            .source
+            .ok_or("it is not known how its messages are encoded")?;
+        call_of(self.job, source, method, json).map_err(|failed| failed.message)
+    }
+}
+
+/// Where requests that are made once go.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    pub(crate) client: Option<tls::Client>,
+}
+
+/// What is made after the load: when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TearDown {
+    pub(crate) place: Place,
+    pub(crate) mix: Mix,
+}
+
+impl Drop for TearDown {
+    fn drop(&mut self) {
+        if let Err(why) = make(&self.mix, &self.place, 0) {
+            tracing::warn!("[[teardown]] {why}");
+        }
+    }
+}
+
+/// Makes the steps of the only session of a mix, one after the other, and gives what so many variables came to. What
+/// fails is told by the step's name.
+pub(crate) fn make(mix: &Mix, place: &Place, variables: u16) -> Result<Vec<Vec<u8>>, String> {
+    let until = Instant::now() + PATIENCE;
+    let is_https = place.client.is_some();
+    match mix.protocol {
+        Protocol::Http1 => {
+            let options = http1::Options::default();
+            let ready = http1::Ready::of(mix, 0, &options)?;
+            let shared = http1::Shared::of_mix(&Arc::new(ready), options);
+            let shared = shared.map_err(|error| error.to_string())?;
+            make_on::<Http1>(mix, place, shared, ROOM, variables, until)
+        }
+        Protocol::Http2 | Protocol::Grpc => {
+            let ready = http2::Ready::of(mix, 0, is_https)?;
+            let options = http2::Options {
+                is_https,
+                ..http2::Options::default()
+            };
+            let shared = http2::Shared::of_mix(&Arc::new(ready), options);
+            let shared = shared.map_err(|error| error.to_string())?;
+            let room = shared.write_bytes_min() + ROOM;
+            make_on::<Http2>(mix, place, shared, room, variables, until)
+        }
+    }
+}
+
+const ROOM: usize = 64 * 1024;
+
+fn make_on<W: Wire>(
+    mix: &Mix,
+    place: &Place,
+    mut shared: W::Shared,
+    room: usize,
+    variables: u16,
+    until: Instant,
+) -> Result<Vec<Vec<u8>>, String> {
+    let address = place.address;
+    match &place.client {
+        None => steps::<W>(mix, address, &mut shared, room, variables, until),
+        Some(client) => {
+            let mut secured = tls::Shared::new(shared, client, room);
+            let room = secured.write_bytes();
+            steps::<Tls<W>>(mix, address, &mut secured, room, variables, until)
+        }
+    }
+}
+
+fn steps<W: Wire>(
+    mix: &Mix,
+    address: SocketAddr,
+    shared: &mut W::Shared,
+    room: usize,
+    variables: u16,
+    until: Instant,
+) -> Result<Vec<Vec<u8>>, String> {
+    let connected = Asking::<W>::connect(address, shared, room, until);
+    let mut asking = connected.map_err(|error| format!("did not reach {address}: {error}"))?;
+    let mut redirects = true;
+    for (nth, step) in mix.flows[0].steps.iter().enumerate() {
+        if step.is_hop && !redirects {
+            continue;
+        }
+        let name = &mix.kinds[usize::from(step.kind)].name;
+        let ask = Ask {
+            kind: step.kind,
+            draw: 0,
+            is_fresh: nth == 0,
+        };
+        let outcome = asking.ask(shared, ask);
+        let answer = match outcome.map_err(|error| format!("`{name}`: {error}"))? {
+            Outcome::Answered(answer) => answer,
+            Outcome::Failed { error, .. } | Outcome::Broken { error, .. } => {
+                return Err(format!("`{name}` failed: {}", error.class()));
+            }
+            Outcome::Over => return Err(format!("`{name}` was not answered")),
+        };
+        good(&answer).map_err(|why| format!("`{name}` was answered with {why}"))?;
+        redirects = answer.redirects;
+        if !answer.reusable {
+            let again = asking.reconnect(shared);
+            again.map_err(|error| format!("did not reach {address} again: {error}"))?;
+        }
+    }
+    let taken = (0..variables).map(|variable| asking.wire.taken(variable).to_vec());
+    Ok(taken.collect())
+}
+
+fn good(answer: &Answer) -> Result<(), String> {
+    match (answer.judged, answer.status) {
+        (Judged::Bad(error), _) => Err(format!("{}: {}", answer.status, error.class())),
+        (Judged::Good, _) | (Judged::ByStatus, ..=399) => Ok(()),
+        (Judged::ByStatus, status) => Err(format!("status {status}")),
+    }
+}

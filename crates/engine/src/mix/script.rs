@@ -1,0 +1,380 @@
+//! Which request a worker makes next: what begins by its weight, and how sessions go on.
+//!
+//! ```text
+//!   next(connection) ─► the step that its session has come to, or else what begins now
+//!   answered ─► Continues, after a pause · Begins: the connection is free for what begins next
+//!   failed ──► its session is broken off
+//! ```
+//!
+//! What begins is drawn one ahead, so that it is known whether there is more before a request is taken. Rows that are
+//! walked are dealt to the workers in turn: of `n` workers the first has rows 0, n, 2n. What this is not: it sends
+//! nothing, reads no clock, and knows no connection but by its number.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use wallfinder_wire::mix::{Ask, Flow, Mix, Order, Replay, Think};
+
+use super::counts::{FlowCounts, FlowReport};
+use super::drawing::Drawing;
+
+/// What a worker knows of its mix.
+#[derive(Debug)]
+pub(crate) struct Script {
+    mix: Arc<Mix>,
+    /// `None`: one flow, or what was logged.
+    drawing: Option<Drawing>,
+    random: Rng,
+    /// By table.
+    walks: Vec<Walk>,
+    /// Which entry of what was logged comes next.
+    replayed: u64,
+    workers: u32,
+    /// What begins next; `None`: nothing more.
+    upcoming: Option<Begin>,
+    /// Which session has a connection, by its number.
+    places: Vec<Place>,
+    under_way: u32,
+    flows: Vec<FlowCounts>,
+}
+
+/// How rows are walked.
+#[derive(Debug, Clone, Copy)]
+struct Walk {
+    next: u64,
+    /// The first that there is not.
+    end: u64,
+}
+
+/// What begins.
+#[derive(Debug, Clone, Copy)]
+struct Begin {
+    flow: u16,
+    draw: u32,
+}
+
+/// A connection's session.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    is_taken: bool,
+    flow: u16,
+    step: u16,
+    draw: u32,
+    /// The intended start of its first step.
+    began_ns: u64,
+}
+
+/// What comes after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Something begins, on any connection.
+    Begins,
+    /// The next step, on the same connection, after a pause.
+    Continues {
+        /// So long.
+        think_ns: u64,
+    },
+}
+
+impl Script {
+    /// Of a worker with so many connections.
+    pub(crate) fn new(
+        mix: &Arc<Mix>,
+        (workers, worker): (u32, u32),
+        connections: u32,
+        seed: u64,
+    ) -> Script {
+        let weights: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
+        let walk = |order: Order, rows: usize| Walk {
+            next: u64::from(worker),
+            end: match order {
+                Order::Once => rows as u64,
+                Order::Random | Order::InOrder => u64::MAX,
+            },
+        };
+        let tables = mix.tables.iter();
+        let mut script = Script {
+            drawing: Drawing::of(&weights, seed),
+            random: Rng::with_seed(seed.rotate_left(17) ^ 0x5eed),
+            walks: tables
+                .map(|table| walk(table.order, table.rows().len()))
+                .collect(),
+            replayed: u64::from(worker),
+            workers,
+            upcoming: None,
+            places: vec![Place::default(); connections as usize],
+            under_way: 0,
+            flows: vec![FlowCounts::default(); mix.flows.len()],
+            mix: Arc::clone(mix),
+        };
+        script.upcoming = script.begin();
+        script
+    }
+
+    /// Draws what begins next.
+    fn begin(&mut self) -> Option<Begin> {
+        if let Some(replay) = &self.mix.replay {
+            let entries = replay.flows.len() as u64;
+            let nth = self.replayed;
+            let is_over = replay.again_after_ns.is_none() && nth >= entries;
+            let at = nth.checked_rem(entries).filter(|_| !is_over)?;
+            self.replayed += u64::from(self.workers);
+            return Some(Begin {
+                flow: replay.flows[at as usize],
+                draw: at as u32,
+            });
+        }
+        let flow = self.drawing.as_mut().map_or(0, Drawing::next);
+        let draw = match self.mix.flows[usize::from(flow)].walks {
+            None => self.random.u32(..),
+            Some(table) => {
+                let walk = &mut self.walks[usize::from(table)];
+                if walk.next >= walk.end {
+                    return None;
+                }
+                let row = walk.next;
+                walk.next += u64::from(self.workers);
+                row as u32
+            }
+        };
+        Some(Begin { flow, draw })
+    }
+
+    /// Whether a connection has a request to make: one of its session, or one that begins.
+    #[inline]
+    pub(crate) fn has_next(&self, conn: u32) -> bool {
+        self.upcoming.is_some() || self.places[conn as usize].is_taken
+    }
+
+    /// Whether nothing more begins: rows that are used once are used up.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.upcoming.is_none()
+    }
+
+    /// Whether a session has this connection.
+    #[inline]
+    pub(crate) fn holds(&self, conn: u32) -> bool {
+        self.places[conn as usize].is_taken
+    }
+
+    /// Sessions that have begun and not ended.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// Nothing is sent of what begins next, so many times: an arrival's place in a log is its own.
+    pub(crate) fn skip(&mut self, count: u64) {
+        for _ in 0..count {
+            self.upcoming = self.begin();
+        }
+    }
+
+    /// How often something begins in all, where rows are used once; no end where none are.
+    pub(crate) fn begins_in_all(mix: &Arc<Mix>, workers: (u32, u32), seed: u64) -> u64 {
+        let uses_up = |flow: &Flow| {
+            let walked = flow.walks.map(|table| mix.tables[usize::from(table)].order);
+            walked == Some(Order::Once)
+        };
+        if mix.replay.is_some() || !mix.flows.iter().any(uses_up) {
+            return u64::MAX;
+        }
+        let mut script = Script::new(mix, workers, 0, seed);
+        let mut count = 0;
+        while script.upcoming.is_some() {
+            count += 1;
+            script.upcoming = script.begin();
+        }
+        count
+    }
+
+    /// The next request on a connection, which [`Script::has_next`] said that it has.
+    #[inline]
+    pub(crate) fn next(&mut self, conn: u32, intended_ns: u64) -> Ask {
+        let place = &mut self.places[conn as usize];
+        if place.is_taken {
+            let step = &self.mix.flows[usize::from(place.flow)].steps[usize::from(place.step)];
+            return Ask {
+                kind: step.kind,
+                draw: place.draw,
+                is_fresh: false,
+            };
+        }
+        let Begin { flow, draw } = self.upcoming.expect("it was said to have one");
+        let begins = &self.mix.flows[usize::from(flow)];
+        if begins.is_session() {
+            *place = Place {
+                is_taken: true,
+                flow,
+                step: 0,
+                draw,
+                began_ns: intended_ns,
+            };
+            self.under_way += 1;
+            self.flows[usize::from(flow)].begun += 1;
+        }
+        let kind = begins.steps[0].kind;
+        self.upcoming = self.begin();
+        Ask {
+            kind,
+            draw,
+            is_fresh: true,
+        }
+    }
+
+    /// An answer came, well or not, and perhaps leads on to another place. How long a session took that ends with it is
+    /// recorded in the report.
+    #[inline]
+    pub(crate) fn answered(
+        &mut self,
+        conn: u32,
+        (is_well, redirects): (bool, bool),
+        now: u64,
+        reports: &mut [FlowReport],
+    ) -> After {
+        let place = &mut self.places[conn as usize];
+        if !place.is_taken {
+            return After::Begins;
+        }
+        if !is_well {
+            self.failed(conn);
+            return After::Begins;
+        }
+        let steps = &self.mix.flows[usize::from(place.flow)].steps;
+        let rest = steps.iter().enumerate().skip(usize::from(place.step) + 1);
+        let mut rest = rest.filter(|(_, step)| redirects || !step.is_hop);
+        match rest.next() {
+            Some((nth, step)) => {
+                place.step = nth as u16;
+                let think = step.think;
+                After::Continues {
+                    think_ns: self.think_ns(think),
+                }
+            }
+            None => {
+                let Place { flow, began_ns, .. } = std::mem::take(place);
+                self.under_way -= 1;
+                self.flows[usize::from(flow)].completed += 1;
+                let took = &mut reports[usize::from(flow)].took;
+                took.record(now.saturating_sub(began_ns));
+                After::Begins
+            }
+        }
+    }
+
+    /// A request failed: its session, if it is one's, is over.
+    pub(crate) fn failed(&mut self, conn: u32) {
+        let place = &mut self.places[conn as usize];
+        if place.is_taken {
+            let flow = std::mem::take(place).flow;
+            self.under_way -= 1;
+            self.flows[usize::from(flow)].broken_off += 1;
+        }
+    }
+
+    fn think_ns(&mut self, think: Think) -> u64 {
+        match think {
+            Think::None => 0,
+            Think::For(ns) => ns,
+            Think::Between(from, to) => self.random.u64(from..=to.max(from)),
+            Think::Exponential(mean) => {
+                let uniform = 1.0 - self.random.f64();
+                let drawn = -(uniform.ln()) * mean as f64;
+                drawn.min(10.0 * mean as f64) as u64
+            }
+        }
+    }
+
+    /// Writes what became of the sessions into a report.
+    pub(crate) fn report(&self, into: &mut [FlowReport]) {
+        for (into, own) in into.iter_mut().zip(&self.flows) {
+            into.counts = *own;
+        }
+    }
+}
+
+/// The instants of what was logged; with it the arrivals of an open loop are those.
+pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
+    mix?.replay.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_wire::mix::{Cells, Protocol, Row, Step, Table};
+
+    use super::*;
+
+    /// One request that is filled in with rows.
+    fn walking(order: Order, rows: usize) -> Arc<Mix> {
+        let row = |nth: usize| Row(vec![nth.to_string().into_bytes()]);
+        let step = Step {
+            kind: 0,
+            think: Think::None,
+            is_hop: false,
+        };
+        Arc::new(Mix {
+            protocol: Protocol::Http1,
+            kinds: Vec::new(),
+            flows: vec![Flow {
+                name: "a".to_owned(),
+                weight: 1,
+                steps: vec![step],
+                walks: Some(0),
+            }],
+            tables: vec![Table {
+                name: "rows".to_owned(),
+                order,
+                columns: vec!["id".to_owned()],
+                cells: Cells::from((0..rows).map(row).collect::<Vec<Row>>()),
+            }],
+            variables: 0,
+            origins: Vec::new(),
+            replay: None,
+        })
+    }
+
+    /// The rows that each of so many workers takes, of so many requests each at the most.
+    fn dealt(order: Order, rows: usize, workers: u32, each: usize) -> Vec<Vec<u32>> {
+        let mix = walking(order, rows);
+        let of = |worker| {
+            let mut script = Script::new(&mix, (workers, worker), 1, 7);
+            let take = std::iter::from_fn(|| script.has_next(0).then(|| script.next(0, 0).draw));
+            take.take(each).collect()
+        };
+        (0..workers).map(of).collect()
+    }
+
+    #[test]
+    fn rows_that_are_used_once_are_each_used_once_over_all_workers() {
+        for workers in [1, 2, 3, 7] {
+            let mut all = dealt(Order::Once, 1_000, workers, 5_000).concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "{workers} workers");
+            let mix = walking(Order::Once, 1_000);
+            let begins =
+                (0..workers).map(|worker| Script::begins_in_all(&mix, (workers, worker), 7));
+            assert_eq!(begins.sum::<u64>(), 1_000);
+        }
+    }
+
+    #[test]
+    fn rows_in_order_go_round() {
+        assert_eq!(dealt(Order::InOrder, 3, 2, 4), [[0, 2, 4, 6], [1, 3, 5, 7]]);
+        let mix = walking(Order::InOrder, 3);
+        assert_eq!(Script::begins_in_all(&mix, (2, 0), 7), u64::MAX);
+    }
+
+    #[test]
+    fn pauses_have_the_mean_that_they_are_asked_for() {
+        let mut script = Script::new(&walking(Order::InOrder, 1), (1, 0), 1, 3);
+        let mut mean = |think| {
+            (0..100_000)
+                .map(|_| script.think_ns(think) as f64)
+                .sum::<f64>()
+                / 1e5
+        };
+        assert!((mean(Think::Exponential(1_000_000)) / 1e6 - 1.0).abs() < 0.02);
+        assert!((mean(Think::Between(0, 1_000_000)) / 5e5 - 1.0).abs() < 0.02);
+        assert_eq!(mean(Think::For(5)), 5.0);
+    }
+}

@@ -1,0 +1,933 @@
+//! From what a file says to what workers send: names resolved, values checked, each step a kind of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
+use wallfinder_scenario::Fault;
+use wallfinder_wire::grpc;
+use wallfinder_wire::mix::{
+    Expect, Flow, Follow, KINDS_MAX, Kind, Mix, Piece, Protocol, Row, Slot, Spelling, Step, Table,
+    Template, Text, Think, Value,
+};
+
+use crate::slots::{Scope, is_word, text};
+use crate::{data, expect, multipart};
+
+/// Most redirects that one request is followed over.
+const FOLLOW_MAX: u32 = 10;
+/// Rows for which messages of gRPC are encoded, at the most.
+const ENCODED_ROWS_MAX: usize = 100_000;
+
+/// To whom everything is sent.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// In which protocol.
+    pub protocol: Protocol,
+    /// `host[:port]`.
+    pub authority: String,
+    /// `scheme://host[:port]`, in each way in which it may be written.
+    pub origins: Vec<String>,
+    /// Fields that every request has.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What is asked of the outside.
+pub trait World {
+    /// A file's bytes; an error names it.
+    fn read(&self, file: &Path) -> Result<Vec<u8>, String>;
+    /// The path of a URL, which must be of the target's origin.
+    fn path_of(&self, url: &str) -> Result<String, String>;
+    /// The value of a header field: what a reference stands for, or the text itself.
+    fn value(&self, text: &str) -> String;
+    /// A call of gRPC, its message from JSON.
+    fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String>;
+}
+
+/// What is sent: the load, and before and after it.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The load.
+    pub mix: Mix,
+    /// One session that is made before it; the names of what it takes stand in the order of its variables.
+    pub setup: Option<(Mix, Vec<String>)>,
+    /// One that is made after it.
+    pub teardown: Option<Mix>,
+}
+
+/// Resolves and checks. `known` has the values that set-up took; before it was made, each of them stands for a letter.
+///
+/// # Errors
+///
+/// The first fault, with its key in the scenario: `traffic.session.0.steps.1.take.token`.
+pub fn compile(
+    traffic: &Traffic,
+    origin: &Origin,
+    world: &dyn World,
+    known: Option<&BTreeMap<String, Vec<u8>>>,
+) -> Result<Compiled, Fault> {
+    let tables = traffic
+        .data
+        .iter()
+        .map(|(name, of)| data::table(name, of, world));
+    let tables = tables.collect::<Result<Vec<Table>, Fault>>()?;
+    let mut compiler = Compiler {
+        origin,
+        world,
+        tables,
+        kinds: Vec::new(),
+        names: BTreeSet::new(),
+        variables: 0,
+    };
+    let setup = match traffic.setup.as_slice() {
+        [] => None,
+        steps => Some(compiler.aside("setup", steps, &Scope::default())?),
+    };
+    let mut scope = compiler.scope();
+    for name in setup.iter().flat_map(|(_, names)| names) {
+        let known = known.and_then(|known| known.get(name));
+        let value = known.cloned().unwrap_or_else(|| b"x".to_vec());
+        scope.known.insert(name.clone(), value);
+    }
+    let teardown = match traffic.teardown.as_slice() {
+        [] => None,
+        steps => {
+            let known = Scope {
+                known: scope.known.clone(),
+                ..Scope::default()
+            };
+            Some(compiler.aside("teardown", steps, &known)?.0)
+        }
+    };
+    compiler.names.clear();
+    let mut flows = Vec::new();
+    for (nth, request) in traffic.request.iter().enumerate() {
+        flows.push(compiler.alone(&format!("traffic.request.{nth}"), request, &scope)?);
+    }
+    for (nth, session) in traffic.session.iter().enumerate() {
+        flows.push(compiler.session(&format!("traffic.session.{nth}"), session, &scope)?);
+    }
+    if compiler.kinds.len() > KINDS_MAX {
+        let why = format!(
+            "there are {} kinds of request, the steps of sessions and each redirect that is followed among them, and \
+             {KINDS_MAX} are the most",
+            compiler.kinds.len()
+        );
+        return Err(Fault::at("traffic", why));
+    }
+    Ok(Compiled {
+        mix: compiler.mix(flows),
+        setup,
+        teardown,
+    })
+}
+
+struct Compiler<'c> {
+    origin: &'c Origin,
+    world: &'c dyn World,
+    tables: Vec<Table>,
+    kinds: Vec<Kind>,
+    names: BTreeSet<String>,
+    /// Of the session that takes the most.
+    variables: u16,
+}
+
+/// A step that was compiled: its request, and those that follow its redirects.
+struct Compiled1 {
+    kind: u16,
+    hops: u16,
+}
+
+impl Compiler<'_> {
+    fn scope(&self) -> Scope {
+        let table = |(nth, table): (usize, &Table)| {
+            (table.name.clone(), (nth as u16, table.columns.clone()))
+        };
+        Scope {
+            tables: self.tables.iter().enumerate().map(table).collect(),
+            ..Scope::default()
+        }
+    }
+
+    fn mix(self, flows: Vec<Flow>) -> Mix {
+        Mix {
+            protocol: self.origin.protocol,
+            kinds: self.kinds,
+            flows,
+            tables: self.tables,
+            variables: self.variables,
+            origins: self.origin.origins.clone(),
+            replay: None,
+        }
+    }
+
+    /// Requests that are made once, as a mix of their own, and the names of what they take.
+    fn aside(
+        &self,
+        list: &str,
+        steps: &[Request],
+        scope: &Scope,
+    ) -> Result<(Mix, Vec<String>), Fault> {
+        let mut compiler = Compiler {
+            tables: Vec::new(),
+            kinds: Vec::new(),
+            names: BTreeSet::new(),
+            variables: 0,
+            ..*self
+        };
+        if self.origin.protocol == Protocol::Grpc {
+            let why = format!("[[{list}]] is made over HTTP, and the target is gRPC: leave it out");
+            return Err(Fault::at(format!("traffic.{list}"), why));
+        }
+        let session = Session {
+            name: list.to_owned(),
+            cookies: self.origin.protocol == Protocol::Http1,
+            steps: steps.to_vec(),
+            ..Session::default()
+        };
+        let mut scope = scope.clone();
+        let flow = compiler.steps(&format!("traffic.{list}"), &session, &mut scope)?;
+        let mut taken: Vec<(u16, String)> = scope
+            .variables
+            .into_iter()
+            .map(|(name, number)| (number, name))
+            .collect();
+        taken.sort_unstable();
+        let names = taken.into_iter().map(|(_, name)| name).collect();
+        Ok((compiler.mix(vec![flow]), names))
+    }
+
+    /// A request alone.
+    fn alone(&mut self, key: &str, request: &Request, scope: &Scope) -> Result<Flow, Fault> {
+        let fault = |part: &str, why: &str| Err(Fault::at(format!("{key}{part}"), why));
+        if request.weight == Some(0) {
+            return fault(
+                ".weight",
+                "its weight is 0, so it would never be sent: leave it out",
+            );
+        }
+        if request.think.is_some() {
+            return fault(
+                ".think",
+                "a pause stands before a step of a session; that of every request is --think",
+            );
+        }
+        if !request.take.is_empty() {
+            return fault(
+                ".take",
+                "what is taken is for later steps: make it a step of a [[session]], or of [[setup]]",
+            );
+        }
+        let name = request.shown_name();
+        let first = self.kinds.len();
+        let made = self.request(key, request, scope, &name, false)?;
+        self.flow(key, name, request.weight, vec![(made, Think::None)], first)
+    }
+
+    fn session(&mut self, key: &str, session: &Session, scope: &Scope) -> Result<Flow, Fault> {
+        if session.weight == Some(0) {
+            let why = "its weight is 0, so it would never begin: leave it out";
+            return Err(Fault::at(format!("{key}.weight"), why));
+        }
+        if session.name.is_empty() {
+            return Err(Fault::at(
+                key,
+                "a session has a `name`, which results carry",
+            ));
+        }
+        if session.steps.is_empty() {
+            return Err(Fault::at(key, "a session has `steps`, and this one none"));
+        }
+        self.steps(&format!("{key}.steps"), session, &mut scope.clone())
+    }
+
+    /// The steps of a session, whose scope comes to have all that they take.
+    fn steps(&mut self, key: &str, session: &Session, scope: &mut Scope) -> Result<Flow, Fault> {
+        let first = self.kinds.len();
+        let mut made = Vec::new();
+        for (nth, step) in session.steps.iter().enumerate() {
+            let key = format!("{key}.{nth}");
+            let fault = |part: &str, why: &str| Err(Fault::at(format!("{key}{part}"), why));
+            if step.weight.is_some() {
+                return fault(".weight", "a step has no weight: its session has one");
+            }
+            let think = match &step.think {
+                None => Think::None,
+                Some(_) if nth == 0 => {
+                    return fault(
+                        ".think",
+                        "there is no pause before the first step: a session begins when its turn comes",
+                    );
+                }
+                Some(given) => {
+                    let think = expect::think(given);
+                    think.map_err(|why| Fault::at(format!("{key}.think"), why))?
+                }
+            };
+            let taken = step.take.keys();
+            let mut after = scope.variables.clone();
+            for name in taken {
+                if !is_word(name) {
+                    return fault(
+                        ".take",
+                        "a name is a letter and then letters, digits, `_` or `-`: so it stands in braces",
+                    );
+                }
+                let number = after.len() as u16;
+                after.entry(name.clone()).or_insert(number);
+            }
+            let name = format!("{}.{}", session.name, step.shown_name());
+            let before = Scope {
+                variables: after.clone(),
+                ..scope.clone()
+            };
+            let is_cookie_kept = session.cookies;
+            let made_of =
+                self.request_taking(&key, step, (scope, &before), &name, is_cookie_kept)?;
+            made.push((made_of, think));
+            scope.variables = after;
+        }
+        self.variables = self.variables.max(scope.variables.len() as u16);
+        self.flow(key, session.name.clone(), session.weight, made, first)
+    }
+
+    fn flow(
+        &self,
+        key: &str,
+        name: String,
+        weight: Option<u32>,
+        made: Vec<(Compiled1, Think)>,
+        first: usize,
+    ) -> Result<Flow, Fault> {
+        let mut steps = Vec::new();
+        for (Compiled1 { kind, hops }, think) in made {
+            steps.push(Step {
+                kind,
+                think,
+                is_hop: false,
+            });
+            steps.extend((1..=hops).map(|hop| Step {
+                kind: kind + hop,
+                think: Think::None,
+                is_hop: true,
+            }));
+        }
+        let kinds = self.kinds[first..].iter();
+        let slots = kinds.flat_map(|kind| kind.request.texts().flat_map(Text::slots));
+        let walked: BTreeSet<u16> = slots
+            .filter_map(|slot| match slot.value {
+                Value::Column { table, .. } => Some(table),
+                _ => None,
+            })
+            .filter(|table| self.tables[usize::from(*table)].order.is_walked())
+            .collect();
+        if walked.len() > 1 {
+            let names = walked
+                .iter()
+                .map(|table| self.tables[usize::from(*table)].name.as_str());
+            let names: Vec<&str> = names.collect();
+            let why = format!(
+                "`{name}` takes rows in order from {}: only one of them can be walked; give the others order = \"random\", or put \
+                 their columns beside each other",
+                names.join(" and ")
+            );
+            return Err(Fault::at(key, why));
+        }
+        Ok(Flow {
+            name,
+            weight: weight.unwrap_or(1),
+            steps,
+            walks: walked.first().copied(),
+        })
+    }
+
+    fn request(
+        &mut self,
+        key: &str,
+        request: &Request,
+        scope: &Scope,
+        name: &str,
+        cookies: bool,
+    ) -> Result<Compiled1, Fault> {
+        self.request_taking(key, request, (scope, scope), name, cookies)
+    }
+
+    /// A request as it may be filled in before it, and what it takes has a number afterwards.
+    fn request_taking(
+        &mut self,
+        key: &str,
+        request: &Request,
+        (before, after): (&Scope, &Scope),
+        name: &str,
+        cookies: bool,
+    ) -> Result<Compiled1, Fault> {
+        if !self.names.insert(name.to_owned()) {
+            let why = format!("`{name}` stands there twice: give each a `name` of its own");
+            return Err(Fault::at(key, why));
+        }
+        let fault = |(part, why): (String, String)| Fault::at(format!("{key}{part}"), why);
+        let (request_template, call) = self.template(request, before, name).map_err(fault)?;
+        let found = expect::expect(request.check.as_ref(), &request.take, &after.variables);
+        let mut expect = found.map_err(fault)?;
+        expect.keeps_cookies = cookies;
+        let hops = request.follow.unwrap_or(0);
+        if hops > FOLLOW_MAX {
+            let why = format!("at most {FOLLOW_MAX} redirects are followed");
+            return Err(fault((".follow".to_owned(), why)));
+        }
+        if hops > 0 {
+            expect.follow = Follow::Yes;
+        }
+        let kind = self.kinds.len() as u16;
+        let (authority, headers) = (
+            request_template.authority.clone(),
+            request_template.headers.clone(),
+        );
+        self.kinds.push(Kind {
+            name: name.to_owned(),
+            request: request_template,
+            call,
+            expect: expect.clone(),
+        });
+        for hop in 1..=hops {
+            let nth = if hops > 1 {
+                format!(" {hop}")
+            } else {
+                String::new()
+            };
+            self.kinds.push(Kind {
+                name: format!("{name} redirected{nth}"),
+                request: Template {
+                    method: "GET".to_owned(),
+                    authority: authority.clone(),
+                    target: Text(vec![Piece::Slot(Slot {
+                        value: Value::Location,
+                        spelling: Spelling::Path,
+                    })]),
+                    // Its body stayed behind, and what describes it.
+                    headers: headers
+                        .iter()
+                        .filter(|(name, _)| !is_of_body(name))
+                        .cloned()
+                        .collect(),
+                    body: Text::default(),
+                },
+                call: None,
+                expect: Expect {
+                    follow: if hop == hops {
+                        Follow::Spent
+                    } else {
+                        Follow::Yes
+                    },
+                    ..expect.clone()
+                },
+            });
+        }
+        Ok(Compiled1 {
+            kind,
+            hops: hops as u16,
+        })
+    }
+
+    fn template(
+        &mut self,
+        request: &Request,
+        scope: &Scope,
+        name: &str,
+    ) -> Result<(Template, Option<grpc::Terms>), (String, String)> {
+        let nowhere = |why: String| (String::new(), why);
+        let methods: Vec<(&str, &str)> = request.methods().collect();
+        let [(method, place)] = methods[..] else {
+            let has = match methods.is_empty() {
+                true => "no method".to_owned(),
+                false => methods
+                    .iter()
+                    .map(|(method, _)| *method)
+                    .collect::<Vec<&str>>()
+                    .join(" and "),
+            };
+            return Err(nowhere(format!(
+                "it has {has}; one of get, head, post, put, patch, delete, options, call has its path"
+            )));
+        };
+        let is_call = method == CALL;
+        if is_call != (self.origin.protocol == Protocol::Grpc) {
+            return Err(nowhere(match is_call {
+                true => "`call` is of gRPC, and the target is http: write get or post, or name a target of grpc://".to_owned(),
+                false => format!("{method} is of HTTP, and the target is gRPC: write call = \"/package.Service/Method\""),
+            }));
+        }
+        let headers = self.headers(request, scope)?;
+        if is_call {
+            if !request.multipart.is_empty() || request.follow.is_some() {
+                return Err(nowhere(
+                    "multipart and follow are of HTTP, and this is a call of gRPC".to_owned(),
+                ));
+            }
+            let body = request.body.as_deref();
+            let (mut template, terms) = self
+                .call(place, body, scope, name)
+                .map_err(|why| (".body".to_owned(), why))?;
+            template.headers = headers;
+            template.authority.clone_from(&self.origin.authority);
+            return Ok((template, Some(terms)));
+        }
+        let path = match place.starts_with(['/', '{']) {
+            true => place.to_owned(),
+            false => self.world.path_of(place).map_err(nowhere)?,
+        };
+        let mut template = Template {
+            method: method.to_owned(),
+            authority: self.origin.authority.clone(),
+            target: text(&path, Spelling::Url, scope).map_err(nowhere)?,
+            headers,
+            body: Text::default(),
+        };
+        if !request.multipart.is_empty() {
+            if request.body.is_some() {
+                return Err(nowhere(
+                    "it has a body and a multipart: leave one of them out".to_owned(),
+                ));
+            }
+            let body = multipart::body(&request.multipart, scope, self.world);
+            template.body = body.map_err(|(nth, why)| (format!(".multipart.{nth}"), why))?;
+            template.headers.push((
+                "Content-Type".to_owned(),
+                Text::fixed(multipart::content_type()),
+            ));
+        } else if let Some(given) = &request.body {
+            let body = self.body(given, &template.headers, scope);
+            template.body = body.map_err(|why| (".body".to_owned(), why))?;
+        }
+        template
+            .check()
+            .map_err(|error| nowhere(error.to_string()))?;
+        Ok((template, None))
+    }
+
+    /// Fields: those of every request, but for those that this one says otherwise.
+    fn headers(
+        &self,
+        request: &Request,
+        scope: &Scope,
+    ) -> Result<Vec<(String, Text)>, (String, String)> {
+        let own = |name: &str| {
+            request
+                .header
+                .keys()
+                .any(|other| other.eq_ignore_ascii_case(name))
+        };
+        let usual = self.origin.headers.iter().filter(|(name, _)| !own(name));
+        let mut headers: Vec<(String, Text)> = usual
+            .map(|(name, value)| (name.clone(), Text::fixed(value.as_str())))
+            .collect();
+        for (name, given) in &request.header {
+            let at = |why: String| (format!(".header.{name}"), why);
+            let value = self.world.value(given);
+            // What a reference stands for has no places.
+            let value = match value == *given {
+                true => text(given, Spelling::Raw, scope).map_err(at)?,
+                false => Text::fixed(value),
+            };
+            self.check_cells(&value).map_err(at)?;
+            headers.push((name.clone(), value));
+        }
+        Ok(headers)
+    }
+
+    /// What would end a line stands in no field.
+    fn check_cells(&self, value: &Text) -> Result<(), String> {
+        for slot in value.slots().filter(|slot| slot.spelling == Spelling::Raw) {
+            let Value::Column { table, column } = slot.value else {
+                continue;
+            };
+            let table = &self.tables[usize::from(table)];
+            let is_wrong = |row: &Row| {
+                let cell = row.0.get(usize::from(column));
+                cell.is_some_and(|cell| {
+                    cell.iter()
+                        .any(|byte| *byte < 0x20 && *byte != b'\t' || *byte == 0x7f)
+                })
+            };
+            if let Some(nth) = table.rows().iter().position(is_wrong) {
+                return Err(format!(
+                    "row {} of [data.{}] has a line break or another control character in `{}`, which no header field \
+                     may have: take it out, or spell it, such as {{{}.{}|url}}",
+                    nth + 1,
+                    table.name,
+                    table.columns[usize::from(column)],
+                    table.name,
+                    table.columns[usize::from(column)]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&self, given: &str, headers: &[(String, Text)], scope: &Scope) -> Result<Text, String> {
+        if let Some(file) = given.strip_prefix('@') {
+            if file == "-" {
+                return Err("standard input is of one request: name a file, @FILE".to_owned());
+            }
+            return self.world.read(Path::new(file)).map(Text::fixed);
+        }
+        let content_type = headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let content_type = content_type.map(|(_, value)| match value.0.first() {
+            Some(Piece::Fixed(bytes)) => String::from_utf8_lossy(bytes).to_ascii_lowercase(),
+            _ => String::new(),
+        });
+        let spelling = match content_type {
+            Some(said) if said.contains("json") => Spelling::Json,
+            Some(said) if said.contains("x-www-form-urlencoded") => Spelling::Url,
+            None if given.trim_start().starts_with(['{', '[']) => Spelling::Json,
+            _ => Spelling::Raw,
+        };
+        text(given, spelling, scope)
+    }
+
+    /// A call of gRPC. Where its message has places, it is encoded for each row, and the row has it in a column of its
+    /// own: nothing is encoded while it is sent.
+    fn call(
+        &mut self,
+        method: &str,
+        json: Option<&str>,
+        scope: &Scope,
+        name: &str,
+    ) -> Result<(Template, grpc::Terms), String> {
+        let made = |json: Option<&str>| {
+            let call = self.world.call(method, json)?;
+            call.of_mix().map_err(|error| error.to_string())
+        };
+        let message = json
+            .map(|json| text(json, Spelling::Json, scope))
+            .transpose()?;
+        let Some(message) = message.filter(|message| !message.is_fixed()) else {
+            let plain = json
+                .map(|json| text(json, Spelling::Json, scope))
+                .transpose()?;
+            let plain = plain.map(|text| String::from_utf8_lossy(&fixed(&text)).into_owned());
+            return made(plain.as_deref());
+        };
+        let mut tables = BTreeSet::new();
+        for slot in message.slots() {
+            match slot.value {
+                Value::Column { table, .. } => tables.insert(table),
+                _ => {
+                    return Err("a message of gRPC is encoded before the load: it is filled in with columns, \
+                                and what a step takes may stand in metadata"
+                        .to_owned());
+                }
+            };
+        }
+        let [nth] = tables.into_iter().collect::<Vec<u16>>()[..] else {
+            return Err("a message of gRPC is filled in with the columns of one [data]".to_owned());
+        };
+        let table = &self.tables[usize::from(nth)];
+        let rows = table.rows();
+        if rows.len() > ENCODED_ROWS_MAX {
+            return Err(format!(
+                "messages of gRPC are encoded for each row before the load, for {ENCODED_ROWS_MAX} rows at the most, and [data.{}] has {}",
+                table.name,
+                rows.len()
+            ));
+        }
+        let mut encoded = Vec::with_capacity(rows.len());
+        let mut template = None;
+        for (at, row) in rows.iter().enumerate() {
+            let json = filled(&message, row);
+            let (one, terms) = made(Some(&String::from_utf8_lossy(&json)))
+                .map_err(|why| format!("with row {} of [data.{}]: {why}", at + 1, table.name))?;
+            encoded.push(fixed(&one.body));
+            template = Some((one, terms));
+        }
+        let (mut template, terms) = template.ok_or("there are no rows")?;
+        let table = &mut self.tables[usize::from(nth)];
+        let column = table.columns.len() as u16;
+        table.columns.push(format!("(message of {name})"));
+        let rows = table.rows().iter().zip(encoded).map(|(row, message)| {
+            let mut row = row.clone();
+            row.0.push(message);
+            row
+        });
+        table.cells = rows.collect::<Vec<Row>>().into();
+        template.body = Text(vec![Piece::Slot(Slot {
+            value: Value::Column { table: nth, column },
+            spelling: Spelling::Raw,
+        })]);
+        Ok((template, terms))
+    }
+}
+
+fn is_of_body(name: &str) -> bool {
+    ["content-type", "content-encoding"]
+        .iter()
+        .any(|of| name.eq_ignore_ascii_case(of))
+}
+
+/// The bytes of a text without places.
+fn fixed(text: &Text) -> Vec<u8> {
+    let pieces = text.0.iter().filter_map(|piece| match piece {
+        Piece::Fixed(bytes) => Some(bytes.as_slice()),
+        Piece::Slot(_) => None,
+    });
+    pieces.collect::<Vec<&[u8]>>().concat()
+}
+
+/// The bytes of a text that is filled in with a row.
+fn filled(text: &Text, row: &Row) -> Vec<u8> {
+    let mut all = Vec::new();
+    for piece in &text.0 {
+        match piece {
+            Piece::Fixed(bytes) => all.extend_from_slice(bytes),
+            Piece::Slot(slot) => {
+                if let Value::Column { column, .. } = slot.value
+                    && let Some(cell) = row.0.get(usize::from(column))
+                {
+                    slot.spelling
+                        .spell(cell, |part| all.extend_from_slice(part));
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::TrafficFile;
+
+    /// Files in memory, and calls whose message is their JSON.
+    pub(crate) struct Files(pub(crate) BTreeMap<PathBuf, Vec<u8>>);
+
+    impl World for Files {
+        fn read(&self, file: &Path) -> Result<Vec<u8>, String> {
+            self.0
+                .get(file)
+                .cloned()
+                .ok_or_else(|| format!("{}: no such file", file.display()))
+        }
+
+        fn path_of(&self, url: &str) -> Result<String, String> {
+            url.strip_prefix("http://h")
+                .map(str::to_owned)
+                .ok_or_else(|| format!("{url} is another's"))
+        }
+
+        fn value(&self, text: &str) -> String {
+            text.replace("env:TOKEN", "secret {users.name}")
+        }
+
+        fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String> {
+            Ok(grpc::Request::unary("h", method, json.unwrap_or("{}")))
+        }
+    }
+
+    fn origin(protocol: Protocol) -> Origin {
+        Origin {
+            protocol,
+            authority: "h".to_owned(),
+            origins: vec!["http://h".to_owned()],
+            headers: vec![("Accept".to_owned(), "*/*".to_owned())],
+        }
+    }
+
+    fn made(text: &str) -> Result<Compiled, String> {
+        let file = TrafficFile::parse("shop.toml", text).map_err(|error| error.to_string())?;
+        let files = Files([("users.csv".into(), b"name,term\nann,a b\nbob,c\n".to_vec())].into());
+        let protocol = if text.contains("call =") {
+            Protocol::Grpc
+        } else {
+            Protocol::Http1
+        };
+        compile(&file.traffic, &origin(protocol), &files, None).map_err(|fault| {
+            let placed = file.error(&fault);
+            placed.map_or(fault.message, |error| error.to_string())
+        })
+    }
+
+    /// The example of the guide.
+    const SHOP: &str = r#"
+[data.users]
+file = "users.csv"
+order = "random"
+
+[[request]]
+name = "search"
+weight = 60
+get = "/search?q={users.term}"
+check = { status = 200, body-contains = "results" }
+
+[[session]]
+name = "buy"
+weight = 5
+steps = [
+  { name = "login", post = "/login", body = '{"user": "{users.name}"}', take = { token = "json:/token" } },
+  { name = "cart",  post = "/cart", header = { authorization = "Bearer {token}" }, think = "exp(300ms)" },
+  { name = "pay",   post = "/pay",  header = { authorization = "Bearer {token}" }, check = { status = 201 }, follow = 2 },
+]
+"#;
+
+    #[test]
+    fn a_file_becomes_kinds_and_flows() {
+        let mix = made(SHOP).expect("it is one").mix;
+        let names: Vec<&str> = mix.kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let hops = ["buy.pay redirected 1", "buy.pay redirected 2"];
+        assert_eq!(
+            names,
+            [&["search", "buy.login", "buy.cart", "buy.pay"][..], &hops].concat()
+        );
+        assert_eq!(mix.weights(), [60, 5, 5, 5, 0, 0]);
+        assert_eq!(mix.variables, 1);
+        assert_eq!(mix.flows[1].steps[1].think, Think::Exponential(300_000_000));
+        let is_hop: Vec<bool> = mix.flows[1].steps.iter().map(|step| step.is_hop).collect();
+        assert_eq!(is_hop, [false, false, false, true, true]);
+        assert_eq!(mix.kinds[5].expect.follow, Follow::Spent);
+        assert!(
+            wallfinder_wire::Exchange::Mix(Box::new(mix))
+                .check(1)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn set_up_gives_what_all_others_use() {
+        let text = "[[setup]]\npost = \"/token\"\ntake = { key = \"header:X-Key\" }\n\
+                    [[request]]\nget = \"/a/{key}\"\n[[teardown]]\ndelete = \"/token/{key}\"\n";
+        let file = TrafficFile::parse("t", text).unwrap();
+        let files = Files(BTreeMap::new());
+        let known = [("key".to_owned(), b"a/b".to_vec())].into();
+        let origin = origin(Protocol::Http1);
+        let made = compile(&file.traffic, &origin, &files, Some(&known)).unwrap();
+        assert_eq!(made.mix.kinds[0].request.target, Text::fixed("/a/a%2Fb"));
+        assert_eq!(made.setup.expect("it has one").1, ["key"]);
+        let teardown = made.teardown.expect("it has one");
+        assert_eq!(
+            teardown.kinds[0].request.target,
+            Text::fixed("/token/a%2Fb")
+        );
+    }
+
+    #[test]
+    fn a_message_of_grpc_is_encoded_for_each_row() {
+        let text = "[data.users]\nfile = \"users.csv\"\n[[request]]\ncall = \"/a.B/C\"\n\
+                    body = '{\"q\": \"{users.term}\"}'\nheader = { x-user = \"{users.name}\" }\n";
+        let mix = made(text).expect("it is one").mix;
+        let message = &mix.tables[0].rows()[0].0[2];
+        assert_eq!(&message[5..], b"{\"q\": \"a b\"}");
+        assert_eq!(message[4], 12);
+        assert!(mix.kinds[0].call.is_some());
+    }
+
+    #[test]
+    fn references_have_no_places_and_own_fields_go_before_those_of_all() {
+        let text = "[[request]]\nget = \"/\"\nheader = { accept = \"text/html\", authorization = \"env:TOKEN\" }\n";
+        let headers = made(text).unwrap().mix.kinds[0].request.headers.clone();
+        let of = |name: &str, value: &str| (name.to_owned(), Text::fixed(value));
+        assert_eq!(
+            headers,
+            [
+                of("accept", "text/html"),
+                of("authorization", "secret {users.name}")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_line_and_the_way_out() {
+        for (text, line, part) in [
+            (
+                "[[request]]\nget = \"/\"\n\n[[request]]\nweight = 2\n",
+                4,
+                "no method",
+            ),
+            (
+                "[[request]]\nget = \"/\"\npost = \"/\"\n",
+                1,
+                "GET and POST",
+            ),
+            ("[[request]]\nget = \"/\"\nweight = 0\n", 3, "never be sent"),
+            (
+                "[[request]]\nget = \"/\"\n[[request]]\nget = \"/\"\n",
+                3,
+                "twice",
+            ),
+            (
+                "[[request]]\nget = \"/{token}\"\n",
+                1,
+                "no earlier step takes `token`",
+            ),
+            ("[[request]]\nget = \"/{users.id}\"\n", 1, "no [data.users]"),
+            (
+                "[[request]]\nget = \"/\"\ntake = { a = \"json:/a\" }\n",
+                3,
+                "[[session]]",
+            ),
+            ("[[request]]\nget = \"/ b\"\n", 1, "target"),
+            ("[[request]]\nget = \"http://other/\"\n", 1, "another's"),
+            (
+                "[[request]]\nget = \"/\"\nbody = \"@gone\"\n",
+                3,
+                "gone: no such file",
+            ),
+            (
+                "[[request]]\nget = \"/\"\ncheck = { status = 20 }\n",
+                3,
+                "no status",
+            ),
+            (
+                "[[request]]\ncall = \"/a.B/C\"\n[[setup]]\npost = \"/\"\n",
+                3,
+                "made over HTTP",
+            ),
+            (
+                "[data.users]\nfile = \"gone.csv\"\n[[request]]\nget = \"/\"\n",
+                2,
+                "no such file",
+            ),
+            // A variable that is used before it is taken, and one that takes itself.
+            (
+                "[[session]]\nname = \"a\"\nsteps = [\n { get = \"/{x}\", take = { x = \"json:/x\" } },\n { get = \"/b\" } ]\n",
+                4,
+                "no earlier step takes `x`",
+            ),
+            (
+                "[[session]]\nname = \"a\"\nsteps = [\n { get = \"/\" },\n { get = \"/b\", think = \"soon\" } ]\n",
+                5,
+                "no pause",
+            ),
+            (
+                "[[session]]\nname = \"a\"\nsteps = [ { get = \"/\", think = \"1s\" } ]\n",
+                3,
+                "first step",
+            ),
+            (
+                "[data.a]\norder = \"once\"\nrows = [ { x = 1 } ]\n[data.b]\norder = \"in-order\"\nrows = [ { x = 1 } ]\n\
+                 [[request]]\nget = \"/{a.x}/{b.x}\"\n",
+                7,
+                "only one of them can be walked",
+            ),
+            (
+                "[data.a]\nrows = [ { x = \"a\\nb\" } ]\n[[request]]\nget = \"/\"\nheader = { y = \"{a.x}\" }\n",
+                5,
+                "row 1 of [data.a] has a line break",
+            ),
+            (
+                "[data.a]\nrows = [ { x = 1 }, { y = 2 } ]\n[[request]]\nget = \"/\"\n",
+                2,
+                "row 2 has a column `y`",
+            ),
+        ] {
+            let error = made(text).expect_err(text);
+            assert!(
+                error.contains(&format!("shop.toml:{line}:")),
+                "{text}: {error}"
+            );
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Requests of a mix that are filled in for each use, and answers that are looked into.
+//!
+//! ```text
+//!   Mix ─► Ready, once for all workers ─► Filling: one for each worker ─► Asked: one for each connection
+//! ```
+//!
+//! Nothing is rendered before its socket has room, so that no request is copied twice: what a connection keeps is
+//! what was asked, and how much of the first unwritten request is written.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
+use super::shared::Options;
+use crate::Judged;
+use crate::mix::{Ask, Caches, Inspection, Kind, Mix, Parts, Prepared, Sink, User, decimal};
+use crate::request::BadRequest;
+
+/// A mix made ready for HTTP/1.1.
+#[derive(Debug)]
+pub struct Ready {
+    pub(super) prepared: Prepared,
+    kinds: Vec<Filled>,
+    /// Every connection has one request.
+    pub(super) closes: bool,
+    pub(super) is_head: bool,
+}
+
+/// A kind of request.
+#[derive(Debug)]
+struct Filled {
+    head: Parts,
+    has_length: bool,
+    body: Parts,
+    keeps_cookies: bool,
+}
+
+impl Ready {
+    /// Checks and encodes; `seed` chooses rows at random. An error names the kind.
+    pub fn of(mix: &Mix, seed: u64, options: &Options) -> Result<Ready, String> {
+        let prepared = Prepared::of(mix, seed)?;
+        let mut ready = Ready {
+            kinds: Vec::new(),
+            closes: options.connection_per_request,
+            is_head: false,
+            prepared,
+        };
+        for (nth, kind) in mix.kinds.iter().enumerate() {
+            let named = |error: BadRequest| format!("`{}`: {error}", kind.name);
+            let encoded = kind
+                .request
+                .encode(options.connection_per_request, 0)
+                .map_err(named)?;
+            let Kind {
+                request, expect, ..
+            } = kind;
+            let is_like_first =
+                nth == 0 || (encoded.closes == ready.closes && encoded.is_head == ready.is_head);
+            if !is_like_first {
+                let what = "closes its connection, or asks for no body (HEAD), and others do not";
+                return Err(format!("`{}` {what}", kind.name));
+            }
+            (ready.closes, ready.is_head) = (encoded.closes, encoded.is_head);
+            if expect.needs_body() && kind.accepts_coded() {
+                let what = "its answers are looked into as they come: leave Accept-Encoding out";
+                return Err(format!("`{}`: {what}", kind.name));
+            }
+            ready.kinds.push(Filled {
+                head: ready.prepared.parts(&encoded.head),
+                has_length: encoded.has_length,
+                body: ready.prepared.parts(&request.body),
+                keeps_cookies: expect.keeps_cookies,
+            });
+        }
+        Ok(ready)
+    }
+}
+
+/// What the connections of one worker share of a mix.
+#[derive(Debug)]
+pub(super) struct Filling {
+    pub(super) ready: Arc<Ready>,
+    caches: Caches,
+    /// Answers of each kind so far.
+    answers: Vec<u64>,
+    /// By how much each longer form is longer: a line of the head.
+    paddings: Vec<Vec<u8>>,
+}
+
+impl Filling {
+    pub(super) fn of(ready: &Arc<Ready>, paddings: &[usize]) -> Filling {
+        let line = |bytes: &usize| match bytes.checked_sub(PADDING_BYTES_MIN - 1) {
+            None | Some(0) => Vec::new(),
+            Some(value) => format!("X-Padding: {}\r\n", "x".repeat(value)).into_bytes(),
+        };
+        Filling {
+            caches: Caches::of(&ready.prepared.looks),
+            answers: vec![0; ready.kinds.len()],
+            paddings: std::iter::once(Vec::new())
+                .chain(paddings.iter().map(line))
+                .collect(),
+            ready: Arc::clone(ready),
+        }
+    }
+
+    /// Whether looking into answers may allocate.
+    pub(super) fn may_allocate(&self) -> bool {
+        self.caches.are_used()
+    }
+
+    fn render(&self, asked: &Asking, user: &User, sink: &mut Sink<'_>) {
+        let Ready {
+            prepared, kinds, ..
+        } = &*self.ready;
+        let kind = &kinds[usize::from(asked.ask.kind)];
+        prepared.write(&kind.head, asked.ask, user, |bytes| sink.push(bytes));
+        sink.push(&self.paddings[usize::from(asked.form)]);
+        if kind.keeps_cookies && user.has_cookies() {
+            sink.push(b"Cookie: ");
+            user.write_cookies(|bytes| sink.push(bytes));
+            sink.push(b"\r\n");
+        }
+        if kind.has_length {
+            sink.push(CONTENT_LENGTH.as_bytes());
+            let mut digits = [0; 20];
+            sink.push(decimal(
+                prepared.len(&kind.body, asked.ask, user),
+                &mut digits,
+            ));
+            sink.push(b"\r\n");
+        }
+        sink.push(b"\r\n");
+        prepared.write(&kind.body, asked.ask, user, |bytes| sink.push(bytes));
+    }
+}
+
+/// A request that was issued.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    ask: Ask,
+    /// Which form of it: 0, or a longer one.
+    form: u16,
+}
+
+/// The requests of one connection, as they were asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Those in flight, the oldest first.
+    in_flight: VecDeque<Asking>,
+    /// So many of the last of them are not written, or not wholly.
+    unwritten: usize,
+    /// Bytes of the first unwritten one that are written.
+    offset: usize,
+    user: User,
+    inspection: Inspection,
+}
+
+impl Asked {
+    pub(super) fn user(&self) -> &User {
+        &self.user
+    }
+
+    pub(super) fn new(filling: &Filling, in_flight_max: u32) -> Box<Asked> {
+        let prepared = &filling.ready.prepared;
+        Box::new(Asked {
+            in_flight: VecDeque::with_capacity(in_flight_max as usize),
+            unwritten: 0,
+            offset: 0,
+            user: prepared.user(),
+            inspection: Inspection::new(&prepared.looks),
+        })
+    }
+
+    /// Forgets the connection, and not its user.
+    pub(super) fn forget(&mut self) {
+        self.in_flight.clear();
+        self.unwritten = 0;
+        self.offset = 0;
+        self.inspection.stop();
+    }
+
+    #[inline]
+    pub(super) fn issue(&mut self, ask: Ask, form: usize) {
+        if ask.is_fresh {
+            self.user.forget();
+        }
+        let form = form as u16;
+        self.in_flight.push_back(Asking { ask, form });
+        self.unwritten += 1;
+    }
+
+    /// Whether a byte of the oldest request was written.
+    #[inline]
+    pub(super) fn has_begun(&self) -> bool {
+        let has_whole = self.in_flight.len() > self.unwritten;
+        has_whole || (!self.in_flight.is_empty() && self.offset > 0)
+    }
+
+    /// Whether all of the oldest request was written.
+    #[inline]
+    pub(super) fn has_whole(&self) -> bool {
+        self.in_flight.len() > self.unwritten
+    }
+
+    /// Whether there is something to write; once the server is about to close, of the request that it answers alone.
+    #[inline]
+    pub(super) fn has_unwritten(&self, is_last: bool) -> bool {
+        match is_last {
+            false => self.unwritten > 0,
+            true => self.offset > 0 && self.unwritten == self.in_flight.len(),
+        }
+    }
+
+    /// Writes as much as there is room for.
+    pub(super) fn write(&mut self, filling: &Filling, into: &mut [u8], is_last: bool) -> usize {
+        let mut len = 0;
+        while self.has_unwritten(is_last) && len < into.len() {
+            let asking = &self.in_flight[self.in_flight.len() - self.unwritten];
+            let mut sink = Sink::past(self.offset, &mut into[len..]);
+            filling.render(asking, &self.user, &mut sink);
+            len += sink.len();
+            if sink.is_short() {
+                self.offset += sink.len();
+                return len;
+            }
+            self.offset = 0;
+            self.unwritten -= 1;
+        }
+        len
+    }
+
+    /// Whether the answer that comes next is looked into.
+    #[inline]
+    pub(super) fn looks_into_next(&self, filling: &Filling) -> bool {
+        let next = self.in_flight.front();
+        next.is_some_and(|asking| filling.ready.prepared.looks.look_into(asking.ask.kind))
+    }
+
+    /// The final head of an answer.
+    #[cold]
+    pub(super) fn take_head(
+        &mut self,
+        filling: &mut Filling,
+        status: u16,
+        is_coded: bool,
+        head: &[u8],
+    ) {
+        let Some(Asking { ask, .. }) = self.in_flight.front() else {
+            return;
+        };
+        let looks = &filling.ready.prepared.looks;
+        let nth = &mut filling.answers[usize::from(ask.kind)];
+        self.inspection
+            .begin(looks, ask.kind, status, is_coded, *nth);
+        *nth += 1;
+        if !looks.need_fields(ask.kind) {
+            return;
+        }
+        let lines = head.split(|byte| *byte == b'\n').skip(1);
+        for line in lines {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+                continue;
+            };
+            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            self.inspection.field(looks, &mut self.user, name, value);
+        }
+    }
+
+    #[inline]
+    pub(super) fn take_body(&mut self, filling: &Filling, piece: &[u8]) {
+        if self.inspection.is_on() {
+            self.inspection.piece(&filling.ready.prepared.looks, piece);
+        }
+    }
+
+    /// The answer to the oldest request is whole, with so long a body: what it is worth, and whether the next follows
+    /// its redirect.
+    #[inline]
+    pub(super) fn end(&mut self, filling: &mut Filling, body_bytes: u64) -> (Judged, bool) {
+        self.in_flight.pop_front();
+        if !self.inspection.is_on() {
+            return (Judged::ByStatus, false);
+        }
+        let looks = &filling.ready.prepared.looks;
+        self.inspection
+            .end(looks, &mut filling.caches, &mut self.user, body_bytes)
+    }
+
+    /// The oldest request has failed.
+    pub(super) fn fail(&mut self) {
+        self.in_flight.pop_front();
+        self.inspection.stop();
+    }
+}

@@ -1,0 +1,361 @@
+//! Requests of a mix: header blocks and bodies that are filled in for each use, and answers that are looked into.
+//!
+//! ```text
+//!   a block:  :method :path │ what all kinds have alike, indexed │ fields of the kind's own
+//!                   literal                                         literal
+//! ```
+//!
+//! What changes is never put into the peer's table, so that an index means the same for the life of a connection.
+
+use std::sync::Arc;
+
+use super::hpack::{Field, RequestBlocks, literal_field, literal_name, plain_string_len};
+use super::request;
+use super::shared::REQUEST_LIST_BYTES_MAX;
+use crate::Judged;
+use crate::grpc::{self, Calls};
+use crate::mix::{Ask, Caches, Inspection, Kind, Mix, Parts, Prepared, Sink, Text, User, decimal};
+use crate::request::BadRequest;
+
+/// A mix made ready for HTTP/2.
+#[derive(Debug)]
+pub struct Ready {
+    prepared: Prepared,
+    pub(super) common: RequestBlocks,
+    kinds: Vec<Filled>,
+    /// The longest block that there can be, without what is common.
+    pub(super) block_bytes_max: usize,
+}
+
+/// A kind of request.
+#[derive(Debug)]
+struct Filled {
+    pseudo: Vec<Line>,
+    own: Vec<Line>,
+    body: Parts,
+    is_head: bool,
+    calls: Option<grpc::Terms>,
+}
+
+/// A field of a block.
+#[derive(Debug)]
+enum Line {
+    /// Encoded.
+    Fixed(Vec<u8>),
+    /// Its name encoded, and its value to be filled in.
+    Filled(Vec<u8>, Parts),
+    /// Its name encoded, and the length of the body as its value.
+    Length(Vec<u8>),
+}
+
+/// A field as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    Value(String, Text),
+    Length,
+}
+
+impl Ready {
+    /// Checks and encodes; `seed` chooses rows at random. An error names the kind.
+    pub fn of(mix: &Mix, seed: u64, is_https: bool) -> Result<Ready, String> {
+        let prepared = Prepared::of(mix, seed)?;
+        let lists = mix.kinds.iter().map(|kind| {
+            let named = |error: BadRequest| format!("`{}`: {error}", kind.name);
+            asked_fields(kind, is_https).map_err(named)
+        });
+        let lists = lists.collect::<Result<Vec<_>, _>>()?;
+        let is_common = |field: &&Asked| match field {
+            Asked::Value(name, text) => {
+                let is_own = [":method", ":path"].contains(&name.as_str());
+                !is_own && text.is_fixed() && lists.iter().all(|list| list.contains(field))
+            }
+            Asked::Length => false,
+        };
+        let first = lists.first().ok_or("a mix has no request")?;
+        let common: Vec<&Asked> = first.iter().filter(is_common).collect();
+        let mut ready = Ready {
+            common: RequestBlocks::new(
+                &common
+                    .iter()
+                    .filter_map(|field| field.fixed())
+                    .collect::<Vec<_>>(),
+            ),
+            kinds: Vec::new(),
+            block_bytes_max: 0,
+            prepared,
+        };
+        for (kind, list) in mix.kinds.iter().zip(&lists) {
+            if kind.expect.needs_fields() {
+                return Err(format!(
+                    "`{}`: fields of answers are not kept over HTTP/2: check and take from status and body alone, \
+                     without cookies and follow, or leave --http2 out",
+                    kind.name
+                ));
+            }
+            if kind.expect.needs_body() && kind.accepts_coded() {
+                let what = "its answers are looked into as they come: leave Accept-Encoding out";
+                return Err(format!("`{}`: {what}", kind.name));
+            }
+            let own = list.iter().filter(|field| !common.contains(field));
+            let (pseudo, own): (Vec<&Asked>, Vec<&Asked>) =
+                own.partition(|field| field.is_pseudo());
+            let lines =
+                |fields: Vec<&Asked>| fields.into_iter().map(|field| ready.line(field)).collect();
+            let filled = Filled {
+                pseudo: lines(pseudo),
+                own: lines(own),
+                body: ready.prepared.parts(&kind.request.body),
+                is_head: kind.request.method == "HEAD",
+                calls: kind.call.clone(),
+            };
+            let longest: usize = filled.lines().map(|line| ready.longest(line)).sum();
+            if longest > REQUEST_LIST_BYTES_MAX as usize {
+                return Err(format!(
+                    "`{}`: its header list may come to more than 64 KiB",
+                    kind.name
+                ));
+            }
+            ready.block_bytes_max = ready.block_bytes_max.max(longest);
+            ready.kinds.push(filled);
+        }
+        Ok(ready)
+    }
+
+    /// What answers must be as calls, by kind; none where they are none.
+    pub(super) fn calls(&self) -> Vec<Calls> {
+        let calls = self.kinds.iter().filter_map(|kind| kind.calls.as_ref());
+        calls.map(Calls::of).collect()
+    }
+
+    fn line(&self, field: &Asked) -> Line {
+        match field {
+            Asked::Length => Line::Length(literal_name("content-length")),
+            Asked::Value(name, text) => match field.fixed() {
+                Some(field) => Line::Fixed(literal_field(&field)),
+                None => Line::Filled(literal_name(name), self.prepared.parts(text)),
+            },
+        }
+    }
+
+    fn longest(&self, line: &Line) -> usize {
+        match line {
+            Line::Fixed(bytes) => bytes.len(),
+            Line::Filled(name, value) => name.len() + 6 + self.prepared.longest(value),
+            Line::Length(name) => name.len() + 21,
+        }
+    }
+}
+
+impl Filled {
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.pseudo.iter().chain(&self.own)
+    }
+}
+
+impl Asked {
+    fn fixed(&self) -> Option<Field> {
+        match self {
+            Asked::Value(name, text) => Some(Field {
+                name: name.clone(),
+                value: text.clone().into_fixed()?,
+            }),
+            Asked::Length => None,
+        }
+    }
+
+    fn is_pseudo(&self) -> bool {
+        matches!(self, Asked::Value(name, _) if name.starts_with(':'))
+    }
+}
+
+/// The fields of a kind, as those of a request like it, with its texts in the places of the values that are filled in.
+fn asked_fields(kind: &Kind, is_https: bool) -> Result<Vec<Asked>, BadRequest> {
+    let Kind { request, call, .. } = kind;
+    let sample = request.sample();
+    if request
+        .headers
+        .iter()
+        .any(|(name, value)| name.eq_ignore_ascii_case("Host") && !value.is_fixed())
+    {
+        return Err(BadRequest::header(
+            "Host",
+            "has places, and is to be always the same",
+        ));
+    }
+    let fields = match call {
+        None => request::fields(&sample, is_https)?,
+        Some(terms) => grpc::fields_of(&sample, terms.deadline, is_https)?,
+    };
+    let is_sent = |name: &str| {
+        let is_te = call.is_some() && name.eq_ignore_ascii_case("te");
+        !name.eq_ignore_ascii_case("Host") && !is_te
+    };
+    let of_user: Vec<&Text> = request
+        .headers
+        .iter()
+        .filter(|(name, _)| is_sent(name))
+        .map(|(_, value)| value)
+        .collect();
+    // Those of the user stand last, in their order.
+    let defaults = fields.len() - of_user.len();
+    let asked = fields.into_iter().enumerate().map(|(nth, field)| {
+        let text = match nth.checked_sub(defaults) {
+            Some(nth) => of_user[nth].trimmed(),
+            None if field.name == ":path" => request.target.clone(),
+            None if field.name == "content-length" => return Asked::Length,
+            None => Text::fixed(field.value),
+        };
+        Asked::Value(field.name, text)
+    });
+    Ok(asked.collect())
+}
+
+/// What the connections of one worker share of a mix.
+#[derive(Debug)]
+pub(super) struct Filling {
+    pub(super) ready: Arc<Ready>,
+    caches: Caches,
+    /// Answers of each kind so far.
+    answers: Vec<u64>,
+}
+
+impl Filling {
+    pub(super) fn of(ready: &Arc<Ready>) -> Filling {
+        Filling {
+            caches: Caches::of(&ready.prepared.looks),
+            answers: vec![0; ready.kinds.len()],
+            ready: Arc::clone(ready),
+        }
+    }
+
+    /// Whether looking into answers may allocate.
+    pub(super) fn may_allocate(&self) -> bool {
+        self.caches.are_used()
+    }
+
+    pub(super) fn is_head(&self, kind: u16) -> bool {
+        self.ready.kinds[usize::from(kind)].is_head
+    }
+
+    /// Bytes of a request's body.
+    pub(super) fn body_bytes(&self, ask: Ask, user: &User) -> usize {
+        let Ready {
+            prepared, kinds, ..
+        } = &*self.ready;
+        prepared.len(&kinds[usize::from(ask.kind)].body, ask, user)
+    }
+
+    /// Writes a part of a request's body, from there on.
+    pub(super) fn write_body(&self, ask: Ask, user: &User, from: usize, into: &mut [u8]) {
+        let Ready {
+            prepared, kinds, ..
+        } = &*self.ready;
+        let mut sink = Sink::past(from, into);
+        prepared.write(&kinds[usize::from(ask.kind)].body, ask, user, |bytes| {
+            sink.push(bytes)
+        });
+    }
+
+    /// Appends a request's block, with what is common as it stands with the peer.
+    pub(super) fn write_block(&self, ask: Ask, user: &User, common: &[u8], block: &mut Vec<u8>) {
+        let kind = &self.ready.kinds[usize::from(ask.kind)];
+        for line in &kind.pseudo {
+            self.write_line(line, ask, user, block);
+        }
+        block.extend_from_slice(common);
+        for line in &kind.own {
+            self.write_line(line, ask, user, block);
+        }
+    }
+
+    fn write_line(&self, line: &Line, ask: Ask, user: &User, block: &mut Vec<u8>) {
+        let prepared = &self.ready.prepared;
+        match line {
+            Line::Fixed(bytes) => block.extend_from_slice(bytes),
+            Line::Filled(name, value) => {
+                block.extend_from_slice(name);
+                plain_string_len(prepared.len(value, ask, user), block);
+                prepared.write(value, ask, user, |bytes| block.extend_from_slice(bytes));
+            }
+            Line::Length(name) => {
+                block.extend_from_slice(name);
+                let mut digits = [0; 20];
+                let digits = decimal(self.body_bytes(ask, user), &mut digits);
+                plain_string_len(digits.len(), block);
+                block.extend_from_slice(digits);
+            }
+        }
+    }
+}
+
+/// What one connection keeps of a mix.
+#[derive(Debug)]
+pub(super) struct OfUser {
+    pub(super) user: User,
+    /// Of the stream at each slot.
+    inspections: Box<[Inspection]>,
+    /// Where a block is put together.
+    pub(super) block: Vec<u8>,
+}
+
+impl OfUser {
+    pub(super) fn new(filling: &Filling, slots: u32) -> Box<OfUser> {
+        let Ready {
+            prepared,
+            common,
+            block_bytes_max,
+            ..
+        } = &*filling.ready;
+        let one = |_| Inspection::new(&prepared.looks);
+        Box::new(OfUser {
+            user: prepared.user(),
+            inspections: (0..slots).map(one).collect(),
+            block: Vec::with_capacity(
+                block_bytes_max + common.literal.len().max(common.first.len()),
+            ),
+        })
+    }
+
+    /// Forgets the connection, and not its user.
+    pub(super) fn forget(&mut self) {
+        self.inspections.iter_mut().for_each(Inspection::stop);
+    }
+
+    /// The final head of an answer.
+    pub(super) fn take_head(
+        &mut self,
+        filling: &mut Filling,
+        (slot, ask): (u32, Ask),
+        status: u16,
+        is_coded: bool,
+    ) {
+        let looks = &filling.ready.prepared.looks;
+        if looks.look_into(ask.kind) {
+            let nth = &mut filling.answers[usize::from(ask.kind)];
+            self.inspections[slot as usize].begin(looks, ask.kind, status, is_coded, *nth);
+            *nth += 1;
+        }
+    }
+
+    #[inline]
+    pub(super) fn take_body(&mut self, filling: &Filling, slot: u32, piece: &[u8]) {
+        self.inspections[slot as usize].piece(&filling.ready.prepared.looks, piece);
+    }
+
+    /// An answer is whole, with so long a body.
+    #[inline]
+    pub(super) fn end(&mut self, filling: &mut Filling, slot: u32, body_bytes: u64) -> Judged {
+        let inspection = &mut self.inspections[slot as usize];
+        if !inspection.is_on() {
+            return Judged::ByStatus;
+        }
+        let looks = &filling.ready.prepared.looks;
+        let (judged, _) = inspection.end(looks, &mut filling.caches, &mut self.user, body_bytes);
+        judged
+    }
+
+    /// A request has failed, or was given up.
+    pub(super) fn fail(&mut self, slot: u32) {
+        self.inspections[slot as usize].stop();
+    }
+}

@@ -1,0 +1,489 @@
+//! Answers that are looked into: their fields as they come, their bodies once they are whole.
+//!
+//! ```text
+//!   begin(kind, status) ─► field(name, value) … ─► piece(body) … ─► end ─► Judged, and whether the next step follows
+//! ```
+//!
+//! A body is kept as far as [`LOOKED_INTO_BYTES_MAX`]: what a check or a take seeks behind that is not found.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+use regex_automata::meta::{self, Regex};
+use regex_automata::util::captures::Captures;
+
+use super::expect::{Check, Expect, Follow, JsonIs, Source};
+use super::json::{Found, Pointer, unescape};
+use super::user::{User, put};
+use super::{LOOKED_INTO_BYTES_MAX, Mix, TAKEN_BYTES_MAX};
+use crate::{Judged, WireError};
+
+/// Most bytes that a regular expression's machine may take.
+const REGEX_BYTES_MAX: usize = 4 << 20;
+
+/// What every kind's answers are looked into for, ready for use by all workers.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    kinds: Vec<Look>,
+    origins: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Look {
+    expect: Expect,
+    checks: Vec<Seek>,
+    takes: Vec<Seek>,
+    needs_body: bool,
+    needs_fields: bool,
+    /// Whether a redirect that keeps the method is followed by what would follow it anyway.
+    is_get: bool,
+}
+
+/// How something is found.
+#[derive(Debug)]
+enum Seek {
+    /// Among the fields, or by the length.
+    None,
+    Bytes(Box<memmem::Finder<'static>>),
+    Json(Pointer),
+    Regex(Arc<Regex>),
+}
+
+impl Expect {
+    /// Refuses pointers and patterns that are none.
+    pub fn check(&self) -> Result<(), String> {
+        self.checks
+            .iter()
+            .try_for_each(|check| Seek::of_check(check).map(drop))?;
+        self.takes
+            .iter()
+            .try_for_each(|take| Seek::of_source(&take.from).map(drop))
+    }
+}
+
+impl Looks {
+    /// Of every kind of a mix; an error names it.
+    pub(crate) fn of(mix: &Mix) -> Result<Looks, String> {
+        let one = |kind: &super::Kind| {
+            let expect = kind.expect.clone();
+            let named = |why: String| format!("`{}`: {why}", kind.name);
+            let checks = expect.checks.iter().map(Seek::of_check);
+            let takes = expect.takes.iter().map(|take| Seek::of_source(&take.from));
+            Ok(Look {
+                checks: checks.collect::<Result<_, _>>().map_err(named)?,
+                takes: takes.collect::<Result<_, _>>().map_err(named)?,
+                needs_body: expect.needs_body(),
+                needs_fields: expect.needs_fields(),
+                is_get: kind.request.method == "GET",
+                expect,
+            })
+        };
+        Ok(Looks {
+            kinds: mix.kinds.iter().map(one).collect::<Result<_, String>>()?,
+            origins: mix.origins.clone(),
+        })
+    }
+
+    /// Whether a kind's answers are looked into.
+    #[inline]
+    pub(crate) fn look_into(&self, kind: u16) -> bool {
+        !self.kinds[usize::from(kind)].expect.is_nothing()
+    }
+
+    /// Whether fields of a kind's answers are looked into.
+    #[inline]
+    pub(crate) fn need_fields(&self, kind: u16) -> bool {
+        self.kinds[usize::from(kind)].needs_fields
+    }
+
+    /// Whether any body is.
+    pub(crate) fn need_bodies(&self) -> bool {
+        self.kinds.iter().any(|look| look.needs_body)
+    }
+
+    /// Whether any redirect is followed.
+    pub(crate) fn follow(&self) -> bool {
+        let is_followed = |look: &Look| look.expect.follow != Follow::Never;
+        self.kinds.iter().any(is_followed)
+    }
+
+    /// Whether any cookie is kept or taken.
+    pub(crate) fn keep_cookies(&self) -> bool {
+        self.kinds.iter().any(|look| look.expect.keeps_cookies)
+    }
+}
+
+impl Seek {
+    fn of_check(check: &Check) -> Result<Seek, String> {
+        Ok(match check {
+            Check::Header(..) | Check::Length(..) => Seek::None,
+            Check::BodyHas(bytes) => Seek::Bytes(Box::new(memmem::Finder::new(bytes).into_owned())),
+            Check::Json(pointer, _) => Seek::Json(pointer_of(pointer)?),
+        })
+    }
+
+    fn of_source(source: &Source) -> Result<Seek, String> {
+        Ok(match source {
+            Source::Header(_) | Source::Cookie(_) => Seek::None,
+            Source::Json(pointer) => Seek::Json(pointer_of(pointer)?),
+            Source::Regex(pattern) => {
+                let config = meta::Config::new().nfa_size_limit(Some(REGEX_BYTES_MAX));
+                let built = meta::Builder::new().configure(config).build(pattern);
+                let wrong = |error: meta::BuildError| match error.size_limit() {
+                    Some(_) => format!(
+                        "the pattern {pattern} takes more than 4 MiB: make it shorter, or take by json:"
+                    ),
+                    None => match error.syntax_error() {
+                        Some(why) => format!("the pattern {pattern} is none: {why}"),
+                        None => format!("the pattern {pattern} is none: {error}"),
+                    },
+                };
+                Seek::Regex(Arc::new(built.map_err(wrong)?))
+            }
+        })
+    }
+}
+
+fn pointer_of(text: &str) -> Result<Pointer, String> {
+    let wrong = || format!("{text} is no JSON pointer, such as /user/id");
+    Pointer::parse(text).ok_or_else(wrong)
+}
+
+/// What one worker needs to search by regular expressions: for each kind, for each that it takes.
+#[derive(Debug)]
+pub(crate) struct Caches(Vec<Vec<Option<(meta::Cache, Captures)>>>);
+
+impl Caches {
+    pub(crate) fn of(looks: &Looks) -> Caches {
+        let one = |seek: &Seek| match seek {
+            Seek::Regex(regex) => Some((regex.create_cache(), regex.create_captures())),
+            _ => None,
+        };
+        let of_kind = |look: &Look| look.takes.iter().map(one).collect();
+        Caches(looks.kinds.iter().map(of_kind).collect())
+    }
+
+    /// Whether there are any: a search may then allocate.
+    pub(crate) fn are_used(&self) -> bool {
+        self.0.iter().flatten().any(Option::is_some)
+    }
+}
+
+/// The answer that is being looked into.
+#[derive(Debug, Default)]
+pub(crate) struct Inspection {
+    kind: u16,
+    is_on: bool,
+    /// Whether the checks are held against it.
+    is_checked: bool,
+    is_coded: bool,
+    redirects: bool,
+    /// Its status says already that it is not good.
+    is_refused: bool,
+    bad: Option<WireError>,
+    /// Checks and takes that fields have met, by bits.
+    fields: u64,
+    body: Vec<u8>,
+}
+
+/// Takes among the fields stand behind the checks, by bits.
+const CHECKS_MAX: usize = 32;
+
+impl Inspection {
+    /// With room for a body, where any is looked into.
+    pub(crate) fn new(looks: &Looks) -> Inspection {
+        let room = if looks.need_bodies() {
+            LOOKED_INTO_BYTES_MAX
+        } else {
+            0
+        };
+        Inspection {
+            body: Vec::with_capacity(room),
+            ..Inspection::default()
+        }
+    }
+
+    /// Nothing is looked into any more.
+    pub(crate) fn stop(&mut self) {
+        self.is_on = false;
+        self.body.clear();
+    }
+
+    /// The head of an answer has come. `nth`: which of the kind's answers it is.
+    pub(crate) fn begin(
+        &mut self,
+        looks: &Looks,
+        kind: u16,
+        status: u16,
+        is_coded: bool,
+        nth: u64,
+    ) {
+        let look = &looks.kinds[usize::from(kind)];
+        self.kind = kind;
+        self.is_on = !look.expect.is_nothing();
+        self.is_checked = nth.is_multiple_of(u64::from(look.expect.every.max(1)));
+        self.is_coded = is_coded;
+        self.redirects = false;
+        self.is_refused = look.expect.statuses.is_empty() && status >= 400;
+        self.fields = 0;
+        self.body.clear();
+        let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
+        self.bad = None;
+        match look.expect.follow {
+            // Each hop is a GET, and these keep the method (RFC 9110, 15.4).
+            Follow::Yes if matches!(status, 307 | 308) && !look.is_get => {
+                self.bad = Some(WireError::RedirectTarget);
+            }
+            Follow::Yes if is_redirect => self.redirects = true,
+            Follow::Spent if is_redirect => self.bad = Some(WireError::RedirectTooMany),
+            _ if look.expect.statuses.is_empty() => {}
+            _ => {
+                let is_good = |(from, to): &(u16, u16)| (*from..=*to).contains(&status);
+                if !look.expect.statuses.iter().any(is_good) {
+                    self.bad = Some(WireError::CheckStatus);
+                }
+            }
+        }
+    }
+
+    /// Whether fields and body of this answer are wanted.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// A field of its head.
+    pub(crate) fn field(&mut self, looks: &Looks, user: &mut User, name: &[u8], value: &[u8]) {
+        let look = &looks.kinds[usize::from(self.kind)];
+        for (check, bit) in look.expect.checks.iter().zip(0..) {
+            if let Check::Header(wanted, has) = check
+                && name.eq_ignore_ascii_case(wanted.as_bytes())
+                && (has.is_empty() || memmem::find(value, has.as_bytes()).is_some())
+            {
+                self.fields |= 1 << bit;
+            }
+        }
+        let is_cookie = name.eq_ignore_ascii_case(b"set-cookie");
+        if is_cookie && look.expect.keeps_cookies {
+            user.set_cookie(value);
+        }
+        for (take, bit) in look.expect.takes.iter().zip(CHECKS_MAX..) {
+            let found = match &take.from {
+                Source::Header(wanted) if name.eq_ignore_ascii_case(wanted.as_bytes()) => {
+                    Some(value)
+                }
+                Source::Cookie(wanted) if is_cookie => cookie_value(value, wanted.as_bytes()),
+                _ => None,
+            };
+            if let Some(found) = found {
+                self.take(user, take.variable, found);
+                self.fields |= 1 << bit;
+            }
+        }
+        if self.redirects && name.eq_ignore_ascii_case(b"location") {
+            match looks.place(value) {
+                Ok(place) if user.set_location(place) => {}
+                Ok(_) => self.bad = Some(WireError::TakeTooLong),
+                Err(error) => self.bad = Some(error),
+            }
+        }
+    }
+
+    fn take(&mut self, user: &mut User, variable: u16, value: &[u8]) {
+        // What would end a line is never sent on.
+        let is_sound = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if !is_sound {
+            self.bad.get_or_insert(WireError::TakeMissing);
+        } else if !put(user.variable_mut(variable), value) {
+            self.bad.get_or_insert(WireError::TakeTooLong);
+        }
+    }
+
+    /// A piece of its body.
+    #[inline]
+    pub(crate) fn piece(&mut self, looks: &Looks, piece: &[u8]) {
+        if self.is_on && looks.kinds[usize::from(self.kind)].needs_body {
+            let room = self.body.capacity().min(LOOKED_INTO_BYTES_MAX) - self.body.len();
+            self.body.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+    }
+
+    /// The answer is whole: what it is worth, and whether the next step follows its redirect.
+    pub(crate) fn end(
+        &mut self,
+        looks: &Looks,
+        caches: &mut Caches,
+        user: &mut User,
+        body_bytes: u64,
+    ) -> (Judged, bool) {
+        if !std::mem::take(&mut self.is_on) || self.is_refused {
+            return (Judged::ByStatus, false);
+        }
+        let look = &looks.kinds[usize::from(self.kind)];
+        if self.redirects {
+            return match self.bad {
+                Some(error) => (Judged::Bad(error), false),
+                None if user.location().is_empty() => {
+                    (Judged::Bad(WireError::RedirectTarget), false)
+                }
+                None => (Judged::Good, true),
+            };
+        }
+        if self.bad.is_none() && self.is_coded && look.needs_body {
+            self.bad = Some(WireError::CheckCoded);
+        }
+        if self.bad.is_none() && self.is_checked {
+            self.bad = self.failed_check(look, body_bytes);
+        }
+        if self.bad.is_none() {
+            let caches = &mut caches.0[usize::from(self.kind)];
+            self.take_all(look, caches, user);
+        }
+        let judged = match (self.bad, look.expect.statuses.is_empty()) {
+            (Some(error), _) => Judged::Bad(error),
+            (None, true) => Judged::ByStatus,
+            (None, false) => Judged::Good,
+        };
+        (judged, false)
+    }
+
+    fn failed_check(&self, look: &Look, body_bytes: u64) -> Option<WireError> {
+        let checks = look.expect.checks.iter().zip(&look.checks).zip(0..);
+        for ((check, seek), bit) in checks {
+            let (holds, error) = match (check, seek) {
+                (Check::Header(..), _) => (self.fields & 1 << bit != 0, WireError::CheckHeader),
+                (Check::Length(from, to), _) => {
+                    ((*from..=*to).contains(&body_bytes), WireError::CheckLength)
+                }
+                (Check::BodyHas(_), Seek::Bytes(finder)) => {
+                    (finder.find(&self.body).is_some(), WireError::CheckBody)
+                }
+                (Check::Json(_, is), Seek::Json(pointer)) => {
+                    let found = pointer.find(&self.body);
+                    (
+                        found.is_some_and(|found| is.is_met(found)),
+                        WireError::CheckJson,
+                    )
+                }
+                (Check::BodyHas(_) | Check::Json(..), _) => unreachable!("made alike"),
+            };
+            if !holds {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    fn take_all(
+        &mut self,
+        look: &Look,
+        caches: &mut [Option<(meta::Cache, Captures)>],
+        user: &mut User,
+    ) {
+        let body = std::mem::take(&mut self.body);
+        let takes = look.expect.takes.iter().zip(&look.takes).zip(caches);
+        for (((take, seek), cache), bit) in takes.zip(CHECKS_MAX..) {
+            let is_found = match (seek, cache) {
+                (Seek::Json(pointer), _) => match pointer.find(&body) {
+                    Some(Found::Text(raw)) => self.take_text(user, take.variable, raw),
+                    Some(Found::Other(raw)) => {
+                        self.take(user, take.variable, raw);
+                        true
+                    }
+                    None => false,
+                },
+                (Seek::Regex(regex), Some((cache, captures))) => {
+                    let input = regex_automata::Input::new(&body);
+                    regex.search_captures_with(cache, &input, captures);
+                    let group = captures.get_group(1).or_else(|| captures.get_group(0));
+                    if let Some(span) = group {
+                        self.take(user, take.variable, &body[span.range()]);
+                    }
+                    group.is_some()
+                }
+                _ => self.fields & 1 << bit != 0,
+            };
+            if !is_found {
+                self.bad.get_or_insert(WireError::TakeMissing);
+            }
+        }
+        self.body = body;
+    }
+
+    /// Takes what stands in a string of JSON; `false`: an escape in it is none.
+    fn take_text(&mut self, user: &mut User, variable: u16, raw: &[u8]) -> bool {
+        let place = user.variable_mut(variable);
+        place.clear();
+        let mut fits = true;
+        let ended = unescape(raw, |part| {
+            fits &= place.len() + part.len() <= TAKEN_BYTES_MAX;
+            if fits {
+                place.extend_from_slice(part);
+            }
+        });
+        if !fits {
+            self.bad.get_or_insert(WireError::TakeTooLong);
+        }
+        ended
+    }
+}
+
+impl JsonIs {
+    fn is_met(&self, found: Found<'_>) -> bool {
+        match (self, found) {
+            (JsonIs::There, _) => true,
+            (JsonIs::Plain(plain), Found::Other(raw)) => raw == plain.as_bytes(),
+            (JsonIs::Text(text), Found::Text(raw)) => {
+                let (mut rest, mut is_same) = (text.as_bytes(), true);
+                let ended = unescape(raw, |part| match rest.strip_prefix(part) {
+                    Some(left) => rest = left,
+                    None => is_same = false,
+                });
+                ended && is_same && rest.is_empty()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Looks {
+    /// The path that a redirect names, where it stays with the server.
+    fn place<'l>(&self, location: &'l [u8]) -> Result<&'l [u8], WireError> {
+        let is_path = |path: &[u8]| path.first() == Some(&b'/');
+        if location.iter().any(|byte| !(0x21..=0x7e).contains(byte)) {
+            return Err(WireError::RedirectTarget);
+        }
+        // A fragment is the client's own.
+        let location = location
+            .split(|byte| *byte == b'#')
+            .next()
+            .unwrap_or_default();
+        if is_path(location) && !location.starts_with(b"//") {
+            return Ok(location);
+        }
+        for origin in &self.origins {
+            let Some((begin, rest)) = location.split_at_checked(origin.len()) else {
+                continue;
+            };
+            if begin.eq_ignore_ascii_case(origin.as_bytes()) {
+                match rest {
+                    [] => return Ok(b"/"),
+                    [b'/', ..] => return Ok(rest),
+                    _ => {}
+                }
+            }
+        }
+        let has_scheme = memmem::find(location, b"://").is_some() || location.starts_with(b"//");
+        Err(match has_scheme {
+            true => WireError::RedirectElsewhere,
+            false => WireError::RedirectTarget,
+        })
+    }
+}
+
+/// The value of a cookie of this name, where `Set-Cookie` sets it.
+fn cookie_value<'f>(field: &'f [u8], name: &[u8]) -> Option<&'f [u8]> {
+    let pair = field.split(|byte| *byte == b';').next()?;
+    let equals = pair.iter().position(|byte| *byte == b'=')?;
+    (pair[..equals].trim_ascii() == name).then(|| pair[equals + 1..].trim_ascii())
+}

@@ -1,0 +1,296 @@
+//! What users send: kinds of request, drawn by weight or as the steps of a session, with places that are filled in, and
+//! what is looked for in their answers.
+//!
+//! ```text
+//!   Mix ── flows ──► the engine draws what begins, and says of each request: Ask { kind, draw, is_fresh }
+//!     └── kinds, tables ─► Prepared, once for all workers ─► a protocol renders the bytes of an Ask
+//!                                                     └────► Inspection: what the answer must say, what is taken
+//! ```
+//!
+//! What it is not: a schedule. Which request comes when is the engine's; a mix only says what there is. And no language:
+//! a place is a column of a row, or what an earlier answer of the same session gave.
+//!
+//! Invariants:
+//!
+//! * What is rendered depends on the kind, the draw and what the session took, and on nothing else: the same `Ask` gives
+//!   the same bytes, however they are split over writes.
+//! * No value ends a line, a string or a path early: it is spelled for where it stands when it is loaded or taken, or
+//!   refused there.
+//! * Nothing grows while requests are sent: what is taken, kept and looked into is bounded, and its room reserved.
+
+mod expect;
+mod inspect;
+mod json;
+mod prepared;
+mod table;
+mod text;
+mod user;
+
+use serde::{Deserialize, Serialize};
+
+pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
+pub(crate) use inspect::{Caches, Inspection};
+pub(crate) use prepared::{Parts, Prepared};
+pub use table::{Cells, Order, Row, Table};
+pub use text::{Piece, Slot, Spelling, Text, Value};
+pub(crate) use text::{Sink, decimal};
+pub(crate) use user::User;
+
+use crate::exchange::Exchange;
+use crate::grpc;
+use crate::request::{BadRequest, Request};
+
+/// Most kinds of request in one mix: each step of a session is one.
+pub const KINDS_MAX: usize = 400;
+
+/// Most bytes of an answer's body that are looked into.
+pub const LOOKED_INTO_BYTES_MAX: usize = 64 * 1024;
+
+/// Most bytes of a value that is taken from an answer.
+pub const TAKEN_BYTES_MAX: usize = 8 * 1024;
+
+/// The protocol of a mix, which has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, by prior knowledge.
+    Http2,
+    /// gRPC.
+    Grpc,
+}
+
+/// What users send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    /// In which protocol.
+    pub protocol: Protocol,
+    /// Every request that there is: alone, or as a step of a session.
+    pub kinds: Vec<Kind>,
+    /// What begins, by weight.
+    pub flows: Vec<Flow>,
+    /// Rows that requests are filled in with.
+    pub tables: Vec<Table>,
+    /// How many values the sessions take from answers.
+    pub variables: u16,
+    /// `http://host:port`, as a redirect may name the server; with its port left out too where that is the scheme's.
+    pub origins: Vec<String>,
+    /// Which request is sent when, in the place of weights: as it was logged.
+    pub replay: Option<Replay>,
+}
+
+/// One kind of request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kind {
+    /// What it is called in results.
+    pub name: String,
+    /// It.
+    pub request: Template,
+    /// What it is as a call, in gRPC.
+    pub call: Option<grpc::Terms>,
+    /// What its answers are looked into for.
+    pub expect: Expect,
+}
+
+/// A request with places that are filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template {
+    /// The method token.
+    pub method: String,
+    /// The authority.
+    pub authority: String,
+    /// Path and query.
+    pub target: Text,
+    /// Fields of the user.
+    pub headers: Vec<(String, Text)>,
+    /// The body.
+    pub body: Text,
+}
+
+/// What begins by its weight: one request, or the steps of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// What it is called in results.
+    pub name: String,
+    /// Its part of all that begins, against those of the others; above 0.
+    pub weight: u32,
+    /// Its requests, one after the other on one connection; one or more.
+    pub steps: Vec<Step>,
+    /// The table whose rows it walks in order, or once: at most one.
+    pub walks: Option<u16>,
+}
+
+impl Flow {
+    /// Whether its requests belong together, so that a connection is its own while it lasts.
+    pub fn is_session(&self) -> bool {
+        self.steps.len() > 1
+    }
+}
+
+/// A step of a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The kind of its request.
+    pub kind: u16,
+    /// How long the user waits before it.
+    pub think: Think,
+    /// Where it follows a redirect: it is made only if the answer before it was one.
+    pub is_hop: bool,
+}
+
+/// A pause, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Think {
+    /// None.
+    #[default]
+    None,
+    /// Always the same.
+    For(u64),
+    /// Anything between two, each alike.
+    Between(u64, u64),
+    /// Exponential, with this mean, and ten times that at the most.
+    Exponential(u64),
+}
+
+/// Which request is sent when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// When each is meant to start, from the first; in order.
+    pub at_ns: Vec<u64>,
+    /// The flow of each; it is filled in with the row of the same number.
+    pub flows: Vec<u16>,
+    /// It begins anew so long after its first, over and over.
+    pub again_after_ns: Option<u64>,
+}
+
+/// One request that is to be made: everything that its bytes depend on, but for what its session took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ask {
+    /// Its kind.
+    pub kind: u16,
+    /// Which rows it is filled in with.
+    pub draw: u32,
+    /// Whether a user begins with it, of whom nothing is known yet.
+    pub is_fresh: bool,
+}
+
+impl Mix {
+    /// Whether every request of it is always the same bytes, and no answer is looked into.
+    pub fn is_fixed(&self) -> bool {
+        let is_fixed = |kind: &Kind| kind.request.is_fixed() && kind.expect.is_nothing();
+        self.kinds.iter().all(is_fixed) && self.flows.iter().all(|flow| !flow.is_session())
+    }
+
+    /// Whether requests of it belong together.
+    pub fn has_sessions(&self) -> bool {
+        self.flows.iter().any(Flow::is_session)
+    }
+
+    /// Requests that are always the same, each with its name and weight, in HTTP/1.1.
+    pub fn of_requests<'n>(requests: impl IntoIterator<Item = (&'n str, u32, Request)>) -> Mix {
+        let mut mix = Mix {
+            protocol: Protocol::Http1,
+            kinds: Vec::new(),
+            flows: Vec::new(),
+            tables: Vec::new(),
+            variables: 0,
+            origins: Vec::new(),
+            replay: None,
+        };
+        for (name, weight, request) in requests {
+            let step = Step {
+                kind: mix.kinds.len() as u16,
+                think: Think::None,
+                is_hop: false,
+            };
+            mix.kinds.push(Kind {
+                name: name.to_owned(),
+                request: Template::from(&request),
+                call: None,
+                expect: Expect::default(),
+            });
+            mix.flows.push(Flow {
+                name: name.to_owned(),
+                weight,
+                steps: vec![step],
+                walks: None,
+            });
+        }
+        mix
+    }
+
+    /// Its most common kind alone, with a letter in each place.
+    pub fn most_common(&self) -> Option<Exchange> {
+        let weights = self.weights();
+        let kinds = self.kinds.iter().zip(weights);
+        let (kind, _) = kinds.max_by_key(|(_, weight)| *weight)?;
+        let sample = kind.request.sample();
+        Some(match (self.protocol, &kind.call) {
+            (Protocol::Http1, _) => Exchange::Http1(sample),
+            (_, Some(terms)) => Exchange::Grpc(grpc::Request::of_sample(&sample, terms)),
+            (_, None) => Exchange::Http2(sample),
+        })
+    }
+
+    /// The weight of each kind: that of what it belongs to; 0 for one that follows redirects.
+    pub fn weights(&self) -> Vec<u32> {
+        let mut weights = vec![0; self.kinds.len()];
+        for flow in &self.flows {
+            for step in flow.steps.iter().filter(|step| !step.is_hop) {
+                weights[usize::from(step.kind)] = flow.weight;
+            }
+        }
+        weights
+    }
+}
+
+impl Kind {
+    /// Whether its answers may be compressed.
+    pub(crate) fn accepts_coded(&self) -> bool {
+        let named = |(name, _): &(String, Text)| name.eq_ignore_ascii_case("Accept-Encoding");
+        self.request.headers.iter().any(named)
+    }
+}
+
+impl Template {
+    /// Whether it has no place to fill in.
+    pub fn is_fixed(&self) -> bool {
+        self.texts().all(Text::is_fixed)
+    }
+
+    /// Refuses what could not be sent, whatever stands in its places.
+    pub fn check(&self) -> Result<(), BadRequest> {
+        self.sample().check()
+    }
+
+    /// All its texts.
+    pub fn texts(&self) -> impl Iterator<Item = &Text> {
+        let headers = self.headers.iter().map(|(_, value)| value);
+        headers.chain([&self.target, &self.body])
+    }
+
+    /// A request like those that it makes: with a letter in each place.
+    pub(crate) fn sample(&self) -> Request {
+        let header = |(name, value): &(String, Text)| (name.clone(), value.sample());
+        Request {
+            method: self.method.clone(),
+            authority: self.authority.clone(),
+            target: self.target.sample(),
+            headers: self.headers.iter().map(header).collect(),
+            body: self.body.sample().into_bytes(),
+        }
+    }
+}
+
+impl From<&Request> for Template {
+    fn from(request: &Request) -> Template {
+        let header = |(name, value): &(String, String)| (name.clone(), Text::fixed(value.as_str()));
+        Template {
+            method: request.method.clone(),
+            authority: request.authority.clone(),
+            target: Text::fixed(request.target.as_str()),
+            headers: request.headers.iter().map(header).collect(),
+            body: Text::fixed(request.body.clone()),
+        }
+    }
+}

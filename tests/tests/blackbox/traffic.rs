@@ -1,0 +1,329 @@
+//! Traffic files: mixes, sessions and data at a server that keeps count of what it is asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use wallfinder_tests::{Conversation, Double, Place, together};
+
+const SHOP: &str = r#"[[request]]
+name = "search"
+weight = 60
+get = "/search?q=x"
+header = { Authorization = "env:SHOP_TOKEN" }
+
+[[request]]
+weight = 40
+post = "/cart"
+"#;
+
+#[test]
+fn a_mix_of_requests_is_told_by_name() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    place.file("shop.toml", SHOP);
+    place.file("urls.txt", "# a list\n3 /a\n/b\n");
+    let load = ["-c", "4", "-n", "4000", "--no-calibrate", "-q"];
+    let with_token = |args: &[&str]| {
+        let with = ["env", "SHOP_TOKEN=s3cr3t-of-the-shop"];
+        place.start_as(&with, args).wait(Duration::from_secs(30))
+    };
+    let unset = place.run(&["run", &url, "--traffic", "shop.toml"]);
+    assert!(unset.ends_with(2).err.contains("`SHOP_TOKEN` is not set"));
+    let mixed = [&["run", &url, "--traffic", "shop.toml"][..], &load].concat();
+    let ran = with_token(&mixed).ends_with(0);
+    assert!(
+        ran.out.contains("search") && ran.out.contains("POST /cart"),
+        "{}",
+        ran.out
+    );
+    let record = place.record();
+    let step = &record["steps"][0];
+    let requests = step["requests"].as_array().expect("kinds");
+    let of = |name: &str| {
+        requests
+            .iter()
+            .find(|kind| kind["name"] == name)
+            .expect("it is there")
+    };
+    let answered = |name: &str| of(name)["answered"].as_u64().expect("a count");
+    assert_eq!(answered("search") + answered("POST /cart"), 4000);
+    let share = answered("search") as f64 / 4000.0;
+    assert!((0.56..=0.64).contains(&share), "{share}");
+    assert_eq!(of("POST /cart")["method"], "POST");
+    let kept = record.to_string();
+    assert!(!kept.contains("s3cr3t") && kept.contains("env:SHOP_TOKEN"));
+    let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a page");
+    assert!(page.contains("Requests by name") && page.contains("POST &#x2f;cart"));
+    // The record's scenario runs again as it is.
+    let scenario = place.run(
+        &[
+            &["run", &url, "--traffic", "shop.toml", "--print-scenario"][..],
+            &load,
+        ]
+        .concat(),
+    );
+    place.file("again.toml", scenario.ends_with(0).out);
+    with_token(&["run", "--scenario", "again.toml", "-q"]).ends_with(0);
+    let listed = [&["run", &url, "--urls-from", "urls.txt"][..], &load].concat();
+    place.run(&listed).ends_with(0);
+    let requests = &place.record()["steps"][0]["requests"];
+    assert_eq!(
+        (&requests[0]["name"], &requests[0]["weight"]),
+        (&"/a".into(), &3.into())
+    );
+    for (text, part) in [
+        ("[[request]]\nget = \"/\"\nwieght = 2\n", "wrong.toml:3:"),
+        (
+            "[[request]]\nget = \"http://10.0.0.5/\"\n",
+            "a mix has one origin",
+        ),
+        ("[[request]]\nget = \"/{users.id}\"\n", "wrong.toml:1:"),
+    ] {
+        place.file("wrong.toml", text);
+        let ran = place
+            .run(&["run", &url, "--traffic", "wrong.toml"])
+            .ends_with(2);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    let refused = |more: &[&str]| with_token(&[&mixed[..], more].concat()).ends_with(2).err;
+    assert!(refused(&["-m", "POST"]).contains("methods and bodies of their own"));
+    assert!(refused(&["--frame", "u32be"]).contains("--frame"));
+}
+
+/// A shop that wants its users to log in: what it was asked, by method and path, and what it had to refuse.
+#[derive(Clone, Default)]
+struct Shop(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Shop {
+    fn start(&self) -> Double {
+        let shop = self.clone();
+        Double::start(move |conversation| shop.serve(conversation))
+    }
+
+    fn count(&self, what: &str) -> u64 {
+        self.0.lock().unwrap().get(what).copied().unwrap_or(0)
+    }
+
+    fn note(&self, what: &str) {
+        *self.0.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// A user's name is the token, and the cookie says how often it was here.
+    fn serve(&self, conversation: &mut Conversation) {
+        while let Some(request) = conversation.request() {
+            let request = String::from_utf8_lossy(&request).into_owned();
+            let (head, body) = request.split_once("\r\n\r\n").unwrap_or((&request, ""));
+            let line = head.lines().next().unwrap_or_default();
+            let mut words = line.split(' ');
+            let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            let field = |name: &str| {
+                let lines = head.lines().skip(1);
+                let mut fields = lines.filter_map(|line| line.split_once(": "));
+                let found = fields.find(|(of, _)| of.eq_ignore_ascii_case(name));
+                found.map(|(_, value)| value.to_owned())
+            };
+            self.note(&format!(
+                "{method} {}",
+                path.split('?').next().unwrap_or("")
+            ));
+            let answer = match (method, path) {
+                ("POST", "/key") => ok("X-Key: k/1\r\n", ""),
+                ("DELETE", "/key/k%2F1") => ok("", ""),
+                ("POST", "/login") => match serde_json::from_str::<Value>(body) {
+                    Ok(said) if said["user"] != "mallory" => {
+                        let token = said["user"].as_str().unwrap_or("").replace('"', "'");
+                        let json = format!("{{\"ok\": true, \"token\": \"t-{token}\"}}");
+                        ok("Set-Cookie: sid=1; Path=/\r\n", &json)
+                    }
+                    Ok(_) => "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                    Err(_) => {
+                        self.note("no JSON");
+                        ok("", "")
+                    }
+                },
+                ("POST", "/cart") => {
+                    let is_known =
+                        field("authorization").is_some_and(|said| said.starts_with("Bearer t-"));
+                    let has_cookie = field("cookie").as_deref() == Some("sid=1");
+                    if !is_known || !has_cookie {
+                        self.note("stranger");
+                    }
+                    "HTTP/1.1 303 See Other\r\nLocation: /carts/7\r\nContent-Length: 0\r\n\r\n"
+                        .to_owned()
+                }
+                ("GET", "/carts/7") => ok("", "{\"items\": [{\"id\": 17}]}"),
+                ("GET", path) if path.starts_with("/search?q=") => ok("", "3 results"),
+                _ => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            };
+            if !conversation.say(answer) {
+                return;
+            }
+        }
+    }
+}
+
+fn ok(fields: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+const SESSIONS: &str = r#"
+[data.users]
+file = "users.csv"
+
+[[setup]]
+post = "/key"
+take = { key = "header:x-key" }
+
+[[teardown]]
+delete = "/key/{key}"
+
+[[request]]
+name = "search"
+weight = 3
+get = "/search?q={users.term}"
+check = { status = 200, body-contains = "results" }
+
+[[session]]
+name = "buy"
+weight = 1
+cookies = true
+steps = [
+  { name = "login", post = "/login", body = '{"user": "{users.name}"}', check = { json = { "/ok" = true } }, take = { token = "json:/token" } },
+  { name = "cart", post = "/cart", header = { authorization = "Bearer {token}" }, follow = 1, think = "exp(1ms)", check = { json-has = ["/items/0/id"] } },
+]
+"#;
+
+#[test]
+fn sessions_log_in_take_what_they_need_and_go_on_with_it() {
+    let _turn = together();
+    for io in ["uring", "epoll"] {
+        let (place, shop) = (Place::new(), Shop::default());
+        let double = shop.start();
+        place.file("shop.toml", SESSIONS);
+        // One in four may not log in, and names are spelled for JSON and for a query.
+        place.file(
+            "users.csv",
+            "name,term\n\"a \"\"b\"\"\",x y\nbob,\nmallory,&z=1\ncarl,c\n",
+        );
+        let url = double.url("/");
+        let args = [
+            "run",
+            &url,
+            "--traffic",
+            "shop.toml",
+            "-c",
+            "4",
+            "-d",
+            "1s",
+            "--io",
+            io,
+            "--no-calibrate",
+            "-q",
+        ];
+        let ran = place.run(&args).ends_with(0);
+        let step = place.step();
+        let session = &step["sessions"][0];
+        let number =
+            |of: &Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key}: {of}"));
+        let (begun, completed) = (number(session, "begun"), number(session, "completed"));
+        let broken = number(session, "broken_off");
+        assert!(completed > 100, "{}", ran.out);
+        assert!(
+            broken + completed <= begun + 4 && begun <= broken + completed + 4,
+            "{session}"
+        );
+        // Mallory's sessions end with the login, and nothing else of anybody's failed.
+        let share = broken as f64 / begun as f64;
+        let spread = 4.0 * (0.25 * 0.75 / begun as f64).sqrt();
+        assert!((share - 0.25).abs() < spread, "{share}");
+        let failed = step["counts"]["failed"].as_object().expect("classes");
+        assert_eq!(
+            failed.keys().collect::<Vec<_>>(),
+            ["status.4xx"],
+            "{}",
+            ran.out
+        );
+        assert_eq!((shop.count("stranger"), shop.count("no JSON")), (0, 0));
+        assert!(shop.count("POST /login") > shop.count("POST /cart"));
+        let unfollowed = shop.count("POST /cart") - shop.count("GET /carts/7");
+        assert!(unfollowed <= 4, "{unfollowed}");
+        assert_eq!(shop.count("POST /key"), 1);
+        assert_eq!(shop.count("DELETE /key/k%2F1"), 1);
+        for name in ["buy, whole", "buy.login", "buy.cart", "buy.cart redirected"] {
+            assert!(ran.out.contains(name), "{name}: {}", ran.out);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_what_it_must_be_fails_by_a_class_of_its_own() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    let url = double.url("/");
+    for (check, class) in [
+        ("check = { status = 201 }", "check.status"),
+        ("check = { body-contains = \"nowhere\" }", "check.body"),
+        ("check = { header = { x-gone = \"\" } }", "check.header"),
+        ("check = { length = \"100000..\" }", "check.length"),
+        ("check = { json-has = [\"/a\"] }", "check.json"),
+    ] {
+        place.file("wrong.toml", format!("[[request]]\nget = \"/\"\n{check}\n"));
+        let args = [
+            "run",
+            &url,
+            "--traffic",
+            "wrong.toml",
+            "-c",
+            "2",
+            "-n",
+            "50",
+            "--no-calibrate",
+            "-q",
+        ];
+        place
+            .start(&args)
+            .wait(Duration::from_secs(30))
+            .ends_with(1);
+        let failed = &place.step()["counts"]["failed"];
+        assert_eq!(failed[class], 50, "{failed}");
+    }
+}
+
+#[test]
+fn rows_that_are_used_once_end_the_load() {
+    let _turn = together();
+    let (place, shop) = (Place::new(), Shop::default());
+    let double = shop.start();
+    let rows: String = (0..300).map(|n| format!("t{n}\n")).collect();
+    place.file("terms.csv", format!("term\n{rows}"));
+    place.file(
+        "once.toml",
+        "[data.terms]\nfile = \"terms.csv\"\norder = \"once\"\n[[request]]\nget = \"/search?q={terms.term}\"\n",
+    );
+    let url = double.url("/");
+    for load in [&["-c", "7"][..], &["-c", "7", "--rate", "2000"]] {
+        let args = [
+            "run",
+            &url,
+            "--traffic",
+            "once.toml",
+            "-d",
+            "20s",
+            "--warmup",
+            "0s",
+            "--no-calibrate",
+            "-q",
+        ];
+        let before = shop.count("GET /search");
+        place.run(&[&args[..], load].concat()).ends_with(0);
+        let counts = &place.step()["counts"];
+        assert_eq!(counts["answered"], 300, "{counts}");
+        assert_eq!(shop.count("GET /search") - before, 300);
+    }
+}
