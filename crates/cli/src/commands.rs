@@ -18,6 +18,7 @@ mod record;
 mod running;
 mod samples;
 mod study;
+mod traffic;
 
 use clap::ArgMatches;
 use wallfinder_scenario::check::check;
@@ -57,6 +58,7 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Hosts(flags) => hosts::hosts(&flags),
         Command::Completions { shell } => packaged::completions(shell),
         Command::Man { folder } => packaged::man(&folder),
+        Command::Traffic(flags) => traffic::traffic(&flags.from),
         Command::Schema(flags) => {
             // Written from the types by a test of the house.
             let schema = match flags.of {

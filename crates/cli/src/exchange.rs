@@ -25,6 +25,8 @@ pub(crate) struct Question {
     pub(crate) request: Exchange,
     /// Under TLS, and how.
     pub(crate) secured: Option<Secured>,
+    /// What there is to say of it, in words.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What is asked of a target, as far as it is known before there is a server.
@@ -54,8 +56,9 @@ impl Asked {
             .transpose()?;
         let client = secured.as_ref().map(|secured| secured.client.clone());
         let has_mix = !job.scenario.traffic.is_empty();
+        let mut notes = Vec::new();
         let request = match self.request {
-            Some(_) if has_mix => mixed(job, testbed, None, client)?,
+            Some(_) if has_mix => mixed(job, testbed, None, client, &mut notes)?,
             Some(request) => request,
             None => {
                 let source = Source::Server {
@@ -65,7 +68,7 @@ impl Asked {
                     metadata: job.headers()?,
                 };
                 let request = match has_mix {
-                    true => mixed(job, testbed, Some(&source), client),
+                    true => mixed(job, testbed, Some(&source), client, &mut notes),
                     false => described(job, &source).map(Exchange::Grpc),
                 };
                 let asked = request.map_err(|failed| {
@@ -82,7 +85,11 @@ impl Asked {
                 checked(asked, job)?
             }
         };
-        Ok(Question { request, secured })
+        Ok(Question {
+            request,
+            secured,
+            notes,
+        })
     }
 }
 
@@ -126,6 +133,7 @@ fn mixed(
     testbed: &Testbed,
     source: Option<&Source>,
     client: Option<Client>,
+    notes: &mut Vec<String>,
 ) -> Result<Exchange, Failed> {
     let files = files(job);
     let source = source.or(files.as_ref());
@@ -143,6 +151,7 @@ fn mixed(
             mix::compiled(job, source, Some(&known))?
         }
     };
+    notes.extend(compiled.notes);
     if let Some(mix) = compiled.teardown {
         testbed.tear_down(|| TearDown { place, mix });
     }

@@ -119,7 +119,9 @@ pub(crate) enum Command {
     Lab(LabFlags),
     /// Say what other hosts are, and what can be squeezed there.
     Hosts(HostsFlags),
-    /// Print the JSON Schema of `--format json`, of study files, or of scenario files.
+    /// Make traffic files from what others have: a HAR, an access log, a line of curl, OpenAPI.
+    Traffic(TrafficFlags),
+    /// Print the JSON Schema of `--format json`, of study, scenario or traffic files.
     Schema(SchemaFlags),
     /// Print the completions of a shell.
     Completions {
@@ -133,6 +135,89 @@ pub(crate) enum Command {
         /// The folder, which is there.
         folder: PathBuf,
     },
+}
+
+/// What a traffic file is made from.
+#[derive(Debug, Args)]
+#[command(after_help = TRAFFIC_HELP)]
+pub(crate) struct TrafficFlags {
+    #[command(subcommand)]
+    pub(crate) from: TrafficFrom,
+}
+
+const TRAFFIC_HELP: &str = r#"A traffic file is TOML; `wallfinder schema traffic` has every key:
+
+  [data.users]                     # rows: CSV, JSON lines, or a list here
+  file = "users.csv"
+  order = "random"                 # or "in-order", "once"
+
+  [[request]]                      # chosen by weight
+  name = "search"
+  weight = 60
+  get = "/search?q={users.term}"
+  check = { status = 200, body-contains = "results" }
+
+  [[session]]                      # steps in order, on one connection
+  name = "buy"
+  weight = 5
+  steps = [
+    { name = "login", post = "/login", body = '{"user": "{users.name}"}', take = { token = "json:/token" } },
+    { name = "pay", post = "/pay", header = { authorization = "Bearer {token}" }, think = "exp(300ms)" },
+  ]
+
+Examples:
+  wallfinder run http://10.0.0.5:8080/ --traffic shop.toml
+  wallfinder traffic from-log access.log -o shop.toml
+  wallfinder traffic from-curl 'curl -d x=1 http://10.0.0.5:8080/cart'
+  wallfinder run http://10.0.0.5:8080/ --replay access.log --speed 2"#;
+
+/// From what.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrafficFrom {
+    /// From a HAR, as browsers save it: one session of its requests, in order.
+    #[command(name = "from-har")]
+    Har(ImportFlags),
+    /// From an access log: its routes by how often each was asked, with the paths that were asked.
+    #[command(name = "from-log")]
+    Log {
+        #[command(flatten)]
+        import: ImportFlags,
+
+        /// How its lines are written: combined, common, json, or nginx's own, such as '$msec "$request"'.
+        #[arg(long, value_name = "FORMAT", default_value = "combined")]
+        log_format: String,
+
+        /// Seed of which paths are kept, where there are very many.
+        #[arg(long, value_name = "N", default_value = "1")]
+        seed: u64,
+    },
+    /// From a command of curl: quoted as one word, or its words behind `--`.
+    #[command(name = "from-curl")]
+    Curl {
+        /// The command.
+        #[arg(
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "COMMAND"
+        )]
+        words: Vec<String>,
+    },
+    /// From an OpenAPI description, in JSON or YAML: each operation once, with its examples.
+    #[command(name = "from-openapi")]
+    Openapi(ImportFlags),
+}
+
+/// A file that is imported.
+#[derive(Debug, Args)]
+pub(crate) struct ImportFlags {
+    /// It; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Write the traffic file here instead of to standard output.
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// What an agent is started with.
@@ -262,6 +347,10 @@ pub(crate) struct TargetFlags {
     /// The same from a list: on each line a path or URL, with a weight before it where that is not 1.
     #[arg(long, value_name = "FILE", hide = true, help_heading = heading::TARGET)]
     pub(crate) urls_from: Option<PathBuf>,
+
+    /// Is refused, in words.
+    #[arg(long, value_name = "URL", hide = true, value_parser = no_proxy, help_heading = heading::TARGET)]
+    pub(crate) proxy: Option<String>,
 
     /// Allow load on this host, which is not loopback, private or a lab address.
     #[arg(long, value_name = "HOST", help_heading = heading::TARGET)]
@@ -591,6 +680,22 @@ pub(crate) struct RunFlags {
     /// Keep every request of the window, one by one, in samples-N.parquet beside the record.
     #[arg(long, help_heading = heading::WATCHING)]
     pub(crate) samples: bool,
+
+    /// Send what this access log or HAR holds, when it was logged (open loop).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "urls_from", "rate"], help_heading = heading::TARGET)]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// How the log's lines are written: combined, common, json, or nginx's own, such as '$msec "$request" $request_time'.
+    #[arg(long, value_name = "FORMAT", requires = "replay", help_heading = heading::TARGET)]
+    pub(crate) log_format: Option<String>,
+
+    /// Replay this many times as fast.
+    #[arg(long, value_name = "FACTOR", default_value = "1", requires = "replay", help_heading = heading::TARGET)]
+    pub(crate) speed: f64,
+
+    /// Replay over and over, until -d.
+    #[arg(long = "loop", requires = "replay", help_heading = heading::TARGET)]
+    pub(crate) again: bool,
 }
 
 #[derive(Debug, Args)]
@@ -1202,6 +1307,11 @@ fn numbers(text: &str) -> Result<CpuList, String> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(CpuList(cpus))
+}
+
+/// A load through a proxy measures the proxy.
+fn no_proxy(_: &str) -> Result<String, String> {
+    Err("requests go straight to the server: through a proxy the proxy would be measured; give its own URL to measure it".into())
 }
 
 fn named_command(text: &str) -> Result<(String, String), String> {

@@ -50,6 +50,7 @@ pub(crate) fn compiled(
         authority: url.authority.clone(),
         origins: origins(url),
         headers: job.headers()?,
+        seed: job.scenario.load.seed,
     };
     let given = Given { job, source };
     let traffic = &job.scenario.traffic;

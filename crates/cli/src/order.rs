@@ -30,7 +30,9 @@ pub(crate) fn order(
     steps: usize,
 ) -> Result<StepOrder, Failed> {
     let (server, placement) = (&testbed.server, &testbed.placement);
-    let Question { request, secured } = question;
+    let Question {
+        request, secured, ..
+    } = question;
     let (scenario, url) = (&job.scenario, &job.url);
     let load = planned(job, request, placement);
     let producer = match scenario.driver() {
@@ -107,15 +109,34 @@ fn driver_spec(
 fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
     let (load, target) = (&job.scenario.load, &job.scenario.target);
     let connections = load.connections.unwrap_or(loads::CONNECTIONS);
+    let replay = job.scenario.traffic.replay.as_ref();
+    let logged = request
+        .mix()
+        .and_then(|mix| mix.replay.as_ref())
+        .zip(replay);
+    let (mut arrival, mut after) = (load.arrival(), load.duration);
+    if let Some((logged, replay)) = logged {
+        let over = Nanos(logged.at_ns.last().copied().unwrap_or(0));
+        arrival = Arrival::Replay {
+            requests: logged.at_ns.len() as u64,
+            over,
+            speed: replay.speed,
+            again: replay.again,
+        };
+        if !replay.again {
+            // Until the last was sent and could be answered.
+            after = after.min(Nanos(over.0 + load.timeout.0));
+        }
+    }
     Load {
         connections,
         in_flight_per_connection: load.pipeline,
         max_in_flight: load.max_in_flight,
         workers: loads::workers(&job.scenario, connections, placement.processors()),
-        arrival: load.arrival(),
+        arrival,
         warmup: load.warmup(),
         stop: Stop {
-            after: load.duration,
+            after,
             requests: load.requests,
         },
         timeout: target
@@ -135,6 +156,7 @@ fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
 fn asked(scenario: &Scenario, path: &str) -> String {
     let traffic = &scenario.traffic;
     match traffic.request.len() + traffic.session.len() {
+        0 if traffic.replay.is_some() => "log".to_owned(),
         0 => path.to_owned(),
         kinds => format!("mix of {kinds}"),
     }

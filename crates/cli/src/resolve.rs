@@ -12,8 +12,8 @@ use std::sync::Arc;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
-use wallfinder_model::traffic::Traffic;
-use wallfinder_model::{Decode, Effort, Scenario};
+use wallfinder_model::traffic::{Replay, Traffic};
+use wallfinder_model::{Decode, Effort, Nanos, Scenario};
 use wallfinder_scenario::change::with_path;
 use wallfinder_scenario::{Fault, FileError, ScenarioFile};
 use wallfinder_sys::file::{self, Source};
@@ -31,6 +31,8 @@ use crate::job::{Around, Job, Values};
 use crate::reach::Reach;
 use crate::secrets;
 
+/// Longest replay of a log that is not cut by -d.
+const REPLAY_AT_MOST: Nanos = Nanos::from_secs(3600);
 /// Longest scenario file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -95,6 +97,25 @@ fn own_of_run(given: &Given<'_>, flags: &RunFlags, scenario: &mut Scenario) {
     given.set("poisson", &mut load.poisson, &flags.poisson);
     given.set("requests", &mut load.requests, &flags.requests);
     given.set("samples", &mut scenario.watch.samples, &flags.samples);
+    if let Some(file) = &flags.replay {
+        scenario.traffic = Traffic {
+            replay: Some(Replay {
+                file: file.clone(),
+                format: flags.log_format.clone(),
+                speed: flags.speed,
+                again: flags.again,
+            }),
+            ..Traffic::default()
+        };
+        // It ends by itself, and what begins it is no start of a server's.
+        let load = &mut scenario.load;
+        if !flags.again && !given.is("duration") {
+            load.duration = REPLAY_AT_MOST;
+        }
+        if !given.is("warmup") {
+            load.warmup = Some(Nanos(0));
+        }
+    }
 }
 
 pub(crate) fn ramp(flags: &RampFlags, matches: &ArgMatches) -> Result<Resolved, Failed> {

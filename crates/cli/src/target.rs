@@ -35,6 +35,12 @@ impl Url {
         if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(bad("it has white space or control characters"));
         }
+        if text.starts_with("unix:") || text.starts_with("http+unix:") {
+            return Err(bad(
+                "a unix socket is not driven: have the server listen on a port of loopback, or lead one there, such as \
+                 `socat TCP-LISTEN:8080,fork,bind=127.0.0.1 UNIX-CONNECT:/run/app.sock`, which is then measured too",
+            ));
+        }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme {
             "http" | "https" | "tcp" | "tcps" | "grpc" | "grpcs" => {}

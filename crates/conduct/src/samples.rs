@@ -100,6 +100,7 @@ fn row(sample: &RequestSample) -> SampleRow {
         first_byte_ns: since_sent(sample.first_byte_ns),
         bytes: sample.bytes,
         status: sample.status,
+        request: sample.kind,
         failed: sample.failed,
     }
 }

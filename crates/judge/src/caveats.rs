@@ -222,10 +222,11 @@ fn schedule(step: &Step) -> Vec<Caveat> {
             caveats.push(Caveat::Backlog { requests: grown });
         }
     }
-    // A count of requests may end the window early, as planned.
+    // A count of requests may end the window early, as planned, and a log ends by itself.
+    let ends_by_itself = matches!(step.load.arrival, Arrival::Replay { again: false, .. });
     let planned_ns = step.load.stop.after.0;
     let cut = (step.window_ns as f64) < WINDOW_MIN * planned_ns as f64;
-    if cut && step.load.stop.requests.is_none() && step.window_ns > 0 {
+    if cut && step.load.stop.requests.is_none() && !ends_by_itself && step.window_ns > 0 {
         caveats.push(Caveat::WindowCut {
             planned_ns,
             actual_ns: step.window_ns,

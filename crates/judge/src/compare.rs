@@ -8,7 +8,7 @@
 use std::fmt::Debug;
 
 use serde::Serialize;
-use wallfinder_model::record::{Record, Step};
+use wallfinder_model::record::{Histogram, Record, Step};
 use wallfinder_model::{Environment, Wall};
 
 use crate::finite::{positive, ratio};
@@ -55,6 +55,22 @@ pub struct StepPair {
     pub p99: Option<f64>,
     /// The walls, where both have a verdict.
     pub walls: Option<(Wall, Wall)>,
+    /// Requests of a mix, and sessions, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartPair>,
+}
+
+/// A kind of request of both steps, or a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartPair {
+    /// Its name.
+    pub name: String,
+    /// Throughput, later over earlier; of whole sessions.
+    pub throughput: Option<f64>,
+    /// Median latency, later over earlier.
+    pub p50: Option<f64>,
+    /// 99th percentile, later over earlier.
+    pub p99: Option<f64>,
 }
 
 /// A ratio with its interval.
@@ -146,6 +162,52 @@ fn alike(one: &Step, other: &Step) -> bool {
         && a.body_bytes == b.body_bytes
         && a.decode == b.decode
         && a.no_batching == b.no_batching
+        && names(one).eq(names(other))
+}
+
+/// What is sent, by name.
+fn names(step: &Step) -> impl Iterator<Item = &str> {
+    step.requests.iter().map(|kind| kind.name.as_str())
+}
+
+/// Requests and sessions that both have.
+fn parts(before: &Step, after: &Step) -> Vec<PartPair> {
+    let quantile = |[before, after]: [&Option<Histogram>; 2], name: &str| {
+        let of =
+            |latency: &Option<Histogram>| positive(latency.as_ref()?.quantile_ns(name)? as f64);
+        ratio(of(after)?, of(before)?)
+    };
+    let requests = after.requests.iter().filter_map(|kind| {
+        let earlier = before
+            .requests
+            .iter()
+            .find(|other| other.name == kind.name)?;
+        let latency = [&earlier.latency, &kind.latency];
+        Some(PartPair {
+            name: kind.name.clone(),
+            throughput: positive(earlier.throughput).and_then(|of| ratio(kind.throughput, of)),
+            p50: quantile(latency, "p50"),
+            p99: quantile(latency, "p99"),
+        })
+    });
+    let per_second =
+        |step: &Step, completed: u64| positive(completed as f64 / step.window_ns as f64);
+    let sessions = after.sessions.iter().filter_map(|session| {
+        let earlier = before
+            .sessions
+            .iter()
+            .find(|other| other.name == session.name)?;
+        let took = [&earlier.took, &session.took];
+        let of_before = per_second(before, earlier.completed);
+        let rates = of_before.zip(per_second(after, session.completed));
+        Some(PartPair {
+            name: format!("{}, whole", session.name),
+            throughput: rates.and_then(|(before, after)| ratio(after, before)),
+            p50: quantile(took, "p50"),
+            p99: quantile(took, "p99"),
+        })
+    });
+    requests.chain(sessions).collect()
 }
 
 fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
@@ -168,6 +230,7 @@ fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
             .as_ref()
             .zip(after.verdict.as_ref())
             .map(|(a, b)| (a.wall, b.wall)),
+        parts: parts(before, after),
     }
 }
 

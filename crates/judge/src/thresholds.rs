@@ -1,11 +1,13 @@
 //! Thresholds: `p99<5ms`, `errors<0.1%`, `rps>20k`.
 //!
 //! ```text
-//!  threshold = measure op limit
+//!  threshold = [name:] measure op limit
 //!  measure   = p0..p100 (p99.9) | mean | min | max | errors | unavailable | rps
 //!  op        = < | <= | > | >=
 //!  limit     = a duration with its unit | a share (0.1% or 0.001) | a rate (20k)
 //! ```
+//!
+//! With a name it is of one kind of request of a mix, or of one session, which is over when its last step is answered.
 //!
 //! A threshold without samples fails: what was not measured was not met. So does an upper limit of a
 //! latency that requests without an answer could lift.
@@ -18,6 +20,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use wallfinder_model::reason::{Ended, Unreachable};
+use wallfinder_model::record::Histogram;
 use wallfinder_model::{Nanos, Rate, Step};
 
 use crate::bounds::Bounds;
@@ -29,6 +32,8 @@ use crate::{histogram, identity, unanswered};
 pub struct Threshold {
     /// As written.
     pub text: String,
+    /// The request or session that it is of; `None`: all.
+    pub name: Option<String>,
     /// What it is of.
     pub measure: Measure,
     op: Op,
@@ -109,6 +114,11 @@ pub enum Crossing {
     },
     /// The value was not measured.
     NotMeasured,
+    /// Nothing has the threshold's name.
+    NoSuch {
+        /// Names that there are.
+        there: Vec<String>,
+    },
 }
 
 impl Crossing {
@@ -130,19 +140,29 @@ impl FromStr for Threshold {
         let at = text
             .find(['<', '>'])
             .ok_or_else(|| bad("it has no < or >"))?;
-        let (name, rest) = text.split_at(at);
+        let (left, rest) = text.split_at(at);
+        let (name, measure) = match left.rsplit_once(':') {
+            Some((name, measure)) => (Some(name.trim().to_owned()), measure),
+            None => (None, left),
+        };
         let (op, limit) = match (rest.as_bytes()[0], rest.as_bytes().get(1)) {
             (b'<', Some(b'=')) => (Op::LessOrEqual, &rest[2..]),
             (b'<', _) => (Op::Less, &rest[1..]),
             (_, Some(b'=')) => (Op::MoreOrEqual, &rest[2..]),
             _ => (Op::More, &rest[1..]),
         };
-        let measure = Measure::parse(name.trim()).ok_or_else(|| {
+        let measure = Measure::parse(measure.trim()).ok_or_else(|| {
             bad("the measure is none of p50, p99.9, mean, min, max, errors, unavailable, rps")
         })?;
+        if name.is_some() && measure == Measure::Unavailable {
+            return Err(bad(
+                "a server is away for all requests alike: leave the name out",
+            ));
+        }
         let limit = measure.limit(limit.trim()).map_err(|why| bad(&why))?;
         Ok(Threshold {
             text: text.trim().to_owned(),
+            name,
             measure,
             op,
             limit,
@@ -202,11 +222,17 @@ impl Measure {
             Measure::Throughput => (step.counts.answered > 0)
                 .then_some(step.throughput)
                 .and_then(known),
-            Measure::Mean => latency.and_then(|l| known(l.mean_ns)),
-            Measure::Min => latency.map(|l| l.min_ns as f64),
-            Measure::Max => latency.map(|l| l.max_ns as f64),
+            _ => self.of_latency(latency?),
+        }
+    }
+
+    /// The value in times; `None` for what is none of them.
+    fn of_latency(self, latency: &Histogram) -> Option<f64> {
+        match self {
+            Measure::Mean => known(latency.mean_ns),
+            Measure::Min => Some(latency.min_ns as f64),
+            Measure::Max => Some(latency.max_ns as f64),
             Measure::Quantile(quantile) => {
-                let latency = latency?;
                 let named = histogram::NAMED
                     .iter()
                     .find(|(_, q)| (q - quantile).abs() < 1e-9)
@@ -214,7 +240,53 @@ impl Measure {
                 let whole = || histogram::decode(latency).ok()?.quantile_ns(quantile);
                 named.or_else(whole).map(|ns| ns as f64)
             }
+            Measure::Errors | Measure::Unavailable | Measure::Throughput => None,
         }
+    }
+
+    /// The value of a kind of request, or of a session; none without samples.
+    fn of_named(self, part: &Part) -> Option<f64> {
+        let ended = part.good + part.bad;
+        match self {
+            Measure::Errors => (ended > 0).then(|| part.bad as f64 / ended as f64),
+            Measure::Unavailable => None,
+            Measure::Throughput => (part.good > 0).then_some(part.throughput).and_then(known),
+            _ => self.of_latency(part.latency.filter(|latency| latency.count > 0)?),
+        }
+    }
+}
+
+/// What has a name: a kind of request, or a session.
+struct Part<'s> {
+    good: u64,
+    bad: u64,
+    throughput: f64,
+    latency: Option<&'s Histogram>,
+}
+
+impl Part<'_> {
+    fn of<'s>(step: &'s Step, name: &str) -> Option<Part<'s>> {
+        if let Some(kind) = step.requests.iter().find(|kind| kind.name == name) {
+            return Some(Part {
+                good: kind.answered,
+                bad: kind.failed.values().sum(),
+                throughput: kind.throughput,
+                latency: kind.latency.as_ref(),
+            });
+        }
+        let session = step.sessions.iter().find(|session| session.name == name)?;
+        Some(Part {
+            good: session.completed,
+            bad: session.broken_off,
+            throughput: session.completed as f64 * 1e9 / step.window_ns.max(1) as f64,
+            latency: session.took.as_ref(),
+        })
+    }
+
+    fn names(step: &Step) -> Vec<String> {
+        let requests = step.requests.iter().map(|kind| kind.name.clone());
+        let sessions = step.sessions.iter().map(|session| session.name.clone());
+        requests.chain(sessions).collect()
     }
 }
 
@@ -248,7 +320,22 @@ impl Threshold {
 
     /// Holds the threshold against a step.
     pub fn evaluate(&self, step: &Step) -> Crossing {
-        let Some(value) = self.measure.of(step) else {
+        let part = match &self.name {
+            None => None,
+            Some(name) => match Part::of(step, name) {
+                Some(part) => Some(part),
+                None => {
+                    return Crossing::NoSuch {
+                        there: Part::names(step),
+                    };
+                }
+            },
+        };
+        let value = match &part {
+            None => self.measure.of(step),
+            Some(part) => self.measure.of_named(part),
+        };
+        let Some(value) = value else {
             return match unanswered::nothing_answered(step) {
                 Some(ended) => Crossing::NothingAnswered { ended },
                 None if step.driver.command.is_some() => Crossing::NotTold {
@@ -284,6 +371,45 @@ mod tests {
 
     fn check(text: &str, step: &Step) -> Crossing {
         text.parse::<Threshold>().unwrap().evaluate(step)
+    }
+
+    #[test]
+    fn with_a_name_a_threshold_is_of_one_request_or_session() {
+        use wallfinder_model::record::{RequestKind, SessionKind};
+        let mut step = a_step().build();
+        step.window_ns = 2_000_000_000;
+        step.requests = vec![RequestKind {
+            name: "GET: a".to_owned(),
+            answered: 90,
+            failed: [("check.status".to_owned(), 10)].into(),
+            throughput: 45.0,
+            latency: step.latency.clone(),
+            ..RequestKind::default()
+        }];
+        step.sessions = vec![SessionKind {
+            name: "buy".to_owned(),
+            completed: 8,
+            broken_off: 2,
+            ..SessionKind::default()
+        }];
+        assert_eq!(
+            check("GET: a: errors<20%", &step),
+            Crossing::Kept { value: 0.1 }
+        );
+        assert_eq!(
+            check("GET: a: rps>40", &step),
+            Crossing::Kept { value: 45.0 }
+        );
+        assert_eq!(check("GET: a:p50<1h", &step), check("p50<1h", &step));
+        let away = None;
+        assert_eq!(
+            check("buy: errors<10%", &step),
+            Crossing::Breached { value: 0.2, away }
+        );
+        assert_eq!(check("buy: rps>3", &step), Crossing::Kept { value: 4.0 });
+        let there = vec!["GET: a".to_owned(), "buy".to_owned()];
+        assert_eq!(check("by: p99<1h", &step), Crossing::NoSuch { there });
+        assert!("buy: unavailable<1%".parse::<Threshold>().is_err());
     }
 
     #[test]

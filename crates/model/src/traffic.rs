@@ -21,6 +21,9 @@ pub struct Traffic {
     /// Sessions, each begun by its weight.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub session: Vec<Session>,
+    /// What was logged, in the place of requests and sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// Requests that are made once, one after the other, before the load; what they take may stand in all others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Request>,
@@ -32,7 +35,7 @@ pub struct Traffic {
 impl Traffic {
     /// Whether it says nothing: the target's one request is sent.
     pub fn is_empty(&self) -> bool {
-        self.request.is_empty() && self.session.is_empty()
+        self.request.is_empty() && self.session.is_empty() && self.replay.is_none()
     }
 
     /// Every request in it, with its key: `session.0.steps.2`.
@@ -64,6 +67,34 @@ impl Traffic {
         let setup = self.setup.iter_mut().enumerate().map(keyed("setup"));
         let teardown = self.teardown.iter_mut().enumerate().map(keyed("teardown"));
         alone.chain(steps).chain(setup).chain(teardown)
+    }
+}
+
+/// Requests that were logged, sent when they were logged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Replay {
+    /// An access log, or a HAR.
+    pub file: PathBuf,
+    /// How the lines of a log are written: `combined`, `common`, `json`, or as a format of nginx; left out: `combined`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// How much faster than they were logged.
+    pub speed: f64,
+    /// Whether they begin anew when they have ended.
+    #[serde(rename = "loop", skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+}
+
+impl Default for Replay {
+    fn default() -> Replay {
+        Replay {
+            file: PathBuf::new(),
+            format: None,
+            speed: 1.0,
+            again: false,
+        }
     }
 }
 

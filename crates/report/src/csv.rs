@@ -1,17 +1,17 @@
 //! A record as CSV (RFC 4180): one row for each step; of a `find` one for each window of its
 //! experiment; of an `ab` one for each step with its setting and round, and one for each
-//! ratio. And one row for each interval.
+//! ratio; of a mix, behind an empty row, one for each request and session. And one row for each interval.
 //!
 //! Times are in nanoseconds, shares in 0..1, sizes in bytes; a value that is not known is
 //! an empty field. The first row names the columns; [`STEP_COLUMNS`],
-//! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`] and [`RATIO_COLUMNS`] say what they hold.
+//! [`INTERVAL_COLUMNS`], [`WINDOW_COLUMNS`], [`RATIO_COLUMNS`] and [`PART_COLUMNS`] say what they hold.
 
 use crate::safe::clean;
 use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::proof::relatives;
 use wallfinder_model::experiment::{Condition, Experiment, Squeeze, Window};
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::record::{Histogram, Interval, Ratio};
+use wallfinder_model::record::{Cost, Costs, Histogram, Interval, Ratio, RequestKind, SessionKind};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, QUANTILES, quantile};
@@ -22,6 +22,7 @@ type StepCell = fn(&Step, &Figures) -> Cell;
 type IntervalCell = fn(&Step, &Interval) -> Cell;
 type WindowCell = fn(&WindowOf<'_>) -> Cell;
 type RatioCell = fn(&Ratio) -> Cell;
+type PartCell = fn(&PartOf<'_>) -> Cell;
 
 /// A window, the experiment that it is of, and its throughput over that of its shams.
 #[derive(Debug)]
@@ -34,6 +35,37 @@ pub struct WindowOf<'r> {
 impl WindowOf<'_> {
     fn condition(&self) -> Option<&Condition> {
         self.experiment.condition(self.window)
+    }
+}
+
+/// A request of a mix, or a session, and the step that it is of.
+#[derive(Debug)]
+pub struct PartOf<'r> {
+    step: &'r Step,
+    is: Part<'r>,
+}
+
+#[derive(Debug)]
+enum Part<'r> {
+    Request(&'r RequestKind),
+    Session(&'r SessionKind),
+}
+
+impl PartOf<'_> {
+    fn cost(&self, of: fn(&Costs) -> Option<Cost>) -> Option<Cost> {
+        let costs = match self.is {
+            Part::Request(kind) => kind.costs.as_ref(),
+            Part::Session(session) => session.costs.as_ref(),
+        };
+        costs.and_then(of)
+    }
+
+    fn latency(&self, name: &str) -> Cell {
+        let latency = match self.is {
+            Part::Request(kind) => kind.latency.as_ref(),
+            Part::Session(session) => session.took.as_ref(),
+        };
+        Cell::maybe(quantile(latency, name))
     }
 }
 
@@ -537,6 +569,95 @@ fn some(ns: u64) -> Cell {
     if ns > 0 { count(ns) } else { Cell::Unknown }
 }
 
+/// The columns of [`parts`].
+pub const PART_COLUMNS: &[Column<PartCell>] = &[
+    column!("index", "position of the step in the run, from 0", |p| {
+        Cell::Whole(p.step.index.into())
+    }),
+    column!("kind", "`request` or `session`", |p| {
+        let kind = match p.is {
+            Part::Request(_) => "request",
+            Part::Session(_) => "session",
+        };
+        Cell::Text(kind.to_owned())
+    }),
+    column!("name", "what it is called", |p| {
+        let name = match p.is {
+            Part::Request(kind) => &kind.name,
+            Part::Session(session) => &session.name,
+        };
+        Cell::Text(name.clone())
+    }),
+    column!(
+        "of_session",
+        "the session that a request is a step of",
+        |p| {
+            match p.is {
+                Part::Request(kind) => kind.session.clone().map_or(Cell::Unknown, Cell::Text),
+                Part::Session(_) => Cell::Unknown,
+            }
+        }
+    ),
+    column!("weight", "its weight against what else begins", |p| {
+        Cell::Whole(match p.is {
+            Part::Request(kind) => kind.weight.into(),
+            Part::Session(session) => session.weight.into(),
+        })
+    }),
+    column!("sent", "requests sent; sessions begun", |p| {
+        Cell::Whole(match p.is {
+            Part::Request(kind) => kind.sent.into(),
+            Part::Session(session) => session.begun.into(),
+        })
+    }),
+    column!("answered", "good answers; sessions completed", |p| {
+        Cell::Whole(match p.is {
+            Part::Request(kind) => kind.answered.into(),
+            Part::Session(session) => session.completed.into(),
+        })
+    }),
+    column!("failed", "failures; sessions broken off", |p| {
+        Cell::Whole(match p.is {
+            Part::Request(kind) => kind.failed.values().sum::<u64>().into(),
+            Part::Session(session) => session.broken_off.into(),
+        })
+    }),
+    column!("body_bytes", "body bytes of good answers", |p| {
+        match p.is {
+            Part::Request(kind) => Cell::Whole(kind.body_bytes.into()),
+            Part::Session(_) => Cell::Unknown,
+        }
+    }),
+    column!("wire_bytes", "bytes of good answers on the wire", |p| {
+        match p.is {
+            Part::Request(kind) => Cell::Whole(kind.wire_bytes.into()),
+            Part::Session(_) => Cell::Unknown,
+        }
+    }),
+    column!("p50_ns", "median latency; how long a session took", |p| p
+        .latency("p50")),
+    column!("p99_ns", "99th percentile", |p| p.latency("p99")),
+    column!("server_cpu_ns", "CPU time of the server for one", |p| {
+        Cell::maybe(p.cost(|costs| Some(costs.server)).map(|cost| cost.each))
+    }),
+    column!("server_cpu_low_ns", "lower end of its 95 % interval", |p| {
+        Cell::maybe(p.cost(|costs| Some(costs.server)).map(|cost| cost.low))
+    }),
+    column!("server_cpu_high_ns", "upper end", |p| {
+        Cell::maybe(p.cost(|costs| Some(costs.server)).map(|cost| cost.high))
+    }),
+    column!(
+        "server_cpu_share",
+        "its share of the server's CPU time",
+        |p| { Cell::maybe(p.cost(|costs| Some(costs.server)).map(|cost| cost.share)) }
+    ),
+    column!(
+        "client_cpu_ns",
+        "CPU time of the load generator for one",
+        |p| { Cell::maybe(p.cost(|costs| costs.client).map(|cost| cost.each)) }
+    ),
+];
+
 fn header<F>(columns: &[Column<F>]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
     format!("{}\r\n", names.join(","))
@@ -572,6 +693,24 @@ pub fn each_step(record: &Record) -> String {
         let cells = STEP_COLUMNS.iter();
         row(cells.map(|column| (column.cell)(step, &figures)), &mut text);
     }
+    text + &parts(record)
+}
+
+/// An empty row, and one for each request of a mix and each session; nothing where there is no mix.
+fn parts(record: &Record) -> String {
+    if record.steps.iter().all(|step| step.requests.is_empty()) {
+        return String::new();
+    }
+    let mut text = format!("\r\n{}", header(PART_COLUMNS));
+    for step in &record.steps {
+        let requests = step.requests.iter().map(Part::Request);
+        let sessions = step.sessions.iter().map(Part::Session);
+        for is in requests.chain(sessions) {
+            let part = PartOf { step, is };
+            let cells = PART_COLUMNS.iter().map(|column| (column.cell)(&part));
+            row(cells, &mut text);
+        }
+    }
     text
 }
 
@@ -594,7 +733,7 @@ pub fn windows(record: &Record) -> String {
             row(cells.map(|column| (column.cell)(&window)), &mut text);
         }
     }
-    text
+    text + &parts(record)
 }
 
 /// One row for each step with its setting and round, an empty row, one for each ratio.

@@ -227,8 +227,13 @@ pub(crate) fn heaviest(step: &Step) -> Option<String> {
     );
     let [share, low, high] = percents(&cost);
     Some(format!(
-        "{name} is {} % of what begins and {share} % [{low}, {high}] of the {}'s CPU time{}.",
+        "{name} is {} % of {} and {share} % [{low}, {high}] of the {}'s CPU time{}.",
         percent(part(begun, whole.begun)),
+        if step.sessions.is_empty() {
+            "the requests"
+        } else {
+            "what begins"
+        },
         if is_client {
             "load generator"
         } else {

@@ -114,6 +114,25 @@ fn mixed(scenario: &Scenario) -> Result<(), Fault> {
         "traffic",
         "--in-turn is of one call, and the calls of --traffic are others: leave one of them out",
     )?;
+    if let Some(replay) = &traffic.replay {
+        let load = &scenario.load;
+        refuse(
+            load.rate.is_some() || load.think > Nanos(0),
+            "traffic.replay",
+            "a replay has the pace of its log: leave out --rate and --think, or scale it with --speed",
+        )?;
+        let varies = scenario.ramp.is_some() || scenario.squeeze.is_some() || scenario.ab.is_some();
+        refuse(
+            varies,
+            "traffic.replay",
+            "a replay is one load, which is held: use `run`; what the log asks for as a mix is told by `traffic from-log`",
+        )?;
+        refuse(
+            !(0.001..=1000.0).contains(&replay.speed),
+            "traffic.replay.speed",
+            "--speed is between 0.001 and 1000 times that of the log",
+        )?;
+    }
     refuse(
         scenario.driver().is_some(),
         "traffic",

@@ -13,6 +13,8 @@ pub struct Question {
     pub text: String,
     /// So many times each of these.
     pub changes: Vec<(Squeeze, f64)>,
+    /// A request or session of the mix that takes so many times as much, in their place.
+    pub kind: Option<(String, f64)>,
 }
 
 impl Question {
@@ -22,24 +24,48 @@ impl Question {
     }
 }
 
-/// The questions of a scenario. `link` is the one that is laid.
+/// The questions of a scenario. `link` is the one that is laid, `names` are those of what is sent.
 ///
 /// # Errors
 ///
 /// The first that is none.
-pub fn questions(texts: &[String], link: Option<&str>) -> Result<Vec<Question>, Fault> {
+pub fn questions(
+    texts: &[String],
+    link: Option<&str>,
+    names: &[String],
+) -> Result<Vec<Question>, Fault> {
     let each = texts.iter().enumerate();
     let question = each.map(|(nth, text)| {
+        if let Some(kind) = of_kind(text, names) {
+            return Ok(Question {
+                text: text.clone(),
+                changes: Vec::new(),
+                kind: Some(kind),
+            });
+        }
         let changes = changes(text, link).map_err(|why| {
+            let why = match names.is_empty() {
+                true => why,
+                false => format!("{why}, or a request's name: {}", names.join(", ")),
+            };
             let key = format!("squeeze.what_if.{nth}");
             Fault::at(key, format!("--what-if {text}: {why}"))
         })?;
         Ok(Question {
             text: text.clone(),
             changes,
+            kind: None,
         })
     });
     question.collect()
+}
+
+/// A request's name, and how many times as dear it is to be.
+fn of_kind(text: &str, names: &[String]) -> Option<(String, f64)> {
+    let (name, value) = text.rsplit_once('=')?;
+    let factor: f64 = value.trim_end_matches(['x', '×']).parse().ok()?;
+    let is_sound = factor.is_finite() && factor > 0.0 && names.iter().any(|known| known == name);
+    is_sound.then(|| (name.to_owned(), factor))
 }
 
 fn changes(text: &str, link: Option<&str>) -> Result<Vec<(Squeeze, f64)>, String> {
@@ -87,8 +113,30 @@ fn changes(text: &str, link: Option<&str>) -> Result<Vec<(Squeeze, f64)>, String
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_request_is_asked_for_by_its_name() {
+        let names = ["search".to_owned(), "/a?b=c".to_owned()];
+        let of = |text: &str| questions(&[text.to_owned()], None, &names);
+        for (text, name, factor) in [("search=0.5", "search", 0.5), ("/a?b=c=2x", "/a?b=c", 2.0)] {
+            let question = of(text).unwrap().remove(0);
+            assert_eq!(question.kind, Some((name.to_owned(), factor)));
+            assert!(question.changes.is_empty());
+        }
+        assert!(
+            of("serch=0.5")
+                .expect_err("no such")
+                .message
+                .contains("search, /a?b=c")
+        );
+        assert_eq!(of("cpu=2").unwrap()[0].kind, None);
+    }
+
     fn asked(text: &str, link: Option<&str>) -> Result<Vec<(Squeeze, f64)>, Fault> {
-        let mut all = questions(&[text.to_owned()], link)?;
+        let mut all = questions(
+            &[text.to_owned()],
+            link,
+            &["search".to_owned(), "a=b".to_owned()],
+        )?;
         Ok(all.remove(0).changes)
     }
 

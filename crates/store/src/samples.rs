@@ -1,12 +1,12 @@
 //! `samples-N.parquet`: one row for each request that ended in the window of step N.
 //!
 //! ```text
-//!  done_ns │ latency_ns service_ns first_byte_ns │ bytes status │ failed
+//!  done_ns │ latency_ns service_ns first_byte_ns │ bytes status request │ failed
 //! ```
 //!
 //! `done_ns` counts from the schedule's zero; the three times end there: from the intended
 //! instant to the last byte, from sending to the last byte, from sending to the first byte.
-//! -1 stands for what never came to pass. `failed` is the class of a failure, null for a
+//! -1 stands for what never came to pass. `request` is the place of its kind among the step's requests, of a mix. `failed` is the class of a failure, null for a
 //! good answer. Rows of one worker are in the order in which its requests ended.
 //!
 //! Numbers are packed as differences, some 8 bytes for a row: that takes less of a processor than the
@@ -53,6 +53,7 @@ const SCHEMA: &str = "message samples {
     REQUIRED INT64 first_byte_ns;
     REQUIRED INT32 bytes;
     REQUIRED INT32 status;
+    REQUIRED INT32 request;
     OPTIONAL BYTE_ARRAY failed (UTF8);
 }";
 
@@ -71,6 +72,8 @@ pub struct SampleRow {
     pub bytes: u32,
     /// HTTP status; 0: none.
     pub status: u16,
+    /// Which kind of request it was, of a mix; else 0.
+    pub request: u16,
     /// 0: answered well; else a number that [`ClassName`] explains.
     pub failed: u16,
 }
@@ -182,7 +185,7 @@ struct Columns {
 }
 
 /// Columns of numbers.
-const NUMBERS: usize = 6;
+const NUMBERS: usize = 7;
 
 impl Columns {
     fn new(name: ClassName) -> Columns {
@@ -210,26 +213,28 @@ impl Columns {
 
     /// The first row of a group is part of no block.
     fn begin(&mut self, row: &SampleRow) {
-        let [done, latency, service, first_byte, bytes, status] = &mut self.numbers;
+        let [done, latency, service, first_byte, bytes, status, request] = &mut self.numbers;
         done.begin(row.done_ns);
         latency.begin(row.latency_ns);
         service.begin(row.service_ns);
         first_byte.begin(row.first_byte_ns);
         bytes.begin(row.bytes());
         status.begin(row.status.into());
+        request.begin(row.request.into());
         self.failed.push(&[*row], self.name);
     }
 
     /// The first of what is pending become a block of each column.
     fn pack(&mut self, rows: usize) {
         let rows = &self.pending[..rows];
-        let [done, latency, service, first_byte, bytes, status] = &mut self.numbers;
+        let [done, latency, service, first_byte, bytes, status, request] = &mut self.numbers;
         done.append(rows.iter().map(|row| row.done_ns));
         latency.append(rows.iter().map(|row| row.latency_ns));
         service.append(rows.iter().map(|row| row.service_ns));
         first_byte.append(rows.iter().map(|row| row.first_byte_ns));
         bytes.append(rows.iter().map(SampleRow::bytes));
         status.append(rows.iter().map(|row| row.status.into()));
+        request.append(rows.iter().map(|row| row.request.into()));
         self.failed.push(rows, self.name);
     }
 
@@ -524,6 +529,7 @@ mod tests {
 
     fn row(n: i64) -> SampleRow {
         SampleRow {
+            request: (n % 7) as u16,
             done_ns: 1_000_000 + n * 100,
             latency_ns: 5_000 + n % 977,
             service_ns: 4_000 + n % 877,

@@ -11,6 +11,7 @@ use wallfinder_wire::mix::{
     Template, Text, Think, Value,
 };
 
+use crate::replay::replayed;
 use crate::slots::{Scope, is_word, text};
 use crate::{data, expect, multipart};
 
@@ -30,6 +31,8 @@ pub struct Origin {
     pub origins: Vec<String>,
     /// Fields that every request has.
     pub headers: Vec<(String, String)>,
+    /// Of what is drawn at random before the load.
+    pub seed: u64,
 }
 
 /// What is asked of the outside.
@@ -53,6 +56,8 @@ pub struct Compiled {
     pub setup: Option<(Mix, Vec<String>)>,
     /// One that is made after it.
     pub teardown: Option<Mix>,
+    /// What there is to say of it, in words.
+    pub notes: Vec<String>,
 }
 
 /// Resolves and checks. `known` has the values that set-up took; before it was made, each of them stands for a letter.
@@ -66,6 +71,23 @@ pub fn compile(
     world: &dyn World,
     known: Option<&BTreeMap<String, Vec<u8>>>,
 ) -> Result<Compiled, Fault> {
+    if let Some(wanted) = &traffic.replay {
+        let alone = Traffic {
+            replay: Some(wanted.clone()),
+            ..Traffic::default()
+        };
+        if *traffic != alone {
+            let why = "what was logged is replayed alone: leave out requests, sessions, data, set-up and tear-down";
+            return Err(Fault::at("traffic.replay", why));
+        }
+        let (mix, notes) = replayed(wanted, origin, world)?;
+        return Ok(Compiled {
+            mix,
+            setup: None,
+            teardown: None,
+            notes,
+        });
+    }
     let tables = traffic
         .data
         .iter()
@@ -119,6 +141,7 @@ pub fn compile(
         mix: compiler.mix(flows),
         setup,
         teardown,
+        notes: Vec::new(),
     })
 }
 
@@ -727,12 +750,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn origin(protocol: Protocol) -> Origin {
+    pub(crate) fn origin(protocol: Protocol) -> Origin {
         Origin {
             protocol,
             authority: "h".to_owned(),
             origins: vec!["http://h".to_owned()],
             headers: vec![("Accept".to_owned(), "*/*".to_owned())],
+            seed: 1,
         }
     }
 

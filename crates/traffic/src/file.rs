@@ -5,6 +5,8 @@ use std::path::Path;
 use wallfinder_model::traffic::{Request, Traffic};
 use wallfinder_scenario::{Fault, FileError, file};
 
+use crate::slots::literal;
+
 /// Where the keys are told.
 const HELP: &str = "`wallfinder traffic --help` shows a file, and docs/traffic.md has every key";
 
@@ -57,6 +59,9 @@ fn beside(traffic: &mut Traffic, folder: &Path) {
             *file = folder.join(&*file);
         }
     }
+    if let Some(replay) = &mut traffic.replay {
+        replay.file = folder.join(&replay.file);
+    }
     for (_, request) in traffic.requests_mut() {
         if let Some(body) = &mut request.body
             && let Some(file) = body.strip_prefix('@').filter(|file| *file != "-")
@@ -95,7 +100,7 @@ pub fn of_urls(text: &str) -> Result<Traffic, String> {
         traffic.request.push(Request {
             weight: Some(weight),
             // A list has no places to fill in.
-            get: Some(place.replace('{', "{{").replace('}', "}}")),
+            get: Some(literal(place)),
             name: Some(place.to_owned()),
             ..Request::default()
         });

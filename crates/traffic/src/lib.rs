@@ -24,7 +24,9 @@ mod compile;
 mod data;
 mod expect;
 mod file;
+pub mod import;
 mod multipart;
+mod replay;
 mod slots;
 
 pub use compile::{Compiled, Origin, World, compile};

@@ -156,6 +156,26 @@ fn split(given: &str) -> Vec<Written<'_>> {
     pieces
 }
 
+/// A text that says the same without places: braces that would be read as one are doubled.
+pub(crate) fn literal(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    let (mut from, mut at) = (0, 0);
+    while let Some(brace) = text[at..].find('{').map(|found| at + found) {
+        match place(&text[brace..]) {
+            Some((_, _, len)) => {
+                all.push_str(&text[from..brace]);
+                all.push('{');
+                all.push_str(&text[brace..brace + len]);
+                all.push('}');
+                from = brace + len;
+                at = from;
+            }
+            None => at = brace + 1,
+        }
+    }
+    all + &text[from..]
+}
+
 /// A place at the beginning of a text: its name, how it is spelled, and its length with its braces.
 fn place(text: &str) -> Option<(&str, Option<&str>, usize)> {
     let inner = text.strip_prefix('{')?;
@@ -260,6 +280,13 @@ mod tests {
             let single: String = words.iter().map(|word| format!("{{{word}}} ")).collect();
             let made = text(&doubled, Spelling::Raw, &Scope::default()).unwrap();
             prop_assert_eq!(made, Text::fixed(single));
+        }
+
+        /// Whatever a text holds, it can be written without places.
+        #[test]
+        fn a_literal_says_what_it_is(given in "[{}a.|\" ]{0,30}") {
+            let made = text(&literal(&given), Spelling::Raw, &Scope::default()).unwrap();
+            prop_assert_eq!(made, Text::fixed(given));
         }
 
         /// Any text is split without loss.

@@ -590,7 +590,18 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
         "--traffic",
         "mix.toml",
     ];
-    let load = ["-c", "16", "--effort", "quick", "--no-inside", "-q"];
+    let load = [
+        "-c",
+        "16",
+        "--effort",
+        "quick",
+        "--no-inside",
+        "-q",
+        "--what-if",
+        "dear=0.5",
+        "--threshold",
+        "light: p99<1h",
+    ];
     let ran = place
         .start(&[&asked[..], &load].concat())
         .wait(Duration::from_secs(120))
@@ -599,7 +610,7 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
     let step = squeezed(&record);
     assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
     assert!(
-        ran.out.contains("dear is 10 % of what begins"),
+        ran.out.contains("dear is 10 % of the requests"),
         "{}",
         ran.out
     );

@@ -327,3 +327,259 @@ fn rows_that_are_used_once_end_the_load() {
         assert_eq!(shop.count("GET /search") - before, 300);
     }
 }
+
+/// A server that answers everything, and its requests in the order in which they came.
+fn listening() -> (Double, Arc<Mutex<Vec<String>>>) {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let of_server = Arc::clone(&asked);
+    let double = Double::start(move |conversation| {
+        while let Some(request) = conversation.request() {
+            let line = String::from_utf8_lossy(&request);
+            let line = line.lines().next().unwrap_or_default();
+            let line = line.trim_end_matches(" HTTP/1.1").to_owned();
+            of_server.lock().unwrap().push(line);
+            if !conversation.say(ok("", "ok")) {
+                return;
+            }
+        }
+    });
+    (double, asked)
+}
+
+#[test]
+fn what_was_logged_is_sent_again_in_its_order() {
+    let _turn = together();
+    let (place, (double, asked)) = (Place::new(), listening());
+    let paths: Vec<String> = (0..200)
+        .map(|n| format!("/items/{}?n={n}", n % 7))
+        .collect();
+    let lines = paths.iter().zip(0_u32..).map(|(path, n)| {
+        let at = 1_700_000_000.0 + f64::from(n) * 0.005;
+        format!("{at:.3} \"GET {path} HTTP/1.1\" 200 0.001\n")
+    });
+    place.file("access.log", lines.collect::<String>());
+    let url = double.url("/");
+    let format = "$msec \"$request\" $status $request_time";
+    let replay = [
+        "run",
+        &url,
+        "--replay",
+        "access.log",
+        "--log-format",
+        format,
+        "--speed",
+        "2",
+        "-c",
+        "1",
+        "-q",
+    ];
+    let ran = place.run(&replay).ends_with(0);
+    let step = place.step();
+    assert_eq!(step["counts"]["answered"], 200, "{}", ran.out);
+    // Half of a second, and what the last answer took.
+    let window_ns = step["window_ns"].as_u64().expect("a length");
+    assert!(
+        (490_000_000..900_000_000).contains(&window_ns),
+        "{window_ns}"
+    );
+    assert_eq!(step["load"]["arrival"]["model"], "replay");
+    let wanted: Vec<String> = paths.iter().map(|path| format!("GET {path}")).collect();
+    let seen = std::mem::take(&mut *asked.lock().unwrap());
+    assert!(seen == wanted, "{seen:?}");
+    // Of whole seconds, over and over, cut by -d.
+    let line = |second: u32| {
+        format!("h - - [10/Oct/2000:13:55:{second:02} +0000] \"GET /a HTTP/1.1\" 200 1\n")
+    };
+    place.file(
+        "coarse.log",
+        (10..12)
+            .flat_map(|second| (0..20).map(move |_| line(second)))
+            .collect::<String>(),
+    );
+    let again = [
+        "run",
+        &url,
+        "--replay",
+        "coarse.log",
+        "--loop",
+        "--speed",
+        "10",
+        "-d",
+        "1s",
+        "-c",
+        "4",
+        "-q",
+    ];
+    let ran = place.run(&again).ends_with(0);
+    assert!(
+        ran.out.contains("whole seconds") && ran.out.contains("over and over"),
+        "{}",
+        ran.out
+    );
+    let sent = place.step()["counts"]["answered"]
+        .as_u64()
+        .expect("a count");
+    assert!((150..260).contains(&sent), "{sent}");
+    for (args, part) in [
+        (&["run", &url, "--replay", "gone.log"][..], "gone.log"),
+        (&["run", &url, "--replay", "access.log"], "--log-format"),
+        (
+            &["run", &url, "--replay", "access.log", "--rate", "5"],
+            "--rate",
+        ),
+        (&["run", &url, "--speed", "2"], "--replay"),
+    ] {
+        let said = place.run(args).ends_with(2).err;
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn what_is_imported_runs_as_it_is() {
+    let _turn = together();
+    let (place, (double, asked)) = (Place::new(), listening());
+    let url = double.url("/");
+    let har = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/chromium.har");
+    place.file("api.yaml", "openapi: 3.0.0\npaths:\n  /pets/{id}:\n    get:\n      operationId: pet\n      parameters:\n        - {name: id, in: path, required: true, schema: {type: integer, example: 17}}\n");
+    place.file("access.log", "h - - [10/Oct/2000:13:55:36 -0700] \"GET /items/1?token=s3cret HTTP/1.1\" 200 2\nh - - [10/Oct/2000:13:55:36 -0700] \"GET /items/2 HTTP/1.1\" 200 2\n");
+    for (from, wanted, left_out) in [
+        (vec!["from-har", har], "GET /app.js", "`password` of a body"),
+        (
+            vec!["from-log", "access.log"],
+            "GET /items/2",
+            "the parameter `token`",
+        ),
+        (vec!["from-openapi", "api.yaml"], "GET /pets/17", ""),
+        (
+            vec![
+                "from-curl",
+                "curl -s -H 'Authorization: Bearer s3cret' -d a=1 http://h/cart",
+            ],
+            "POST /cart",
+            "`Authorization`",
+        ),
+    ] {
+        let made = place.run(&[&["traffic"][..], &from].concat()).ends_with(0);
+        assert!(
+            made.out.contains(left_out) && !made.out.contains("s3cret"),
+            "{}",
+            made.out
+        );
+        place.file("made.toml", &made.out);
+        let run = [
+            "run",
+            &url,
+            "--traffic",
+            "made.toml",
+            "-c",
+            "2",
+            "-d",
+            "1200ms",
+            "--no-calibrate",
+            "-q",
+        ];
+        place.run(&run).ends_with(0);
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
+        assert!(
+            asked.iter().any(|line| line == wanted),
+            "{wanted}: {:?}",
+            &asked[..asked.len().min(9)]
+        );
+    }
+    let recorded = ["run", &url, "--replay", har, "-c", "2", "-q"];
+    place.run(&recorded).ends_with(0);
+    let wanted = [
+        "GET /index.html",
+        "GET /a.png?token=s3cret",
+        "GET /app.js",
+        "POST /items/17",
+    ];
+    assert_eq!(*asked.lock().unwrap(), wanted);
+    for (from, part) in [
+        (["from-har", "access.log"], "no JSON"),
+        (["from-log", "api.yaml"], "--log-format"),
+        (["from-openapi", "access.log"], "access.log"),
+    ] {
+        let said = place
+            .run(&[&["traffic"][..], &from].concat())
+            .ends_with(2)
+            .err;
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn requests_are_held_to_thresholds_and_compared_by_name() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    place.file(
+        "two.toml",
+        "[[request]]\nname = \"a\"\nget = \"/a\"\n[[request]]\nname = \"b\"\nget = \"/b\"\n",
+    );
+    let url = double.url("/");
+    let load = [
+        "run",
+        &url,
+        "--traffic",
+        "two.toml",
+        "-c",
+        "2",
+        "-n",
+        "2000",
+        "--no-calibrate",
+        "-q",
+    ];
+    let held = |threshold: &str| place.run(&[&load[..], &["--threshold", threshold]].concat());
+    held("a: p99<1m").ends_with(0);
+    let first = place.last_run();
+    let said = held("b: rps>1G").ends_with(3).err;
+    assert!(said.contains("b: rps>1G: breached"), "{said}");
+    let said = held("c: p99<1m").ends_with(2).err;
+    assert!(
+        said.contains("no request is called `c`; there is a, b"),
+        "{said}"
+    );
+    let second = place.last_run();
+    let pair = [first.to_str().unwrap(), second.to_str().unwrap()];
+    let compared = place
+        .run(&[&["compare"][..], &pair].concat())
+        .ends_with(0)
+        .out;
+    let lines: Vec<&str> = compared
+        .lines()
+        .filter(|line| line.starts_with("   a ") || line.starts_with("   b "))
+        .collect();
+    assert_eq!(lines.len(), 2, "{compared}");
+    let csv = place
+        .run(&["report", pair[0], "--format", "csv"])
+        .ends_with(0)
+        .out;
+    assert!(
+        csv.contains("index,kind,name,of_session") && csv.contains("0,request,b,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn what_is_not_driven_is_declined_in_words() {
+    let _turn = together();
+    let place = Place::new();
+    for (args, part) in [
+        (
+            &["run", "unix:/run/app.sock"][..],
+            "a unix socket is not driven",
+        ),
+        (
+            &[
+                "run",
+                "http://127.0.0.1:9/",
+                "--proxy",
+                "http://127.0.0.1:8080",
+            ],
+            "the proxy would be measured",
+        ),
+    ] {
+        let said = place.run(args).ends_with(2).err;
+        assert!(said.contains(part), "{said}");
+    }
+}

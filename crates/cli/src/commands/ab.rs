@@ -34,7 +34,7 @@ struct Setting {
 /// `wallfinder ab`.
 pub(crate) fn ab(job: &Job) -> Result<(), Failed> {
     let expect = &job.scenario.expect;
-    check_conditions(&expect.require, &expect.threshold)?;
+    check_conditions(&expect.require, &expect.threshold, None)?;
     let (session, result) = compare(job, None)?;
     let record = session.finish(result, &job.around.output)?;
     conclude(&record, &expect.require, &expect.threshold)

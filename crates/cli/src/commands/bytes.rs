@@ -49,7 +49,7 @@ impl Narrow {
 /// `wallfinder bytes`. The URL may hold sizes in braces.
 pub(crate) fn bytes(scenario: &Scenario, around: &Around) -> Result<(), Failed> {
     let expect = &scenario.expect;
-    check_conditions(&expect.require, &expect.threshold)?;
+    check_conditions(&expect.require, &expect.threshold, None)?;
     let asked = scenario.bytes.clone().unwrap_or_default();
     let paths = paths(&scenario.target.url)?;
     let answers = answers(&paths, &codings(&asked, scenario)?)?;

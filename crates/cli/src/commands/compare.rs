@@ -55,6 +55,16 @@ fn text(comparison: &Comparison) -> String {
         text.push_str(&format!(
             " {name:32} throughput {ratio}{p50}{p99}  {walls}\n"
         ));
+        for part in &pair.parts {
+            let times = part
+                .throughput
+                .map_or("unknown".to_owned(), |ratio| format!("{ratio:.3} x"));
+            let (p50, p99) = (latency("p50", part.p50), latency("p99", part.p99));
+            text.push_str(&format!(
+                "   {:30} throughput {times}{p50}{p99}\n",
+                part.name
+            ));
+        }
     }
     for (names, side) in [
         (&comparison.only_before, "before"),

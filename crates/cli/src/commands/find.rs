@@ -35,8 +35,9 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     let squeeze = squeeze(job);
     let asked = ask(job)?;
     let expect = &scenario.expect;
-    check_conditions(&expect.require, &expect.threshold)?;
-    let questions = questions(&squeeze.what_if, scenario.link.lay.as_deref())
+    check_conditions(&expect.require, &expect.threshold, asked.known())?;
+    let names = names(asked.known());
+    let questions = questions(&squeeze.what_if, scenario.link.lay.as_deref(), &names)
         .map_err(|fault| job.around.fault(&fault))?;
     let effort = squeeze.effort;
     let home = Home::here()?;
@@ -129,13 +130,22 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         let answered = answers(&questions, step);
         output::show(&wallfinder_report::text::what_if(&answered, &look), &look);
         if squeeze.lift {
-            let predicted = questions.iter().zip(answered);
+            // What a request costs is the server's own to change.
+            let ours = |(question, _): &(&Question, _)| question.kind.is_none();
+            let predicted = questions.iter().zip(answered).filter(ours);
             let lifted = lift(job, predicted, step, &home, &interrupts)?;
             output::show(&wallfinder_report::text::lifted(&lifted, &look), &look);
             interrupts.none_came()?;
         }
     }
     conclude(&record, &expect.require, &expect.threshold)
+}
+
+/// What is sent by name: requests that begin by themselves, and sessions.
+fn names(sent: Option<&Exchange>) -> Vec<String> {
+    let mix = sent.and_then(Exchange::mix);
+    let flows = mix.into_iter().flat_map(|mix| &mix.flows);
+    flows.map(|flow| flow.name.clone()).collect()
 }
 
 pub(super) fn squeeze(job: &Job) -> Squeezed {
@@ -364,8 +374,15 @@ fn note_unknown_bytes(found: &mut Prediction, changes: &[(Squeeze, f64)], step: 
 
 fn answers<'q>(questions: &'q [Question], step: &Step) -> Vec<Answered<'q>> {
     let answer = |question: &'q Question| {
-        let Question { text, changes } = question;
-        let mut found = proof::what_if(step, changes);
+        let Question {
+            text,
+            changes,
+            kind,
+        } = question;
+        let mut found = match kind {
+            None => proof::what_if(step, changes),
+            Some((name, factor)) => proof::what_if_of_kind(step, name, *factor),
+        };
         if let Some(found) = found.as_mut().filter(|_| question.is_of_bytes()) {
             note_unknown_bytes(found, changes, step);
         }

@@ -1,6 +1,7 @@
 //! `run` and `ramp`: scenarios become loads, loads become steps of one record.
 
 use wallfinder_conduct::{ProfileOrder, StepOrder};
+use wallfinder_model::Caveat;
 use wallfinder_scenario::loads;
 
 use crate::commands::record::{check_conditions, conclude, judge_steps};
@@ -41,7 +42,7 @@ pub(crate) fn load(
     let (first, deepest) = (&steps[0], deepest.expect("a load has a step"));
     let asked = ask(deepest)?;
     let expect = &job.scenario.expect;
-    check_conditions(&expect.require, &expect.threshold)?;
+    check_conditions(&expect.require, &expect.threshold, asked.known())?;
     let testbed = Testbed::raise(first, None)?;
     let question = asked.at(deepest, &testbed)?;
     // After pinning: threads started from here on inherit it.
@@ -75,6 +76,10 @@ pub(crate) fn load(
             order.server = server;
         }
         let stepped = session.step(order).map(|_| ());
+        if let Some(step) = session.record.steps.last_mut() {
+            let notes = question.notes.iter().cloned();
+            step.caveats.extend(notes.map(|text| Caveat::Note { text }));
+        }
         result = session.served(&testbed, stepped);
         if result.is_err() {
             break;

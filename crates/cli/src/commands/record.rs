@@ -11,6 +11,7 @@ use wallfinder_model::{Record, Step};
 use wallfinder_report::said;
 use wallfinder_report::text::Paths;
 use wallfinder_store::Folder;
+use wallfinder_wire::Exchange;
 
 use crate::commands::study::judge_claims;
 use crate::exit::{self, Failed};
@@ -139,8 +140,31 @@ fn conditions(
 pub(crate) fn check_conditions(
     requirement: &Option<String>,
     thresholds: &[String],
+    sent: Option<&Exchange>,
 ) -> Result<(), Failed> {
-    conditions(requirement, thresholds).map(|_| ())
+    let (_, thresholds) = conditions(requirement, thresholds)?;
+    let Some(sent) = sent else {
+        return Ok(());
+    };
+    let flows = sent.mix().into_iter().flat_map(|mix| &mix.flows);
+    let kinds = sent.kinds().iter().map(|kind| kind.name.as_str());
+    let names: Vec<&str> = kinds.chain(flows.map(|flow| flow.name.as_str())).collect();
+    for threshold in thresholds {
+        if let Some(name) = threshold
+            .name
+            .filter(|name| !names.contains(&name.as_str()))
+        {
+            let there = match names.is_empty() {
+                true => "one request is sent, which has no name: leave it out".to_owned(),
+                false => format!("there is {}", names.join(", ")),
+            };
+            return Err(Failed::usage(format!(
+                "--threshold {}: no request is called `{name}`; {there}",
+                threshold.text
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What of a threshold is breached: in the first step that breaches it, and in how many more.

@@ -12,7 +12,7 @@
 
 use fastrand::Rng;
 use wallfinder_model::Step;
-use wallfinder_model::record::{Ab, CostOutcome, Ratio, Sign, SignKind};
+use wallfinder_model::record::{Ab, CostOutcome, Histogram, Ratio, Sign, SignKind};
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
@@ -91,10 +91,14 @@ fn sign_min(kind: SignKind) -> f64 {
     }
 }
 
+/// How a measure is read from a step.
+type Of<'m> = &'m dyn Fn(&Step) -> Option<f64>;
+type Own<'m> = Box<dyn Fn(&Step) -> Option<f64> + 'm>;
+
 /// A measure, and what it answers to a slow machine.
-struct Measure {
-    name: &'static str,
-    of: fn(&Step) -> Option<f64>,
+struct Measure<'m> {
+    name: &'m str,
+    of: Of<'m>,
     answers: Answers,
 }
 
@@ -109,7 +113,7 @@ enum Answers {
     Stays,
 }
 
-const fn measure(name: &'static str, answers: Answers, of: fn(&Step) -> Option<f64>) -> Measure {
+const fn measure<'m>(name: &'m str, answers: Answers, of: Of<'m>) -> Measure<'m> {
     Measure { name, of, answers }
 }
 
@@ -117,24 +121,35 @@ const fn measure(name: &'static str, answers: Answers, of: fn(&Step) -> Option<f
 const THROUGHPUT: &str = "throughput";
 
 /// What is compared. Costs are of one good answer.
-const MEASURES: [Measure; 7] = [
-    measure(THROUGHPUT, Answers::Falls, |step| positive(step.throughput)),
-    measure("p50", Answers::Grows, |step| quantile(step, "p50")),
-    measure("p99", Answers::Grows, |step| quantile(step, "p99")),
-    measure("p99.9", Answers::Grows, |step| quantile(step, "p99.9")),
-    measure("server-cpu", Answers::Grows, |step| {
+const MEASURES: [Measure<'static>; 7] = [
+    measure(THROUGHPUT, Answers::Falls, &|step| {
+        positive(step.throughput)
+    }),
+    measure("p50", Answers::Grows, &|step| {
+        quantile(step.latency.as_ref(), "p50")
+    }),
+    measure("p99", Answers::Grows, &|step| {
+        quantile(step.latency.as_ref(), "p99")
+    }),
+    measure("p99.9", Answers::Grows, &|step| {
+        quantile(step.latency.as_ref(), "p99.9")
+    }),
+    measure("server-cpu", Answers::Grows, &|step| {
         cost::per_answer(step).server_cpu_ns
     }),
-    measure("client-cpu", Answers::Grows, |step| {
+    measure("client-cpu", Answers::Grows, &|step| {
         cost::per_answer(step).client_cpu_ns
     }),
-    measure("downlink-bytes", Answers::Stays, |step| {
+    measure("downlink-bytes", Answers::Stays, &|step| {
         cost::per_answer(step).downlink_bytes
     }),
 ];
 
-fn quantile(step: &Step, name: &str) -> Option<f64> {
-    let latency = step.latency.as_ref()?;
+/// Requests of a mix that are compared by name, at the most.
+const NAMED_MAX: usize = 40;
+
+fn quantile(latency: Option<&Histogram>, name: &str) -> Option<f64> {
+    let latency = latency?;
     // A quantile needs some answers beyond it.
     let beyond = match name {
         "p99.9" => 0.001,
@@ -149,8 +164,8 @@ fn quantile(step: &Step, name: &str) -> Option<f64> {
 }
 
 /// What was compared: a measure over the rounds that have it.
-struct Compared {
-    name: &'static str,
+struct Compared<'m> {
+    name: &'m str,
     pairs: Vec<(f64, f64)>,
     pace_explained: Option<f64>,
 }
@@ -158,7 +173,39 @@ struct Compared {
 /// B over A by measure; steps that were not measured leave their round out. Where the machine's own
 /// pace explains how a measure moves within either setting, it is taken out ([`pace`]).
 pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
-    let compared: Vec<Compared> = MEASURES
+    let mut ratios = ratios_of(&MEASURES, steps, order);
+    ratios.extend(by_name(steps, order));
+    ratios
+}
+
+/// The same of each request of a mix, as a family of their own: of `p99 of search` others say nothing.
+fn by_name(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
+    let requests = steps.first().map_or(&[][..], |step| &step.requests);
+    let mut ratios = Vec::new();
+    for quantile_name in ["p50", "p99"] {
+        let named: Vec<(String, Own<'_>)> = requests
+            .iter()
+            .take(NAMED_MAX)
+            .map(|kind| {
+                let of = move |step: &Step| {
+                    let own = step.requests.iter().find(|other| other.name == kind.name)?;
+                    quantile(own.latency.as_ref(), quantile_name)
+                };
+                let of: Own<'_> = Box::new(of);
+                (format!("{quantile_name} of {}", kind.name), of)
+            })
+            .collect();
+        let measures: Vec<Measure<'_>> = named
+            .iter()
+            .map(|(name, of)| measure(name, Answers::Grows, &**of))
+            .collect();
+        ratios.extend(ratios_of(&measures, steps, order));
+    }
+    ratios
+}
+
+fn ratios_of(measures: &[Measure<'_>], steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
+    let compared: Vec<Compared<'_>> = measures
         .iter()
         .map(|measure| {
             let seen: Vec<Option<f64>> = steps.iter().map(measure.of).collect();
@@ -225,7 +272,7 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
 }
 
 /// Which way y of a measure goes: it has to fall.
-fn sign(measure: &Measure) -> f64 {
+fn sign(measure: &Measure<'_>) -> f64 {
     match measure.answers {
         Answers::Grows => -1.0,
         Answers::Falls | Answers::Stays => 1.0,
@@ -239,7 +286,7 @@ fn yards(step: &Step) -> pace::Yards {
 
 /// What the machine's pace does to a measure; a setting is a condition.
 fn pace_of(
-    measure: &Measure,
+    measure: &Measure<'_>,
     steps: &[Step],
     seen: &[Option<f64>],
     order: &[(u32, bool)],
@@ -256,7 +303,7 @@ fn pace_of(
 }
 
 fn at_one_pace(
-    measure: &Measure,
+    measure: &Measure<'_>,
     pace: &Pace,
     steps: &[Step],
     seen: &[Option<f64>],

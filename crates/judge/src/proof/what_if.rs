@@ -5,6 +5,7 @@
 //! squeezed nor seen, and says so where that is what it leans on.
 
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::record::RequestKind;
 use wallfinder_model::{Detail, Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
@@ -112,6 +113,48 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
         stays(&walls, free)
     };
     Some(prediction(throughput, capped, because))
+}
+
+/// Predicts the throughput where one request of a kind, or one session, takes `factor` times as much of what the wall is
+/// made of: of the server's processors, or of the downlink. `None` where its cost is not known.
+pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
+    let wall = step.verdict.as_ref()?.wall;
+    let (squeeze, shares) = match wall {
+        Wall::Downlink => {
+            let all: u64 = step.requests.iter().map(|kind| kind.wire_bytes).sum();
+            let own =
+                |kind: &&RequestKind| kind.name == name || kind.session.as_deref() == Some(name);
+            let of = step.requests.iter().filter(own).map(|kind| kind.wire_bytes);
+            let share = of.sum::<u64>() as f64 / all.max(1) as f64;
+            (Squeeze::Downlink, [share; 3])
+        }
+        _ => {
+            let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
+            let sessions = step
+                .sessions
+                .iter()
+                .map(|session| (&session.name, session.costs));
+            let found = requests
+                .chain(sessions)
+                .find(|(of, costs)| *of == name && costs.is_some());
+            let cost = found?.1?.server;
+            (
+                Squeeze::ServerSpeed,
+                [cost.share, cost.share_low, cost.share_high],
+            )
+        }
+    };
+    let of = |share: f64| {
+        let left = 1.0 - share.clamp(0.0, 1.0) * (1.0 - factor);
+        what_if(step, &[(squeeze, 1.0 / left.max(1e-3))])
+    };
+    let [found, low, high] = shares.map(of);
+    let (found, low, high) = (found?, low?, high?);
+    Some(Prediction {
+        low: found.low.min(low.low).min(high.low),
+        high: found.high.max(low.high).max(high.high),
+        ..found
+    })
 }
 
 fn prediction(throughput: f64, by: Multiple, because: Because) -> Prediction {

@@ -36,6 +36,13 @@ pub fn threshold(threshold: &Threshold, crossing: &Crossing) -> String {
         }
         Crossing::NotTold { driver } => format!("failed, {driver} does not tell it"),
         Crossing::NotMeasured => "failed, it was not measured".to_owned(),
+        Crossing::NoSuch { there } => match there.is_empty() {
+            true => "failed, one request is sent, which has no name".to_owned(),
+            false => format!(
+                "failed, nothing has that name; there is {}",
+                there.join(", ")
+            ),
+        },
     };
     format!("{}: {became}", threshold.text)
 }

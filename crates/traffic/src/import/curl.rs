@@ -1,0 +1,318 @@
+//! A line of curl, word by word.
+
+use wallfinder_model::traffic::{Part, Request, Traffic};
+
+use super::{
+    Imported, IsSecret, Secrets, body_without_secrets, fields, literal, request, without_secrets,
+};
+
+/// Flags without a value that say nothing of the request.
+const SILENT: [&str; 20] = [
+    "-s",
+    "--silent",
+    "-S",
+    "--show-error",
+    "-v",
+    "--verbose",
+    "-i",
+    "--include",
+    "-f",
+    "--fail",
+    "--compressed-ssh",
+    "-k",
+    "--insecure",
+    "-#",
+    "--progress-bar",
+    "-N",
+    "--no-buffer",
+    "--http1.1",
+    "--http2",
+    "-g",
+];
+/// Those with a value.
+const SILENT_WITH_VALUE: [&str; 16] = [
+    "-o",
+    "--output",
+    "-w",
+    "--write-out",
+    "-m",
+    "--max-time",
+    "--connect-timeout",
+    "--cacert",
+    "--cert",
+    "--key",
+    "-E",
+    "--resolve",
+    "--retry",
+    "-x",
+    "--proxy",
+    "--max-redirs",
+];
+
+/// One request, from the words of a command.
+///
+/// # Errors
+///
+/// A flag that is not known, by name; a command without a URL.
+pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, String> {
+    let words = apart(words);
+    let mut words = words.iter().map(String::as_str).peekable();
+    words.next_if(|first| *first == "curl" || first.ends_with("/curl"));
+    let mut secrets = Secrets::default();
+    let (mut method, mut url) = (None, None);
+    let mut given: Vec<(String, String)> = Vec::new();
+    let mut data: Vec<String> = Vec::new();
+    let mut parts = Vec::new();
+    let (mut is_query, mut is_head, mut follows) = (false, false, false);
+    while let Some(word) = words.next() {
+        let (flag, attached) = split(word);
+        let mut value = || {
+            let found = attached
+                .map(str::to_owned)
+                .or_else(|| words.next().map(str::to_owned));
+            found.ok_or_else(|| format!("{flag} has no value"))
+        };
+        match flag {
+            "-X" | "--request" => method = Some(value()?),
+            "-H" | "--header" => {
+                let header = value()?;
+                let (name, value) = header
+                    .split_once(':')
+                    .ok_or_else(|| format!("{flag} is no header field: it has no colon"))?;
+                given.push((name.trim().to_owned(), value.trim().to_owned()));
+            }
+            "-d" | "--data" | "--data-ascii" | "--data-raw" | "--data-binary"
+            | "--data-urlencode" => data.push(value()?),
+            "--json" => {
+                data.push(value()?);
+                for name in ["content-type", "accept"] {
+                    given.push((name.to_owned(), "application/json".to_owned()));
+                }
+            }
+            "-F" | "--form" | "--form-string" => parts.push(part(&value()?)?),
+            "-A" | "--user-agent" | "-e" | "--referer" => drop(value()?),
+            "-u" | "--user" => {
+                value()?;
+                secrets.note("the user of -u");
+            }
+            "-b" | "--cookie" => {
+                value()?;
+                secrets.note("`Cookie`");
+            }
+            "--compressed" => {
+                given.push(("accept-encoding".to_owned(), "deflate, gzip, br".to_owned()))
+            }
+            "-G" | "--get" => is_query = true,
+            "-I" | "--head" => is_head = true,
+            "-L" | "--location" => follows = true,
+            "--url" => url = Some(value()?),
+            flag if SILENT.contains(&flag) => {}
+            flag if SILENT_WITH_VALUE.contains(&flag) => drop(value()?),
+            flag if flag.starts_with('-') && flag.len() > 1 => {
+                return Err(format!(
+                    "the flag {flag} of curl is not known: leave it out, or write it into the traffic file"
+                ));
+            }
+            _ => url = Some(word.to_owned()),
+        }
+    }
+    let url = url.ok_or("the command has no URL")?;
+    let (origin, mut target) = place(&url);
+    if is_query && !data.is_empty() {
+        let mark = if target.contains('?') { '&' } else { '?' };
+        target = format!("{target}{mark}{}", data.join("&"));
+        data.clear();
+    }
+    let usual = match (is_head, data.is_empty() && parts.is_empty()) {
+        (true, _) => "HEAD",
+        (false, true) => "GET",
+        (false, false) => "POST",
+    };
+    let method = method.unwrap_or_else(|| usual.to_owned());
+    let target = without_secrets(&target, is_secret, &mut secrets);
+    let mut kind: Request = request(&method, &target)
+        .ok_or_else(|| format!("there is no key for the method {method}"))?;
+    let fields_given = given
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    kind.header = fields(fields_given, is_secret, &mut secrets);
+    kind.multipart = parts;
+    kind.follow = follows.then_some(5);
+    if !data.is_empty() {
+        let form = "application/x-www-form-urlencoded".to_owned();
+        let content_type = kind
+            .header
+            .entry("content-type".to_owned())
+            .or_insert(form)
+            .clone();
+        let body = data.join("&");
+        kind.body = Some(match body.starts_with('@') {
+            true => body,
+            false => literal(&body_without_secrets(
+                &body,
+                &content_type,
+                is_secret,
+                &mut secrets,
+            )),
+        });
+    }
+    Ok(Imported {
+        traffic: Traffic {
+            request: vec![kind],
+            ..Traffic::default()
+        },
+        origin,
+        left_out: secrets.said().into_iter().collect(),
+    })
+}
+
+/// Letters of flags that take a value.
+const WITH_VALUE: &str = "XHdFAeubowmxE";
+
+/// Flags of one letter that stand together, each by itself: `-sSXPOST`. What follows a flag that takes a value is left
+/// as it is.
+fn apart(words: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let letters = word
+            .strip_prefix('-')
+            .filter(|letters| !letters.starts_with('-'));
+        let Some(letters) = letters.filter(|letters| !is_value && !letters.is_empty()) else {
+            // Values of long flags are no flags, whatever they begin with.
+            let takes_value = !is_value && word.starts_with("--") && !word.contains('=');
+            let has_none = SILENT.contains(&word.as_str())
+                || ["--compressed", "--get", "--head", "--location"].contains(&word.as_str());
+            is_value = takes_value && !has_none;
+            all.push(word.clone());
+            continue;
+        };
+        for (at, letter) in letters.char_indices() {
+            if WITH_VALUE.contains(letter) {
+                is_value = letters.len() == at + letter.len_utf8();
+                all.push(format!("-{}", &letters[at..]));
+                break;
+            }
+            all.push(format!("-{letter}"));
+        }
+    }
+    all
+}
+
+/// A word that is a flag, and the value that is attached to it: `-XPOST`, `--request=POST`.
+fn split(word: &str) -> (&str, Option<&str>) {
+    if word.starts_with("--") {
+        return match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (word, None),
+        };
+    }
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    match letters.chars().next() {
+        Some(letter) if WITH_VALUE.contains(letter) && letters.len() > letter.len_utf8() => {
+            let (flag, value) = word.split_at(1 + letter.len_utf8());
+            (flag, Some(value))
+        }
+        _ => (word, None),
+    }
+}
+
+/// The origin of a URL, and what is behind it.
+fn place(url: &str) -> (Option<String>, String) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let rest = rest.split('#').next().unwrap_or_default();
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    let path = &rest[end..];
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    (Some(format!("{scheme}://{host}")), path)
+}
+
+/// `name=value`, `name=@file;type=image/png`.
+fn part(text: &str) -> Result<Part, String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("-F {text} is no NAME=VALUE"))?;
+    let mut part = Part {
+        name: name.to_owned(),
+        ..Part::default()
+    };
+    match value.strip_prefix(['@', '<']) {
+        None => part.value = Some(literal(value)),
+        Some(file) => {
+            let mut words = file.split(';');
+            part.file = words.next().map(Into::into);
+            for word in words {
+                match word.split_once('=') {
+                    Some(("type", media_type)) => part.media_type = Some(media_type.to_owned()),
+                    Some(("filename", filename)) => {
+                        part.filename = Some(filename.trim_matches('"').to_owned())
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::tests::telling;
+
+    fn of(line: &str) -> Result<Imported, String> {
+        let words: Vec<String> = line.split('|').map(str::to_owned).collect();
+        from_curl(&words, &telling)
+    }
+
+    #[test]
+    fn a_line_of_curl_becomes_a_request() {
+        let made = of("curl|-sS|https://shop.example/cart?x=1|-XPUT|-H|Content-Type: application/json|-H|Authorization: Bearer s3|--data-raw|{\"n\": 1}|--compressed").unwrap();
+        assert_eq!(made.origin.as_deref(), Some("https://shop.example"));
+        let kind = &made.traffic.request[0];
+        assert_eq!(kind.put.as_deref(), Some("/cart?x=1"));
+        assert_eq!(kind.body.as_deref(), Some("{\"n\": 1}"));
+        let names: Vec<&String> = kind.header.keys().collect();
+        assert_eq!(names, ["accept-encoding", "content-type"]);
+        assert!(
+            made.left_out[0].contains("`Authorization`"),
+            "{:?}",
+            made.left_out
+        );
+        let form = of("curl|h:80/a|-d|a=1|-d|password=s3").unwrap();
+        assert_eq!(form.traffic.request[0].post.as_deref(), Some("/a"));
+        assert_eq!(
+            form.traffic.request[0].body.as_deref(),
+            Some("a=1&password=left-out")
+        );
+        let query = of("curl|-G|-L|h?b=2|-d|a=1").unwrap();
+        assert_eq!(query.traffic.request[0].get.as_deref(), Some("/?b=2&a=1"));
+        assert_eq!(query.traffic.request[0].follow, Some(5));
+        let parts = of("curl|h/up|-F|a=1|-F|f=@x.png;type=image/png")
+            .unwrap()
+            .traffic
+            .request[0]
+            .multipart
+            .clone();
+        assert_eq!(
+            (parts[1].file.as_deref(), parts[1].media_type.as_deref()),
+            (Some("x.png".as_ref()), Some("image/png"))
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        assert!(of("curl|-s").expect_err("no URL").contains("no URL"));
+        assert!(of("curl|--ntlm|h").expect_err("a flag").contains("--ntlm"));
+        assert!(
+            of("curl|h|-H")
+                .expect_err("no value")
+                .contains("-H has no value")
+        );
+    }
+}

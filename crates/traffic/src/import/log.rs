@@ -1,0 +1,449 @@
+//! Access logs: nginx's and Apache's, by their own way to write a format, and lines of JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+use serde_json::Value;
+use wallfinder_model::traffic::{Data, RowOrder, Scalar, Traffic};
+
+use super::stamps::{seconds, stamp};
+use super::{
+    Imported, IsSecret, Log, Logged, Secrets, counted, request, route, unused, without_secrets,
+};
+
+/// Routes that are told apart; the rest are one.
+const ROUTES_MAX: usize = 100;
+/// Paths of a route that its rows hold.
+const ROWS_MAX: usize = 1_000;
+/// Longest line that is read.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+const COMBINED: &str =
+    "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent";
+
+/// How the lines of a log are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// As a format of nginx has it: names behind `$`, and what stands between them.
+    Pattern(Vec<Token>),
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// A piece of a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Token {
+    /// What stands there.
+    Plain(String),
+    /// A variable of nginx, by its name.
+    Variable(String),
+}
+
+impl Format {
+    /// `combined` and `common` (of nginx and Apache, with whatever stands behind it), `json`, or a format as nginx has it.
+    ///
+    /// # Errors
+    ///
+    /// A format without a request.
+    pub fn parse(text: &str) -> Result<Format, String> {
+        let pattern = match text {
+            "combined" | "common" => COMBINED,
+            "json" => return Ok(Format::Json),
+            other => other,
+        };
+        let mut tokens = Vec::new();
+        let mut rest = pattern;
+        while let Some(at) = rest.find('$') {
+            if at > 0 {
+                tokens.push(Token::Plain(rest[..at].to_owned()));
+            }
+            let name = rest[at + 1..].trim_start_matches('{');
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let (name, behind) = name.split_at(end.unwrap_or(name.len()));
+            tokens.push(Token::Variable(name.to_owned()));
+            rest = behind.strip_prefix('}').unwrap_or(behind);
+        }
+        if !rest.is_empty() {
+            tokens.push(Token::Plain(rest.to_owned()));
+        }
+        let names = |wanted: &[&str]| {
+            tokens.iter().any(
+                |token| matches!(token, Token::Variable(name) if wanted.contains(&name.as_str())),
+            )
+        };
+        match names(&["request", "request_uri", "uri"]) {
+            true => Ok(Format::Pattern(tokens)),
+            false => Err(format!(
+                "`{text}` is no format of a log: combined, common, json, or nginx's own, such as \
+                 '$msec \"$request\" $status $request_time'"
+            )),
+        }
+    }
+
+    /// The variables of a line; `None`: it is written otherwise.
+    fn fields(&self, line: &str) -> Option<BTreeMap<String, String>> {
+        match self {
+            Format::Json => json_fields(line),
+            Format::Pattern(tokens) => {
+                let mut fields = BTreeMap::new();
+                let mut rest = line;
+                for (nth, token) in tokens.iter().enumerate() {
+                    match token {
+                        Token::Plain(plain) => rest = rest.strip_prefix(plain.as_str())?,
+                        Token::Variable(name) => {
+                            let end = match tokens.get(nth + 1) {
+                                Some(Token::Plain(next)) => rest.find(next.as_str())?,
+                                Some(Token::Variable(_)) => return None,
+                                // The last one ends with the word.
+                                None => rest.find([' ', '"']).unwrap_or(rest.len()),
+                            };
+                            fields.insert(name.clone(), rest[..end].to_owned());
+                            rest = &rest[end..];
+                        }
+                    }
+                }
+                Some(fields)
+            }
+        }
+    }
+}
+
+/// Members of an object of JSON, and of a `request` in it, by the names that nginx, Caddy, Traefik, Envoy and others use.
+fn json_fields(line: &str) -> Option<BTreeMap<String, String>> {
+    let Value::Object(members) = serde_json::from_str(line).ok()? else {
+        return None;
+    };
+    let mut fields = BTreeMap::new();
+    let inner = match members.get("request") {
+        Some(Value::Object(inner)) => Some(inner),
+        _ => None,
+    };
+    let all = members.iter().chain(inner.into_iter().flatten());
+    for (name, value) in all {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => continue,
+        };
+        let known = match name.to_ascii_lowercase().trim_start_matches(['@', ':']) {
+            "request" => "request",
+            "method" | "request_method" | "requestmethod" | "http_method" => "request_method",
+            "uri" | "request_uri" | "path" | "requestpath" | "url" | "target" => "request_uri",
+            "ts" | "time" | "timestamp" | "msec" | "time_iso8601" | "time_local" | "starttime"
+            | "start_time" => "time",
+            "request_time" | "duration" | "latency" => "request_time",
+            _ => continue,
+        };
+        fields.insert(known.to_owned(), text);
+    }
+    (!fields.is_empty()).then_some(fields)
+}
+
+/// Reads a log. `has_stamps`: its requests have to say when they were made.
+///
+/// # Errors
+///
+/// A log of which no line is understood, with what the first one says.
+pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, String> {
+    let mut log = Log::default();
+    let mut strange: Option<(usize, &str)> = None;
+    let (mut strangers, mut unstamped) = (0, 0);
+    for (line, at) in text.lines().zip(1..) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields = Some(line)
+            .filter(|line| line.len() <= LINE_BYTES_MAX)
+            .and_then(|line| format.fields(line));
+        let made = fields.as_ref().and_then(made);
+        let Some((method, target)) = made else {
+            strangers += 1;
+            strange.get_or_insert((at, line));
+            continue;
+        };
+        let found = fields.as_ref().and_then(began);
+        if let Some((_, is_coarse)) = found {
+            log.is_coarse |= is_coarse;
+        } else if has_stamps {
+            unstamped += 1;
+            continue;
+        }
+        log.requests.push(Logged {
+            at_ns: found.map_or(0, |(at_ns, _)| at_ns),
+            method,
+            target,
+            body: None,
+        });
+    }
+    let shown = |line: &str| line.chars().take(120).collect::<String>();
+    if log.requests.is_empty() {
+        return Err(match (strange, unstamped) {
+            (Some((at, line)), _) => format!(
+                "line {at} is not of the format: {}. Name it with --log-format: combined, common, json, or nginx's own, \
+                 such as '$msec \"$request\" $status $request_time'",
+                shown(line)
+            ),
+            (None, 0) => "there is no request in it".to_owned(),
+            (None, _) => "no line says when its request was made: a replay needs $msec, $time_iso8601 or $time_local".to_owned(),
+        });
+    }
+    if let Some((at, line)) = strange {
+        let lines = counted(strangers, "line");
+        log.left_out.push(format!(
+            "{lines} that are not of the format, the first of them line {at}: {}",
+            shown(line)
+        ));
+    }
+    if unstamped > 0 {
+        log.left_out
+            .push(format!("{} without a time", counted(unstamped, "line")));
+    }
+    log.requests.sort_by_key(|request| request.at_ns);
+    Ok(log)
+}
+
+/// The method and the path that a line tells.
+fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
+    let (method, target) = match fields.get("request") {
+        Some(line) => {
+            let mut words = line.split(' ');
+            (words.next()?.to_owned(), words.next()?.to_owned())
+        }
+        None => {
+            let method = fields.get("request_method").map_or("GET", String::as_str);
+            let target = fields.get("request_uri").cloned().or_else(|| {
+                let path = fields.get("uri")?;
+                Some(
+                    match fields
+                        .get("args")
+                        .filter(|args| !args.is_empty() && *args != "-")
+                    {
+                        Some(args) => format!("{path}?{args}"),
+                        None => path.clone(),
+                    },
+                )
+            });
+            (method.to_owned(), target?)
+        }
+    };
+    // A whole URL, as a proxy logs it.
+    let target = match target.split_once("://") {
+        Some((_, rest)) => rest
+            .find('/')
+            .map_or("/".to_owned(), |at| rest[at..].to_owned()),
+        None => target,
+    };
+    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    (is_method && target.starts_with('/')).then_some((method, target))
+}
+
+/// When a request began: the stamp, which is of its end, less how long it took where the log says so.
+fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
+    let names = ["msec", "time_iso8601", "time_local", "time"];
+    let stamp = names.iter().find_map(|name| stamp(fields.get(*name)?))?;
+    let took_ns = fields
+        .get("request_time")
+        .and_then(|text| seconds(text))
+        .unwrap_or(0);
+    let at_ns = match stamp.is_coarse {
+        // Within the second nothing is known, and the request's own time says nothing.
+        true => stamp.at_ns,
+        false => stamp.at_ns.saturating_sub(took_ns),
+    };
+    Some((at_ns, stamp.is_coarse))
+}
+
+/// A mix of the log's routes by how often each was asked, with the paths that were asked as rows. A log holds no bodies:
+/// what had one is left out and counted.
+///
+/// # Errors
+///
+/// See [`logged`], and a log without a GET.
+pub fn from_log(
+    text: &str,
+    format: &Format,
+    is_secret: IsSecret<'_>,
+    seed: u64,
+) -> Result<Imported, String> {
+    let log = logged(text, format, false)?;
+    let mut secrets = Secrets::default();
+    let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+    for made in &log.requests {
+        if made.method != "GET" {
+            *others.entry(&made.method).or_default() += 1;
+            continue;
+        }
+        let target = without_secrets(&made.target, is_secret, &mut secrets);
+        routes.entry(route(&target)).or_default().push(target);
+    }
+    let mut by_count: Vec<(String, Vec<String>)> = routes.into_iter().collect();
+    by_count.sort_by_key(|(_, targets)| std::cmp::Reverse(targets.len()));
+    if by_count.len() > ROUTES_MAX {
+        let rest: Vec<String> = by_count
+            .split_off(ROUTES_MAX - 1)
+            .into_iter()
+            .flat_map(|(_, targets)| targets)
+            .collect();
+        by_count.push(("others".to_owned(), rest));
+    }
+    if by_count.is_empty() {
+        return Err("there is no GET in it, and a log holds no bodies for the others".to_owned());
+    }
+    let mut traffic = Traffic::default();
+    let mut random = Rng::with_seed(seed);
+    let mut names = BTreeSet::new();
+    for (nth, (name, targets)) in by_count.into_iter().enumerate() {
+        let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+        let is_one = targets.iter().all(|target| *target == targets[0]);
+        let mut kind = request("GET", &targets[0]).expect("there is a key for it");
+        if !is_one {
+            let table = format!("paths_{}", nth + 1);
+            kind.get = Some(format!("{{{table}.path|raw}}"));
+            let rows = sampled(targets, &mut random);
+            let row = |target: String| [("path".to_owned(), Scalar::Text(target))].into();
+            traffic.data.insert(
+                table,
+                Data {
+                    order: RowOrder::Random,
+                    rows: rows.into_iter().map(row).collect(),
+                    ..Data::default()
+                },
+            );
+        }
+        kind.name = Some(unused(&name, &mut names));
+        kind.weight = Some(weight);
+        traffic.request.push(kind);
+    }
+    let mut left_out = log.left_out;
+    left_out.extend(others.into_iter().map(|(method, count)| {
+        format!(
+            "{} of {method}, whose bodies a log does not hold",
+            counted(count, "request")
+        )
+    }));
+    left_out.extend(secrets.said());
+    Ok(Imported {
+        traffic,
+        origin: None,
+        left_out,
+    })
+}
+
+/// So many of them, each as likely as any other, so that what is asked often stays so.
+fn sampled(mut targets: Vec<String>, random: &mut Rng) -> Vec<String> {
+    if targets.len() > ROWS_MAX {
+        random.shuffle(&mut targets);
+        targets.truncate(ROWS_MAX);
+    }
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::tests::telling;
+
+    const COMBINED_LOG: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET /items/1?token=s3 HTTP/1.1\" 200 23 \"-\" \"curl\"\n\
+                                10.0.0.2 - ann [10/Oct/2000:13:55:37 -0700] \"GET /items/2 HTTP/1.1\" 200 23 \"-\" \"a b\"\n\
+                                10.0.0.1 - - [10/Oct/2000:13:55:37 -0700] \"POST /cart HTTP/1.1\" 201 2 \"-\" \"x\"\n\
+                                nonsense\n\
+                                10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] \"GET /search?q=a HTTP/1.1\" 200 23\n";
+
+    #[test]
+    fn a_log_becomes_routes_with_the_paths_that_were_asked() {
+        let format = Format::parse("combined").unwrap();
+        let made = from_log(COMBINED_LOG, &format, &telling, 1).expect("it is one");
+        let shown: Vec<(String, Option<u32>)> = made
+            .traffic
+            .request
+            .iter()
+            .map(|kind| (kind.shown_name(), kind.weight))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/items/*".to_owned(), Some(2)),
+                ("/search".to_owned(), Some(1))
+            ]
+        );
+        assert_eq!(
+            made.traffic.request[0].get.as_deref(),
+            Some("{paths_1.path|raw}")
+        );
+        assert_eq!(made.traffic.data["paths_1"].rows.len(), 2);
+        let text = made.written();
+        for part in [
+            "# Left out: 1 line",
+            "line 4: nonsense",
+            "1 request of POST",
+            "the parameter `token`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("s3"));
+        let file = crate::TrafficFile::parse("t", &text).expect(&text);
+        assert_eq!(file.traffic, made.traffic);
+    }
+
+    #[test]
+    fn a_request_began_before_its_stamp_where_the_log_says_how_long_it_took() {
+        let format = Format::parse("$msec $request_time \"$request\"").unwrap();
+        let log = logged(
+            "1000.500 0.200 \"GET /b HTTP/1.1\"\n1000.400 0.350 \"GET /a HTTP/2.0\"\n",
+            &format,
+            true,
+        )
+        .unwrap();
+        let shown: Vec<(u64, &str)> = log
+            .requests
+            .iter()
+            .map(|made| (made.at_ns / 1_000_000, made.target.as_str()))
+            .collect();
+        assert_eq!(shown, [(1_000_050, "/a"), (1_000_300, "/b")]);
+        assert!(!log.is_coarse);
+        let coarse = logged(COMBINED_LOG, &Format::parse("common").unwrap(), true).unwrap();
+        assert!(coarse.is_coarse);
+        assert_eq!(coarse.requests.len(), 4);
+    }
+
+    #[test]
+    fn json_is_read_by_the_names_that_servers_use() {
+        let caddy = r#"{"level":"info","ts":1646861401.52,"request":{"method":"GET","uri":"/a?b=1","host":"h"},"duration":0.02,"status":200}"#;
+        let nginx = r#"{"time_iso8601":"2022-03-09T21:30:01+00:00","request":"GET /c HTTP/1.1"}"#;
+        let log = logged(&format!("{caddy}\n{nginx}\n"), &Format::Json, true).unwrap();
+        let shown: Vec<&str> = log
+            .requests
+            .iter()
+            .map(|made| made.target.as_str())
+            .collect();
+        assert_eq!(shown, ["/c", "/a?b=1"]);
+        assert_eq!(log.requests[1].at_ns, 1_646_861_401_500_000_000);
+    }
+
+    #[test]
+    fn what_is_no_log_is_told_with_the_way_out() {
+        let combined = Format::parse("combined").unwrap();
+        let why = logged("hello\n", &combined, false).expect_err("no log");
+        assert!(
+            why.contains("line 1") && why.contains("--log-format"),
+            "{why}"
+        );
+        assert!(
+            logged("", &combined, false)
+                .expect_err("empty")
+                .contains("no request")
+        );
+        assert!(
+            Format::parse("$status")
+                .expect_err("no request")
+                .contains("combined")
+        );
+        let unstamped = Format::parse("\"$request\"").unwrap();
+        assert!(
+            logged("\"GET / HTTP/1.1\"\n", &unstamped, true)
+                .expect_err("no time")
+                .contains("$msec")
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Traffic files from what others have: a HAR, an access log, a line of curl, an OpenAPI description.
+//!
+//! What comes out runs as it is, and a person can edit it. Secrets are left out of it, and named.
+
+mod curl;
+mod har;
+mod log;
+mod openapi;
+mod route;
+mod stamps;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use wallfinder_model::traffic::{Request, Scalar, Traffic};
+
+pub use curl::from_curl;
+pub use har::{from_har, logged as har_logged};
+pub use log::{Format, from_log, logged};
+pub use openapi::from_openapi;
+pub(crate) use route::route;
+
+/// Whether a name, of a header field or a parameter, is one whose value is a secret.
+pub type IsSecret<'s> = &'s dyn Fn(&str) -> bool;
+
+/// What was made of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// It.
+    pub traffic: Traffic,
+    /// The origin that was asked most, where it is known: `https://shop.example`.
+    pub origin: Option<String>,
+    /// What was left out, and why, in words; each a line of its own.
+    pub left_out: Vec<String>,
+}
+
+impl Imported {
+    /// As a traffic file.
+    pub fn written(&self) -> String {
+        let mut text = String::new();
+        if let Some(origin) = &self.origin {
+            text.push_str(&format!("# From {origin}.\n"));
+        }
+        for line in &self.left_out {
+            text.push_str(&format!("# Left out: {line}\n"));
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        // Rows stand last: there are many of them.
+        let mut traffic = self.traffic.clone();
+        let data = std::mem::take(&mut traffic.data);
+        let requests = toml::to_string(&traffic);
+        text.push_str(&requests.expect("traffic is tables of plain values"));
+        for (name, of) in &data {
+            let order = toml::Value::try_from(of.order).expect("it is a word");
+            text.push_str(&format!("\n[data.{name}]\norder = {order}\nrows = [\n"));
+            for row in &of.rows {
+                let cell = |(column, value): (&String, &Scalar)| {
+                    let value = toml::Value::String(value.to_string());
+                    format!("{column} = {value}")
+                };
+                let cells: Vec<String> = row.iter().map(cell).collect();
+                text.push_str(&format!("  {{ {} }},\n", cells.join(", ")));
+            }
+            text.push_str("]\n");
+        }
+        text
+    }
+}
+
+/// A request as it was made once.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Logged {
+    /// When it began, from any beginning.
+    pub at_ns: u64,
+    /// Its method.
+    pub method: String,
+    /// Its path and query, as they were sent.
+    pub target: String,
+    /// Its body, and the type of that.
+    pub body: Option<(String, Vec<u8>)>,
+}
+
+/// Requests as they were made, in order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Log {
+    /// They.
+    pub requests: Vec<Logged>,
+    /// Whether their stamps are of whole seconds.
+    pub is_coarse: bool,
+    /// What was left out, in words.
+    pub left_out: Vec<String>,
+}
+
+/// Secrets that were met: what holds each, by name.
+#[derive(Debug, Default)]
+struct Secrets {
+    named: BTreeSet<String>,
+}
+
+impl Secrets {
+    fn note(&mut self, what: &str) {
+        self.named.insert(what.to_owned());
+    }
+
+    fn said(self) -> Option<String> {
+        let named: Vec<String> = self.named.into_iter().collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "secrets: {}. Give what the server needs in header = {{ NAME = \"env:VARIABLE\" }}, or with -H",
+                named.join(", ")
+            )
+        })
+    }
+}
+
+/// A path without the values of parameters that are secret.
+fn without_secrets(target: &str, is_secret: IsSecret<'_>, secrets: &mut Secrets) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target.to_owned();
+    };
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            let is_secret = is_secret(name);
+            if is_secret {
+                secrets.note(&format!("the parameter `{name}`"));
+            }
+            !is_secret
+        })
+        .collect();
+    match kept.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", kept.join("&")),
+    }
+}
+
+/// Fields that are of the one connection, or that describe its browser and say nothing to most servers.
+const UNTOLD: [&str; 22] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "keep-alive",
+    "proxy-connection",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "referer",
+    "origin",
+    "dnt",
+    "priority",
+    "pragma",
+    "cache-control",
+    "accept-language",
+    "te",
+    "expect",
+    "if-none-match",
+    "if-modified-since",
+    "if-range",
+    "range",
+];
+
+/// Fields that are kept, and their values.
+fn fields<'f>(
+    given: impl Iterator<Item = (&'f str, &'f str)>,
+    is_secret: IsSecret<'_>,
+    secrets: &mut Secrets,
+) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::new();
+    for (name, value) in given {
+        let lower = name.to_ascii_lowercase();
+        let is_untold = lower.starts_with([':']) || lower.starts_with("sec-");
+        if is_untold || UNTOLD.contains(&lower.as_str()) {
+            continue;
+        }
+        if lower == "cookie" || is_secret(&lower) {
+            secrets.note(&format!("`{name}`"));
+            continue;
+        }
+        kept.insert(lower, literal(value));
+    }
+    kept
+}
+
+/// A text that has no places: braces that would be read as one are doubled.
+pub(crate) fn literal(text: &str) -> String {
+    crate::slots::literal(text)
+}
+
+/// A body without the values of members and fields that are secret.
+fn body_without_secrets(
+    body: &str,
+    content_type: &str,
+    is_secret: IsSecret<'_>,
+    secrets: &mut Secrets,
+) -> String {
+    if content_type.contains("json")
+        && let Ok(mut value) = serde_json::from_str::<serde_json::Value>(body)
+    {
+        let before = value.clone();
+        blank(&mut value, is_secret, secrets);
+        return match value == before {
+            true => body.to_owned(),
+            false => value.to_string(),
+        };
+    }
+    if content_type.contains("x-www-form-urlencoded") {
+        let pair = |pair: &str| {
+            let name = pair.split('=').next().unwrap_or_default();
+            match is_secret(name) {
+                true => {
+                    secrets.note(&format!("`{name}` of a body"));
+                    format!("{name}=left-out")
+                }
+                false => pair.to_owned(),
+            }
+        };
+        return body.split('&').map(pair).collect::<Vec<String>>().join("&");
+    }
+    body.to_owned()
+}
+
+/// Values of members that are secret are written over.
+fn blank(value: &mut serde_json::Value, is_secret: IsSecret<'_>, secrets: &mut Secrets) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (name, member) in members {
+                if is_secret(name) && !member.is_object() && !member.is_array() {
+                    secrets.note(&format!("`{name}` of a body"));
+                    *member = "left-out".into();
+                } else {
+                    blank(member, is_secret, secrets);
+                }
+            }
+        }
+        serde_json::Value::Array(items) => {
+            items
+                .iter_mut()
+                .for_each(|item| blank(item, is_secret, secrets));
+        }
+        _ => {}
+    }
+}
+
+/// A request of a method; `None`: there is no key for that.
+fn request(method: &str, path: &str) -> Option<Request> {
+    let mut request = Request::default();
+    let place = match method {
+        "GET" => &mut request.get,
+        "HEAD" => &mut request.head,
+        "POST" => &mut request.post,
+        "PUT" => &mut request.put,
+        "PATCH" => &mut request.patch,
+        "DELETE" => &mut request.delete,
+        "OPTIONS" => &mut request.options,
+        _ => return None,
+    };
+    *place = Some(literal(path));
+    Some(request)
+}
+
+/// A name that no other has yet.
+fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
+    let mut own = name.to_owned();
+    let mut nth = 1;
+    while !names.insert(own.clone()) {
+        nth += 1;
+        own = format!("{name} {nth}");
+    }
+    own
+}
+
+/// `12 requests`.
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn telling(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        ["token", "password", "authorization", "api_key"]
+            .iter()
+            .any(|part| name.contains(part))
+    }
+
+    #[test]
+    fn secrets_are_left_out_and_named() {
+        let mut secrets = Secrets::default();
+        let target = without_secrets("/a?x=1&token=s3&y=2", &telling, &mut secrets);
+        assert_eq!(target, "/a?x=1&y=2");
+        let given = [
+            ("Authorization", "Bearer s3"),
+            ("Cookie", "sid=s3"),
+            ("Accept", "*/*"),
+            ("Host", "h"),
+        ];
+        let kept = fields(given.into_iter(), &telling, &mut secrets);
+        assert_eq!(kept, [("accept".to_owned(), "*/*".to_owned())].into());
+        let body = body_without_secrets(
+            "{\"user\":{\"password\":\"s3\"}}",
+            "application/json",
+            &telling,
+            &mut secrets,
+        );
+        assert_eq!(body, "{\"user\":{\"password\":\"left-out\"}}");
+        let form = body_without_secrets(
+            "a=1&password=s3",
+            "application/x-www-form-urlencoded",
+            &telling,
+            &mut secrets,
+        );
+        assert_eq!(form, "a=1&password=left-out");
+        let said = secrets.said().expect("there are some");
+        for part in [
+            "the parameter `token`",
+            "`Authorization`",
+            "`Cookie`",
+            "`password` of a body",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! An OpenAPI description (3.0, 3.1, and what Swagger 2.0 says likewise): each operation once, with its examples.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use wallfinder_model::traffic::{Request, Traffic};
+
+use super::{Imported, counted, literal, request, unused};
+
+/// How deep a schema is followed for an example.
+const DEPTH_MAX: usize = 6;
+/// Operations that are taken.
+const OPERATIONS_MAX: usize = 400;
+
+/// Requests, each with the same weight, from the description's own examples, or else from its types.
+///
+/// # Errors
+///
+/// What has no paths.
+pub fn from_openapi(description: &Value) -> Result<Imported, String> {
+    let paths = description.get("paths").and_then(Value::as_object);
+    let paths = paths.ok_or("it is no OpenAPI description: it has no paths")?;
+    let base = base(description);
+    let mut traffic = Traffic::default();
+    let (mut unknown, mut behind) = (0, 0);
+    let mut names = BTreeSet::new();
+    for (path, item) in paths {
+        let item = resolved(description, item);
+        let Some(methods) = item.as_object() else {
+            continue;
+        };
+        for (method, operation) in methods {
+            let method = method.to_ascii_uppercase();
+            if ![
+                "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE",
+            ]
+            .contains(&method.as_str())
+            {
+                continue;
+            }
+            if matches!(method.as_str(), "HEAD" | "TRACE") {
+                unknown += 1;
+                continue;
+            }
+            if traffic.request.len() == OPERATIONS_MAX {
+                behind += 1;
+                continue;
+            }
+            let shared = methods.get("parameters");
+            let mut kind = of_operation(description, (&method, &base, path), shared, operation);
+            let own = operation.get("operationId").and_then(Value::as_str);
+            let name = own.map_or_else(|| format!("{method} {path}"), str::to_owned);
+            kind.name = Some(unused(&name, &mut names));
+            traffic.request.push(kind);
+        }
+    }
+    if traffic.request.is_empty() {
+        return Err("there is no operation in it that could be sent".to_owned());
+    }
+    let mut left_out = Vec::new();
+    for (count, why) in [
+        (unknown, "of HEAD and TRACE"),
+        (behind, "behind the first 400"),
+    ] {
+        if count > 0 {
+            left_out.push(format!("{} {why}", counted(count, "operation")));
+        }
+    }
+    let schemes = description
+        .pointer("/components/securitySchemes")
+        .or_else(|| description.get("securityDefinitions"));
+    let schemes: Vec<String> = schemes
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    if !schemes.is_empty() {
+        left_out.push(format!(
+            "secrets: what {} wants. Give it with -H 'Authorization: env:VARIABLE', or in header = {{ … }}",
+            schemes.join(", ")
+        ));
+    }
+    let server = description
+        .pointer("/servers/0/url")
+        .and_then(Value::as_str);
+    Ok(Imported {
+        traffic,
+        origin: server.filter(|url| url.contains("://")).map(str::to_owned),
+        left_out,
+    })
+}
+
+/// The path before all paths.
+fn base(description: &Value) -> String {
+    let url = description
+        .pointer("/servers/0/url")
+        .or_else(|| description.get("basePath"));
+    let url = url.and_then(Value::as_str).unwrap_or_default();
+    let path = match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),
+        None => url,
+    };
+    path.trim_end_matches('/').to_owned()
+}
+
+fn of_operation(
+    all: &Value,
+    (method, base, path): (&str, &str, &str),
+    shared: Option<&Value>,
+    operation: &Value,
+) -> Request {
+    let parameters = [shared, operation.get("parameters")];
+    let parameters = parameters
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_array)
+        .flatten();
+    let (mut target, mut query) = (format!("{base}{path}"), Vec::new());
+    let mut header = std::collections::BTreeMap::new();
+    for parameter in parameters {
+        let parameter = resolved(all, parameter);
+        let text = |key: &str| {
+            parameter
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (name, place) = (text("name"), text("in"));
+        let is_required = parameter
+            .get("required")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        let value = || {
+            let schema = parameter.get("schema").unwrap_or(parameter);
+            plain(&given_example(parameter).unwrap_or_else(|| example(all, schema, 0)))
+        };
+        match place {
+            "path" => target = target.replace(&format!("{{{name}}}"), &encoded(&value())),
+            "query" if is_required => query.push(format!("{name}={}", encoded(&value()))),
+            "header" if is_required => {
+                header.insert(name.to_ascii_lowercase(), literal(&value()));
+            }
+            _ => {}
+        }
+    }
+    if !query.is_empty() {
+        target = format!("{target}?{}", query.join("&"));
+    }
+    let mut kind = request(method, &target).expect("there is a key for it");
+    kind.header = header;
+    if let Some((media_type, body)) = body(all, operation) {
+        kind.header.insert("content-type".to_owned(), media_type);
+        kind.body = Some(literal(&body));
+    }
+    kind
+}
+
+/// The body of an operation: the example of its JSON, or of its form.
+fn body(all: &Value, operation: &Value) -> Option<(String, String)> {
+    let content = resolved(all, operation.get("requestBody")?)
+        .get("content")?
+        .as_object()?;
+    let json = content
+        .iter()
+        .find(|(media_type, _)| media_type.contains("json"));
+    let (media_type, of) = json.or_else(|| content.iter().next())?;
+    let value = given_example(of).unwrap_or_else(|| {
+        of.get("schema")
+            .map_or(Value::Null, |schema| example(all, schema, 0))
+    });
+    let text = match (&value, media_type.contains("x-www-form-urlencoded")) {
+        (Value::Object(members), true) => {
+            let pairs = members
+                .iter()
+                .map(|(name, value)| format!("{name}={}", encoded(&plain(value))));
+            pairs.collect::<Vec<String>>().join("&")
+        }
+        (Value::String(text), _) if !media_type.contains("json") => text.clone(),
+        _ => value.to_string(),
+    };
+    Some((media_type.clone(), text))
+}
+
+fn given_example(of: &Value) -> Option<Value> {
+    let named = || {
+        of.get("examples")?
+            .as_object()?
+            .values()
+            .next()?
+            .get("value")
+    };
+    of.get("example").or_else(named).cloned()
+}
+
+/// What a `$ref` within the description stands for; what leads nowhere, or outside, stands for itself.
+fn resolved<'a>(all: &'a Value, of: &'a Value) -> &'a Value {
+    let mut found = of;
+    // Whoever refers to himself ends here.
+    for _ in 0..DEPTH_MAX {
+        let reference = found.get("$ref").and_then(Value::as_str);
+        let pointer = reference.and_then(|reference| reference.strip_prefix('#'));
+        match pointer.and_then(|pointer| all.pointer(pointer)) {
+            Some(next) => found = next,
+            None => break,
+        }
+    }
+    found
+}
+
+/// A value of a schema: what it gives as one, or else one of its type.
+fn example(all: &Value, schema: &Value, depth: usize) -> Value {
+    let schema = resolved(all, schema);
+    let listed = |key: &str| {
+        schema
+            .get(key)
+            .and_then(Value::as_array)
+            .and_then(|list| list.first())
+    };
+    let said = schema
+        .get("example")
+        .or_else(|| schema.get("default"))
+        .or_else(|| schema.get("const"));
+    if let Some(value) = said
+        .or_else(|| listed("examples"))
+        .or_else(|| listed("enum"))
+    {
+        return value.clone();
+    }
+    if depth >= DEPTH_MAX {
+        return Value::Null;
+    }
+    if let Some(all_of) = schema.get("allOf").and_then(Value::as_array) {
+        let mut members = Map::new();
+        for part in all_of {
+            if let Value::Object(own) = example(all, part, depth + 1) {
+                members.extend(own);
+            }
+        }
+        return Value::Object(members);
+    }
+    if let Some(first) = listed("oneOf").or_else(|| listed("anyOf")) {
+        return example(all, first, depth + 1);
+    }
+    let kind = schema
+        .get("type")
+        .and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    match (kind, properties) {
+        (Some("object") | None, Some(properties)) => {
+            let members = properties
+                .iter()
+                .map(|(name, of)| (name.clone(), example(all, of, depth + 1)));
+            Value::Object(members.collect())
+        }
+        (Some("array"), _) => {
+            let items = schema
+                .get("items")
+                .map(|items| example(all, items, depth + 1));
+            Value::Array(items.into_iter().collect())
+        }
+        (Some("integer"), _) => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        (Some("number"), _) => schema.get("minimum").cloned().unwrap_or(json!(1.5)),
+        (Some("boolean"), _) => json!(true),
+        (Some("object"), None) => json!({}),
+        _ => json!(match schema.get("format").and_then(Value::as_str) {
+            Some("date-time") => "2026-01-01T00:00:00Z",
+            Some("date") => "2026-01-01",
+            Some("uuid") => "00000000-0000-4000-8000-000000000001",
+            Some("email") => "a@example.com",
+            _ => "x",
+        }),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// As a part of a path or a query.
+fn encoded(text: &str) -> String {
+    let mut all = Vec::new();
+    wallfinder_wire::mix::Spelling::Url.spell(text.as_bytes(), |part| all.extend_from_slice(part));
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_is_a_request_with_its_examples() {
+        let description = json!({
+            "openapi": "3.0.3",
+            "servers": [{"url": "https://api.example/v1"}],
+            "paths": {
+                "/pets/{id}": {
+                    "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer", "example": 17}}],
+                    "get": {"operationId": "getPet", "parameters": [
+                        {"name": "q", "in": "query", "required": true, "schema": {"type": "string"}, "example": "a b"},
+                        {"name": "page", "in": "query", "schema": {"type": "integer"}}
+                    ]},
+                    "head": {}
+                },
+                "/pets": {"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}}}
+            },
+            "components": {
+                "schemas": {"Pet": {"type": "object", "properties": {
+                    "name": {"type": "string", "example": "Rex"},
+                    "born": {"type": "string", "format": "date"},
+                    "parent": {"$ref": "#/components/schemas/Pet"},
+                    "tags": {"type": "array", "items": {"type": "string"}}
+                }}},
+                "securitySchemes": {"key": {"type": "apiKey"}}
+            }
+        });
+        let made = from_openapi(&description).expect("it is one");
+        assert_eq!(made.origin.as_deref(), Some("https://api.example/v1"));
+        let kind = |name: &str| {
+            let found = made
+                .traffic
+                .request
+                .iter()
+                .find(|kind| kind.name.as_deref() == Some(name));
+            found.unwrap_or_else(|| panic!("{name}: {:?}", made.traffic.request))
+        };
+        assert_eq!(kind("getPet").get.as_deref(), Some("/v1/pets/17?q=a%20b"));
+        let post = kind("POST /pets");
+        let body: Value = serde_json::from_str(post.body.as_deref().unwrap()).unwrap();
+        assert_eq!(
+            (&body["name"], &body["born"]),
+            (&json!("Rex"), &json!("2026-01-01"))
+        );
+        // A schema that holds itself ends.
+        assert!(body.to_string().len() < 2_000, "{body}");
+        let text = made.written();
+        assert!(
+            text.contains("1 operation of HEAD") && text.contains("`key`"),
+            "{text}"
+        );
+        assert_eq!(
+            crate::TrafficFile::parse("t", &text).expect(&text).traffic,
+            made.traffic
+        );
+        assert!(
+            from_openapi(&json!({}))
+                .expect_err("none")
+                .contains("no paths")
+        );
+    }
+
+    #[test]
+    fn references_in_circles_end() {
+        let circle = json!({"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}});
+        assert_eq!(example(&circle, &json!({"$ref": "#/a"}), 0), json!("x"));
+    }
+}

@@ -1,0 +1,340 @@
+//! What was logged, sent when it was logged.
+//!
+//! Each line is a row, and each route a kind of request, so that results stand by route; which row is sent when is the
+//! log's, and no draw's.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use wallfinder_model::traffic::Replay as Wanted;
+use wallfinder_scenario::Fault;
+use wallfinder_wire::mix::{
+    Expect, Flow, Kind, Mix, Order, Piece, Protocol, Replay, Row, Slot, Spelling, Step, Table,
+    Template, Text, Think, Value,
+};
+
+use crate::import::{Format, Log, Logged, har_logged, logged, route};
+use crate::{Origin, World};
+
+/// Routes that are told apart; the rest are one for each method.
+const ROUTES_MAX: usize = 60;
+/// Requests of a log at the most.
+const REQUESTS_MAX: usize = 5_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The mix of a log, and what there is to say of it, in words.
+pub(crate) fn replayed(
+    wanted: &Wanted,
+    origin: &Origin,
+    world: &dyn World,
+) -> Result<(Mix, Vec<String>), Fault> {
+    let fault = |why: String| Fault::at("traffic.replay", why);
+    if origin.protocol == Protocol::Grpc {
+        return Err(fault(
+            "a log is replayed over HTTP, and the target is gRPC".to_owned(),
+        ));
+    }
+    let log = read(wanted, world).map_err(fault)?;
+    let mut requests = log.requests;
+    let left_out = log
+        .left_out
+        .iter()
+        .map(|what| format!("Left out of the log: {what}."));
+    let mut notes: Vec<String> = left_out.collect();
+    if log.is_coarse {
+        spread(&mut requests, origin.seed);
+        notes.push(format!(
+            "The log's stamps are of whole seconds: requests were spread over their seconds by the seed ({}).",
+            origin.seed
+        ));
+    }
+    keep_what_can_be_sent(&mut requests, &mut notes);
+    if requests.is_empty() {
+        return Err(fault(
+            "there is no request in it that could be sent".to_owned(),
+        ));
+    }
+    if requests.len() > REQUESTS_MAX {
+        let why = format!(
+            "it has {} requests, and {REQUESTS_MAX} are the most: cut it",
+            requests.len()
+        );
+        return Err(fault(why));
+    }
+    Ok((mix(&requests, wanted, origin, log.is_coarse), notes))
+}
+
+fn read(wanted: &Wanted, world: &dyn World) -> Result<Log, String> {
+    let file = wanted.file.display();
+    let bytes = world.read(&wanted.file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let is_har = wanted.format.is_none() && text.trim_start().starts_with("{\"log\"")
+        || wanted
+            .file
+            .extension()
+            .is_some_and(|extension| extension == "har");
+    let format = Format::parse(wanted.format.as_deref().unwrap_or("combined"))?;
+    let log = match is_har {
+        true => har_logged(&text),
+        false => logged(&text, &format, true),
+    };
+    log.map_err(|why| format!("{file}: {why}"))
+}
+
+/// Anywhere in its second, each instant alike.
+fn spread(requests: &mut [Logged], seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    for request in requests.iter_mut() {
+        request.at_ns = request.at_ns / SECOND_NS * SECOND_NS + random.u64(..SECOND_NS);
+    }
+    requests.sort_by_key(|request| request.at_ns);
+}
+
+/// A log holds no bodies, and connections that carry HEAD carry nothing else.
+fn keep_what_can_be_sent(requests: &mut Vec<Logged>, notes: &mut Vec<String>) {
+    let mut left_out: BTreeMap<String, usize> = BTreeMap::new();
+    requests.retain(|request| {
+        let is_whole = match request.method.as_str() {
+            "GET" | "DELETE" | "OPTIONS" => true,
+            "POST" | "PUT" | "PATCH" => request.body.is_some(),
+            _ => false,
+        };
+        if !is_whole {
+            *left_out.entry(request.method.clone()).or_default() += 1;
+        }
+        is_whole
+    });
+    for (method, count) in left_out {
+        let why = match method.as_str() {
+            "POST" | "PUT" | "PATCH" => "whose bodies it does not hold",
+            _ => "which are not sent",
+        };
+        notes.push(format!("Left out of the log: {count} of {method}, {why}."));
+    }
+}
+
+/// What makes two requests of one kind.
+type Likeness = (String, String, Option<String>);
+
+fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -> Mix {
+    let likeness = |request: &Logged, is_told: bool| -> Likeness {
+        let route = if is_told {
+            route(&request.target)
+        } else {
+            "others".to_owned()
+        };
+        let content_type = request
+            .body
+            .as_ref()
+            .map(|(content_type, _)| content_type.clone());
+        (request.method.clone(), route, content_type)
+    };
+    let mut counts: BTreeMap<Likeness, usize> = BTreeMap::new();
+    for request in requests {
+        *counts.entry(likeness(request, true)).or_default() += 1;
+    }
+    let mut most: Vec<(&Likeness, &usize)> = counts.iter().collect();
+    most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let told: Vec<&Likeness> = most
+        .into_iter()
+        .take(ROUTES_MAX)
+        .map(|(like, _)| like)
+        .collect();
+    let has_bodies = requests.iter().any(|request| request.body.is_some());
+    let mut kinds: Vec<(Likeness, u32)> = Vec::new();
+    let mut flows = Vec::with_capacity(requests.len());
+    let mut rows = Vec::with_capacity(requests.len());
+    for request in requests {
+        let mut like = likeness(request, true);
+        if !told.contains(&&like) {
+            like = likeness(request, false);
+        }
+        let place = kinds.iter().position(|(known, _)| *known == like);
+        let place = place.unwrap_or_else(|| {
+            kinds.push((like, 0));
+            kinds.len() - 1
+        });
+        kinds[place].1 += 1;
+        flows.push(place as u16);
+        let body = request.body.as_ref().map(|(_, body)| body.clone());
+        let mut row = vec![request.target.clone().into_bytes()];
+        row.extend(has_bodies.then(|| body.unwrap_or_default()));
+        rows.push(Row(row));
+    }
+    let first_ns = requests[0].at_ns;
+    let since = |request: &Logged| ((request.at_ns - first_ns) as f64 / wanted.speed) as u64;
+    let at_ns: Vec<u64> = requests.iter().map(since).collect();
+    let last_ns = at_ns.last().copied().unwrap_or(0);
+    // The gap before it begins anew is one like the others.
+    let gap_ns = match (last_ns, is_coarse) {
+        (0, _) => SECOND_NS,
+        (last_ns, _) => last_ns / (at_ns.len() as u64 - 1).max(1),
+    };
+    Mix {
+        protocol: origin.protocol,
+        flows: kinds
+            .iter()
+            .enumerate()
+            .map(|(nth, (like, count))| flow(nth, like, *count))
+            .collect(),
+        kinds: kinds
+            .into_iter()
+            .map(|(like, _)| kind(like, origin))
+            .collect(),
+        tables: vec![Table {
+            name: "log".to_owned(),
+            order: Order::InOrder,
+            columns: ["target", "body"][..if has_bodies { 2 } else { 1 }]
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            cells: rows.into(),
+        }],
+        variables: 0,
+        origins: origin.origins.clone(),
+        replay: Some(Replay {
+            at_ns,
+            flows,
+            again_after_ns: wanted.again.then_some(last_ns + gap_ns.max(1)),
+        }),
+    }
+}
+
+fn name((method, route, _): &Likeness) -> String {
+    match method.as_str() {
+        "GET" => route.clone(),
+        method => format!("{method} {route}"),
+    }
+}
+
+fn flow(nth: usize, like: &Likeness, count: u32) -> Flow {
+    Flow {
+        name: name(like),
+        weight: count,
+        steps: vec![Step {
+            kind: nth as u16,
+            think: Think::None,
+            is_hop: false,
+        }],
+        walks: None,
+    }
+}
+
+fn kind(like: Likeness, origin: &Origin) -> Kind {
+    let column = |column, spelling| {
+        Text(vec![Piece::Slot(Slot {
+            value: Value::Column { table: 0, column },
+            spelling,
+        })])
+    };
+    let fixed = |(name, value): &(String, String)| (name.clone(), Text::fixed(value.as_str()));
+    let mut headers: Vec<(String, Text)> = origin.headers.iter().map(fixed).collect();
+    let name = name(&like);
+    let (method, _, content_type) = like;
+    let body = match &content_type {
+        Some(_) => column(1, Spelling::Raw),
+        None => Text::default(),
+    };
+    if let Some(content_type) = content_type.filter(|content_type| !content_type.is_empty()) {
+        headers.push(("Content-Type".to_owned(), Text::fixed(content_type)));
+    }
+    Kind {
+        name,
+        request: Template {
+            method,
+            authority: origin.authority.clone(),
+            target: column(0, Spelling::Path),
+            headers,
+            body,
+        },
+        call: None,
+        expect: Expect::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::tests::{Files, origin};
+
+    fn of(file: &str, text: &str, wanted: Wanted) -> Result<(Mix, Vec<String>), String> {
+        let files = Files([(file.into(), text.as_bytes().to_vec())].into());
+        let wanted = Wanted {
+            file: file.into(),
+            ..wanted
+        };
+        replayed(&wanted, &origin(Protocol::Http1), &files).map_err(|fault| fault.message)
+    }
+
+    #[test]
+    fn requests_keep_their_gaps_paths_and_order() {
+        let log = "1000.000 \"GET /items/1 HTTP/1.1\"\n1000.250 \"GET /search?q=a%20b HTTP/1.1\"\n\
+                   1000.500 \"GET /items/2 HTTP/1.1\"\n1000.750 \"POST /cart HTTP/1.1\"\n1001.000 \"GET / HTTP/1.1\"\n";
+        let wanted = Wanted {
+            format: Some("$msec \"$request\"".to_owned()),
+            speed: 2.0,
+            again: true,
+            ..Wanted::default()
+        };
+        let (mix, notes) = of("access.log", log, wanted).expect("it is one");
+        let replay = mix.replay.clone().expect("it is one");
+        assert_eq!(replay.at_ns, [0, 125_000_000, 250_000_000, 500_000_000]);
+        assert_eq!(replay.again_after_ns, Some(500_000_000 + 500_000_000 / 3));
+        let names: Vec<&str> = replay
+            .flows
+            .iter()
+            .map(|flow| mix.flows[usize::from(*flow)].name.as_str())
+            .collect();
+        assert_eq!(names, ["/items/*", "/search", "/items/*", "/"]);
+        let targets: Vec<&[u8]> = mix.tables[0]
+            .rows()
+            .iter()
+            .map(|row| row.0[0].as_slice())
+            .collect();
+        assert_eq!(targets[1], b"/search?q=a%20b");
+        assert_eq!(
+            notes,
+            ["Left out of the log: 1 of POST, whose bodies it does not hold."]
+        );
+        assert!(
+            wallfinder_wire::Exchange::Mix(Box::new(mix))
+                .check(1)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn whole_seconds_are_spread_by_the_seed_and_told() {
+        let line = |second: u32| {
+            format!("h - - [10/Oct/2000:13:55:{second:02} +0000] \"GET /a HTTP/1.1\" 200 1\n")
+        };
+        let log: String = (10..20)
+            .flat_map(|second| (0..50).map(move |_| line(second)))
+            .collect();
+        let (mix, notes) = of("access.log", &log, Wanted::default()).expect("it is one");
+        let at_ns = mix.replay.expect("it is one").at_ns;
+        assert!(at_ns.is_sorted() && at_ns.windows(2).filter(|two| two[0] == two[1]).count() < 5);
+        // Fifty in each second, wherever that begins behind the first.
+        assert!(
+            (at_ns[499] as f64 / 1e9 - 10.0).abs() < 0.2,
+            "{}",
+            at_ns[499]
+        );
+        assert!(
+            notes[0].contains("whole seconds") && notes[0].contains("seed"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_replayed_is_told_with_its_file() {
+        let why = of("a.log", "\n", Wanted::default()).expect_err("empty");
+        assert!(why.contains("a.log: there is no request"), "{why}");
+        let why = of(
+            "a.log",
+            "h - - [10/Oct/2000:13:55:10 +0000] \"POST /a HTTP/1.1\" 200 1\n",
+            Wanted::default(),
+        );
+        assert!(why.expect_err("bodies").contains("could be sent"));
+    }
+}
