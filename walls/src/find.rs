@@ -19,6 +19,8 @@ const ECHO_PROTO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../subjects/go/echo/payload/echo.proto"
 );
+/// Traffic files.
+const MIXES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixes");
 /// Port of every subject.
 const SUBJECT_PORT: u16 = 8090;
 /// How long a load lasts whose throughput alone is asked for.
@@ -200,6 +202,7 @@ impl Apparatus {
         let flags = words(scenario.flags).into_iter().map(|word| {
             let word = word.replace("{bin}", &bin).replace("{echo}", ECHO_PROTO);
             word.replace("{kilobyte}", &request)
+                .replace("{mixes}", MIXES)
         });
         flags.collect()
     }

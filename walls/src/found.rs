@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use wallfinder_model::Detail;
+use wallfinder_model::record::Costs;
 use wallfinder_model::verdict::{How, Wall};
 
 /// What was found.
@@ -30,6 +31,22 @@ pub struct Found {
     /// 99th percentile of latency in the worst window without a squeeze, where it is known:
     /// what happens now and then is not in every window.
     pub p99_ms: Option<f64>,
+    /// Requests of a mix.
+    #[serde(default)]
+    pub kinds: Vec<Kind>,
+}
+
+/// What was found of one request of a mix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// Bytes of its answers.
+    #[serde(default)]
+    pub wire_bytes: u64,
+    /// What one costs.
+    #[serde(default)]
+    pub costs: Option<Costs>,
 }
 
 /// A number with its interval. What is not finite is not there.
@@ -63,6 +80,8 @@ struct Step {
     latency: Option<Latency>,
     verdict: Option<Verdict>,
     experiment: Option<Experiment>,
+    #[serde(default)]
+    requests: Vec<Kind>,
 }
 
 #[derive(Deserialize)]
@@ -136,6 +155,7 @@ pub fn read(json: &[u8]) -> Result<Found, String> {
         next: verdict.next,
         rate: rate.ok_or("the step has no throughput")?,
         p99_ms: p99_ns.map(|ns| ns as f64 / 1e6),
+        kinds: step.requests.clone(),
     })
 }
 

@@ -21,6 +21,7 @@ pub mod found;
 pub mod http2;
 pub mod ordinary;
 pub mod results;
+pub mod routes;
 pub mod scenario;
 pub mod score;
 pub mod servers;

@@ -19,7 +19,7 @@ pub struct Scenario {
     /// The path under load.
     pub path: &'static str,
     /// Other flags of `find`: how much load, quotas, a driver. `{bin}` is the folder of the subjects, `{echo}` the
-    /// file that defines the bundled echo's calls, `{kilobyte}` a call's request of a thousand bytes. Split at spaces; what stands in single quotes is one word.
+    /// file that defines the bundled echo's calls, `{kilobyte}` a call's request of a thousand bytes, `{mixes}` the folder of traffic files. Split at spaces; what stands in single quotes is one word.
     pub flags: &'static str,
     /// Processors of the server; the client has processor 1.
     pub server_cpus: &'static str,
@@ -127,6 +127,35 @@ pub enum Check {
     P99AtLeastMs(f64),
     /// A wall that is named is not said to be proved: the throughput that it rests on does not stay.
     Unproved,
+    /// A request's share of the wall, to a tenth of it.
+    Share {
+        /// The request.
+        name: &'static str,
+        /// Of what.
+        of: Of,
+        /// The share that it has, 0..1.
+        truth: f64,
+    },
+    /// What one request takes of the server's processors more than another does, to a tenth and the intervals of both.
+    Added {
+        /// The one.
+        name: &'static str,
+        /// The other.
+        over: &'static str,
+        /// So much more, in microseconds.
+        us: f64,
+    },
+}
+
+/// What a wall is made of, of which requests have shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// The server's CPU time.
+    Server,
+    /// Bytes of answers.
+    Bytes,
+    /// The time for which requests are held.
+    Held,
 }
 
 /// The same scenario without its wall: what is named takes the place of what it had.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wallfinder_model::record::{Cost, Costs};
 use wallfinder_model::verdict::{How, Wall};
 
 use crate::found::{Found, Span};
-use crate::scenario::{Check, Expect, Scenario};
+use crate::scenario::{Check, Expect, Of, Scenario};
 
 /// Of those answered, this share must be right.
 pub const RIGHT_MIN: f64 = 0.95;
@@ -147,7 +148,35 @@ fn holds(check: &Check, found: &Found) -> bool {
         }
         Check::P99AtLeastMs(least) => found.p99_ms.is_some_and(|ms| ms >= *least),
         Check::Unproved => found.wall == Wall::Inconclusive || found.how < How::Proved,
+        Check::Share { name, of, truth } => {
+            share(found, name, *of).is_some_and(|share| (share - truth).abs() <= 0.1 * truth)
+        }
+        Check::Added { name, over, us } => added(found, name, over)
+            .is_some_and(|(added, half)| (added - us * 1e3).abs() <= 0.1 * us * 1e3 + half),
     }
+}
+
+fn costs(found: &Found, name: &str) -> Option<Costs> {
+    found.kinds.iter().find(|kind| kind.name == name)?.costs
+}
+
+fn share(found: &Found, name: &str, of: Of) -> Option<f64> {
+    match of {
+        Of::Server => costs(found, name).map(|costs| costs.server.share),
+        Of::Held => costs(found, name)?.held.map(|held| held.share),
+        Of::Bytes => {
+            let all: u64 = found.kinds.iter().map(|kind| kind.wire_bytes).sum();
+            let own = found.kinds.iter().find(|kind| kind.name == name)?;
+            (all > 0).then(|| own.wire_bytes as f64 / all as f64)
+        }
+    }
+}
+
+/// What one takes more than the other, in nanoseconds, and the half of both intervals.
+fn added(found: &Found, name: &str, over: &str) -> Option<(f64, f64)> {
+    let (one, other) = (costs(found, name)?.server, costs(found, over)?.server);
+    let half = |cost: Cost| (cost.high - cost.low) / 2.0;
+    Some((one.each - other.each, half(one) + half(other)))
 }
 
 /// Whether the detail is what it should be.
@@ -402,6 +431,7 @@ mod tests {
 
     fn found(wall: Wall) -> Found {
         Found {
+            kinds: Vec::new(),
             wall,
             how: How::Proved,
             detail: None,

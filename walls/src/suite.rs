@@ -8,6 +8,7 @@ use wallfinder_model::verdict::Wall::{
 
 use crate::catalogue::CATALOGUE;
 use crate::http2::HTTP2;
+use crate::routes::ROUTES;
 use crate::scenario::Check::{Elasticity, P99AtLeastMs, Unproved};
 use crate::scenario::Server::Subject;
 use crate::scenario::{Expect, Lift, Scenario};
@@ -106,7 +107,8 @@ pub const SMOKE: [&str; 2] = ["spin-200us", "lock-sleep-1ms"];
 
 /// Every scenario of all sections.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SUITE.iter().chain(SERVERS).chain(CATALOGUE).chain(HTTP2)
+    let others = SERVERS.iter().chain(CATALOGUE).chain(HTTP2);
+    SUITE.iter().chain(others).chain(ROUTES)
 }
 
 /// Every scenario with a server whose wall is dialled in.

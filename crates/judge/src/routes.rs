@@ -83,10 +83,18 @@ pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Gro
     )?;
     let client = used(windows, |w| Some((w.client_cpu_ns?, w.client_reference_ns)));
     let client = client.and_then(|used| fitted(&rows, &rates, &used));
+    // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
+    let held = fitted(&rows, &rates, &vec![1.0; rows.len()]);
     let all = groups.into_iter().zip(server).enumerate();
     let one = |(nth, (group, server))| {
-        let client = client.as_ref().map(|client| client[nth]);
-        (group, Costs { server, client })
+        let of = |all: &Option<Vec<Cost>>| all.as_ref().map(|all| all[nth]);
+        let (client, held) = (of(&client), of(&held));
+        let costs = Costs {
+            server,
+            client,
+            held,
+        };
+        (group, costs)
     };
     Some(all.map(one).collect())
 }

@@ -470,6 +470,10 @@ pub struct Costs {
     pub server: Cost,
     /// The same of the load generator.
     pub client: Option<Cost>,
+    /// The time for which one is held, of the load's own, which is all in use: where the wall is a wait, what it takes of
+    /// what is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Cost>,
 }
 
 /// What one takes of something, and which share of all of it the kind has; each with its 95 % interval.

@@ -211,33 +211,30 @@ pub(crate) fn heaviest(step: &Step) -> Option<String> {
     if wall == Some(Wall::Downlink) {
         return heaviest_by_bytes(step);
     }
-    let is_client = wall == Some(Wall::ClientCpu);
-    let of_side = |costs: Costs| {
-        if is_client {
-            costs.client
-        } else {
-            Some(costs.server)
-        }
+    let of_wall = |costs: Costs| match wall {
+        Some(Wall::ClientCpu) => costs.client,
+        Some(Wall::Wait) => costs.held,
+        _ => Some(costs.server),
     };
-    let costed = all().filter_map(|(name, begun, costs)| Some((name, begun, of_side(costs?)?)));
+    let costed = all().filter_map(|(name, begun, costs)| Some((name, begun, of_wall(costs?)?)));
     let (name, begun, cost) = costed.max_by(|a, b| a.2.share.total_cmp(&b.2.share))?;
     let is_wall = matches!(
         wall,
-        Some(Wall::ServerCpu | Wall::ServerSerial | Wall::ClientCpu)
+        Some(Wall::ServerCpu | Wall::ServerSerial | Wall::ClientCpu | Wall::Wait)
     );
     let [share, low, high] = percents(&cost);
+    let of = match wall {
+        Some(Wall::ClientCpu) => "the load generator's CPU time",
+        Some(Wall::Wait) => "the time for which requests wait",
+        _ => "the server's CPU time",
+    };
     Some(format!(
-        "{name} is {} % of {} and {share} % [{low}, {high}] of the {}'s CPU time{}.",
+        "{name} is {} % of {} and {share} % [{low}, {high}] of {of}{}.",
         percent(part(begun, whole.begun)),
         if step.sessions.is_empty() {
             "the requests"
         } else {
             "what begins"
-        },
-        if is_client {
-            "load generator"
-        } else {
-            "server"
         },
         if is_wall { ", which is the wall" } else { "" },
     ))

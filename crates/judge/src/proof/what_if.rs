@@ -144,6 +144,9 @@ pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Predictio
             )
         }
     };
+    if wall == Wall::Wait {
+        return of_a_wait(step, name, factor);
+    }
     let of = |share: f64| {
         let left = 1.0 - share.clamp(0.0, 1.0) * (1.0 - factor);
         what_if(step, &[(squeeze, 1.0 / left.max(1e-3))])
@@ -155,6 +158,46 @@ pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Predictio
         high: found.high.max(low.high).max(high.high),
         ..found
     })
+}
+
+/// The same where requests wait for one another: as fast as what they wait for is free again, and no faster than the next
+/// wall lets them.
+fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
+    let verdict = step.verdict.as_ref()?;
+    let throughput = positive(step.throughput)?;
+    let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
+    let sessions = step
+        .sessions
+        .iter()
+        .map(|session| (&session.name, session.costs));
+    let found = requests
+        .chain(sessions)
+        .find(|(of, costs)| *of == name && costs.is_some());
+    let held = found?.1?.held?;
+    let of = |share: f64| 1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - factor)).max(1e-3);
+    let free = Multiple {
+        ratio: of(held.share),
+        low: of(held.share_low).min(of(held.share_high)),
+        high: of(held.share_low).max(of(held.share_high)),
+    };
+    let walls = super::walls(verdict);
+    let next = verdict.next.as_ref();
+    match next.filter(|next| next.ratio < free.ratio) {
+        None => Some(prediction(throughput, free, stays(&walls, free))),
+        Some(next) => {
+            let capped = Multiple {
+                ratio: next.ratio,
+                low: free.low.min(next.ratio),
+                high: free.high.min(next.ratio.max(free.low)),
+            };
+            let because = Because::BindsNext {
+                wall: next.wall,
+                throughput: throughput * next.ratio,
+                squeezed: false,
+            };
+            Some(prediction(throughput, capped, because))
+        }
+    }
 }
 
 fn prediction(throughput: f64, by: Multiple, because: Because) -> Prediction {

@@ -11,19 +11,44 @@ pub struct Asked {
     pub head_only: bool,
     /// The connection ends with its answer.
     pub last: bool,
-    /// CPU work that its path asks for, in microseconds.
-    pub spin_us: u32,
+    /// What its path asks for.
+    pub route: Route,
 }
 
-/// The most that a path may ask for.
-const SPIN_US_MAX: u32 = 1_000_000;
+/// What a path asks for beside what every request costs: `/spin/300/bytes/20000`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Route {
+    /// CPU work, in microseconds.
+    pub spin_us: u32,
+    /// A sleep while it holds the lock of all workers, in microseconds.
+    pub lock_us: u32,
+    /// A wait, as for a backend, in microseconds.
+    pub wait_us: u32,
+    /// Bytes of its answer's body; 0: as of every answer.
+    pub bytes: u32,
+}
 
-/// What `/spin/300` asks for.
-fn spin_of(path: &str) -> u32 {
-    let asked = path.strip_prefix("/spin/").unwrap_or_default();
-    let digits = asked.split(|c: char| !c.is_ascii_digit()).next();
-    let asked = digits.and_then(|digits| digits.parse().ok());
-    asked.unwrap_or(0).min(SPIN_US_MAX)
+/// The most that a path may ask for: a second, a megabyte.
+const ASKED_MAX: u32 = 1_000_000;
+
+impl Route {
+    /// Names and numbers in turn; what is none of these says nothing.
+    fn of(path: &str) -> Route {
+        let path = path.split('?').next().unwrap_or_default();
+        let mut route = Route::default();
+        let mut words = path.split('/').skip(1);
+        while let (Some(name), Some(number)) = (words.next(), words.next()) {
+            let number = number.parse().unwrap_or(0).min(ASKED_MAX);
+            match name {
+                "spin" => route.spin_us = number,
+                "lock" => route.lock_us = number,
+                "wait" => route.wait_us = number,
+                "bytes" => route.bytes = number,
+                _ => {}
+            }
+        }
+        route
+    }
 }
 
 /// What cannot be served. The peer is at fault, and its connection ends.
@@ -105,7 +130,7 @@ fn read_head(head: &[u8]) -> Result<(Asked, u64), Refused> {
             Some("HTTP/1.0") => true,
             _ => return Err(Refused::Malformed),
         },
-        spin_us: spin_of(path.unwrap_or_default()),
+        route: Route::of(path.unwrap_or_default()),
     };
     let mut body_bytes = 0;
     for line in lines.filter(|line| !line.is_empty()) {
@@ -173,7 +198,7 @@ mod tests {
         Asked {
             head_only: false,
             last: false,
-            spin_us: 0,
+            route: Route::default(),
         }
     }
 
@@ -229,16 +254,22 @@ mod tests {
 
     #[test]
     fn a_path_may_ask_for_work() {
-        for (path, spin_us) in [
-            ("/", 0),
-            ("/spin/300", 300),
-            ("/spin/300?x=1", 300),
-            ("/spin/", 0),
-            ("/spin/99999999999", 0),
-            ("/spin/9000000", SPIN_US_MAX),
-            ("/a/spin/3", 0),
+        let route = |spin_us, lock_us, wait_us, bytes| Route {
+            spin_us,
+            lock_us,
+            wait_us,
+            bytes,
+        };
+        for (path, asked) in [
+            ("/", route(0, 0, 0, 0)),
+            ("/spin/300", route(300, 0, 0, 0)),
+            ("/spin/300/bytes/20000?x=1", route(300, 0, 0, 20_000)),
+            ("/lock/5/wait/7", route(0, 5, 7, 0)),
+            ("/spin/9000000", route(ASKED_MAX, 0, 0, 0)),
+            ("/spin/-3", route(0, 0, 0, 0)),
+            ("/spinning/5", route(0, 0, 0, 0)),
         ] {
-            assert_eq!(spin_of(path), spin_us, "{path}");
+            assert_eq!(Route::of(path), asked, "{path}");
         }
     }
 

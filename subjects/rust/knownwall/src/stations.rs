@@ -42,6 +42,9 @@ struct Station {
     queue: VecDeque<u64>,
 }
 
+/// Where those are that only wait.
+const NOWHERE: usize = usize::MAX;
+
 /// Stations in series, and who is where. A request is a number of the caller's.
 #[derive(Debug)]
 pub struct Stations {
@@ -78,6 +81,13 @@ impl Stations {
         self.arrive(now_ns, 0, request, stretch);
     }
 
+    /// A request waits for so long, passes no station, and leaves.
+    pub fn rest(&mut self, now_ns: u64, request: u64, for_ns: u64) {
+        self.entries += 1;
+        let due = (now_ns + for_ns, self.entries, NOWHERE, request);
+        self.in_service.push(Reverse(due));
+    }
+
     /// When to look again.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.in_service.peek().map(|Reverse((due, ..))| *due)
@@ -90,6 +100,10 @@ impl Stations {
                 return;
             }
             self.in_service.pop();
+            if at == NOWHERE {
+                left.push(request);
+                continue;
+            }
             self.stations[at].busy -= 1;
             if let Some(next) = self.stations[at].queue.pop_front() {
                 self.serve(due_ns, at, next, stretch);

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::draws::Draws;
+use crate::http::Route;
 use crate::options::Options;
 use crate::spin::Spinner;
 
@@ -65,21 +66,20 @@ impl Work {
     }
 
     /// The cost of one request, with what its path asks for.
-    pub fn request(&mut self, now_ns: u64, own_us: u32) {
+    pub fn request(&mut self, now_ns: u64, route: Route) {
         let stretch = self.stretch(now_ns);
         if self.phase(now_ns) != Phase::Answer {
             self.spin(self.options.spin_us, stretch);
         }
-        self.spin(self.options.each_us + f64::from(own_us), stretch);
+        self.spin(self.options.each_us + f64::from(route.spin_us), stretch);
         if self.draws.one_in(self.options.burst_one_in) {
             self.spin(self.options.burst_us, stretch);
         }
-        if self.options.lock_sleep_us > 0.0 || self.options.lock_spin_us > 0.0 {
+        let slept_us = self.options.lock_sleep_us + f64::from(route.lock_us);
+        if slept_us > 0.0 || self.options.lock_spin_us > 0.0 {
             let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.options.lock_sleep_us > 0.0 {
-                thread::sleep(Duration::from_secs_f64(
-                    self.options.lock_sleep_us * stretch / 1e6,
-                ));
+            if slept_us > 0.0 {
+                thread::sleep(Duration::from_secs_f64(slept_us * stretch / 1e6));
             }
             self.spin(self.options.lock_spin_us, stretch);
             drop(held);

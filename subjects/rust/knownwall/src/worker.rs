@@ -27,6 +27,8 @@ use crate::work::{Phase, Work};
 const NEW_CONNECTIONS: u64 = u64::MAX;
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
+/// Answers kept of the sizes that paths ask for.
+const SIZES_MAX: usize = 64;
 /// Events taken at a time.
 const EVENTS: usize = 1024;
 
@@ -77,6 +79,8 @@ pub struct Worker {
     sending: Sending,
     answer: Answer,
     small: Answer,
+    /// Of the sizes that paths ask for.
+    by_size: HashMap<u32, Answer>,
     origin: Instant,
 }
 
@@ -108,6 +112,7 @@ impl Worker {
             },
             answer: Answer::ok(options.answer_bytes),
             small: Answer::ok(2),
+            by_size: HashMap::new(),
             origin,
         })
     }
@@ -209,8 +214,9 @@ impl Worker {
     }
 
     fn serve(&mut self, id: u64, request: Asked) -> io::Result<()> {
-        self.work.request(self.now_ns(), request.spin_us);
-        if self.stations.is_empty() {
+        let route = request.route;
+        self.work.request(self.now_ns(), route);
+        if self.stations.is_empty() && route.wait_us == 0 {
             return self.answer(id, request);
         }
         let number = self.requests_ever;
@@ -218,14 +224,26 @@ impl Worker {
         self.waiting.insert(number, (id, request));
         let now_ns = self.now_ns();
         let stretch = self.work.stretch(now_ns);
-        self.stations.enter(now_ns, number, stretch);
+        match route.wait_us {
+            0 => self.stations.enter(now_ns, number, stretch),
+            wait_us => self
+                .stations
+                .rest(now_ns, number, u64::from(wait_us) * 1_000),
+        }
         Ok(())
     }
 
     fn answer(&mut self, id: u64, to: Asked) -> io::Result<()> {
-        let answer = match self.work.phase(self.now_ns()) {
-            Phase::Cpu => &self.small,
-            Phase::Answer | Phase::Both => &self.answer,
+        let answer = match (self.work.phase(self.now_ns()), to.route.bytes) {
+            (Phase::Cpu, _) => &self.small,
+            (Phase::Answer | Phase::Both, 0) => &self.answer,
+            (Phase::Answer | Phase::Both, bytes) => {
+                if self.by_size.len() >= SIZES_MAX && !self.by_size.contains_key(&bytes) {
+                    self.by_size.clear();
+                }
+                let made = || Answer::ok(bytes as usize);
+                self.by_size.entry(bytes).or_insert_with(made)
+            }
         };
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
