@@ -9,6 +9,8 @@ shb_version=0.6.0
 oha_version=1.16.0
 ghz_version=v0.121.0
 fortio_version=v1.68.2
+k6_version=v1.8.1
+vegeta_version=v12.13.0
 
 say() { printf '%-12s %s\n' "$1" "$2"; }
 
@@ -54,6 +56,8 @@ from_go() { # program, package, version
 }
 
 if wanted ghz; then from_go ghz github.com/bojand/ghz/cmd/ghz "$ghz_version"; fi
+if wanted k6; then from_go k6 go.k6.io/k6 "$k6_version"; fi
+if wanted vegeta; then from_go vegeta github.com/tsenart/vegeta/v12 "$vegeta_version"; fi
 if wanted fortio; then from_go fortio fortio.org/fortio "$fortio_version"; fi
 if wanted wrk; then debian wrk wrk; fi
 if wanted h2load; then debian nghttp2-client h2load; fi

@@ -17,6 +17,8 @@ pub enum Contestant {
     Wallfinder,
     /// The same with default flags: with a warm-up, and with a ceiling that is measured or kept.
     WallfinderDefaults,
+    /// The tool with one fixed request, where others send a mix.
+    WallfinderFixed,
     /// Our engine alone, as it chooses to wait (io_uring where there is one).
     Engine,
     /// Our engine alone, on epoll.
@@ -42,6 +44,10 @@ pub enum Contestant {
     Autocannon,
     /// bojand/ghz.
     Ghz,
+    /// grafana/k6.
+    K6,
+    /// tsenart/vegeta.
+    Vegeta,
 }
 
 const fn null(way: Way, batch: u32, refill: Refill) -> Contestant {
@@ -63,9 +69,10 @@ impl Contestant {
     pub const NULL_URING_8_ALL: Contestant = null(Way::Uring, 8, Refill::All);
 
     /// Everyone, in the order of tables.
-    pub const ALL: [Contestant; 16] = [
+    pub const ALL: [Contestant; 19] = [
         Contestant::Wallfinder,
         Contestant::WallfinderDefaults,
+        Contestant::WallfinderFixed,
         Contestant::Engine,
         Contestant::EngineEpoll,
         Contestant::NULL_EPOLL,
@@ -80,6 +87,8 @@ impl Contestant {
         Contestant::Oha,
         Contestant::Autocannon,
         Contestant::Ghz,
+        Contestant::K6,
+        Contestant::Vegeta,
     ];
 
     /// Its name on the command line and in tables.
@@ -87,6 +96,7 @@ impl Contestant {
         match self {
             Contestant::Wallfinder => "wallfinder".into(),
             Contestant::WallfinderDefaults => "wallfinder-defaults".into(),
+            Contestant::WallfinderFixed => "wallfinder-fixed".into(),
             Contestant::Engine => "engine".into(),
             Contestant::EngineEpoll => "engine-epoll".into(),
             Contestant::Null { way, batch, refill } => {
@@ -106,6 +116,8 @@ impl Contestant {
             Contestant::Oha => "oha".into(),
             Contestant::Autocannon => "autocannon".into(),
             Contestant::Ghz => "ghz".into(),
+            Contestant::K6 => "k6".into(),
+            Contestant::Vegeta => "vegeta".into(),
         }
     }
 
@@ -137,6 +149,18 @@ impl Contestant {
             self,
             Contestant::Wallfinder | Contestant::WallfinderDefaults
         );
+        let is_of_mixes = scenario.is_of_mixes();
+        if is_of_mixes && !self.sends_mixes() {
+            return Err("it sends one request".into());
+        }
+        let races_in_mixes_alone = matches!(
+            self,
+            Contestant::WallfinderFixed | Contestant::K6 | Contestant::Vegeta
+        );
+        if races_in_mixes_alone && !is_of_mixes {
+            return Err("it races where mixes are sent".into());
+        }
+        let mixes = tools.bench.join("mixes");
         if scenario.is_of_defaults() && !is_whole_tool {
             return Err("it has no defaults of ours".into());
         }
@@ -150,7 +174,9 @@ impl Contestant {
         let (http2, grpc) = (speaks == Speaks::Http2, speaks == Speaks::Grpc);
         let mut command;
         match self {
-            Contestant::Wallfinder | Contestant::WallfinderDefaults => {
+            Contestant::Wallfinder
+            | Contestant::WallfinderDefaults
+            | Contestant::WallfinderFixed => {
                 command = Command::new(tools.wallfinder()?);
                 let url = match speaks {
                     Speaks::Framed => format!("tcp://{address}"),
@@ -176,8 +202,11 @@ impl Contestant {
                         command.arg("-k");
                     }
                 }
+                if is_of_mixes && self == Contestant::Wallfinder {
+                    command.arg("--traffic").arg(mixes.join("ten.toml"));
+                }
                 command.args(["--format", "json"]);
-                if self == Contestant::Wallfinder {
+                if self != Contestant::WallfinderDefaults {
                     command.args(["--warmup", "0ms", "--no-calibrate"]);
                 }
                 if let Some(cpu) = tools.client_cpu {
@@ -211,7 +240,10 @@ impl Contestant {
             Contestant::Wrk => {
                 command = Command::new(tools.find("wrk")?);
                 command.args(["-t1", "-c", &connections, "-d", &whole]);
-                if pipelined {
+                if is_of_mixes {
+                    command.arg("-s").arg(mixes.join("ten.lua"));
+                    command.args([&url, "--"]).arg(mixes.join("terms.csv"));
+                } else if pipelined {
                     command.arg("-s").arg(tools.bench.join("pipeline.lua"));
                     command.args([&url, "--", &depth]);
                 } else {
@@ -255,7 +287,38 @@ impl Contestant {
                 if speaks == Speaks::Https {
                     command.arg("--insecure");
                 }
-                command.args(["-c", &connections, "-z", &format!("{whole}s"), &url]);
+                command.args(["-c", &connections, "-z", &format!("{whole}s")]);
+                match is_of_mixes {
+                    true => command
+                        .arg("--urls-from-file")
+                        .arg(tools.mix_of_urls(address)?),
+                    false => command.arg(&url),
+                };
+            }
+            Contestant::K6 => {
+                command = Command::new(tools.find("k6")?);
+                command
+                    .env("GOMAXPROCS", "1")
+                    .args(["run", "--quiet", "--no-usage-report"]);
+                for (name, value) in [
+                    ("TERMS", mixes.join("terms.csv").display().to_string()),
+                    ("SECONDS", whole.clone()),
+                    ("VUS", connections.clone()),
+                    ("ORIGIN", format!("http://{address}")),
+                ] {
+                    command.args(["-e", &format!("{name}={value}")]);
+                }
+                command.arg(mixes.join("ten.js"));
+            }
+            Contestant::Vegeta => {
+                let vegeta = tools.find("vegeta")?;
+                let targets = tools.mix_of_targets(address)?;
+                command = Command::new("sh");
+                command.env("GOMAXPROCS", "1").args(["-c", "\"$0\" attack -targets \"$1\" -rate 0 -max-workers \"$2\" -workers \"$2\" -connections \"$2\" -duration \"$3\" | \"$0\" report -type json"]);
+                command
+                    .arg(vegeta)
+                    .arg(targets)
+                    .args([&connections, &format!("{whole}s")]);
             }
             Contestant::Ghz => {
                 command = Command::new(tools.find("ghz")?);
@@ -277,11 +340,24 @@ impl Contestant {
         Ok(command)
     }
 
+    fn sends_mixes(self) -> bool {
+        matches!(
+            self,
+            Contestant::Wallfinder
+                | Contestant::WallfinderFixed
+                | Contestant::Wrk
+                | Contestant::Oha
+                | Contestant::K6
+                | Contestant::Vegeta
+        )
+    }
+
     fn can_speak(self, protocol: Speaks) -> bool {
         let ours = matches!(
             self,
             Contestant::Wallfinder
                 | Contestant::WallfinderDefaults
+                | Contestant::WallfinderFixed
                 | Contestant::Engine
                 | Contestant::EngineEpoll
         );
@@ -302,7 +378,9 @@ impl Contestant {
     /// Reads its standard output.
     pub fn read(self, stdout: &str) -> Result<Tally, Unreadable> {
         match self {
-            Contestant::Wallfinder | Contestant::WallfinderDefaults => outputs::wallfinder(stdout),
+            Contestant::Wallfinder
+            | Contestant::WallfinderDefaults
+            | Contestant::WallfinderFixed => outputs::wallfinder(stdout),
             Contestant::Engine | Contestant::EngineEpoll | Contestant::Null { .. } => {
                 outputs::own(stdout)
             }
@@ -312,6 +390,8 @@ impl Contestant {
             Contestant::Oha => outputs::oha(stdout),
             Contestant::Autocannon => outputs::autocannon(stdout),
             Contestant::Ghz => outputs::ghz(stdout),
+            Contestant::K6 => outputs::k6(stdout),
+            Contestant::Vegeta => outputs::vegeta(stdout),
         }
     }
 
@@ -322,6 +402,7 @@ impl Contestant {
             Contestant::H2load => Command::new(tools.find("h2load").ok()?),
             Contestant::Oha => Command::new(tools.find("oha").ok()?),
             Contestant::Ghz => Command::new(tools.find("ghz").ok()?),
+            Contestant::K6 => Command::new(tools.find("k6").ok()?),
             Contestant::Autocannon => {
                 let mut command = Command::new(tools.find("node").ok()?);
                 command.arg(tools.autocannon().ok()?);
@@ -363,6 +444,40 @@ impl Tools {
         let file = self.bench.join(name);
         let written = std::fs::create_dir_all(file.with_file_name(""))
             .and_then(|()| std::fs::write(&file, bytes));
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(file)
+    }
+
+    /// The mix of `mixes/ten.toml` as a list: each route as often as its weight has it, with each of ten terms.
+    fn mix(&self, address: SocketAddr) -> Result<Vec<String>, String> {
+        let file = self.bench.join("mixes/terms.csv");
+        let terms = std::fs::read_to_string(&file);
+        let terms = terms.map_err(|error| format!("{}: {error}", file.display()))?;
+        let terms: Vec<&str> = terms.lines().skip(1).take(10).collect();
+        let routes = (0..10).flat_map(|route| std::iter::repeat_n(route, 10 - route));
+        let urls = routes.flat_map(|route| {
+            let of = move |term: &&str| format!("http://{address}/simple?r={route}&q={term}");
+            terms.iter().map(of).collect::<Vec<String>>()
+        });
+        Ok(urls.collect())
+    }
+
+    fn mix_of_urls(&self, address: SocketAddr) -> Result<PathBuf, String> {
+        self.write("mix.urls", &self.mix(address)?.join("\n"))
+    }
+
+    fn mix_of_targets(&self, address: SocketAddr) -> Result<PathBuf, String> {
+        let targets = self
+            .mix(address)?
+            .into_iter()
+            .map(|url| format!("GET {url}\n"));
+        self.write("mix.targets", &targets.collect::<String>())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let file = self.bench.join("results").join(name);
+        let written = std::fs::create_dir_all(file.with_file_name(""))
+            .and_then(|()| std::fs::write(&file, text));
         written.map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
     }

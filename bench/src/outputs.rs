@@ -149,6 +149,30 @@ pub fn oha(text: &str) -> Result<Tally, Unreadable> {
     })
 }
 
+/// The summary of our script for `k6`, behind whatever else it says.
+pub fn k6(text: &str) -> Result<Tally, Unreadable> {
+    let line = text.lines().rfind(|line| line.starts_with('{'));
+    let json = json(line.ok_or_else(|| missing("the summary"))?)?;
+    Ok(Tally {
+        answered: count(&json["answered"])?,
+        failed: count(&json["failed"])?,
+        seconds: real(&json["seconds"])?,
+    })
+}
+
+/// `vegeta report -type json`.
+pub fn vegeta(text: &str) -> Result<Tally, Unreadable> {
+    let json = json(text)?;
+    let codes = json["status_codes"].as_object();
+    let codes = codes.ok_or_else(|| missing("status_codes"))?;
+    let (good, bad) = by_status(codes.iter())?;
+    Ok(Tally {
+        answered: good,
+        failed: bad,
+        seconds: real(&json["duration"])? / 1e9,
+    })
+}
+
 /// `autocannon --json`.
 pub fn autocannon(text: &str) -> Result<Tally, Unreadable> {
     // Everything stands in one line; warnings may stand in others.

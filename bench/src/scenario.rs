@@ -26,6 +26,11 @@ impl Scenario {
     pub fn is_of_defaults(&self) -> bool {
         self.name.starts_with("defaults-")
     }
+
+    /// Whether a mix of requests is sent, with a row of data in each.
+    pub fn is_of_mixes(&self) -> bool {
+        self.name.starts_with("mix-")
+    }
 }
 
 /// A protocol, and with it the server.
@@ -81,7 +86,7 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 10] = [
+pub const SCENARIOS: [Scenario; 11] = [
     Scenario {
         name: "simple-1",
         speaks: Speaks::Http1,
@@ -157,6 +162,18 @@ pub const SCENARIOS: [Scenario; 10] = [
         connections: 100,
         depth: 1,
         aims: &[aim(Contestant::Wrk, 1.05)],
+    },
+    Scenario {
+        name: "mix-1",
+        speaks: Speaks::Http1,
+        path: "/simple?r=0&q=abcdefgh",
+        connections: 100,
+        depth: 1,
+        aims: &[
+            aim(Contestant::WallfinderFixed, 1.10),
+            aim(Contestant::Wrk, 0.50),
+            aim(Contestant::K6, 0.05),
+        ],
     },
     Scenario {
         name: "defaults-1",
