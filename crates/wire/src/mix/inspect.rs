@@ -169,6 +169,11 @@ impl Caches {
     }
 }
 
+/// Whether a value may be sent on: what would end a line may not.
+fn is_sound(value: &[u8]) -> bool {
+    !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
 /// The answer that is being looked into.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
@@ -290,9 +295,7 @@ impl Inspection {
     }
 
     fn take(&mut self, user: &mut User, variable: u16, value: &[u8]) {
-        // What would end a line is never sent on.
-        let is_sound = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
-        if !is_sound {
+        if !is_sound(value) {
             self.bad.get_or_insert(WireError::TakeMissing);
         } else if !put(user.variable_mut(variable), value) {
             self.bad.get_or_insert(WireError::TakeTooLong);
@@ -423,6 +426,10 @@ impl Inspection {
         });
         if !fits {
             self.bad.get_or_insert(WireError::TakeTooLong);
+        }
+        if !is_sound(place) {
+            place.clear();
+            return false;
         }
         ended
     }

@@ -5,6 +5,7 @@ mod coded;
 mod connection;
 mod content;
 mod faults;
+mod mixes;
 mod peer;
 mod properties;
 mod reference;

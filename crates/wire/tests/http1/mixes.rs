@@ -1,0 +1,263 @@
+//! Mixes: what is filled in, however it is written; and what answers are found to be.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use wallfinder_wire::http1::{Http1, Options, Ready, Request, Shared};
+use wallfinder_wire::mix::{
+    Ask, Check, Expect, Follow, JsonIs, Mix, Order, Piece, Row, Slot, Source, Spelling, Table,
+    Take, Template, Text, Value,
+};
+use wallfinder_wire::{Answer, Judged, Outcome, Transmit, Wire, WireError};
+
+fn slot(value: Value, spelling: Spelling) -> Piece {
+    Piece::Slot(Slot { value, spelling })
+}
+
+fn fixed(text: &str) -> Piece {
+    Piece::Fixed(text.as_bytes().to_vec())
+}
+
+/// A POST with a column in its path, a field and its body, and a GET with what was taken.
+fn mix(rows: &[&str]) -> Mix {
+    let column = Value::Column {
+        table: 0,
+        column: 0,
+    };
+    let post = Request::new("POST", "h", "/x").header("X-Row", "x");
+    let get = Request::get("h", "/mine").header("Authorization", "x");
+    let mut mix = Mix::of_requests([("post", 1, post), ("get", 1, get)]);
+    mix.tables = vec![Table {
+        name: "rows".to_owned(),
+        order: Order::InOrder,
+        columns: vec!["value".to_owned()],
+        cells: rows
+            .iter()
+            .map(|row| Row(vec![row.as_bytes().to_vec()]))
+            .collect::<Vec<Row>>()
+            .into(),
+    }];
+    mix.variables = 1;
+    mix.origins = vec!["http://h".to_owned()];
+    let of_post: &mut Template = &mut mix.kinds[0].request;
+    of_post.target = Text(vec![fixed("/a?q="), slot(column, Spelling::Url)]);
+    of_post.headers[0].1 = Text(vec![slot(column, Spelling::Url)]);
+    of_post.body = Text(vec![
+        fixed("{\"v\":\""),
+        slot(column, Spelling::Json),
+        fixed("\"}"),
+    ]);
+    let of_get = &mut mix.kinds[1].request;
+    of_get.headers[0].1 = Text(vec![
+        fixed("Bearer "),
+        slot(Value::Variable(0), Spelling::Raw),
+    ]);
+    mix
+}
+
+fn shared(mix: &Mix, in_flight_max: u32) -> Shared {
+    let options = Options {
+        in_flight_max,
+        ..Options::default()
+    };
+    let ready = Ready::of(mix, 7, &options).expect("it is one");
+    Shared::of_mix(&Arc::new(ready), options).expect("it can be encoded")
+}
+
+fn ask(kind: u16, draw: u32) -> Ask {
+    Ask {
+        kind,
+        draw,
+        is_fresh: kind == 0,
+    }
+}
+
+/// Writes all there is, so many bytes at a time.
+fn written(http1: &mut Http1, shared: &Shared, room: usize) -> String {
+    let mut all = Vec::new();
+    let mut into = vec![0; room];
+    while http1.poll_transmit(shared) == Transmit::Own {
+        let len = http1.write(shared, &mut into);
+        assert!(len > 0, "it said that there is something");
+        all.extend_from_slice(&into[..len]);
+    }
+    String::from_utf8(all).expect("it is text")
+}
+
+fn answered(http1: &mut Http1, shared: &mut Shared, answer: &str) -> Answer {
+    let mut bytes = answer.as_bytes();
+    loop {
+        let taken = http1.handle_bytes(shared, bytes);
+        bytes = &bytes[taken..];
+        match http1.poll_outcome() {
+            Some(Outcome::Answered(answer)) => return answer,
+            Some(other) => panic!("{other:?}"),
+            None => assert!(taken > 0, "the answer is not whole"),
+        }
+    }
+}
+
+fn ok(fields: &str, body: &str) -> String {
+    let len = body.len();
+    format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {len}\r\n\r\n{body}")
+}
+
+proptest! {
+    /// The same bytes, however little there is room for at a time; the length that is announced is that of the body, and
+    /// the body is JSON with the value in it.
+    #[test]
+    fn requests_are_the_same_however_they_are_written(
+        rows in prop::collection::vec("\\PC{0,12}|[\\x01-\\x7f]{0,6}", 1..4),
+        draws in prop::collection::vec(0_u32..9, 1..5),
+        room in 1_usize..90,
+    ) {
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let mix = mix(&rows);
+        let shared = shared(&mix, 5);
+        let sent = |room: usize| {
+            let mut http1 = Http1::open(&shared);
+            for draw in &draws {
+                http1.issue_one(&shared, ask(0, *draw));
+            }
+            written(&mut http1, &shared, room)
+        };
+        let whole = sent(64 * 1024);
+        prop_assert_eq!(&sent(room), &whole);
+        let mut rest = whole.as_str();
+        for draw in &draws {
+            let (head, behind) = rest.split_once("\r\n\r\n").expect("a head ends");
+            let said = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let (body, next) = behind.split_at(said.expect("it is announced").parse().unwrap());
+            let value: serde_json::Value = serde_json::from_str(body).expect("it is JSON");
+            prop_assert_eq!(value["v"].as_str(), Some(rows[*draw as usize % rows.len()]));
+            let line = head.lines().next().unwrap_or_default();
+            prop_assert_eq!(line.split(' ').count(), 3, "{}", line);
+            rest = next;
+        }
+        prop_assert_eq!(rest, "");
+    }
+}
+
+#[test]
+fn what_was_taken_is_sent_on_and_forgotten_with_its_user() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect.takes = vec![Take {
+        variable: 0,
+        from: Source::Json("/t".to_owned()),
+    }];
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    http1.issue_one(&shared, ask(0, 0));
+    written(&mut http1, &shared, 999);
+    let answer = answered(&mut http1, &mut shared, &ok("", "{\"t\": \"a\\u0062c\"}"));
+    assert_eq!(answer.judged, Judged::ByStatus);
+    // Whoever opens the connection anew is the same user.
+    http1.reset(&shared);
+    http1.issue_one(&shared, ask(1, 0));
+    let sent = written(&mut http1, &shared, 7);
+    assert!(sent.contains("Authorization: Bearer abc\r\n"), "{sent}");
+    answered(&mut http1, &mut shared, &ok("", ""));
+    http1.issue_one(&shared, ask(0, 0));
+    written(&mut http1, &shared, 999);
+    // What is not there, or would end a line, fails the step by a class of its own.
+    for body in ["{\"u\": 1}", "{\"t\": \"a\\r\\nX: y\"}", ""] {
+        let answer = answered(&mut http1, &mut shared, &ok("", body));
+        assert_eq!(answer.judged, Judged::Bad(WireError::TakeMissing), "{body}");
+        http1.issue_one(&shared, ask(0, 0));
+        written(&mut http1, &shared, 999);
+    }
+}
+
+#[test]
+fn answers_are_held_against_their_checks_in_the_order_of_requests() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect = Expect {
+        statuses: vec![(200, 201)],
+        checks: vec![
+            Check::Header("x-a".to_owned(), "b".to_owned()),
+            Check::Json("/n".to_owned(), JsonIs::Plain("1".to_owned())),
+            Check::Length(1, 20),
+        ],
+        ..Expect::default()
+    };
+    let mut shared = shared(&mix, 4);
+    let mut http1 = Http1::open(&shared);
+    for kind in [0, 1, 0, 0] {
+        http1.issue_one(&shared, ask(kind, 0));
+    }
+    written(&mut http1, &shared, 64);
+    for (answer, judged) in [
+        (ok("X-A: abc\r\n", "{\"n\": 1}"), Judged::Good),
+        // Of the other kind nothing is asked.
+        (ok("", "x"), Judged::ByStatus),
+        (
+            ok("X-A: a\r\n", "{\"n\": 1}"),
+            Judged::Bad(WireError::CheckHeader),
+        ),
+        (
+            ok("X-A: b\r\n", "{\"n\": 2}"),
+            Judged::Bad(WireError::CheckJson),
+        ),
+    ] {
+        assert_eq!(
+            answered(&mut http1, &mut shared, &answer).judged,
+            judged,
+            "{answer}"
+        );
+    }
+    http1.issue_one(&shared, ask(0, 0));
+    written(&mut http1, &shared, 64);
+    let other = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    let judged = answered(&mut http1, &mut shared, other).judged;
+    assert_eq!(judged, Judged::Bad(WireError::CheckStatus));
+}
+
+#[test]
+fn cookies_and_redirects_lead_on() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect.follow = Follow::Yes;
+    mix.kinds[1].expect.follow = Follow::Spent;
+    mix.kinds[1].request.target = Text(vec![slot(Value::Location, Spelling::Path)]);
+    for kind in &mut mix.kinds {
+        kind.expect.keeps_cookies = true;
+    }
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    let redirect = |status: u16, to: &str| {
+        format!(
+            "HTTP/1.1 {status} X\r\nSet-Cookie: sid=1; Path=/\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    for (to, wanted) in [("/b?c=d", "/b?c=d"), ("http://h/b?d", "/b?d")] {
+        http1.issue_one(&shared, ask(0, 0));
+        let sent = written(&mut http1, &shared, 99);
+        assert!(!sent.contains("Cookie:"), "{sent}");
+        let answer = answered(&mut http1, &mut shared, &redirect(303, to));
+        assert!(
+            answer.redirects && answer.judged == Judged::Good,
+            "{answer:?}"
+        );
+        http1.issue_one(&shared, ask(1, 0));
+        let sent = written(&mut http1, &shared, 99);
+        assert!(
+            sent.starts_with(&format!("GET {wanted} HTTP/1.1\r\n")),
+            "{sent}"
+        );
+        assert!(sent.contains("Cookie: sid=1\r\n"), "{sent}");
+        // It leads on once more, which is too often.
+        let answer = answered(&mut http1, &mut shared, &redirect(302, "/again"));
+        assert_eq!(answer.judged, Judged::Bad(WireError::RedirectTooMany));
+    }
+    for (status, to, error) in [
+        (302, "http://other/", WireError::RedirectElsewhere),
+        (302, "//other/", WireError::RedirectElsewhere),
+        // The method would have to be kept, and a hop is a GET.
+        (307, "/b", WireError::RedirectTarget),
+    ] {
+        http1.issue_one(&shared, ask(0, 0));
+        written(&mut http1, &shared, 99);
+        let answer = answered(&mut http1, &mut shared, &redirect(status, to));
+        assert_eq!(answer.judged, Judged::Bad(error), "{to}");
+        assert!(!answer.redirects);
+    }
+}
