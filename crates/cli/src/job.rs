@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,7 +14,7 @@ use wallfinder_scenario::check::check;
 use wallfinder_scenario::{Fault, ScenarioFile};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_testbed::child::RunAs;
-use wallfinder_traffic::TrafficFile;
+use wallfinder_traffic::{DATA_BYTES_MAX, TrafficFile};
 
 use crate::body::{self, BODY_BYTES_MAX};
 use crate::exit::Failed;
@@ -152,6 +152,8 @@ impl Job {
 pub(crate) struct Values {
     referred: BTreeMap<String, String>,
     body: OnceLock<Vec<u8>>,
+    /// What pipes gave.
+    pipes: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
 impl fmt::Debug for Values {
@@ -198,6 +200,24 @@ impl Values {
     /// What a text stands for.
     pub(crate) fn of<'v>(&'v self, text: &'v str) -> &'v str {
         self.referred.get(text).map_or(text, String::as_str)
+    }
+
+    /// A file that traffic names. An error names it.
+    pub(crate) fn file(&self, path: &Path) -> Result<Vec<u8>, String> {
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = pipes.get(path) {
+            return Ok(bytes.clone());
+        }
+        let read = file::read(
+            Source::FileOrPipe(path.into()),
+            DATA_BYTES_MAX,
+            file::PATIENCE,
+        );
+        let bytes = read.map_err(|error| format!("{}: {error}", path.display()))?;
+        if !path.is_file() {
+            pipes.insert(path.to_owned(), bytes.clone());
+        }
+        Ok(bytes)
     }
 
     fn body(&self, given: &str) -> Result<Vec<u8>, Failed> {

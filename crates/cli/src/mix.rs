@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wallfinder_sys::file::{self, Source as From};
-use wallfinder_traffic::{Compiled, DATA_BYTES_MAX, Origin, World, compile};
+use wallfinder_traffic::{Compiled, Origin, World, compile};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
 use wallfinder_wire::mix::{Ask, Mix, Protocol};
@@ -84,12 +83,7 @@ struct Given<'j> {
 
 impl World for Given<'_> {
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let read = file::read(
-            From::FileOrPipe(path.into()),
-            DATA_BYTES_MAX,
-            file::PATIENCE,
-        );
-        read.map_err(|error| format!("{}: {error}", path.display()))
+        self.job.around.values.file(path)
     }
 
     fn path_of(&self, place: &str) -> Result<String, String> {

@@ -14,6 +14,8 @@ pub(crate) struct Asking<W: Wire> {
     pub(crate) wire: W,
     out: Vec<u8>,
     read: Vec<u8>,
+    /// What came behind the last answer.
+    rest: Vec<u8>,
     until: Instant,
 }
 
@@ -31,6 +33,7 @@ impl<W: Wire> Asking<W> {
             wire: W::open(shared),
             out: vec![0; room],
             read: vec![0; 64 * 1024],
+            rest: Vec::new(),
             until,
         })
     }
@@ -39,6 +42,7 @@ impl<W: Wire> Asking<W> {
     pub(crate) fn reconnect(&mut self, shared: &W::Shared) -> Result<()> {
         self.socket = TcpStream::connect_timeout(&self.address, left(self.until)?)?;
         self.wire.reset(shared);
+        self.rest.clear();
         Ok(())
     }
 
@@ -50,6 +54,9 @@ impl<W: Wire> Asking<W> {
                 self.wire.issue_one(shared, ask);
                 is_issued = true;
             }
+            if let Some(outcome) = self.take(shared) {
+                return Ok(outcome);
+            }
             self.send(shared)?;
             self.socket.set_read_timeout(Some(left(self.until)?))?;
             let len = self.socket.read(&mut self.read)?;
@@ -57,14 +64,24 @@ impl<W: Wire> Asking<W> {
                 self.wire.handle_eof(shared);
                 return Ok(self.wire.poll_outcome().unwrap_or(Outcome::Over));
             }
-            let mut bytes = &self.read[..len];
-            while !bytes.is_empty() {
-                bytes = &bytes[self.wire.handle_bytes(shared, bytes)..];
-                if let Some(outcome) = self.wire.poll_outcome() {
-                    return Ok(outcome);
-                }
+            self.rest.extend_from_slice(&self.read[..len]);
+            if let Some(outcome) = self.take(shared) {
+                return Ok(outcome);
             }
         }
+    }
+
+    /// Gives the wire what came, until it tells of a request.
+    fn take(&mut self, shared: &mut W::Shared) -> Option<Outcome> {
+        while !self.rest.is_empty() {
+            let taken = self.wire.handle_bytes(shared, &self.rest);
+            self.rest.drain(..taken);
+            let outcome = self.wire.poll_outcome();
+            if outcome.is_some() || taken == 0 {
+                return outcome;
+            }
+        }
+        None
     }
 
     fn send(&mut self, shared: &W::Shared) -> Result<()> {

@@ -125,7 +125,7 @@ fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
         };
         if !replay.again {
             // Until the last was sent and could be answered.
-            after = after.min(Nanos(over.0 + load.timeout.0));
+            after = after.min(Nanos(over.0.saturating_add(load.timeout.0)));
         }
     }
     Load {

@@ -171,7 +171,21 @@ fn key(spec: &StepSpec, typical: Typical, server_cpu: Option<u32>) -> String {
             asked.body.len()
         ),
         // Its ceiling is that of its most common kind.
-        Exchange::Mix(mix) => format!("{:?}", mix.most_common().map(|alone| alone.body_bytes())),
+        Exchange::Mix(mix) => {
+            let weights = mix.weights();
+            let most = mix
+                .kinds
+                .iter()
+                .zip(weights)
+                .max_by_key(|(_, weight)| *weight);
+            let lengths = most.map(|(kind, _)| {
+                let texts = kind.request.texts();
+                texts
+                    .map(|text| format!("{text:?}").len())
+                    .collect::<Vec<usize>>()
+            });
+            format!("{:?} {lengths:?}", mix.protocol)
+        }
         Exchange::Framed(asked) => format!("{:?} {}", asked.format, asked.message.len()),
         Exchange::Grpc(asked) => format!(
             "{:?} {} {:?}",

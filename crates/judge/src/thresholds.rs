@@ -258,6 +258,7 @@ impl Measure {
 
 /// What has a name: a kind of request, or a session.
 struct Part<'s> {
+    begun: u64,
     good: u64,
     bad: u64,
     throughput: f64,
@@ -268,6 +269,7 @@ impl Part<'_> {
     fn of<'s>(step: &'s Step, name: &str) -> Option<Part<'s>> {
         if let Some(kind) = step.requests.iter().find(|kind| kind.name == name) {
             return Some(Part {
+                begun: kind.sent,
                 good: kind.answered,
                 bad: kind.failed.values().sum(),
                 throughput: kind.throughput,
@@ -276,6 +278,7 @@ impl Part<'_> {
         }
         let session = step.sessions.iter().find(|session| session.name == name)?;
         Some(Part {
+            begun: session.begun,
             good: session.completed,
             bad: session.broken_off,
             throughput: session.completed as f64 * 1e9 / step.window_ns.max(1) as f64,
@@ -309,6 +312,24 @@ impl Threshold {
         let Some(bounds) = Bounds::of(step).filter(|_| is_upper) else {
             return 0;
         };
+        let is_of_time = matches!(
+            self.measure,
+            Measure::Quantile(_) | Measure::Mean | Measure::Max
+        );
+        if let Some(part) = self.name.as_ref().and_then(|name| Part::of(step, name)) {
+            // How many of them are of this part is known at the window's end alone.
+            let left = part.begun.saturating_sub(part.good + part.bad);
+            let left = left.min(bounds.unanswered());
+            let room = match self.measure {
+                Measure::Quantile(quantile) => (1.0 - quantile) * part.good as f64,
+                _ => 0.0,
+            };
+            return if is_of_time && left as f64 > room {
+                left
+            } else {
+                0
+            };
+        }
         let could_lift = match self.measure {
             Measure::Quantile(quantile) => bounds.bounds(quantile),
             Measure::Mean => bounds.bounds_mean(),

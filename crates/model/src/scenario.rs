@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Effort;
 use crate::plan::{self, Arrival, DRAIN_DEFAULT, Decode};
 use crate::profile::ProfileKind;
-use crate::traffic::Traffic;
+use crate::traffic::{Scalar, Traffic};
 use crate::units::{self, Bytes, Nanos, Rate};
 
 /// Version of the shape below.
@@ -764,12 +764,17 @@ impl Scenario {
             each(Telling::Header, &format!("target.headers.{nth}"), header);
         }
         for (key, request) in self.traffic.requests_mut() {
-            // A value that is filled in is no secret itself.
-            let whole = request
-                .header
-                .iter_mut()
-                .filter(|(_, value)| !value.contains('{'));
-            for (name, value) in whole {
+            // A value that is one place, behind a word perhaps, is no secret itself.
+            let is_place = |value: &str| {
+                let last = value.rsplit(' ').next().unwrap_or_default();
+                let inner = last
+                    .strip_prefix('{')
+                    .and_then(|rest| rest.strip_suffix('}'));
+                let is_word = inner.is_some_and(|inner| !inner.contains(['{', '}']));
+                is_word && value.split(' ').count() <= 2
+            };
+            let fields = request.header.iter_mut();
+            for (name, value) in fields.filter(|(_, value)| !is_place(value)) {
                 let mut text = format!("{name}: {value}");
                 let key = format!("traffic.{key}.header.{name}");
                 each(Telling::Header, &key, &mut text);
@@ -780,6 +785,24 @@ impl Scenario {
             }
             if let Some(body) = &mut request.body {
                 each(Telling::Body, &format!("traffic.{key}.body"), body);
+            }
+            for part in &mut request.multipart {
+                if let Some(value) = &mut part.value {
+                    each(Telling::Body, &format!("traffic.{key}.multipart"), value);
+                }
+            }
+        }
+        for (name, data) in &mut self.traffic.data {
+            for (column, value) in data.rows.iter_mut().flatten() {
+                if let Scalar::Text(value) = value {
+                    let mut text = format!("{column}: {value}");
+                    each(
+                        Telling::Header,
+                        &format!("traffic.data.{name}.rows"),
+                        &mut text,
+                    );
+                    *value = Telling::Header.value(&text).unwrap_or_default().to_owned();
+                }
             }
         }
         for (nth, variable) in self.programs.env.iter_mut().enumerate() {

@@ -2,6 +2,7 @@
 //! processors there are, is checked where the testbed is set up.
 
 use wallfinder_model::scenario::{Ab, Changes, Load, SCHEMA, Target};
+use wallfinder_model::traffic::RowOrder;
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
 
 /// Most that can be counted to: connections, requests in flight.
@@ -114,6 +115,18 @@ fn mixed(scenario: &Scenario) -> Result<(), Fault> {
         "traffic",
         "--in-turn is of one call, and the calls of --traffic are others: leave one of them out",
     )?;
+    let once = traffic
+        .data
+        .iter()
+        .find(|(_, data)| data.order == RowOrder::Once);
+    if let Some((name, _)) = once {
+        let varies = scenario.ramp.is_some() || scenario.squeeze.is_some() || scenario.ab.is_some();
+        refuse(
+            varies,
+            &format!("traffic.data.{name}.order"),
+            "rows that are used once end a load, and this command makes several: use `run`, or order = \"in-order\"",
+        )?;
+    }
     if let Some(replay) = &traffic.replay {
         let load = &scenario.load;
         refuse(

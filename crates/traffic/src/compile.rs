@@ -202,6 +202,10 @@ impl Compiler<'_> {
             let why = format!("[[{list}]] is made over HTTP, and the target is gRPC: leave it out");
             return Err(Fault::at(format!("traffic.{list}"), why));
         }
+        if let Some(nth) = steps.iter().position(|step| step.think.is_some()) {
+            let why = format!("[[{list}]] is made once, without pauses");
+            return Err(Fault::at(format!("traffic.{list}.{nth}.think"), why));
+        }
         let session = Session {
             name: list.to_owned(),
             cookies: self.origin.protocol == Protocol::Http1,
@@ -257,6 +261,13 @@ impl Compiler<'_> {
                 key,
                 "a session has a `name`, which results carry",
             ));
+        }
+        if !self.names.insert(session.name.clone()) {
+            let why = format!(
+                "`{}` stands there twice: give each a `name` of its own",
+                session.name
+            );
+            return Err(Fault::at(key, why));
         }
         if session.steps.is_empty() {
             return Err(Fault::at(key, "a session has `steps`, and this one none"));
@@ -506,6 +517,7 @@ impl Compiler<'_> {
             headers,
             body: Text::default(),
         };
+        self.check_beginning(&template.target).map_err(nowhere)?;
         if !request.multipart.is_empty() {
             if request.body.is_some() {
                 return Err(nowhere(
@@ -514,6 +526,10 @@ impl Compiler<'_> {
             }
             let body = multipart::body(&request.multipart, scope, self.world);
             template.body = body.map_err(|(nth, why)| (format!(".multipart.{nth}"), why))?;
+            // It names the boundary, which is ours.
+            template
+                .headers
+                .retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
             template.headers.push((
                 "Content-Type".to_owned(),
                 Text::fixed(multipart::content_type()),
@@ -558,6 +574,38 @@ impl Compiler<'_> {
         Ok(headers)
     }
 
+    /// A place at the beginning of a path stands for one, which begins with a slash.
+    fn check_beginning(&self, target: &Text) -> Result<(), String> {
+        let Some(Piece::Slot(slot)) = target.0.first() else {
+            return Ok(());
+        };
+        let Value::Column { table, column } = slot.value else {
+            return Err(
+                "a path that begins with what was taken could lead elsewhere: write /{name}"
+                    .to_owned(),
+            );
+        };
+        let table = &self.tables[usize::from(table)];
+        let is_path = |row: &Row| {
+            let cell = row.0.get(usize::from(column));
+            cell.is_some_and(|cell| cell.starts_with(b"/"))
+        };
+        let is_spelled = slot.spelling != Spelling::Path;
+        match table.rows().iter().position(|row| !is_path(row)) {
+            None if !is_spelled => Ok(()),
+            None => Err(format!(
+                "a path that begins with a place is written with |raw: {{{}.{}|raw}}",
+                table.name,
+                table.columns[usize::from(column)]
+            )),
+            Some(nth) => Err(format!(
+                "row {} of [data.{}] begins with no slash, and a path does: write it there, or before the place",
+                nth + 1,
+                table.name
+            )),
+        }
+    }
+
     /// What would end a line stands in no field.
     fn check_cells(&self, value: &Text) -> Result<(), String> {
         for slot in value.slots().filter(|slot| slot.spelling == Spelling::Raw) {
@@ -588,7 +636,8 @@ impl Compiler<'_> {
     }
 
     fn body(&self, given: &str, headers: &[(String, Text)], scope: &Scope) -> Result<Text, String> {
-        if let Some(file) = given.strip_prefix('@') {
+        let literal = given.strip_prefix("@@").map(|rest| format!("@{rest}"));
+        if let Some(file) = given.strip_prefix('@').filter(|_| literal.is_none()) {
             if file == "-" {
                 return Err("standard input is of one request: name a file, @FILE".to_owned());
             }
@@ -607,7 +656,7 @@ impl Compiler<'_> {
             None if given.trim_start().starts_with(['{', '[']) => Spelling::Json,
             _ => Spelling::Raw,
         };
-        text(given, spelling, scope)
+        text(literal.as_deref().unwrap_or(given), spelling, scope)
     }
 
     /// A call of gRPC. Where its message has places, it is encoded for each row, and the row has it in a column of its
@@ -848,6 +897,15 @@ steps = [
     }
 
     #[test]
+    fn a_body_that_begins_with_two_at_signs_is_no_file() {
+        let body = |text: &str| made(text).map(|made| made.mix.kinds[0].request.body.clone());
+        let text = "[[request]]\npost = \"/\"\nbody = \"@@users.csv\"\n";
+        assert_eq!(body(text), Ok(Text::fixed("@users.csv")));
+        let text = "[[request]]\npost = \"/\"\nbody = \"@users.csv\"\n";
+        assert!(body(text).is_ok_and(|body| body != Text::fixed("@users.csv")));
+    }
+
+    #[test]
     fn references_have_no_places_and_own_fields_go_before_those_of_all() {
         let text = "[[request]]\nget = \"/\"\nheader = { accept = \"text/html\", authorization = \"env:TOKEN\" }\n";
         let headers = made(text).unwrap().mix.kinds[0].request.headers.clone();
@@ -939,6 +997,21 @@ steps = [
                 "[data.a]\nrows = [ { x = \"a\\nb\" } ]\n[[request]]\nget = \"/\"\nheader = { y = \"{a.x}\" }\n",
                 5,
                 "row 1 of [data.a] has a line break",
+            ),
+            (
+                "[data.a]\nrows = [ { x = \"a?q=1\" } ]\n[[request]]\nget = \"{a.x|raw}\"\n",
+                3,
+                "row 1 of [data.a] begins with no slash",
+            ),
+            (
+                "[[session]]\nname = \"a\"\nsteps = [ { get = \"/\" } ]\n[[session]]\nname = \"a\"\nsteps = [ { get = \"/b\" } ]\n",
+                4,
+                "`a` stands there twice",
+            ),
+            (
+                "[[setup]]\nget = \"/\"\nthink = \"1s\"\n[[request]]\nget = \"/\"\n",
+                3,
+                "without pauses",
             ),
             (
                 "[data.a]\nrows = [ { x = 1 }, { y = 2 } ]\n[[request]]\nget = \"/\"\n",

@@ -14,8 +14,8 @@ use crate::slots::is_word;
 pub const DATA_BYTES_MAX: u64 = 256 << 20;
 /// Most bytes of one value.
 const VALUE_BYTES_MAX: usize = 1 << 20;
-/// Most rows: their numbers have 32 bits.
-const ROWS_MAX: usize = 1 << 31;
+/// Most rows: each takes a hundred bytes and more of memory.
+const ROWS_MAX: usize = 4_000_000;
 
 /// The rows of `[data.name]`.
 pub(crate) fn table(name: &str, data: &Data, world: &dyn World) -> Result<Table, Fault> {
@@ -48,12 +48,6 @@ pub(crate) fn table(name: &str, data: &Data, world: &dyn World) -> Result<Table,
     }?;
     if rows.is_empty() {
         return Err(fault("", "it has no rows".to_owned()));
-    }
-    if rows.len() > ROWS_MAX {
-        return Err(fault(
-            "",
-            format!("it has {} rows, and {ROWS_MAX} are the most", rows.len()),
-        ));
     }
     Ok(Table {
         name: name.to_owned(),
@@ -136,6 +130,9 @@ fn csv(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, String> {
         if let Some(at) = record.iter().position(|cell| cell.len() > VALUE_BYTES_MAX) {
             return Err(too_long(file, line, &columns[at], record[at].len()));
         }
+        if rows.len() == ROWS_MAX {
+            return Err(too_many(file));
+        }
         rows.push(Row(record.iter().map(<[u8]>::to_vec).collect()));
     }
 }
@@ -188,9 +185,18 @@ fn json_lines(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, Stri
             }
             row.push(text.into_bytes());
         }
+        if rows.len() == ROWS_MAX {
+            return Err(too_many(file));
+        }
         rows.push(Row(row));
     }
     Ok((columns, rows))
+}
+
+fn too_many(file: &str) -> String {
+    format!(
+        "{file}: it has more than {ROWS_MAX} rows: take some of them, such as `shuf -n 1000000`"
+    )
 }
 
 #[cfg(test)]

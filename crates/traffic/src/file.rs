@@ -64,7 +64,9 @@ fn beside(traffic: &mut Traffic, folder: &Path) {
     }
     for (_, request) in traffic.requests_mut() {
         if let Some(body) = &mut request.body
-            && let Some(file) = body.strip_prefix('@').filter(|file| *file != "-")
+            && let Some(file) = body.strip_prefix('@')
+            && !file.starts_with('@')
+            && file != "-"
         {
             *body = format!("@{}", folder.join(file).display());
         }

@@ -114,7 +114,7 @@ fn keep_what_can_be_sent(requests: &mut Vec<Logged>, notes: &mut Vec<String>) {
 }
 
 /// What makes two requests of one kind.
-type Likeness = (String, String, Option<String>);
+type Likeness = (String, String, bool);
 
 fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -> Mix {
     let likeness = |request: &Logged, is_told: bool| -> Likeness {
@@ -123,11 +123,7 @@ fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -
         } else {
             "others".to_owned()
         };
-        let content_type = request
-            .body
-            .as_ref()
-            .map(|(content_type, _)| content_type.clone());
-        (request.method.clone(), route, content_type)
+        (request.method.clone(), route, request.body.is_some())
     };
     let mut counts: BTreeMap<Likeness, usize> = BTreeMap::new();
     for request in requests {
@@ -156,13 +152,20 @@ fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -
         });
         kinds[place].1 += 1;
         flows.push(place as u16);
-        let body = request.body.as_ref().map(|(_, body)| body.clone());
         let mut row = vec![request.target.clone().into_bytes()];
-        row.extend(has_bodies.then(|| body.unwrap_or_default()));
+        if has_bodies {
+            let (content_type, body) = request.body.clone().unwrap_or_default();
+            let content_type = content_type.replace(char::is_control, " ");
+            row.extend([body, content_type.into_bytes()]);
+        }
         rows.push(Row(row));
     }
     let first_ns = requests[0].at_ns;
-    let since = |request: &Logged| ((request.at_ns - first_ns) as f64 / wanted.speed) as u64;
+    // Of days at a thousandth of the pace, none is beyond a century.
+    let since = |request: &Logged| {
+        let later = (request.at_ns - first_ns) as f64 / wanted.speed;
+        later.min(3e18) as u64
+    };
     let at_ns: Vec<u64> = requests.iter().map(since).collect();
     let last_ns = at_ns.last().copied().unwrap_or(0);
     // The gap before it begins anew is one like the others.
@@ -184,7 +187,7 @@ fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -
         tables: vec![Table {
             name: "log".to_owned(),
             order: Order::InOrder,
-            columns: ["target", "body"][..if has_bodies { 2 } else { 1 }]
+            columns: ["target", "body", "content_type"][..if has_bodies { 3 } else { 1 }]
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
@@ -230,13 +233,13 @@ fn kind(like: Likeness, origin: &Origin) -> Kind {
     let fixed = |(name, value): &(String, String)| (name.clone(), Text::fixed(value.as_str()));
     let mut headers: Vec<(String, Text)> = origin.headers.iter().map(fixed).collect();
     let name = name(&like);
-    let (method, _, content_type) = like;
-    let body = match &content_type {
-        Some(_) => column(1, Spelling::Raw),
-        None => Text::default(),
+    let (method, _, has_body) = like;
+    let body = match has_body {
+        true => column(1, Spelling::Raw),
+        false => Text::default(),
     };
-    if let Some(content_type) = content_type.filter(|content_type| !content_type.is_empty()) {
-        headers.push(("Content-Type".to_owned(), Text::fixed(content_type)));
+    if has_body {
+        headers.push(("Content-Type".to_owned(), column(2, Spelling::Raw)));
     }
     Kind {
         name,

@@ -179,7 +179,11 @@ pub(crate) fn literal(text: &str) -> String {
 /// A place at the beginning of a text: its name, how it is spelled, and its length with its braces.
 fn place(text: &str) -> Option<(&str, Option<&str>, usize)> {
     let inner = text.strip_prefix('{')?;
-    let end = inner.find('}')?;
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-.|".contains(c);
+    let end = inner.find(|c: char| !is_of_name(c))?;
+    if !inner[end..].starts_with('}') {
+        return None;
+    }
     let inner = &inner[..end];
     let (name, spelling) = match inner.split_once('|') {
         Some((name, spelling)) => (name, Some(spelling)),

@@ -130,6 +130,13 @@ fn check_mix(mix: &Mix, in_flight_max: u32) -> Result<(), String> {
             session.name
         ));
     }
+    let of_user = |kind: &&Kind| kind.expect.keeps_cookies || !kind.expect.takes.is_empty();
+    if let Some(kind) = mix.kinds.iter().find(of_user).filter(|_| in_flight_max > 1) {
+        return Err(format!(
+            "`{}` takes from its answers: its connection has one request in flight, so leave --pipeline out",
+            kind.name
+        ));
+    }
     let options = http1::Options::default();
     match mix.protocol {
         Protocol::Http1 if mix.is_fixed() => {

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use wallfinder_wire::mix::{Ask, Flow, Mix, Order, Replay, Think};
+use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
@@ -170,24 +170,6 @@ impl Script {
         }
     }
 
-    /// How often something begins in all, where rows are used once; no end where none are.
-    pub(crate) fn begins_in_all(mix: &Arc<Mix>, workers: (u32, u32), seed: u64) -> u64 {
-        let uses_up = |flow: &Flow| {
-            let walked = flow.walks.map(|table| mix.tables[usize::from(table)].order);
-            walked == Some(Order::Once)
-        };
-        if mix.replay.is_some() || !mix.flows.iter().any(uses_up) {
-            return u64::MAX;
-        }
-        let mut script = Script::new(mix, workers, 0, seed);
-        let mut count = 0;
-        while script.upcoming.is_some() {
-            count += 1;
-            script.upcoming = script.begin();
-        }
-        count
-    }
-
     /// The next request on a connection, which [`Script::has_next`] said that it has.
     #[inline]
     pub(crate) fn next(&mut self, conn: u32, intended_ns: u64) -> Ask {
@@ -300,7 +282,7 @@ pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_wire::mix::{Cells, Protocol, Row, Step, Table};
+    use wallfinder_wire::mix::{Cells, Flow, Protocol, Row, Step, Table};
 
     use super::*;
 
@@ -350,18 +332,12 @@ mod tests {
             let mut all = dealt(Order::Once, 1_000, workers, 5_000).concat();
             all.sort_unstable();
             assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "{workers} workers");
-            let mix = walking(Order::Once, 1_000);
-            let begins =
-                (0..workers).map(|worker| Script::begins_in_all(&mix, (workers, worker), 7));
-            assert_eq!(begins.sum::<u64>(), 1_000);
         }
     }
 
     #[test]
     fn rows_in_order_go_round() {
         assert_eq!(dealt(Order::InOrder, 3, 2, 4), [[0, 2, 4, 6], [1, 3, 5, 7]]);
-        let mix = walking(Order::InOrder, 3);
-        assert_eq!(Script::begins_in_all(&mix, (2, 0), 7), u64::MAX);
     }
 
     #[test]

@@ -55,10 +55,10 @@ pub(super) struct Admission {
     /// Open loop: arrivals so far, by the clock or as they were taken; and steps that followed them.
     arrived: u64,
     followed: u64,
-    /// Arrivals there are no more than.
-    arrivals_max: u64,
     /// Closed loop: requests that may still be issued.
     budget: u64,
+    /// Nothing arrives any more, whatever the schedule has.
+    is_ended: bool,
     pauses: BinaryHeap<Pause>,
     paused: u64,
     /// Before each request of a closed loop.
@@ -73,17 +73,14 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    /// There are no more arrivals than so many.
-    pub(super) fn new(plan: &WorkerPlan, arrivals_max: u64) -> Admission {
+    pub(super) fn new(plan: &WorkerPlan) -> Admission {
         let load = &plan.load;
         let schedule = Schedule::new(
             &load.arrival,
             plan.worker,
             plan.workers,
             plan.seed,
-            plan.requests_from_the_start()
-                .unwrap_or(u64::MAX)
-                .min(arrivals_max),
+            plan.requests_from_the_start().unwrap_or(u64::MAX),
             logged(plan.mix.as_ref()),
         );
         let depth = load.in_flight_per_connection;
@@ -97,8 +94,8 @@ impl Admission {
             free_since_ns: 0,
             arrived: 0,
             followed: 0,
-            arrivals_max,
             budget: plan.requests_from_the_start().unwrap_or(u64::MAX),
+            is_ended: false,
             pauses: BinaryHeap::with_capacity(slots),
             paused: 0,
             think_ns: think_ns(&load.arrival),
@@ -163,10 +160,28 @@ impl Admission {
     pub(super) fn count_from(&mut self, requests: u64, under_way: u64, elapsed_ns: u64) {
         self.budget = requests.saturating_sub(under_way);
         self.count_intended(elapsed_ns);
+        if self.is_ended {
+            return;
+        }
         let limit = self.arrived.saturating_add(requests);
-        let limit = limit.min(self.arrivals_max);
         for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
             schedule.set_limit(limit);
+        }
+    }
+
+    /// Open loop: there is nothing more to send, so nothing arrives any more.
+    pub(super) fn end_arrivals(&mut self) {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return;
+        }
+        let taken = self.schedule.as_ref().map_or(0, Schedule::taken);
+        let limit = taken.max(self.arrived);
+        for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
+            schedule.set_limit(limit);
+        }
+        // What had arrived by the clock is not sent.
+        if let Some(schedule) = &mut self.schedule {
+            schedule.set_limit(taken);
         }
     }
 

@@ -132,6 +132,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(super) fn skip_begins(&mut self, count: u64) {
         if let Some(script) = &mut self.script {
             script.skip(count);
+            if script.is_spent() {
+                self.admission.end_arrivals();
+            }
         }
     }
 
@@ -155,6 +158,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 is_fresh: false,
             },
         };
+        if ask.is_fresh && self.script.as_ref().is_some_and(Script::is_spent) {
+            self.admission.end_arrivals();
+        }
         let wire = &mut self.connections[conn as usize].wire;
         let slot = wire.issue_one(&self.shared, ask);
         let place = (conn, slot);

@@ -106,6 +106,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.grant(conn, 1, now);
         self.count_granted(grant);
         self.expire_unsent(grant, now);
+        // It is free for others, or has the next to send.
+        self.offer(conn);
     }
 
     /// Open loop: a deadline passed before a connection was free, or before the worker looked.

@@ -85,8 +85,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let seed = plan.seed ^ u64::from(plan.worker);
         let part = (plan.workers, plan.worker);
         let mix = plan.mix.as_ref();
-        let begins = mix.map_or(u64::MAX, |mix| Script::begins_in_all(mix, part, seed));
-        let admission = Admission::new(&plan, begins);
+        let admission = Admission::new(&plan);
         let granted = match admission.is_open() {
             true => 0,
             false => depth as usize,

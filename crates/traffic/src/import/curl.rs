@@ -1,9 +1,11 @@
 //! A line of curl, word by word.
 
 use wallfinder_model::traffic::{Part, Request, Traffic};
+use wallfinder_wire::mix::Spelling;
 
 use super::{
-    Imported, IsSecret, Secrets, body_without_secrets, fields, literal, request, without_secrets,
+    Imported, IsSecret, Secrets, as_body, body_without_secrets, fields, literal, request,
+    without_secrets,
 };
 
 /// Flags without a value that say nothing of the request.
@@ -61,7 +63,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     let mut secrets = Secrets::default();
     let (mut method, mut url) = (None, None);
     let mut given: Vec<(String, String)> = Vec::new();
-    let mut data: Vec<String> = Vec::new();
+    let mut data: Vec<Data> = Vec::new();
     let mut parts = Vec::new();
     let (mut is_query, mut is_head, mut follows) = (false, false, false);
     while let Some(word) = words.next() {
@@ -81,15 +83,17 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
                     .ok_or_else(|| format!("{flag} is no header field: it has no colon"))?;
                 given.push((name.trim().to_owned(), value.trim().to_owned()));
             }
-            "-d" | "--data" | "--data-ascii" | "--data-raw" | "--data-binary"
-            | "--data-urlencode" => data.push(value()?),
+            "-d" | "--data" | "--data-ascii" | "--data-binary" => data.push(Data::Given(value()?)),
+            "--data-raw" => data.push(Data::Plain(value()?)),
+            "--data-urlencode" => data.push(Data::Plain(encoded(&value()?))),
             "--json" => {
-                data.push(value()?);
+                data.push(Data::Given(value()?));
                 for name in ["content-type", "accept"] {
                     given.push((name.to_owned(), "application/json".to_owned()));
                 }
             }
-            "-F" | "--form" | "--form-string" => parts.push(part(&value()?)?),
+            "-F" | "--form" => parts.push(part(&value()?, true, is_secret, &mut secrets)?),
+            "--form-string" => parts.push(part(&value()?, false, is_secret, &mut secrets)?),
             "-A" | "--user-agent" | "-e" | "--referer" => drop(value()?),
             "-u" | "--user" => {
                 value()?;
@@ -120,7 +124,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     let (origin, mut target) = place(&url);
     if is_query && !data.is_empty() {
         let mark = if target.contains('?') { '&' } else { '?' };
-        target = format!("{target}{mark}{}", data.join("&"));
+        target = format!("{target}{mark}{}", joined(&data));
         data.clear();
     }
     let usual = match (is_head, data.is_empty() && parts.is_empty()) {
@@ -145,11 +149,11 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             .entry("content-type".to_owned())
             .or_insert(form)
             .clone();
-        let body = data.join("&");
-        kind.body = Some(match body.starts_with('@') {
-            true => body,
-            false => literal(&body_without_secrets(
-                &body,
+        kind.body = Some(match data.as_slice() {
+            // The name of a file.
+            [Data::Given(file)] if file.starts_with('@') => file.clone(),
+            all => as_body(&body_without_secrets(
+                &joined(all),
                 &content_type,
                 is_secret,
                 &mut secrets,
@@ -164,6 +168,36 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
         origin,
         left_out: secrets.said().into_iter().collect(),
     })
+}
+
+/// What a flag gives for the body.
+enum Data {
+    /// It, or `@FILE`.
+    Given(String),
+    /// It.
+    Plain(String),
+}
+
+fn joined(data: &[Data]) -> String {
+    let texts = data.iter().map(|data| match data {
+        Data::Given(text) | Data::Plain(text) => text.as_str(),
+    });
+    texts.collect::<Vec<&str>>().join("&")
+}
+
+/// `name=content` or `=content`, its content as a form has it.
+fn encoded(text: &str) -> String {
+    let (name, content) = match text.split_once('=') {
+        Some((name, content)) => (name, content),
+        None => ("", text),
+    };
+    let mut all = Vec::new();
+    Spelling::Url.spell(content.as_bytes(), |part| all.extend_from_slice(part));
+    let content = String::from_utf8_lossy(&all);
+    match name.is_empty() {
+        true => content.into_owned(),
+        false => format!("{name}={content}"),
+    }
 }
 
 /// Letters of flags that take a value.
@@ -233,7 +267,12 @@ fn place(url: &str) -> (Option<String>, String) {
 }
 
 /// `name=value`, `name=@file;type=image/png`.
-fn part(text: &str) -> Result<Part, String> {
+fn part(
+    text: &str,
+    may_be_file: bool,
+    is_secret: IsSecret<'_>,
+    secrets: &mut Secrets,
+) -> Result<Part, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("-F {text} is no NAME=VALUE"))?;
@@ -241,7 +280,11 @@ fn part(text: &str) -> Result<Part, String> {
         name: name.to_owned(),
         ..Part::default()
     };
-    match value.strip_prefix(['@', '<']) {
+    match value.strip_prefix(['@', '<']).filter(|_| may_be_file) {
+        None if is_secret(name) => {
+            secrets.note(&format!("`{name}` of a body"));
+            part.value = Some("left-out".to_owned());
+        }
         None => part.value = Some(literal(value)),
         Some(file) => {
             let mut words = file.split(';');
@@ -293,6 +336,17 @@ mod tests {
         let query = of("curl|-G|-L|h?b=2|-d|a=1").unwrap();
         assert_eq!(query.traffic.request[0].get.as_deref(), Some("/?b=2&a=1"));
         assert_eq!(query.traffic.request[0].follow, Some(5));
+        let raw = of("curl|h/a|--data-raw|@x|-F|password=s3").unwrap();
+        assert_eq!(raw.traffic.request[0].body.as_deref(), Some("@@x"));
+        assert_eq!(
+            raw.traffic.request[0].multipart[0].value.as_deref(),
+            Some("left-out")
+        );
+        let spelled = of("curl|-G|h/a|--data-urlencode|q=a b").unwrap();
+        assert_eq!(
+            spelled.traffic.request[0].get.as_deref(),
+            Some("/a?q=a%20b")
+        );
         let parts = of("curl|h/up|-F|a=1|-F|f=@x.png;type=image/png")
             .unwrap()
             .traffic

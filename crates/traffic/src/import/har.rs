@@ -6,9 +6,9 @@ use serde_json::Value;
 use wallfinder_model::traffic::{Request, Session, Traffic};
 use wallfinder_wire::mix::KINDS_MAX;
 
-use super::stamps::stamp;
+use super::stamps::{nanos, stamp};
 use super::{
-    Imported, IsSecret, Log, Logged, Secrets, body_without_secrets, counted, fields, literal,
+    Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, fields,
     request, route, unused, without_secrets,
 };
 
@@ -20,7 +20,7 @@ struct Entry<'h> {
     at_ns: u64,
     took_ns: u64,
     method: &'h str,
-    origin: &'h str,
+    origin: String,
     target: String,
     request: &'h Value,
 }
@@ -59,12 +59,14 @@ fn read(har: &Value) -> Result<Har<'_>, String> {
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for entry in &all {
-        *counts.entry(entry.origin).or_default() += 1;
+        *counts.entry(&entry.origin).or_default() += 1;
     }
     // Of several that were asked as often, the one that was asked first.
     let most = counts.values().max().copied().unwrap_or(0);
-    let first = all.iter().find(|entry| counts[entry.origin] == most);
-    let origin = first.ok_or("there is no request in it")?.origin.to_owned();
+    let first = all
+        .iter()
+        .find(|entry| counts[entry.origin.as_str()] == most);
+    let origin = first.ok_or("there is no request in it")?.origin.clone();
     counts.remove(origin.as_str());
     let mut left_out: Vec<String> = counts
         .into_iter()
@@ -107,7 +109,10 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
         return None;
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let origin = &url[..scheme.len() + 3 + end];
+    // Without a user.
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    let is_host = !host.is_empty() && !host.contains(char::is_whitespace);
+    let origin = is_host.then(|| format!("{scheme}://{host}"))?;
     let target = rest[end..].split('#').next().unwrap_or_default();
     let stamp = stamp(
         entry
@@ -122,7 +127,7 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
         .max(0.0);
     Some(Entry {
         at_ns: stamp.map_or(0, |stamp| stamp.at_ns),
-        took_ns: (took * 1e6) as u64,
+        took_ns: nanos(took / 1e3).unwrap_or(0),
         method: request.get("method")?.as_str()?,
         origin,
         target: match target.starts_with('/') {
@@ -151,6 +156,16 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     let mut names = BTreeSet::new();
     let mut ended_ns = None;
     let (mut unknown, mut heads, mut behind) = (0, 0, 0);
+    let parts = entries
+        .iter()
+        .filter(|entry| entry.body().is_some_and(|(mime, _)| !is_told(&mime)))
+        .count();
+    if parts > 0 {
+        left_out.push(format!(
+            "{} of parts, which may hold secrets: write them as multipart",
+            bodies(parts)
+        ));
+    }
     let has_cookies = entries.iter().any(|entry| has_field(entry, "cookie"));
     for entry in &entries {
         if steps.len() == KINDS_MAX {
@@ -177,8 +192,8 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
             Some((field.get("name")?.as_str()?, field.get("value")?.as_str()?))
         });
         step.header = fields(given, is_secret, &mut secrets);
-        if let Some((mime, body)) = entry.body() {
-            step.body = Some(literal(&body_without_secrets(
+        if let Some((mime, body)) = entry.body().filter(|(mime, _)| is_told(mime)) {
+            step.body = Some(as_body(&body_without_secrets(
                 &body,
                 &mime,
                 is_secret,
@@ -192,7 +207,11 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
         if pause_ns >= PAUSE_MIN_NS && !steps.is_empty() {
             step.think = Some(format!("{}ms", pause_ns / 1_000_000));
         }
-        ended_ns = Some(ended_ns.unwrap_or(0).max(entry.at_ns + entry.took_ns));
+        ended_ns = Some(
+            ended_ns
+                .unwrap_or(0)
+                .max(entry.at_ns.saturating_add(entry.took_ns)),
+        );
         steps.push(step);
     }
     for (count, why) in [
@@ -221,6 +240,18 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
         origin: Some(origin),
         left_out,
     })
+}
+
+fn bodies(count: usize) -> String {
+    match count {
+        1 => "1 body".to_owned(),
+        count => format!("{count} bodies"),
+    }
+}
+
+/// Whether it is known where secrets stand in a body of this type.
+fn is_told(mime: &str) -> bool {
+    !mime.starts_with("multipart/")
 }
 
 fn has_field(entry: &Entry<'_>, name: &str) -> bool {

@@ -129,8 +129,8 @@ fn json_fields(line: &str) -> Option<BTreeMap<String, String>> {
             "request" => "request",
             "method" | "request_method" | "requestmethod" | "http_method" => "request_method",
             "uri" | "request_uri" | "path" | "requestpath" | "url" | "target" => "request_uri",
-            "ts" | "time" | "timestamp" | "msec" | "time_iso8601" | "time_local" | "starttime"
-            | "start_time" => "time",
+            "ts" | "time" | "timestamp" | "msec" | "time_iso8601" | "time_local" => "time",
+            "starttime" | "start_time" | "startutc" | "startlocal" => "began",
             "request_time" | "duration" | "latency" => "request_time",
             _ => continue,
         };
@@ -147,7 +147,7 @@ fn json_fields(line: &str) -> Option<BTreeMap<String, String>> {
 pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, String> {
     let mut log = Log::default();
     let mut strange: Option<(usize, &str)> = None;
-    let (mut strangers, mut unstamped) = (0, 0);
+    let (mut strangers, mut unstamped, mut are_fine) = (0, 0, 0_u64);
     for (line, at) in text.lines().zip(1..) {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
@@ -163,7 +163,7 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
         };
         let found = fields.as_ref().and_then(began);
         if let Some((_, is_coarse)) = found {
-            log.is_coarse |= is_coarse;
+            are_fine += u64::from(!is_coarse);
         } else if has_stamps {
             unstamped += 1;
             continue;
@@ -187,17 +187,18 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
             (None, _) => "no line says when its request was made: a replay needs $msec, $time_iso8601 or $time_local".to_owned(),
         });
     }
-    if let Some((at, line)) = strange {
+    if let Some((at, _)) = strange {
         let lines = counted(strangers, "line");
         log.left_out.push(format!(
-            "{lines} that are not of the format, the first of them line {at}: {}",
-            shown(line)
+            "{lines} that are not of the format, the first of them line {at}"
         ));
     }
     if unstamped > 0 {
         log.left_out
             .push(format!("{} without a time", counted(unstamped, "line")));
     }
+    // Some stamps of a log with parts of seconds have none.
+    log.is_coarse = are_fine == 0;
     log.requests.sort_by_key(|request| request.at_ns);
     Ok(log)
 }
@@ -206,6 +207,7 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
 fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
     let (method, target) = match fields.get("request") {
         Some(line) => {
+            let line = unescaped(line);
             let mut words = line.split(' ');
             (words.next()?.to_owned(), words.next()?.to_owned())
         }
@@ -237,8 +239,40 @@ fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
     (is_method && target.starts_with('/')).then_some((method, target))
 }
 
+/// Without the escapes of nginx (`\x22`), which are bytes.
+fn unescaped(line: &str) -> String {
+    if !line.contains("\\x") {
+        return line.to_owned();
+    }
+    let mut bytes = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\\x") {
+        let (before, behind) = rest.split_at(at);
+        bytes.extend_from_slice(before.as_bytes());
+        let digits = behind
+            .get(2..4)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match digits {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[4..];
+            }
+            None => {
+                bytes.extend_from_slice(b"\\x");
+                rest = &behind[2..];
+            }
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// When a request began: the stamp, which is of its end, less how long it took where the log says so.
 fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
+    // Who tells the beginning has it.
+    if let Some(stamp) = fields.get("began").and_then(|text| stamp(text)) {
+        return Some((stamp.at_ns, stamp.is_coarse));
+    }
     let names = ["msec", "time_iso8601", "time_local", "time"];
     let stamp = names.iter().find_map(|name| stamp(fields.get(*name)?))?;
     let took_ns = fields
@@ -375,7 +409,7 @@ mod tests {
         let text = made.written();
         for part in [
             "# Left out: 1 line",
-            "line 4: nonsense",
+            "line 4",
             "1 request of POST",
             "the parameter `token`",
         ] {
@@ -419,6 +453,15 @@ mod tests {
             .collect();
         assert_eq!(shown, ["/c", "/a?b=1"]);
         assert_eq!(log.requests[1].at_ns, 1_646_861_401_500_000_000);
+        // Envoy tells when a request began, and how long it took in milliseconds.
+        let envoy = r#"{"start_time":"2022-03-09T21:30:01.250Z","method":"GET","path":"/d","duration":250}"#;
+        let log = logged(envoy, &Format::Json, true).unwrap();
+        assert_eq!(log.requests[0].at_ns % 1_000_000_000, 250_000_000);
+        // A stamp of microseconds, and one on the second among others.
+        let fine =
+            "{\"ts\":1646861401520000,\"uri\":\"/\"}\n{\"ts\":1646861402,\"uri\":\"/\\\\x41\"}\n";
+        let log = logged(fine, &Format::Json, true).unwrap();
+        assert!(!log.is_coarse);
     }
 
     #[test]

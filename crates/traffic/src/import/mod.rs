@@ -12,6 +12,7 @@ mod stamps;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use wallfinder_model::scenario::Reference;
 use wallfinder_model::traffic::{Request, Scalar, Traffic};
 
 pub use curl::from_curl;
@@ -39,10 +40,10 @@ impl Imported {
     pub fn written(&self) -> String {
         let mut text = String::new();
         if let Some(origin) = &self.origin {
-            text.push_str(&format!("# From {origin}.\n"));
+            text.push_str(&format!("# From {}.\n", on_one_line(origin)));
         }
         for line in &self.left_out {
-            text.push_str(&format!("# Left out: {line}\n"));
+            text.push_str(&format!("# Left out: {}\n", on_one_line(line)));
         }
         if !text.is_empty() {
             text.push('\n');
@@ -67,6 +68,11 @@ impl Imported {
         }
         text
     }
+}
+
+/// Without what would end a comment.
+fn on_one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 /// A request as it was made once.
@@ -176,7 +182,9 @@ fn fields<'f>(
         if is_untold || UNTOLD.contains(&lower.as_str()) {
             continue;
         }
-        if lower == "cookie" || is_secret(&lower) {
+        // What begins so would be read from a variable or a file.
+        let is_reference = Reference::of(value).is_some();
+        if lower == "cookie" || is_secret(&lower) || is_reference {
             secrets.note(&format!("`{name}`"));
             continue;
         }
@@ -228,9 +236,9 @@ fn blank(value: &mut serde_json::Value, is_secret: IsSecret<'_>, secrets: &mut S
     match value {
         serde_json::Value::Object(members) => {
             for (name, member) in members {
-                if is_secret(name) && !member.is_object() && !member.is_array() {
+                if is_secret(name) {
                     secrets.note(&format!("`{name}` of a body"));
-                    *member = "left-out".into();
+                    blank_all(member);
                 } else {
                     blank(member, is_secret, secrets);
                 }
@@ -242,6 +250,23 @@ fn blank(value: &mut serde_json::Value, is_secret: IsSecret<'_>, secrets: &mut S
                 .for_each(|item| blank(item, is_secret, secrets));
         }
         _ => {}
+    }
+}
+
+/// All of it.
+fn blank_all(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => members.values_mut().for_each(blank_all),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(blank_all),
+        plain => *plain = "left-out".into(),
+    }
+}
+
+/// A text as a body: one that begins with `@` would be the name of a file.
+fn as_body(text: &str) -> String {
+    match text.starts_with('@') {
+        true => literal(&format!("@{text}")),
+        false => literal(text),
     }
 }
 
@@ -310,6 +335,13 @@ mod tests {
             &mut secrets,
         );
         assert_eq!(body, "{\"user\":{\"password\":\"left-out\"}}");
+        let deep = "{\"tokens\":[\"s3\",{\"a\":\"s3\"}]}";
+        let deep = body_without_secrets(deep, "application/json", &telling, &mut secrets);
+        assert!(!deep.contains("s3"), "{deep}");
+        // What would be read from a variable or a file when it is sent.
+        let given = [("X-A", "env:HOME"), ("X-B", "file:/etc/passwd")];
+        assert!(fields(given.into_iter(), &telling, &mut secrets).is_empty());
+        assert_eq!(as_body("@/etc/passwd"), "@@/etc/passwd");
         let form = body_without_secrets(
             "a=1&password=s3",
             "application/x-www-form-urlencoded",

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use wallfinder_model::traffic::{Request, Traffic};
 
-use super::{Imported, counted, literal, request, unused};
+use super::{Imported, as_body, counted, literal, request, unused};
 
 /// How deep a schema is followed for an example.
 const DEPTH_MAX: usize = 6;
+/// Values that an example has at the most.
+const VALUES_MAX: usize = 2_000;
 /// Operations that are taken.
 const OPERATIONS_MAX: usize = 400;
 
@@ -151,7 +153,7 @@ fn of_operation(
     kind.header = header;
     if let Some((media_type, body)) = body(all, operation) {
         kind.header.insert("content-type".to_owned(), media_type);
-        kind.body = Some(literal(&body));
+        kind.body = Some(as_body(&body));
     }
     kind
 }
@@ -210,6 +212,11 @@ fn resolved<'a>(all: &'a Value, of: &'a Value) -> &'a Value {
 
 /// A value of a schema: what it gives as one, or else one of its type.
 fn example(all: &Value, schema: &Value, depth: usize) -> Value {
+    valued(all, schema, depth, &mut 0)
+}
+
+fn valued(all: &Value, schema: &Value, depth: usize, values: &mut usize) -> Value {
+    *values += 1;
     let schema = resolved(all, schema);
     let listed = |key: &str| {
         schema
@@ -227,20 +234,20 @@ fn example(all: &Value, schema: &Value, depth: usize) -> Value {
     {
         return value.clone();
     }
-    if depth >= DEPTH_MAX {
+    if depth >= DEPTH_MAX || *values > VALUES_MAX {
         return Value::Null;
     }
     if let Some(all_of) = schema.get("allOf").and_then(Value::as_array) {
         let mut members = Map::new();
         for part in all_of {
-            if let Value::Object(own) = example(all, part, depth + 1) {
+            if let Value::Object(own) = valued(all, part, depth + 1, values) {
                 members.extend(own);
             }
         }
         return Value::Object(members);
     }
     if let Some(first) = listed("oneOf").or_else(|| listed("anyOf")) {
-        return example(all, first, depth + 1);
+        return valued(all, first, depth + 1, values);
     }
     let kind = schema
         .get("type")
@@ -250,13 +257,13 @@ fn example(all: &Value, schema: &Value, depth: usize) -> Value {
         (Some("object") | None, Some(properties)) => {
             let members = properties
                 .iter()
-                .map(|(name, of)| (name.clone(), example(all, of, depth + 1)));
+                .map(|(name, of)| (name.clone(), valued(all, of, depth + 1, values)));
             Value::Object(members.collect())
         }
         (Some("array"), _) => {
             let items = schema
                 .get("items")
-                .map(|items| example(all, items, depth + 1));
+                .map(|items| valued(all, items, depth + 1, values));
             Value::Array(items.into_iter().collect())
         }
         (Some("integer"), _) => schema.get("minimum").cloned().unwrap_or(json!(1)),

@@ -12,7 +12,7 @@ pub(super) struct Stamp {
 /// `10/Oct/2000:13:55:36 -0700`, `2000-10-10T13:55:36.123Z`, `971211336.123`, or milliseconds.
 pub(super) fn stamp(text: &str) -> Option<Stamp> {
     let text = text.trim().trim_matches(['[', ']']);
-    if let Some(at_ns) = seconds(text) {
+    if let Some(at_ns) = since_1970(text) {
         return Some(Stamp {
             at_ns,
             is_coarse: !text.contains('.') && text.len() <= 11,
@@ -30,15 +30,28 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
     })
 }
 
-/// A number of seconds, or of milliseconds where it would else be in the year 33658.
-pub(super) fn seconds(text: &str) -> Option<u64> {
-    let value: f64 = text
-        .parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)?;
-    let seconds = if value > 1e11 { value / 1e3 } else { value };
+/// A number of seconds since 1970; of milli-, micro- or nanoseconds where it would else be beyond the year 5138.
+fn since_1970(text: &str) -> Option<u64> {
+    let value: f64 = text.parse().ok()?;
+    let scale = match value {
+        value if value < 1e11 => 1.0,
+        value if value < 1e14 => 1e3,
+        value if value < 1e17 => 1e6,
+        _ => 1e9,
+    };
+    nanos(value / scale)
+}
+
+/// A length in seconds, in nanoseconds; none that is longer than a century.
+pub(super) fn nanos(seconds: f64) -> Option<u64> {
+    let is_sound = (0.0..1e11).contains(&seconds);
     // Kept to the microsecond: more is not in such a number.
-    Some((seconds * 1e6).round() as u64 * 1_000)
+    is_sound.then(|| ((seconds * 1e6).round() as u64).saturating_mul(1_000))
+}
+
+/// The same, as it is written.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    nanos(text.parse().ok()?)
 }
 
 #[cfg(test)]
@@ -56,6 +69,8 @@ mod tests {
             ("971211336", 0, true),
             ("971211336.250", 250_000_000, false),
             ("971211336250", 250_000_000, false),
+            ("971211336250000", 250_000_000, false),
+            ("971211336250000000", 250_000_000, false),
         ] {
             let want = Stamp {
                 at_ns: at_ns + part_ns,
@@ -63,6 +78,8 @@ mod tests {
             };
             assert_eq!(stamp(text), Some(want), "{text}");
         }
-        assert_eq!(stamp("yesterday"), None);
+        for none in ["yesterday", "-1", "1e300", "nan"] {
+            assert_eq!(stamp(none), None, "{none}");
+        }
     }
 }

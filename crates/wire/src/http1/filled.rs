@@ -253,7 +253,8 @@ impl Asked {
         self.inspection
             .begin(looks, ask.kind, status, is_coded, *nth);
         *nth += 1;
-        if !looks.need_fields(ask.kind) {
+        // While its request is not written its user must not change: the rest would be other bytes.
+        if !looks.need_fields(ask.kind) || self.unwritten == self.in_flight.len() {
             return;
         }
         let lines = head.split(|byte| *byte == b'\n').skip(1);

@@ -171,7 +171,9 @@ impl Caches {
 
 /// Whether a value may be sent on: what would end a line may not.
 fn is_sound(value: &[u8]) -> bool {
-    !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+    !value
+        .iter()
+        .any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f)
 }
 
 /// The answer that is being looked into.
@@ -439,7 +441,11 @@ impl JsonIs {
     fn is_met(&self, found: Found<'_>) -> bool {
         match (self, found) {
             (JsonIs::There, _) => true,
-            (JsonIs::Plain(plain), Found::Other(raw)) => raw == plain.as_bytes(),
+            (JsonIs::Plain(plain), Found::Other(raw)) => {
+                let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+                raw == plain.as_bytes()
+                    || number(plain.as_bytes()).is_some_and(|wanted| number(raw) == Some(wanted))
+            }
             (JsonIs::Text(text), Found::Text(raw)) => {
                 let (mut rest, mut is_same) = (text.as_bytes(), true);
                 let ended = unescape(raw, |part| match rest.strip_prefix(part) {

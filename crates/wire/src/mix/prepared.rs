@@ -141,8 +141,7 @@ impl Prepared {
         let longest = |part: &Part| match part {
             Part::Fixed(bytes) => bytes.len(),
             Part::Column { column, .. } => self.columns[usize::from(*column)].longest(),
-            // A byte is six at the most, as a string of JSON has it.
-            Part::Variable { .. } => 6 * TAKEN_BYTES_MAX,
+            Part::Variable { spelling, .. } => spelling.longest() * TAKEN_BYTES_MAX,
             Part::Location => TAKEN_BYTES_MAX,
         };
         parts.0.iter().map(longest).sum()

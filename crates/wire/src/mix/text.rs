@@ -152,6 +152,15 @@ impl Spelling {
         }
     }
 
+    /// Bytes that one byte comes to at the most.
+    pub(crate) fn longest(self) -> usize {
+        match self {
+            Spelling::Raw => 1,
+            Spelling::Url | Spelling::Path => 3,
+            Spelling::Json => 6,
+        }
+    }
+
     /// The length of the spelled value.
     #[inline]
     pub(crate) fn len(self, value: &[u8]) -> usize {

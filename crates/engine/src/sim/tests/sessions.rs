@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use wallfinder_model::Nanos;
 use wallfinder_model::drive::Edge;
+use wallfinder_sys::Errno;
 use wallfinder_wire::Request;
 use wallfinder_wire::mix::{
     Cells, Expect, Flow, Follow, Kind, Mix, Order, Piece, Protocol, Replay, Row, Slot, Spelling,
@@ -12,7 +13,7 @@ use wallfinder_wire::mix::{
 };
 
 use super::super::http1::{ANSWER, Asked, Http1, LAST_ANSWER, after};
-use super::super::peer::{Script, says};
+use super::super::peer::{Connect, Script, says};
 use super::super::world::{MS, Sim};
 use crate::mix::FlowCounts;
 
@@ -193,6 +194,42 @@ fn a_session_goes_on_where_its_connection_was_opened_anew() {
     }
     Sim::closed(1, 1).mixed(mix(Think::None, 0)).http1(peer);
     are_in_order(&seen.borrow(), 1);
+}
+
+#[test]
+fn steps_that_expire_unsent_leave_their_connections_to_others() {
+    // From 100 ms on the server is away for 300, and requests wait for 30 at the most.
+    let away = 100 * MS..400 * MS;
+    for sim in [Sim::open(2, 50.0), Sim::closed(2, 1)] {
+        let (serves, connects) = (away.clone(), away.clone());
+        let mut zero_ns = None;
+        let peer = Http1::new(move |asked: Asked| {
+            let zero = *zero_ns.get_or_insert(asked.now);
+            match serves.contains(&(asked.now - zero)) {
+                true => super::super::http1::closes(MS),
+                false => says(MS, LAST_ANSWER),
+            }
+        });
+        let mut first_ns = None;
+        let peer = peer.connecting(move |_, _, now| {
+            let first = *first_ns.get_or_insert(now);
+            match connects.contains(&(now - first).saturating_sub(10 * MS)) {
+                true => Connect::Refuse {
+                    after_ns: 0,
+                    errno: Errno::CONNREFUSED,
+                },
+                false => Connect::Accept { after_ns: 0 },
+            }
+        });
+        let sim = sim.lasting(1_500 * MS).timeout(30 * MS);
+        let ran = sim.mixed(mix(Think::For(10 * MS), 0)).http1(peer);
+        let late = ran
+            .samples
+            .iter()
+            .filter(|sample| sample.intended_ns > 1_000 * MS);
+        let good = late.clone().filter(|sample| sample.failed == 0).count();
+        assert!(good > 20, "{good} of {}", late.count());
+    }
 }
 
 #[test]
