@@ -1,11 +1,14 @@
 //! Traffic files: mixes, sessions and data at a server that keeps count of what it is asked.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Conversation, Double, Place, together};
+use wallfinder_tests::{
+    Conversation, Double, Place, Served, free_port, program, skip, subjects, together,
+};
 
 const SHOP: &str = r#"[[request]]
 name = "search"
@@ -582,4 +585,115 @@ fn what_is_not_driven_is_declined_in_words() {
         let said = place.run(args).ends_with(2).err;
         assert!(said.contains(part), "{said}");
     }
+}
+
+/// A mix with rows, a check and a session in every protocol, each at a server of others.
+#[test]
+fn a_mix_is_sent_in_every_protocol() {
+    let _turn = together();
+    if subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "http.toml",
+        r#"[data.ids]
+rows = [ { id = "a b" }, { id = "c" } ]
+[[request]]
+name = "one"
+get = "/read?x={ids.id}"
+check = { status = 200, length = "1.." }
+[[session]]
+name = "two"
+steps = [ { name = "a", get = "/simple", check = { body-contains = "a" } }, { name = "b", get = "/read?y={ids.id}", think = "1ms" } ]
+"#,
+    );
+    let echo = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../subjects/go/echo/payload/echo.proto"
+    );
+    place.file(
+        "grpc.toml",
+        r#"[data.ids]
+rows = [ { id = "a" }, { id = "bb" } ]
+[[request]]
+name = "one"
+call = "/wallfinder.echo.Echo/Call"
+body = '{"id": "{ids.id}", "data": "aGVsbG8="}'
+header = { x-user = "{ids.id}" }
+[[request]]
+name = "other"
+call = "/wallfinder.echo.Echo/Call"
+body = '{"id": "x"}'
+"#,
+    );
+    let load = ["-c", "4", "-d", "500ms", "--no-calibrate", "-q"];
+    let ran = |args: &[&str]| {
+        let ran = place.run(&[args, &load].concat()).ends_with(0);
+        let step = place.step();
+        assert_eq!(
+            step["counts"]["failed"].as_object().map(|all| all.len()),
+            Some(0),
+            "{}",
+            ran.out
+        );
+        let kinds = step["requests"].as_array().expect("kinds");
+        for kind in kinds {
+            assert!(
+                kind["answered"].as_u64().is_some_and(|count| count > 20),
+                "{}",
+                ran.out
+            );
+        }
+    };
+    let tls = [
+        "run",
+        "https://subject:0/",
+        "--subject",
+        "catalogue --tls",
+        "-k",
+        "--traffic",
+        "http.toml",
+    ];
+    ran(&tls);
+    let grpc = [
+        "run",
+        "grpc://subject:0",
+        "--subject",
+        "echo --protocol grpc",
+        "--proto",
+        echo,
+    ];
+    ran(&[&grpc[..], &["--traffic", "grpc.toml", "--streams", "5"]].concat());
+    let Some(nghttpd) = program("nghttpd") else {
+        return skip("there is no nghttpd (Debian: apt-get install nghttp2-server)");
+    };
+    for name in ["read", "simple"] {
+        place.file(name, "a page");
+    }
+    let folder = place.path().to_owned();
+    let served = Served::start(|port| {
+        let mut command = Command::new(nghttpd);
+        command
+            .arg("--no-tls")
+            .arg("-d")
+            .arg(folder)
+            .arg(port.to_string());
+        command
+    });
+    let served = served.expect("nghttpd starts");
+    let url = format!("http://127.0.0.1:{}/", served.port());
+    ran(&["run", &url, "--http2", "--traffic", "http.toml"]);
+    // What is not kept over HTTP/2 is said so before any load.
+    place.file("takes.toml", "[[session]]\nname = \"s\"\nsteps = [ { get = \"/a\", take = { t = \"header:x\" } }, { get = \"/b\" } ]\n");
+    let port = free_port();
+    let refused = place.run(&[
+        "run",
+        &format!("http://127.0.0.1:{port}/"),
+        "--http2",
+        "--traffic",
+        "takes.toml",
+    ]);
+    let said = refused.ends_with(2).err;
+    assert!(said.contains("not kept over HTTP/2"), "{said}");
 }

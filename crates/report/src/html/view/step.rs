@@ -39,6 +39,8 @@ pub(super) struct StepView {
     costs: Vec<Fact>,
     resources: Vec<Resource>,
     requests: Vec<Row>,
+    /// Whether any of them has costs.
+    costed: bool,
     workers: Vec<Worker>,
     workers_more: usize,
 }
@@ -119,6 +121,7 @@ impl StepView {
             failures: failures(step),
             costs: costs(step, &figures),
             resources: resources(step),
+            costed: requests::rows(step).iter().any(|row| !row.cost.is_empty()),
             requests: requests::rows(step),
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
