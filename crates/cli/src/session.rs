@@ -12,8 +12,8 @@ use wallfinder_judge::{judge_step, proof};
 use wallfinder_model::experiment::{
     Alone, Condition, Effort, Experiment, OutOfReach, Setting, Squeeze,
 };
-use wallfinder_model::record::MixWindow;
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
+use wallfinder_model::record::{MixWindow, RequestKind};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Scenario, Step};
@@ -298,9 +298,10 @@ impl Session {
                     Err(error) => return Some(format!("other weights were not measured: {error}")),
                 };
                 let server = asked.telemetry.server.as_ref();
+                let ended = |kind: &RequestKind| kind.answered + kind.failed.values().sum::<u64>();
                 step.mix_windows.push(MixWindow {
                     weights: asked.requests.iter().map(|kind| kind.weight).collect(),
-                    answered: asked.requests.iter().map(|kind| kind.answered).collect(),
+                    answered: asked.requests.iter().map(ended).collect(),
                     window_ns: asked.window_ns,
                     server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
                     cpu_span_ns: asked.telemetry.window_ns,

@@ -74,7 +74,7 @@ pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Gro
     let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
     let rates: Vec<f64> = groups
         .iter()
-        .map(|group| group.count(requests, |kind| requests[kind].throughput))
+        .map(|group| group.count(requests, |kind| requests[kind].sent as f64))
         .collect();
     let server = fitted(
         &rows,
@@ -242,7 +242,8 @@ mod tests {
         let one = |(nth, rate): (usize, &f64)| RequestKind {
             name: nth.to_string(),
             weight: 1,
-            throughput: *rate,
+            // Shares have no unit.
+            sent: (*rate * 1e3) as u64,
             ..RequestKind::default()
         };
         rates.iter().enumerate().map(one).collect()

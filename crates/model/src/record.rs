@@ -500,7 +500,7 @@ pub struct Cost {
 pub struct MixWindow {
     /// They, in the order of the step's requests.
     pub weights: Vec<u32>,
-    /// Good answers of each kind.
+    /// Answers of each kind, and what failed of it: both cost the server.
     pub answered: Vec<u64>,
     /// Length of the window in which they came.
     pub window_ns: u64,
