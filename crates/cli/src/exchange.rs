@@ -9,13 +9,14 @@ use std::time::Duration;
 use wallfinder_model::Decode;
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::driver::DriverSpec;
+use wallfinder_traffic::{Around, Compiled};
 use wallfinder_wire::tls::Client;
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::messages::{self, Source};
-use crate::mix::{self, Place, TearDown};
+use crate::mix::{self, Known, Place, TearDown};
 use crate::testbed::Testbed;
 use crate::tls::{self, Secured};
 
@@ -33,6 +34,8 @@ pub(crate) struct Question {
 pub(crate) struct Asked {
     /// `None`: only the server can say how its messages are encoded.
     request: Option<Exchange>,
+    /// Of a mix that is known.
+    around: Option<Around>,
     /// `None`: there is no TLS, or a subject may still write the certificate to believe it by.
     client: Option<Client>,
 }
@@ -57,10 +60,15 @@ impl Asked {
         let client = secured.as_ref().map(|secured| secured.client.clone());
         let has_mix = !job.scenario.traffic.is_empty();
         let mut notes = Vec::new();
-        let request = match self.request {
-            Some(_) if has_mix => mixed(job, testbed, None, client, &mut notes)?,
-            Some(request) => request,
-            None => {
+        let request = match (self.request, self.around) {
+            (Some(mix), Some(around)) => {
+                let source = files(job);
+                let place = Place { address, client };
+                let known = (mix, around);
+                mixed(job, testbed, source.as_ref(), known, place, &mut notes)?
+            }
+            (Some(request), None) => request,
+            (None, _) => {
                 let source = Source::Server {
                     address,
                     tls: client.clone(),
@@ -68,7 +76,10 @@ impl Asked {
                     metadata: job.headers()?,
                 };
                 let request = match has_mix {
-                    true => mixed(job, testbed, Some(&source), client, &mut notes),
+                    true => compiled(job, Some(&source), None).and_then(|known| {
+                        let place = Place { address, client };
+                        mixed(job, testbed, Some(&source), known, place, &mut notes)
+                    }),
                     false => described(job, &source).map(Exchange::Grpc),
                 };
                 let asked = request.map_err(|failed| {
@@ -105,57 +116,68 @@ pub(crate) fn ask(job: &Job) -> Result<Asked, Failed> {
         true => None,
         false => tls::client(job)?,
     };
+    let mut around = None;
     let request = match job.url.protocol() {
-        _ if !job.scenario.traffic.is_empty() => known_mix(job)?,
+        _ if !job.scenario.traffic.is_empty() => known_mix(job)?.map(|(mix, of_mix)| {
+            around = Some(of_mix);
+            mix
+        }),
         "tcp" => Some(Exchange::Framed(framed_request(job)?)),
         "grpc" => grpc_request(job)?.map(Exchange::Grpc),
         _ if job.scenario.target.http2 => Some(Exchange::Http2(http_request(job)?)),
         _ => Some(Exchange::Http1(http_request(job)?)),
     };
     let request = request.map(|request| checked(request, job)).transpose()?;
-    Ok(Asked { request, client })
+    Ok(Asked {
+        request,
+        around,
+        client,
+    })
 }
 
 /// A mix as far as it is known before there is a server: what set-up takes is not. `None`: only the server can say how
 /// messages are encoded.
-fn known_mix(job: &Job) -> Result<Option<Exchange>, Failed> {
+fn known_mix(job: &Job) -> Result<Option<(Exchange, Around)>, Failed> {
     let source = files(job);
     if job.url.protocol() == "grpc" && source.is_none() {
         return Ok(None);
     }
-    let compiled = mix::compiled(job, source.as_ref(), None)?;
-    Ok(Some(Exchange::Mix(Box::new(compiled.mix))))
+    compiled(job, source.as_ref(), None).map(Some)
 }
 
-/// The mix once its server stands, after its set-up; its tear-down is made when the testbed goes.
+fn compiled(
+    job: &Job,
+    source: Option<&Source>,
+    known: Option<&Known>,
+) -> Result<(Exchange, Around), Failed> {
+    let Compiled { mix, around } = mix::compiled(job, source, known)?;
+    Ok((Exchange::Mix(Box::new(mix)), around))
+}
+
+/// The mix once its server stands, after its set-up: compiled anew only with what that took. Its tear-down is made when
+/// the testbed goes.
 fn mixed(
     job: &Job,
     testbed: &Testbed,
     source: Option<&Source>,
-    client: Option<Client>,
+    (mix, around): (Exchange, Around),
+    place: Place,
     notes: &mut Vec<String>,
 ) -> Result<Exchange, Failed> {
-    let files = files(job);
-    let source = source.or(files.as_ref());
-    let compiled = mix::compiled(job, source, None)?;
-    let place = Place {
-        address: testbed.server.address,
-        client,
-    };
-    let compiled = match &compiled.setup {
-        None => compiled,
+    let (mix, around) = match &around.setup {
+        None => (mix, around),
         Some((setup, names)) => {
             let taken = mix::make(setup, &place, names.len() as u16);
             let taken = taken.map_err(|why| Failed::run(format!("[[setup]] {why}")))?;
             let known = names.iter().cloned().zip(taken).collect();
-            mix::compiled(job, source, Some(&known))?
+            compiled(job, source, Some(&known))?
         }
     };
-    notes.extend(compiled.notes);
-    if let Some(mix) = compiled.teardown {
+    notes.extend(around.notes);
+    if let Some(mix) = around.teardown {
         testbed.tear_down(|| TearDown { place, mix });
     }
-    Ok(Exchange::Mix(Box::new(compiled.mix)))
+    Ok(mix)
 }
 
 /// The files that describe methods, where they are given.

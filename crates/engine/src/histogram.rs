@@ -154,7 +154,7 @@ mod tests {
         let mut latencies = Latencies::new();
         let mut values: Vec<u64> = (0..200_000_u64)
             .map(|n| {
-                let uniform = crate::schedule::mix(n) as f64 / u64::MAX as f64;
+                let uniform = wallfinder_wire::random::mixed(n) as f64 / u64::MAX as f64;
                 (1e3 * 10_f64.powf(7.0 * uniform)) as u64
             })
             .collect();

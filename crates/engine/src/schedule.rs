@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use wallfinder_model::Arrival;
 use wallfinder_wire::mix::Replay;
+use wallfinder_wire::random::mixed;
 
 /// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
@@ -101,7 +102,7 @@ impl Schedule {
             },
             Arrival::Poisson { rate } => Pattern::Poisson {
                 mean_gap_ns: 1e9 / rate.0 * f64::from(workers),
-                seed: mix(seed ^ mix(u64::from(worker) + 1)),
+                seed: mixed(seed ^ mixed(u64::from(worker) + 1)),
             },
             Arrival::Ramp { from, to, over } => Pattern::Ramp {
                 from: from.0,
@@ -194,7 +195,7 @@ impl Schedule {
         let at = match &self.pattern {
             Pattern::Constant { gap_ns } => number * gap_ns,
             Pattern::Poisson { mean_gap_ns, seed } => {
-                let bits = mix(seed.wrapping_add(self.taken)) >> 11;
+                let bits = mixed(seed.wrapping_add(self.taken)) >> 11;
                 let uniform = (bits as f64 + 0.5) / (1_u64 << 53) as f64;
                 previous_ns - uniform.ln() * mean_gap_ns
             }
@@ -227,14 +228,6 @@ fn ramp_instant(number: f64, from: f64, to: f64, over_s: f64) -> f64 {
     let slope = (to - from) / over_s;
     // The root in the form that stays exact when the slope is near zero.
     2.0 * number / (from + (from * from + 2.0 * slope * number).sqrt())
-}
-
-/// SplitMix64's mixing function: a bijection whose outputs look independent.
-pub(crate) fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

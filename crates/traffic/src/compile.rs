@@ -52,11 +52,18 @@ pub trait World {
 pub struct Compiled {
     /// The load.
     pub mix: Mix,
+    /// What is around it.
+    pub around: Around,
+}
+
+/// What is made before a load and after it.
+#[derive(Debug, Clone, Default)]
+pub struct Around {
     /// One session that is made before it; the names of what it takes stand in the order of its variables.
     pub setup: Option<(Mix, Vec<String>)>,
     /// One that is made after it.
     pub teardown: Option<Mix>,
-    /// What there is to say of it, in words.
+    /// What there is to say of the load, in words.
     pub notes: Vec<String>,
 }
 
@@ -83,9 +90,10 @@ pub fn compile(
         let (mix, notes) = replayed(wanted, origin, world)?;
         return Ok(Compiled {
             mix,
-            setup: None,
-            teardown: None,
-            notes,
+            around: Around {
+                notes,
+                ..Around::default()
+            },
         });
     }
     let tables = traffic
@@ -139,9 +147,11 @@ pub fn compile(
     }
     Ok(Compiled {
         mix: compiler.mix(flows),
-        setup,
-        teardown,
-        notes: Vec::new(),
+        around: Around {
+            setup,
+            teardown,
+            notes: Vec::new(),
+        },
     })
 }
 
@@ -156,7 +166,7 @@ struct Compiler<'c> {
 }
 
 /// A step that was compiled: its request, and those that follow its redirects.
-struct Compiled1 {
+struct Made {
     kind: u16,
     hops: u16,
 }
@@ -247,7 +257,7 @@ impl Compiler<'_> {
         }
         let name = request.shown_name();
         let first = self.kinds.len();
-        let made = self.request(key, request, scope, &name, false)?;
+        let made = self.request(key, request, (scope, &scope.variables), &name, false)?;
         self.flow(key, name, request.weight, vec![(made, Think::None)], first)
     }
 
@@ -262,17 +272,20 @@ impl Compiler<'_> {
                 "a session has a `name`, which results carry",
             ));
         }
-        if !self.names.insert(session.name.clone()) {
-            let why = format!(
-                "`{}` stands there twice: give each a `name` of its own",
-                session.name
-            );
-            return Err(Fault::at(key, why));
-        }
+        self.take_name(key, &session.name)?;
         if session.steps.is_empty() {
             return Err(Fault::at(key, "a session has `steps`, and this one none"));
         }
         self.steps(&format!("{key}.steps"), session, &mut scope.clone())
+    }
+
+    /// A name stands for one kind of request or session.
+    fn take_name(&mut self, key: &str, name: &str) -> Result<(), Fault> {
+        if self.names.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let why = format!("`{name}` stands there twice: give each a `name` of its own");
+        Err(Fault::at(key, why))
     }
 
     /// The steps of a session, whose scope comes to have all that they take.
@@ -311,14 +324,8 @@ impl Compiler<'_> {
                 after.entry(name.clone()).or_insert(number);
             }
             let name = format!("{}.{}", session.name, step.shown_name());
-            let before = Scope {
-                variables: after.clone(),
-                ..scope.clone()
-            };
-            let is_cookie_kept = session.cookies;
-            let made_of =
-                self.request_taking(&key, step, (scope, &before), &name, is_cookie_kept)?;
-            made.push((made_of, think));
+            let one = self.request(&key, step, (scope, &after), &name, session.cookies)?;
+            made.push((one, think));
             scope.variables = after;
         }
         self.variables = self.variables.max(scope.variables.len() as u16);
@@ -330,11 +337,11 @@ impl Compiler<'_> {
         key: &str,
         name: String,
         weight: Option<u32>,
-        made: Vec<(Compiled1, Think)>,
+        made: Vec<(Made, Think)>,
         first: usize,
     ) -> Result<Flow, Fault> {
         let mut steps = Vec::new();
-        for (Compiled1 { kind, hops }, think) in made {
+        for (Made { kind, hops }, think) in made {
             steps.push(Step {
                 kind,
                 think,
@@ -375,33 +382,19 @@ impl Compiler<'_> {
         })
     }
 
+    /// A request as it may be filled in before it; what it takes has its number among the variables after it.
     fn request(
         &mut self,
         key: &str,
         request: &Request,
-        scope: &Scope,
+        (before, after): (&Scope, &BTreeMap<String, u16>),
         name: &str,
         cookies: bool,
-    ) -> Result<Compiled1, Fault> {
-        self.request_taking(key, request, (scope, scope), name, cookies)
-    }
-
-    /// A request as it may be filled in before it, and what it takes has a number afterwards.
-    fn request_taking(
-        &mut self,
-        key: &str,
-        request: &Request,
-        (before, after): (&Scope, &Scope),
-        name: &str,
-        cookies: bool,
-    ) -> Result<Compiled1, Fault> {
-        if !self.names.insert(name.to_owned()) {
-            let why = format!("`{name}` stands there twice: give each a `name` of its own");
-            return Err(Fault::at(key, why));
-        }
+    ) -> Result<Made, Fault> {
+        self.take_name(key, name)?;
         let fault = |(part, why): (String, String)| Fault::at(format!("{key}{part}"), why);
         let (request_template, call) = self.template(request, before, name).map_err(fault)?;
-        let found = expect::expect(request.check.as_ref(), &request.take, &after.variables);
+        let found = expect::expect(request.check.as_ref(), &request.take, after);
         let mut expect = found.map_err(fault)?;
         expect.keeps_cookies = cookies;
         let hops = request.follow.unwrap_or(0);
@@ -457,7 +450,7 @@ impl Compiler<'_> {
                 },
             });
         }
-        Ok(Compiled1 {
+        Ok(Made {
             kind,
             hops: hops as u16,
         })
@@ -672,16 +665,13 @@ impl Compiler<'_> {
             let call = self.world.call(method, json)?;
             call.of_mix().map_err(|error| error.to_string())
         };
-        let message = json
-            .map(|json| text(json, Spelling::Json, scope))
-            .transpose()?;
-        let Some(message) = message.filter(|message| !message.is_fixed()) else {
-            let plain = json
-                .map(|json| text(json, Spelling::Json, scope))
-                .transpose()?;
-            let plain = plain.map(|text| String::from_utf8_lossy(&fixed(&text)).into_owned());
-            return made(plain.as_deref());
+        let Some(json) = json else {
+            return made(None);
         };
+        let message = text(json, Spelling::Json, scope)?;
+        if message.is_fixed() {
+            return made(Some(&String::from_utf8_lossy(&fixed(&message))));
+        }
         let mut tables = BTreeSet::new();
         for slot in message.slots() {
             match slot.value {
@@ -877,8 +867,8 @@ steps = [
         let origin = origin(Protocol::Http1);
         let made = compile(&file.traffic, &origin, &files, Some(&known)).unwrap();
         assert_eq!(made.mix.kinds[0].request.target, Text::fixed("/a/a%2Fb"));
-        assert_eq!(made.setup.expect("it has one").1, ["key"]);
-        let teardown = made.teardown.expect("it has one");
+        assert_eq!(made.around.setup.expect("it has one").1, ["key"]);
+        let teardown = made.around.teardown.expect("it has one");
         assert_eq!(
             teardown.kinds[0].request.target,
             Text::fixed("/token/a%2Fb")

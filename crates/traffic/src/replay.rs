@@ -116,50 +116,61 @@ fn keep_what_can_be_sent(requests: &mut Vec<Logged>, notes: &mut Vec<String>) {
 /// What makes two requests of one kind.
 type Likeness = (String, String, bool);
 
-fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -> Mix {
-    let likeness = |request: &Logged, is_told: bool| -> Likeness {
-        let route = if is_told {
-            route(&request.target)
-        } else {
-            "others".to_owned()
-        };
-        (request.method.clone(), route, request.body.is_some())
-    };
-    let mut counts: BTreeMap<Likeness, usize> = BTreeMap::new();
-    for request in requests {
-        *counts.entry(likeness(request, true)).or_default() += 1;
-    }
-    let mut most: Vec<(&Likeness, &usize)> = counts.iter().collect();
-    most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let told: Vec<&Likeness> = most
-        .into_iter()
-        .take(ROUTES_MAX)
-        .map(|(like, _)| like)
+/// The kinds of a log in the order of their first requests, with how many each has, and each request's kind. Routes
+/// beyond the commonest are one for each method.
+fn told_apart(requests: &[Logged]) -> (Vec<(Likeness, u32)>, Vec<u16>) {
+    let mut known: BTreeMap<Likeness, usize> = BTreeMap::new();
+    let mut counts: Vec<u32> = Vec::new();
+    let of_route: Vec<usize> = requests
+        .iter()
+        .map(|request| {
+            let like = (
+                request.method.clone(),
+                route(&request.target),
+                request.body.is_some(),
+            );
+            let nth = *known.entry(like).or_insert(counts.len());
+            if nth == counts.len() {
+                counts.push(0);
+            }
+            counts[nth] += 1;
+            nth
+        })
         .collect();
-    let has_bodies = requests.iter().any(|request| request.body.is_some());
+    let mut likes: Vec<(Likeness, usize)> = known.into_iter().collect();
+    likes.sort_by_key(|(_, nth)| std::cmp::Reverse(counts[*nth]));
+    for ((_, route, _), _) in likes.iter_mut().skip(ROUTES_MAX) {
+        "others".clone_into(route);
+    }
+    likes.sort_by_key(|(_, nth)| *nth);
     let mut kinds: Vec<(Likeness, u32)> = Vec::new();
-    let mut flows = Vec::with_capacity(requests.len());
-    let mut rows = Vec::with_capacity(requests.len());
-    for request in requests {
-        let mut like = likeness(request, true);
-        if !told.contains(&&like) {
-            like = likeness(request, false);
-        }
+    let mut kind_of_route = Vec::with_capacity(likes.len());
+    for (like, nth) in likes {
         let place = kinds.iter().position(|(known, _)| *known == like);
         let place = place.unwrap_or_else(|| {
             kinds.push((like, 0));
             kinds.len() - 1
         });
-        kinds[place].1 += 1;
-        flows.push(place as u16);
+        kinds[place].1 += counts[nth];
+        kind_of_route.push(place as u16);
+    }
+    let flows = of_route.into_iter().map(|nth| kind_of_route[nth]).collect();
+    (kinds, flows)
+}
+
+fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -> Mix {
+    let (kinds, flows) = told_apart(requests);
+    let has_bodies = requests.iter().any(|request| request.body.is_some());
+    let row = |request: &Logged| {
         let mut row = vec![request.target.clone().into_bytes()];
         if has_bodies {
             let (content_type, body) = request.body.clone().unwrap_or_default();
             let content_type = content_type.replace(char::is_control, " ");
             row.extend([body, content_type.into_bytes()]);
         }
-        rows.push(Row(row));
-    }
+        Row(row)
+    };
+    let rows: Vec<Row> = requests.iter().map(row).collect();
     let first_ns = requests[0].at_ns;
     // Of days at a thousandth of the pace, none is beyond a century.
     let since = |request: &Logged| {

@@ -44,6 +44,7 @@ pub mod http1;
 pub mod http2;
 mod list;
 pub mod mix;
+pub mod random;
 mod request;
 mod sending;
 pub mod tls;

@@ -175,13 +175,12 @@ impl Admission {
             return;
         }
         let taken = self.schedule.as_ref().map_or(0, Schedule::taken);
-        let limit = taken.max(self.arrived);
-        for schedule in self.schedule.iter_mut().chain(&mut self.counted) {
-            schedule.set_limit(limit);
-        }
-        // What had arrived by the clock is not sent.
+        // What had arrived by the clock counts, and is not sent.
         if let Some(schedule) = &mut self.schedule {
             schedule.set_limit(taken);
+        }
+        if let Some(counted) = &mut self.counted {
+            counted.set_limit(taken.max(self.arrived));
         }
     }
 
@@ -333,11 +332,10 @@ impl Admission {
     /// The next pause that is over.
     #[inline]
     pub(super) fn end_pause(&mut self, now: u64) -> Option<Pause> {
-        self.pauses
-            .peek()
-            .is_some_and(|pause| pause.until_ns <= now)
-            .then(|| self.pauses.pop())
-            .flatten()
+        match self.next_pause_ns() {
+            Some(until_ns) if until_ns <= now => self.pauses.pop(),
+            _ => None,
+        }
     }
 }
 

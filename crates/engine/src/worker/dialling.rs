@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::schedule::mix;
+use wallfinder_wire::random::mixed;
 
 /// Connection attempts of one worker under way at once: more overflow a server's backlog.
 pub(crate) const CONNECTING_MAX: usize = 256;
@@ -33,7 +33,7 @@ impl Dialling {
             waiting,
             connecting: 0,
             backing_off: BinaryHeap::with_capacity(connections as usize + 1),
-            randomness: mix(seed),
+            randomness: mixed(seed),
         }
     }
 
@@ -65,7 +65,7 @@ impl Dialling {
     pub(super) fn back_off(&mut self, conn: u32, failures_in_a_row: u32, now: u64) {
         let doubled = BACKOFF_FIRST_NS << (failures_in_a_row.saturating_sub(1)).min(10);
         let pause = doubled.min(BACKOFF_LONGEST_NS);
-        self.randomness = mix(self.randomness);
+        self.randomness = mixed(self.randomness);
         // Between half and one and a half, so that a thousand do not come back together.
         let jittered = pause / 2 + self.randomness % pause;
         self.backing_off.push(Reverse((now + jittered, conn)));

@@ -5,7 +5,7 @@
 //! squeezed nor seen, and says so where that is what it leans on.
 
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::record::RequestKind;
+use wallfinder_model::record::{Costs, RequestKind};
 use wallfinder_model::{Detail, Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
@@ -120,6 +120,7 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
 pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let wall = step.verdict.as_ref()?.wall;
     let (squeeze, shares) = match wall {
+        Wall::Wait => return of_a_wait(step, name, factor),
         Wall::Downlink => {
             let all: u64 = step.requests.iter().map(|kind| kind.wire_bytes).sum();
             let own =
@@ -129,29 +130,14 @@ pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Predictio
             (Squeeze::Downlink, [share; 3])
         }
         _ => {
-            let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
-            let sessions = step
-                .sessions
-                .iter()
-                .map(|session| (&session.name, session.costs));
-            let found = requests
-                .chain(sessions)
-                .find(|(of, costs)| *of == name && costs.is_some());
-            let cost = found?.1?.server;
+            let cost = costs_of(step, name)?.server;
             (
                 Squeeze::ServerSpeed,
                 [cost.share, cost.share_low, cost.share_high],
             )
         }
     };
-    if wall == Wall::Wait {
-        return of_a_wait(step, name, factor);
-    }
-    let of = |share: f64| {
-        let left = 1.0 - share.clamp(0.0, 1.0) * (1.0 - factor);
-        what_if(step, &[(squeeze, 1.0 / left.max(1e-3))])
-    };
-    let [found, low, high] = shares.map(of);
+    let [found, low, high] = shares.map(|share| what_if(step, &[(squeeze, freed(share, factor))]));
     let (found, low, high) = (found?, low?, high?);
     Some(Prediction {
         low: found.low.min(low.low).min(high.low),
@@ -165,20 +151,13 @@ pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Predictio
 fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let verdict = step.verdict.as_ref()?;
     let throughput = positive(step.throughput)?;
-    let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
-    let sessions = step
-        .sessions
-        .iter()
-        .map(|session| (&session.name, session.costs));
-    let found = requests
-        .chain(sessions)
-        .find(|(of, costs)| *of == name && costs.is_some());
-    let held = found?.1?.held?;
-    let of = |share: f64| 1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - factor)).max(1e-3);
+    let held = costs_of(step, name)?.held?;
+    let [ratio, low, high] =
+        [held.share, held.share_low, held.share_high].map(|share| freed(share, factor));
     let free = Multiple {
-        ratio: of(held.share),
-        low: of(held.share_low).min(of(held.share_high)),
-        high: of(held.share_low).max(of(held.share_high)),
+        ratio,
+        low: low.min(high),
+        high: low.max(high),
     };
     let walls = super::walls(verdict);
     let next = verdict.next.as_ref();
@@ -198,6 +177,20 @@ fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
             Some(prediction(throughput, capped, because))
         }
     }
+}
+
+/// What a kind of request, or a session, costs.
+fn costs_of(step: &Step, name: &str) -> Option<Costs> {
+    let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
+    let sessions = step.sessions.iter();
+    let sessions = sessions.map(|session| (&session.name, session.costs));
+    let mut all = requests.chain(sessions);
+    all.find_map(|(of, costs)| costs.filter(|_| of == name))
+}
+
+/// The multiple of a resource that comes free where what has this share of it takes `factor` times as much.
+fn freed(share: f64, factor: f64) -> f64 {
+    1.0 / (1.0 - share.clamp(0.0, 1.0) * (1.0 - factor)).max(1e-3)
 }
 
 fn prediction(throughput: f64, by: Multiple, because: Because) -> Prediction {

@@ -61,10 +61,7 @@ impl Ready {
                 return Err(format!("`{}` {what}", kind.name));
             }
             (ready.closes, ready.is_head) = (encoded.closes, encoded.is_head);
-            if expect.needs_body() && kind.accepts_coded() {
-                let what = "its answers are looked into as they come: leave Accept-Encoding out";
-                return Err(format!("`{}`: {what}", kind.name));
-            }
+            kind.check_coding()?;
             ready.kinds.push(Filled {
                 head: ready.prepared.parts(&encoded.head),
                 has_length: encoded.has_length,

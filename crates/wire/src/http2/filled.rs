@@ -92,10 +92,7 @@ impl Ready {
                     kind.name
                 ));
             }
-            if kind.expect.needs_body() && kind.accepts_coded() {
-                let what = "its answers are looked into as they come: leave Accept-Encoding out";
-                return Err(format!("`{}`: {what}", kind.name));
-            }
+            kind.check_coding()?;
             let own = list.iter().filter(|field| !common.contains(field));
             let (pseudo, own): (Vec<&Asked>, Vec<&Asked>) =
                 own.partition(|field| field.is_pseudo());

@@ -245,10 +245,14 @@ impl Mix {
 }
 
 impl Kind {
-    /// Whether its answers may be compressed.
-    pub(crate) fn accepts_coded(&self) -> bool {
+    /// Refuses answers that are looked into and may come compressed.
+    pub(crate) fn check_coding(&self) -> Result<(), String> {
         let named = |(name, _): &(String, Text)| name.eq_ignore_ascii_case("Accept-Encoding");
-        self.request.headers.iter().any(named)
+        if self.expect.needs_body() && self.request.headers.iter().any(named) {
+            let what = "its answers are looked into as they come: leave Accept-Encoding out";
+            return Err(format!("`{}`: {what}", self.name));
+        }
+        Ok(())
     }
 }
 

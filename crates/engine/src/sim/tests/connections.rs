@@ -2,21 +2,21 @@
 
 use wallfinder_model::drive::Edge;
 use wallfinder_sys::Errno;
+use wallfinder_wire::random::mixed;
 
 use super::super::http1::{ANSWER, Http1, LAST_ANSWER, after, closes};
 use super::super::io::START_NS;
 use super::super::peer::{Connect, Does, says};
 use super::super::world::{MS, SECOND, Sim};
 use crate::samples::RequestSample;
-use crate::schedule::mix;
 use crate::worker::CONNECTING_MAX;
 
 /// Pauses before attempts that follow so many failures in a row, of one connection.
 fn back_offs(seed: u64, failures: u32) -> Vec<u64> {
-    let mut randomness = mix(seed);
+    let mut randomness = mixed(seed);
     let pauses = (0..failures).map(|before| {
         let pause_ns = ((5 * MS) << before.min(10)).min(SECOND);
-        randomness = mix(randomness);
+        randomness = mixed(randomness);
         pause_ns / 2 + randomness % pause_ns
     });
     pauses.collect()

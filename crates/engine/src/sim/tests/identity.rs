@@ -4,19 +4,19 @@
 use proptest::prelude::*;
 use wallfinder_model::{Arrival, Nanos, Rate};
 use wallfinder_sys::Errno;
+use wallfinder_wire::random::mixed;
 
 use super::super::http1::{ANSWER, Asked, Http1, LAST_ANSWER, closes};
 use super::super::http2::{Frame, GOAWAY, HEADERS, Http2, RST_STREAM, answer, frame};
 use super::super::peer::{Connect, Does, Script, Take, says};
 use super::super::world::{MS, Sim};
-use crate::schedule::mix;
 
 /// Draws of a seed, one after the other.
 struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = mix(self.0);
+        self.0 = mixed(self.0);
         self.0 % sides
     }
 

@@ -90,6 +90,7 @@ impl StepView {
     pub(super) fn of(step: &Step, index: usize, open: bool) -> StepView {
         let figures = Figures::of(step);
         let verdict = step.verdict.as_ref();
+        let requests = requests::rows(step);
         StepView {
             index,
             open,
@@ -121,8 +122,8 @@ impl StepView {
             failures: failures(step),
             costs: costs(step, &figures),
             resources: resources(step),
-            costed: requests::rows(step).iter().any(|row| !row.cost.is_empty()),
-            requests: requests::rows(step),
+            costed: requests.iter().any(|row| !row.cost.is_empty()),
+            requests,
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
         }
