@@ -16,7 +16,8 @@ use wallfinder_wire::{Exchange, Request, framed, grpc};
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::messages::{self, Source};
-use crate::mix::{self, Known, Place, TearDown};
+use crate::mix::{self, Place};
+use crate::set_up::SetUp;
 use crate::testbed::Testbed;
 use crate::tls::{self, Secured};
 
@@ -62,10 +63,8 @@ impl Asked {
         let mut notes = Vec::new();
         let request = match (self.request, self.around) {
             (Some(mix), Some(around)) => {
-                let source = files(job);
                 let place = Place { address, client };
-                let known = (mix, around);
-                mixed(job, testbed, source.as_ref(), known, place, &mut notes)?
+                mixed(testbed, (mix, around), place, &mut notes)?
             }
             (Some(request), None) => request,
             (None, _) => {
@@ -76,9 +75,9 @@ impl Asked {
                     metadata: job.headers()?,
                 };
                 let request = match has_mix {
-                    true => compiled(job, Some(&source), None).and_then(|known| {
+                    true => compiled(job, Some(&source)).and_then(|known| {
                         let place = Place { address, client };
-                        mixed(job, testbed, Some(&source), known, place, &mut notes)
+                        mixed(testbed, known, place, &mut notes)
                     }),
                     false => described(job, &source).map(Exchange::Grpc),
                 };
@@ -142,40 +141,24 @@ fn known_mix(job: &Job) -> Result<Option<(Exchange, Around)>, Failed> {
     if job.url.protocol() == "grpc" && source.is_none() {
         return Ok(None);
     }
-    compiled(job, source.as_ref(), None).map(Some)
+    compiled(job, source.as_ref()).map(Some)
 }
 
-fn compiled(
-    job: &Job,
-    source: Option<&Source>,
-    known: Option<&Known>,
-) -> Result<(Exchange, Around), Failed> {
-    let Compiled { mix, around } = mix::compiled(job, source, known)?;
+fn compiled(job: &Job, source: Option<&Source>) -> Result<(Exchange, Around), Failed> {
+    let Compiled { mix, around } = mix::compiled(job, source)?;
     Ok((Exchange::Mix(Box::new(mix)), around))
 }
 
-/// The mix once its server stands, after its set-up: compiled anew only with what that took. Its tear-down is made when
-/// the testbed goes.
+/// The mix once its server stands, after its set-up, which is made once for a testbed.
 fn mixed(
-    job: &Job,
     testbed: &Testbed,
-    source: Option<&Source>,
-    (mix, around): (Exchange, Around),
+    (mut mix, around): (Exchange, Around),
     place: Place,
     notes: &mut Vec<String>,
 ) -> Result<Exchange, Failed> {
-    let (mix, around) = match &around.setup {
-        None => (mix, around),
-        Some((setup, names)) => {
-            let taken = mix::make(setup, &place, names.len() as u16);
-            let taken = taken.map_err(|why| Failed::run(format!("[[setup]] {why}")))?;
-            let known = names.iter().cloned().zip(taken).collect();
-            compiled(job, source, Some(&known))?
-        }
-    };
-    notes.extend(around.notes);
-    if let Some(mix) = around.teardown {
-        testbed.tear_down(|| TearDown { place, mix });
+    notes.extend(around.notes.iter().cloned());
+    if let Exchange::Mix(mix) = &mut mix {
+        mix.known = testbed.set_up(|| SetUp::make(around, mix.known.clone(), place))?;
     }
     Ok(mix)
 }

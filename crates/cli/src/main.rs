@@ -26,6 +26,7 @@ mod reach;
 mod resolve;
 mod secrets;
 mod session;
+mod set_up;
 mod squeezing;
 mod target;
 mod testbed;

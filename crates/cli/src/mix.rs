@@ -1,6 +1,5 @@
 //! What users send, as a scenario has it, made into what workers send; and what is made once before and after.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use wallfinder_traffic::{Compiled, Origin, World, compile};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
-use wallfinder_wire::mix::{Ask, Mix, Protocol};
+use wallfinder_wire::mix::{Ask, Kind, Mix, Protocol, Text, Value};
 use wallfinder_wire::tls::{self, Tls};
 use wallfinder_wire::{Answer, Judged, Outcome, Wire, grpc};
 
@@ -23,15 +22,8 @@ use crate::target::Url;
 /// Longest time for all that is made once before the load, and again for what is made after it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What set-up took, by name.
-pub(crate) type Known = BTreeMap<String, Vec<u8>>;
-
-/// A job's traffic. `source` describes calls of gRPC; `known`: what set-up took, once it was made.
-pub(crate) fn compiled(
-    job: &Job,
-    source: Option<&Source>,
-    known: Option<&Known>,
-) -> Result<Compiled, Failed> {
+/// A job's traffic. `source` describes calls of gRPC.
+pub(crate) fn compiled(job: &Job, source: Option<&Source>) -> Result<Compiled, Failed> {
     let url = &job.url;
     let protocol = match url.protocol() {
         "http" if job.scenario.target.http2 => Protocol::Http2,
@@ -53,7 +45,7 @@ pub(crate) fn compiled(
     };
     let given = Given { job, source };
     let traffic = &job.scenario.traffic;
-    compile(traffic, &origin, &given, known).map_err(|fault| job.around.fault(&fault))
+    compile(traffic, &origin, &given).map_err(|fault| job.around.fault(&fault))
 }
 
 /// The ways in which a redirect may name the target.
@@ -119,108 +111,152 @@ pub(crate) struct Place {
     pub(crate) client: Option<tls::Client>,
 }
 
-/// What is made after the load: when this is dropped.
-#[derive(Debug)]
-pub(crate) struct TearDown {
-    pub(crate) place: Place,
-    pub(crate) mix: Mix,
-}
-
-impl Drop for TearDown {
-    fn drop(&mut self) {
-        if let Err(why) = make(&self.mix, &self.place, 0) {
-            tracing::warn!("[[teardown]] {why}");
-        }
-    }
+/// What came of requests that were made once.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// How many were answered well.
+    pub(crate) steps: usize,
+    /// What the session's variables came to; what was not taken is empty.
+    pub(crate) taken: Vec<Vec<u8>>,
+    /// Why the next was not, and none behind it.
+    pub(crate) failed: Option<String>,
 }
 
 /// Makes the steps of the only session of a mix, one after the other, and gives what so many variables came to. What
-/// fails is told by the step's name.
-pub(crate) fn make(mix: &Mix, place: &Place, variables: u16) -> Result<Vec<Vec<u8>>, String> {
+/// fails is told by the step's name. A step that would send one of `missing` is left out.
+pub(crate) fn make(mix: &Mix, place: &Place, variables: usize, missing: &[u16]) -> Made {
+    let mut made = Made::default();
     let until = Instant::now() + PATIENCE;
-    let is_https = place.client.is_some();
-    match mix.protocol {
-        Protocol::Http1 => {
-            let options = http1::Options::default();
-            let ready = http1::Ready::of(mix, 0, &options)?;
-            let shared = http1::Shared::of_mix(&Arc::new(ready), options);
-            let shared = shared.map_err(|error| error.to_string())?;
-            make_on::<Http1>(mix, place, shared, ROOM, variables, until)
+    let steps = Steps {
+        mix,
+        place,
+        missing,
+        variables,
+        until,
+    };
+    if let Err(why) = steps.make(&mut made) {
+        made.failed = Some(why);
+    }
+    made
+}
+
+/// Steps that are to be made.
+struct Steps<'s> {
+    mix: &'s Mix,
+    place: &'s Place,
+    missing: &'s [u16],
+    variables: usize,
+    until: Instant,
+}
+
+impl Steps<'_> {
+    fn make(&self, made: &mut Made) -> Result<(), String> {
+        let is_https = self.place.client.is_some();
+        match self.mix.protocol {
+            Protocol::Http1 => {
+                let options = http1::Options::default();
+                let ready = http1::Ready::of(self.mix, 0, &options)?;
+                let shared = http1::Shared::of_mix(&Arc::new(ready), options);
+                let shared = shared.map_err(|error| error.to_string())?;
+                self.over::<Http1>(shared, ROOM, made)
+            }
+            Protocol::Http2 | Protocol::Grpc => {
+                let ready = http2::Ready::of(self.mix, 0, is_https)?;
+                let options = http2::Options {
+                    is_https,
+                    ..http2::Options::default()
+                };
+                let shared = http2::Shared::of_mix(&Arc::new(ready), options);
+                let shared = shared.map_err(|error| error.to_string())?;
+                let room = shared.write_bytes_min() + ROOM;
+                self.over::<Http2>(shared, room, made)
+            }
         }
-        Protocol::Http2 | Protocol::Grpc => {
-            let ready = http2::Ready::of(mix, 0, is_https)?;
-            let options = http2::Options {
-                is_https,
-                ..http2::Options::default()
+    }
+
+    fn over<W: Wire>(
+        &self,
+        mut shared: W::Shared,
+        room: usize,
+        made: &mut Made,
+    ) -> Result<(), String> {
+        match &self.place.client {
+            None => self.on::<W>(&mut shared, room, made),
+            Some(client) => {
+                let mut secured = tls::Shared::new(shared, client, room);
+                let room = secured.write_bytes();
+                self.on::<Tls<W>>(&mut secured, room, made)
+            }
+        }
+    }
+
+    fn on<W: Wire>(
+        &self,
+        shared: &mut W::Shared,
+        room: usize,
+        made: &mut Made,
+    ) -> Result<(), String> {
+        let address = self.place.address;
+        let connected = Asking::<W>::connect(address, shared, room, self.until);
+        let mut asking = connected.map_err(|error| format!("did not reach {address}: {error}"))?;
+        let result = self.ask(&mut asking, shared, &mut made.steps);
+        let variables = 0..self.variables as u16;
+        made.taken = variables
+            .map(|variable| asking.wire.taken(variable).to_vec())
+            .collect();
+        result
+    }
+
+    fn ask<W: Wire>(
+        &self,
+        asking: &mut Asking<W>,
+        shared: &mut W::Shared,
+        made: &mut usize,
+    ) -> Result<(), String> {
+        let mut redirects = None;
+        for step in &self.mix.flows[0].steps {
+            let kind = &self.mix.kinds[usize::from(step.kind)];
+            if step.hop.is_some() && step.hop != redirects {
+                continue;
+            }
+            if step.hop.is_none() && self.lacks(kind) {
+                redirects = None;
+                continue;
+            }
+            let name = &kind.name;
+            let ask = Ask {
+                kind: step.kind,
+                draw: 0,
+                is_fresh: *made == 0,
             };
-            let shared = http2::Shared::of_mix(&Arc::new(ready), options);
-            let shared = shared.map_err(|error| error.to_string())?;
-            let room = shared.write_bytes_min() + ROOM;
-            make_on::<Http2>(mix, place, shared, room, variables, until)
+            let outcome = asking.ask(shared, ask);
+            let answer = match outcome.map_err(|error| format!("`{name}`: {error}"))? {
+                Outcome::Answered(answer) => answer,
+                Outcome::Failed { error, .. } | Outcome::Broken { error, .. } => {
+                    return Err(format!("`{name}` failed: {}", error.class()));
+                }
+                Outcome::Over => return Err(format!("`{name}` was not answered")),
+            };
+            good(&answer).map_err(|why| format!("`{name}` was answered with {why}"))?;
+            redirects = answer.redirects;
+            *made += 1;
+            if !answer.reusable {
+                let again = asking.reconnect(shared);
+                again.map_err(|error| {
+                    format!("did not reach {} again: {error}", self.place.address)
+                })?;
+            }
         }
+        Ok(())
+    }
+
+    fn lacks(&self, kind: &Kind) -> bool {
+        let mut slots = kind.request.texts().flat_map(Text::slots);
+        slots.any(|slot| matches!(slot.value, Value::Known(known) if self.missing.contains(&known)))
     }
 }
 
 const ROOM: usize = 64 * 1024;
-
-fn make_on<W: Wire>(
-    mix: &Mix,
-    place: &Place,
-    mut shared: W::Shared,
-    room: usize,
-    variables: u16,
-    until: Instant,
-) -> Result<Vec<Vec<u8>>, String> {
-    let address = place.address;
-    match &place.client {
-        None => steps::<W>(mix, address, &mut shared, room, variables, until),
-        Some(client) => {
-            let mut secured = tls::Shared::new(shared, client, room);
-            let room = secured.write_bytes();
-            steps::<Tls<W>>(mix, address, &mut secured, room, variables, until)
-        }
-    }
-}
-
-fn steps<W: Wire>(
-    mix: &Mix,
-    address: SocketAddr,
-    shared: &mut W::Shared,
-    room: usize,
-    variables: u16,
-    until: Instant,
-) -> Result<Vec<Vec<u8>>, String> {
-    let connected = Asking::<W>::connect(address, shared, room, until);
-    let mut asking = connected.map_err(|error| format!("did not reach {address}: {error}"))?;
-    let mut redirects = true;
-    for (nth, step) in mix.flows[0].steps.iter().enumerate() {
-        if step.is_hop && !redirects {
-            continue;
-        }
-        let name = &mix.kinds[usize::from(step.kind)].name;
-        let ask = Ask {
-            kind: step.kind,
-            draw: 0,
-            is_fresh: nth == 0,
-        };
-        let outcome = asking.ask(shared, ask);
-        let answer = match outcome.map_err(|error| format!("`{name}`: {error}"))? {
-            Outcome::Answered(answer) => answer,
-            Outcome::Failed { error, .. } | Outcome::Broken { error, .. } => {
-                return Err(format!("`{name}` failed: {}", error.class()));
-            }
-            Outcome::Over => return Err(format!("`{name}` was not answered")),
-        };
-        good(&answer).map_err(|why| format!("`{name}` was answered with {why}"))?;
-        redirects = answer.redirects;
-        if !answer.reusable {
-            let again = asking.reconnect(shared);
-            again.map_err(|error| format!("did not reach {address} again: {error}"))?;
-        }
-    }
-    let taken = (0..variables).map(|variable| asking.wire.taken(variable).to_vec());
-    Ok(taken.collect())
-}
 
 fn good(answer: &Answer) -> Result<(), String> {
     match (answer.judged, answer.status) {

@@ -200,6 +200,8 @@ impl Session {
         result: Result<(), Failed>,
     ) -> Result<(), Failed> {
         testbed.in_foreground()?;
+        let of_set_up = testbed.told_of_set_up().map(|text| Caveat::Note { text });
+        self.record.caveats.extend(of_set_up);
         match testbed.subject_ended().filter(|_| !self.interrupted()) {
             Some(ended) => Err(self.subject_ended(ended)),
             None => result,

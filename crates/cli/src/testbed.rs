@@ -24,13 +24,14 @@ use wallfinder_testbed::group::{self, Control, Group};
 use wallfinder_testbed::lab::{Lab, LinkSpec};
 use wallfinder_testbed::programs;
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
+use wallfinder_wire::mix::Known;
 
 use crate::exit::Failed;
 use crate::job::Job;
 use crate::listening;
-use crate::mix::TearDown;
 use crate::placement::Placement;
 use crate::reach::Reach;
+use crate::set_up::SetUp;
 use crate::squeezing::device_of;
 use crate::target::SUBJECT_HOST;
 
@@ -115,8 +116,9 @@ impl<'s> Standing<'s> {
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Testbed {
-    /// What is asked of the server once more before it goes. It stands first: fields are dropped in turn.
-    tear_down: OnceLock<TearDown>,
+    /// What is asked of the server beside the load, and once more before it goes. It stands first: fields are dropped in
+    /// turn.
+    set_up: OnceLock<SetUp>,
     pub(crate) server: Server,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
@@ -171,9 +173,24 @@ impl Home {
 }
 
 impl Testbed {
-    /// Has this made when the testbed goes, once.
-    pub(crate) fn tear_down(&self, tear_down: impl FnOnce() -> TearDown) {
-        self.tear_down.get_or_init(tear_down);
+    /// Has a load's set-up made, once, and gives what it took. Its tear-down is made when the testbed goes.
+    pub(crate) fn set_up(
+        &self,
+        make: impl FnOnce() -> Result<SetUp, Failed>,
+    ) -> Result<Known, Failed> {
+        let set_up = match self.set_up.get() {
+            Some(set_up) => set_up,
+            None => {
+                let made = make()?;
+                self.set_up.get_or_init(|| made)
+            }
+        };
+        Ok(set_up.known())
+    }
+
+    /// What went wrong with set-up while loads ran, in words.
+    pub(crate) fn told_of_set_up(&self) -> Option<String> {
+        self.set_up.get().and_then(SetUp::told)
     }
 
     /// Lays the link, starts the subject, finds the server, and puts this process on its
@@ -312,7 +329,7 @@ impl Testbed {
         let (address, (host, not_seen)) = found;
         let laid = lab.as_ref().map(|lab| lab.client_netns().to_owned());
         let testbed = Testbed {
-            tear_down: OnceLock::new(),
+            set_up: OnceLock::new(),
             server: Server {
                 subject,
                 address,
@@ -397,6 +414,8 @@ impl Testbed {
 impl Restart for Testbed {
     fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String> {
         let address = self.server.address;
+        let mut set_up = self.set_up.take();
+        let paused = set_up.as_ref().map(SetUp::pause);
         match self.start.as_ref().ok_or("the server is not ours")? {
             Anew::Here(start) => {
                 self.server.subject = None;
@@ -421,6 +440,11 @@ impl Restart for Testbed {
                 self.server.host = Arc::new(there);
             }
         }
+        drop(paused);
+        if let Some(set_up) = &mut set_up {
+            set_up.make_again()?;
+        }
+        self.set_up = set_up.map_or_else(OnceLock::new, OnceLock::from);
         Ok(Arc::clone(&self.server.host))
     }
 }

@@ -107,7 +107,7 @@ fn filled_in(mut mix: Mix) -> Mix {
     mix.flows[1].steps.push(Step {
         kind: 2,
         think: Think::Exponential(200_000),
-        is_hop: false,
+        hop: None,
     });
     mix.flows.truncate(2);
     mix

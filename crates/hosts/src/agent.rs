@@ -183,6 +183,7 @@ fn is_told(ask: &Ask) -> bool {
             | Ask::BeginWindow
             | Ask::EndWindow
             | Ask::Steer { .. }
+            | Ask::FillIn { .. }
             | Ask::Fetch { .. }
     )
 }
@@ -448,6 +449,10 @@ impl Agent {
             }
             Ask::Steer { version, setting } => {
                 self.tasks.steer(version, setting).map_err(failed)?;
+                Answer::Done
+            }
+            Ask::FillIn { known } => {
+                self.tasks.fill_in(&known).map_err(failed)?;
                 Answer::Done
             }
             Ask::EndLoad { abort } => {

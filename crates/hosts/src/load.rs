@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  drive ─► Drive ═════════► engine there ─► Progress ═► News ─► observe
-//!   signals, as they change ═► Steer, EndLoad
+//!   signals, as they change ═► Steer, FillIn, EndLoad
 //!                              Followed ═► News ─► signals.levers
 //! ```
 
@@ -29,6 +29,7 @@ use wallfinder_protocol::{
 };
 use wallfinder_sys::process;
 use wallfinder_testbed::squeeze::Reach;
+use wallfinder_wire::mix::Known;
 
 use crate::channel::{HostError, Pending};
 use crate::far::Far;
@@ -294,6 +295,8 @@ impl ClientHost for LoadThere {
         signals: &Arc<Signals>,
         observe: &mut Observer<'_>,
     ) -> Result<Measured, EngineError> {
+        let known = spec.request.mix().map(|mix| &mix.known);
+        let known_version = known.map_or(0, Known::version);
         let order = self.order(spec);
         let news = self.far.channel.news();
         let ended = self.far.channel.ask(Ask::Drive(order))?;
@@ -302,6 +305,8 @@ impl ClientHost for LoadThere {
             signals,
             workers: workers_of(&spec.load),
             version: signals.levers.version(),
+            known,
+            known_version,
             ends: None,
         };
         let measured = passing.on(&news, &ended, observe)?;
@@ -341,6 +346,9 @@ struct Passing<'p> {
     workers: u32,
     /// Of the levers' setting that was passed on last.
     version: u32,
+    /// What its requests are filled in with, where that may be renewed, and which of it was passed on last.
+    known: Option<&'p Known>,
+    known_version: u32,
     /// Whether the load was told to end, and whether at once.
     ends: Option<bool>,
 }
@@ -427,6 +435,15 @@ impl Passing<'_> {
         if version != self.version {
             self.version = version;
             channel.order(Ask::Steer { version, setting })?;
+        }
+        if let Some(known) = self
+            .known
+            .filter(|known| known.version() != self.known_version)
+        {
+            self.known_version = known.version();
+            channel.order(Ask::FillIn {
+                known: known.clone(),
+            })?;
         }
         Ok(())
     }

@@ -212,6 +212,9 @@ pub struct Request {
     /// How many redirects are followed; none if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<u32>,
+    /// How often it and what follows upon it is made again while the load runs, of a request of set-up: `50s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<String>,
 }
 
 impl Request {

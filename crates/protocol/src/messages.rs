@@ -15,6 +15,7 @@ use wallfinder_model::record::Ceiling;
 use wallfinder_model::telemetry::{Sample, Telemetry};
 use wallfinder_model::{Caveat, Environment, Nanos};
 use wallfinder_wire::bytes;
+use wallfinder_wire::mix::Known;
 
 use crate::load::LoadOrder;
 use crate::terms::Grant;
@@ -223,6 +224,11 @@ pub enum Ask {
         version: u32,
         /// It.
         setting: LeverSetting,
+    },
+    /// What requests are filled in with from now on, where it is the same for all users.
+    FillIn {
+        /// It, by number.
+        known: Known,
     },
     /// The load's window ends now.
     EndLoad {

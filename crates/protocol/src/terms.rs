@@ -187,6 +187,7 @@ fn needs(ask: &Ask) -> Option<Grant> {
         Ask::Drive(_)
         | Ask::Proceed
         | Ask::Steer { .. }
+        | Ask::FillIn { .. }
         | Ask::EndLoad { .. }
         | Ask::Fetch { .. }
         | Ask::Calibrate { .. } => Some(Grant::Load),

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
+use wallfinder_model::Nanos;
 use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
 use wallfinder_scenario::Fault;
-use wallfinder_wire::grpc;
 use wallfinder_wire::mix::{
-    Expect, Flow, Follow, KINDS_MAX, Kind, Mix, Piece, Protocol, Row, Slot, Spelling, Step, Table,
-    Template, Text, Think, Value,
+    Expect, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot, Spelling, Step,
+    Table, Template, Text, Think, Value,
 };
+use wallfinder_wire::{Redirect, grpc};
 
 use crate::replay::replayed;
 use crate::slots::{Scope, is_word, text};
@@ -17,6 +19,8 @@ use crate::{data, expect, multipart};
 
 /// Most redirects that one request is followed over.
 const FOLLOW_MAX: u32 = 10;
+/// The shortest time after which set-up is made again.
+const REFRESH_MIN: Nanos = Nanos::from_millis(100);
 /// Rows for which messages of gRPC are encoded, at the most.
 const ENCODED_ROWS_MAX: usize = 100_000;
 
@@ -56,28 +60,44 @@ pub struct Compiled {
     pub around: Around,
 }
 
+/// Requests that are made once, in a session of their own.
+#[derive(Debug, Clone)]
+pub struct Once {
+    /// They.
+    pub mix: Mix,
+    /// What they take, in the order of the session's variables.
+    pub names: Vec<String>,
+}
+
+/// What is made again while a load runs: values that would grow old.
+#[derive(Debug, Clone)]
+pub struct Refresh {
+    /// The last requests of set-up; what they take is among what that takes.
+    pub once: Once,
+    /// How often.
+    pub every: Duration,
+}
+
 /// What is made before a load and after it.
 #[derive(Debug, Clone, Default)]
 pub struct Around {
-    /// One session that is made before it; the names of what it takes stand in the order of its variables.
-    pub setup: Option<(Mix, Vec<String>)>,
-    /// One that is made after it.
+    /// What is made before it. What it takes are the values that its load's mix and the others of these know, in this
+    /// order.
+    pub setup: Option<Once>,
+    /// What is made again while it runs.
+    pub refresh: Option<Refresh>,
+    /// What is made after it.
     pub teardown: Option<Mix>,
     /// What there is to say of the load, in words.
     pub notes: Vec<String>,
 }
 
-/// Resolves and checks. `known` has the values that set-up took; before it was made, each of them stands for a letter.
+/// Resolves and checks. What set-up takes is not known yet.
 ///
 /// # Errors
 ///
 /// The first fault, with its key in the scenario: `traffic.session.0.steps.1.take.token`.
-pub fn compile(
-    traffic: &Traffic,
-    origin: &Origin,
-    world: &dyn World,
-    known: Option<&BTreeMap<String, Vec<u8>>>,
-) -> Result<Compiled, Fault> {
+pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<Compiled, Fault> {
     if let Some(wanted) = &traffic.replay {
         let alone = Traffic {
             replay: Some(wanted.clone()),
@@ -108,26 +128,26 @@ pub fn compile(
         kinds: Vec::new(),
         names: BTreeSet::new(),
         variables: 0,
+        known: Known::default(),
     };
     let setup = match traffic.setup.as_slice() {
         [] => None,
-        steps => Some(compiler.aside("setup", steps, &Scope::default())?),
+        steps => Some(compiler.aside("setup", (steps, 0), &Scope::default())?),
     };
-    let mut scope = compiler.scope();
-    for name in setup.iter().flat_map(|(_, names)| names) {
-        let known = known.and_then(|known| known.get(name));
-        let value = known.cloned().unwrap_or_else(|| b"x".to_vec());
-        scope.known.insert(name.clone(), value);
-    }
+    let names = setup.iter().flat_map(|setup| &setup.names);
+    let known = Scope {
+        known: names.cloned().zip(0..).collect(),
+        ..Scope::default()
+    };
+    compiler.known = Known::unknown(known.known.len());
+    let refresh = compiler.refresh(&traffic.setup, &known)?;
     let teardown = match traffic.teardown.as_slice() {
         [] => None,
-        steps => {
-            let known = Scope {
-                known: scope.known.clone(),
-                ..Scope::default()
-            };
-            Some(compiler.aside("teardown", steps, &known)?.0)
-        }
+        steps => Some(compiler.aside("teardown", (steps, 0), &known)?.mix),
+    };
+    let scope = Scope {
+        known: known.known,
+        ..compiler.scope()
     };
     compiler.names.clear();
     let mut flows = Vec::new();
@@ -149,6 +169,7 @@ pub fn compile(
         mix: compiler.mix(flows),
         around: Around {
             setup,
+            refresh,
             teardown,
             notes: Vec::new(),
         },
@@ -163,12 +184,14 @@ struct Compiler<'c> {
     names: BTreeSet<String>,
     /// Of the session that takes the most.
     variables: u16,
+    /// What set-up takes.
+    known: Known,
 }
 
-/// A step that was compiled: its request, and those that follow its redirects.
+/// A step that was compiled: its request, and those that follow its redirects, in turn.
 struct Made {
     kind: u16,
-    hops: u16,
+    hops: Vec<Redirect>,
 }
 
 impl Compiler<'_> {
@@ -189,23 +212,25 @@ impl Compiler<'_> {
             flows,
             tables: self.tables,
             variables: self.variables,
+            known: self.known,
             origins: self.origin.origins.clone(),
             replay: None,
         }
     }
 
-    /// Requests that are made once, as a mix of their own, and the names of what they take.
+    /// Requests that are made once, from the nth of a list on, as a mix of their own.
     fn aside(
         &self,
         list: &str,
-        steps: &[Request],
+        (steps, first): (&[Request], usize),
         scope: &Scope,
-    ) -> Result<(Mix, Vec<String>), Fault> {
+    ) -> Result<Once, Fault> {
         let mut compiler = Compiler {
             tables: Vec::new(),
             kinds: Vec::new(),
             names: BTreeSet::new(),
             variables: 0,
+            known: self.known.clone(),
             ..*self
         };
         if self.origin.protocol == Protocol::Grpc {
@@ -214,16 +239,19 @@ impl Compiler<'_> {
         }
         if let Some(nth) = steps.iter().position(|step| step.think.is_some()) {
             let why = format!("[[{list}]] is made once, without pauses");
-            return Err(Fault::at(format!("traffic.{list}.{nth}.think"), why));
+            return Err(Fault::at(
+                format!("traffic.{list}.{}.think", first + nth),
+                why,
+            ));
         }
         let session = Session {
             name: list.to_owned(),
-            cookies: self.origin.protocol == Protocol::Http1,
+            cookies: true,
             steps: steps.to_vec(),
             ..Session::default()
         };
         let mut scope = scope.clone();
-        let flow = compiler.steps(&format!("traffic.{list}"), &session, &mut scope)?;
+        let flow = compiler.steps((&format!("traffic.{list}"), first), &session, &mut scope)?;
         let mut taken: Vec<(u16, String)> = scope
             .variables
             .into_iter()
@@ -231,7 +259,45 @@ impl Compiler<'_> {
             .collect();
         taken.sort_unstable();
         let names = taken.into_iter().map(|(_, name)| name).collect();
-        Ok((compiler.mix(vec![flow]), names))
+        Ok(Once {
+            mix: compiler.mix(vec![flow]),
+            names,
+        })
+    }
+
+    /// What of set-up is made again while the load runs: what says so, and all behind it.
+    fn refresh(&self, setup: &[Request], known: &Scope) -> Result<Option<Refresh>, Fault> {
+        let mut first = None;
+        for (nth, step) in setup.iter().enumerate() {
+            let Some(given) = &step.refresh else { continue };
+            let fault = |why: String| Fault::at(format!("traffic.setup.{nth}.refresh"), why);
+            if let Some((first, _)) = first {
+                let why = format!(
+                    "set-up is made again from `{first}` on already, all behind it included"
+                );
+                return Err(fault(why));
+            }
+            let every = given
+                .parse::<Nanos>()
+                .ok()
+                .filter(|every| *every >= REFRESH_MIN);
+            let why = || {
+                format!(
+                    "`{given}` is no time after which a value grows old: write 50s; 100ms is the least"
+                )
+            };
+            first = Some((
+                setup[nth].shown_name(),
+                (nth, every.ok_or_else(|| fault(why()))?),
+            ));
+        }
+        let Some((_, (nth, every))) = first else {
+            return Ok(None);
+        };
+        Ok(Some(Refresh {
+            once: self.aside("setup", (&setup[nth..], nth), known)?,
+            every: Duration::from_nanos(every.0),
+        }))
     }
 
     /// A request alone.
@@ -276,7 +342,7 @@ impl Compiler<'_> {
         if session.steps.is_empty() {
             return Err(Fault::at(key, "a session has `steps`, and this one none"));
         }
-        self.steps(&format!("{key}.steps"), session, &mut scope.clone())
+        self.steps((&format!("{key}.steps"), 0), session, &mut scope.clone())
     }
 
     /// A name stands for one kind of request or session.
@@ -289,11 +355,16 @@ impl Compiler<'_> {
     }
 
     /// The steps of a session, whose scope comes to have all that they take.
-    fn steps(&mut self, key: &str, session: &Session, scope: &mut Scope) -> Result<Flow, Fault> {
+    fn steps(
+        &mut self,
+        (key, from): (&str, usize),
+        session: &Session,
+        scope: &mut Scope,
+    ) -> Result<Flow, Fault> {
         let first = self.kinds.len();
         let mut made = Vec::new();
         for (nth, step) in session.steps.iter().enumerate() {
-            let key = format!("{key}.{nth}");
+            let key = format!("{key}.{}", from + nth);
             let fault = |part: &str, why: &str| Err(Fault::at(format!("{key}{part}"), why));
             if step.weight.is_some() {
                 return fault(".weight", "a step has no weight: its session has one");
@@ -345,12 +416,12 @@ impl Compiler<'_> {
             steps.push(Step {
                 kind,
                 think,
-                is_hop: false,
+                hop: None,
             });
-            steps.extend((1..=hops).map(|hop| Step {
-                kind: kind + hop,
+            steps.extend(hops.into_iter().zip(kind + 1..).map(|(hop, kind)| Step {
+                kind,
                 think: Think::None,
-                is_hop: true,
+                hop: Some(hop),
             }));
         }
         let kinds = self.kinds[first..].iter();
@@ -393,6 +464,10 @@ impl Compiler<'_> {
     ) -> Result<Made, Fault> {
         self.take_name(key, name)?;
         let fault = |(part, why): (String, String)| Fault::at(format!("{key}{part}"), why);
+        if request.refresh.is_some() && !key.starts_with("traffic.setup.") {
+            let why = "only a request of [[setup]] is made again while the load runs";
+            return Err(fault((".refresh".to_owned(), why.to_owned())));
+        }
         let (request_template, call) = self.template(request, before, name).map_err(fault)?;
         let found = expect::expect(request.check.as_ref(), &request.take, after);
         let mut expect = found.map_err(fault)?;
@@ -406,54 +481,26 @@ impl Compiler<'_> {
             expect.follow = Follow::Yes;
         }
         let kind = self.kinds.len() as u16;
-        let (authority, headers) = (
-            request_template.authority.clone(),
-            request_template.headers.clone(),
-        );
-        self.kinds.push(Kind {
+        let is_get = request_template.method == "GET";
+        let made = Kind {
             name: name.to_owned(),
             request: request_template,
             call,
-            expect: expect.clone(),
-        });
+            expect,
+        };
+        let mut ways = Vec::new();
+        let mut follow = Vec::new();
         for hop in 1..=hops {
-            let nth = if hops > 1 {
-                format!(" {hop}")
-            } else {
-                String::new()
-            };
-            self.kinds.push(Kind {
-                name: format!("{name} redirected{nth}"),
-                request: Template {
-                    method: "GET".to_owned(),
-                    authority: authority.clone(),
-                    target: Text(vec![Piece::Slot(Slot {
-                        value: Value::Location,
-                        spelling: Spelling::Path,
-                    })]),
-                    // Its body stayed behind, and what describes it.
-                    headers: headers
-                        .iter()
-                        .filter(|(name, _)| !is_of_body(name))
-                        .cloned()
-                        .collect(),
-                    body: Text::default(),
-                },
-                call: None,
-                expect: Expect {
-                    follow: if hop == hops {
-                        Follow::Spent
-                    } else {
-                        Follow::Yes
-                    },
-                    ..expect.clone()
-                },
-            });
+            ways.push(Redirect::ToGet);
+            follow.push(hop_of(&made, (hop, hops), Redirect::ToGet));
+            if !is_get {
+                ways.push(Redirect::AsItIs);
+                follow.push(hop_of(&made, (hop, hops), Redirect::AsItIs));
+            }
         }
-        Ok(Made {
-            kind,
-            hops: hops as u16,
-        })
+        self.kinds.push(made);
+        self.kinds.extend(follow);
+        Ok(Made { kind, hops: ways })
     }
 
     fn template(
@@ -722,6 +769,64 @@ impl Compiler<'_> {
     }
 }
 
+/// The request that follows a redirect, the nth of so many.
+fn hop_of(of: &Kind, (nth, hops): (u32, u32), way: Redirect) -> Kind {
+    let nth_of_several = match hops {
+        1 => String::new(),
+        _ => format!(" {nth}"),
+    };
+    let Template {
+        method,
+        authority,
+        headers,
+        body,
+        ..
+    } = of.request.clone();
+    let target = Text(vec![Piece::Slot(Slot {
+        value: Value::Location,
+        spelling: Spelling::Path,
+    })]);
+    let follow = match nth == hops {
+        true => Follow::Spent,
+        false => Follow::Yes,
+    };
+    let (name, request) = match way {
+        Redirect::AsItIs => (
+            format!("{} redirected{nth_of_several} ({method})", of.name),
+            Template {
+                method,
+                authority,
+                target,
+                headers,
+                body,
+            },
+        ),
+        Redirect::ToGet => (
+            format!("{} redirected{nth_of_several}", of.name),
+            Template {
+                method: "GET".to_owned(),
+                authority,
+                target,
+                // Its body stayed behind, and what describes it.
+                headers: headers
+                    .into_iter()
+                    .filter(|(name, _)| !is_of_body(name))
+                    .collect(),
+                body: Text::default(),
+            },
+        ),
+    };
+    Kind {
+        name,
+        request,
+        call: None,
+        expect: Expect {
+            follow,
+            ..of.expect.clone()
+        },
+    }
+}
+
 fn is_of_body(name: &str) -> bool {
     ["content-type", "content-encoding"]
         .iter()
@@ -807,7 +912,7 @@ pub(crate) mod tests {
         } else {
             Protocol::Http1
         };
-        compile(&file.traffic, &origin(protocol), &files, None).map_err(|fault| {
+        compile(&file.traffic, &origin(protocol), &files).map_err(|fault| {
             let placed = file.error(&fault);
             placed.map_or(fault.message, |error| error.to_string())
         })
@@ -839,17 +944,25 @@ steps = [
     fn a_file_becomes_kinds_and_flows() {
         let mix = made(SHOP).expect("it is one").mix;
         let names: Vec<&str> = mix.kinds.iter().map(|kind| kind.name.as_str()).collect();
-        let hops = ["buy.pay redirected 1", "buy.pay redirected 2"];
+        let hops = [
+            "buy.pay redirected 1",
+            "buy.pay redirected 1 (POST)",
+            "buy.pay redirected 2",
+            "buy.pay redirected 2 (POST)",
+        ];
         assert_eq!(
             names,
             [&["search", "buy.login", "buy.cart", "buy.pay"][..], &hops].concat()
         );
-        assert_eq!(mix.weights(), [60, 5, 5, 5, 0, 0]);
+        assert_eq!(mix.weights(), [60, 5, 5, 5, 0, 0, 0, 0]);
         assert_eq!(mix.variables, 1);
         assert_eq!(mix.flows[1].steps[1].think, Think::Exponential(300_000_000));
-        let is_hop: Vec<bool> = mix.flows[1].steps.iter().map(|step| step.is_hop).collect();
-        assert_eq!(is_hop, [false, false, false, true, true]);
-        assert_eq!(mix.kinds[5].expect.follow, Follow::Spent);
+        let hops = mix.flows[1].steps.iter().map(|step| step.hop);
+        let (get, same) = (Some(Redirect::ToGet), Some(Redirect::AsItIs));
+        let hops: Vec<Option<Redirect>> = hops.collect();
+        assert_eq!(hops, [None, None, None, get, same, get, same]);
+        assert_eq!(mix.kinds[6].expect.follow, Follow::Spent);
+        assert_eq!(mix.kinds[7].request.method, "POST");
         assert!(
             wallfinder_wire::Exchange::Mix(Box::new(mix))
                 .check(1)
@@ -859,20 +972,59 @@ steps = [
 
     #[test]
     fn set_up_gives_what_all_others_use() {
-        let text = "[[setup]]\npost = \"/token\"\ntake = { key = \"header:X-Key\" }\n\
+        let text = "[[setup]]\nget = \"/user\"\ntake = { id = \"header:X-Id\" }\n\
+                    [[setup]]\npost = \"/token/{id}\"\nrefresh = \"50s\"\ntake = { key = \"header:X-Key\" }\n\
                     [[request]]\nget = \"/a/{key}\"\n[[teardown]]\ndelete = \"/token/{key}\"\n";
-        let file = TrafficFile::parse("t", text).unwrap();
-        let files = Files(BTreeMap::new());
-        let known = [("key".to_owned(), b"a/b".to_vec())].into();
-        let origin = origin(Protocol::Http1);
-        let made = compile(&file.traffic, &origin, &files, Some(&known)).unwrap();
-        assert_eq!(made.mix.kinds[0].request.target, Text::fixed("/a/a%2Fb"));
-        assert_eq!(made.around.setup.expect("it has one").1, ["key"]);
-        let teardown = made.around.teardown.expect("it has one");
-        assert_eq!(
-            teardown.kinds[0].request.target,
-            Text::fixed("/token/a%2Fb")
-        );
+        let Compiled { mix, around } = made(text).expect("it is one");
+        let key = |before: &str| {
+            let slot = Slot {
+                value: Value::Known(1),
+                spelling: Spelling::Url,
+            };
+            Text(vec![Piece::Fixed(before.into()), Piece::Slot(slot)])
+        };
+        assert_eq!(mix.kinds[0].request.target, key("/a/"));
+        assert_eq!(mix.known, Known::unknown(2));
+        assert_eq!(around.setup.expect("it has one").names, ["id", "key"]);
+        let teardown = around.teardown.expect("it has one");
+        assert_eq!(teardown.kinds[0].request.target, key("/token/"));
+        // What is made again knows what the requests before it took.
+        let refresh = around.refresh.expect("it has one");
+        assert_eq!(refresh.every, Duration::from_secs(50));
+        assert_eq!(refresh.once.names, ["key"]);
+        let [kind] = &refresh.once.mix.kinds[..] else {
+            panic!("one is made again")
+        };
+        let slots: Vec<Value> = kind.request.target.slots().map(|slot| slot.value).collect();
+        assert_eq!(slots, [Value::Known(0)]);
+    }
+
+    #[test]
+    fn what_is_made_again_is_of_set_up_and_begins_once() {
+        let setup = |refresh: [&str; 2]| {
+            let step = |path: &str, refresh: &str| {
+                format!("[[setup]]\nget = \"{path}\"\nrefresh = \"{refresh}\"\n")
+            };
+            format!(
+                "{}{}[[request]]\nget = \"/\"\n",
+                step("/", refresh[0]),
+                step("/b", refresh[1])
+            )
+        };
+        for (text, line, part) in [
+            (setup(["1s", "2s"]), 6, "made again from `/` on already"),
+            (setup(["soon", "2s"]), 3, "`soon` is no time"),
+            (setup(["1ms", "2s"]), 3, "100ms is the least"),
+            (
+                "[[request]]\nget = \"/\"\nrefresh = \"1s\"\n".to_owned(),
+                3,
+                "only a request of [[setup]] is made again",
+            ),
+        ] {
+            let why = made(&text).expect_err(&text);
+            let place = format!("shop.toml:{line}:");
+            assert!(why.contains(&place) && why.contains(part), "{why}");
+        }
     }
 
     #[test]

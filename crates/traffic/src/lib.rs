@@ -29,6 +29,6 @@ mod multipart;
 mod replay;
 mod slots;
 
-pub use compile::{Around, Compiled, Origin, World, compile};
+pub use compile::{Around, Compiled, Once, Origin, Refresh, World, compile};
 pub use data::DATA_BYTES_MAX;
 pub use file::{TrafficFile, of_urls};

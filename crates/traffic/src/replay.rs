@@ -9,8 +9,8 @@ use fastrand::Rng;
 use wallfinder_model::traffic::Replay as Wanted;
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{
-    Expect, Flow, Kind, Mix, Order, Piece, Protocol, Replay, Row, Slot, Spelling, Step, Table,
-    Template, Text, Think, Value,
+    Expect, Flow, Kind, Known, Mix, Order, Piece, Protocol, Replay, Row, Slot, Spelling, Step,
+    Table, Template, Text, Think, Value,
 };
 
 use crate::import::{Format, Log, Logged, har_logged, logged, route};
@@ -205,6 +205,7 @@ fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -
             cells: rows.into(),
         }],
         variables: 0,
+        known: Known::default(),
         origins: origin.origins.clone(),
         replay: Some(Replay {
             at_ns,
@@ -228,7 +229,7 @@ fn flow(nth: usize, like: &Likeness, count: u32) -> Flow {
         steps: vec![Step {
             kind: nth as u16,
             think: Think::None,
-            is_hop: false,
+            hop: None,
         }],
         walks: None,
     }

@@ -14,7 +14,7 @@ pub(crate) struct Scope {
     /// What earlier steps took.
     pub(crate) variables: BTreeMap<String, u16>,
     /// What set-up took.
-    pub(crate) known: BTreeMap<String, Vec<u8>>,
+    pub(crate) known: BTreeMap<String, u16>,
 }
 
 /// A piece of a text as it was written.
@@ -40,14 +40,8 @@ pub(crate) fn text(given: &str, usual: Spelling, scope: &Scope) -> Result<Text, 
             Written::Plain(plain) => push(&mut pieces, plain.as_bytes()),
             Written::Place { name, spelling } => {
                 let spelling = spelling.map_or(Ok(usual), |given| spelling_of(given, usual))?;
-                match scope.value(name)? {
-                    Meant::Known(bytes) => {
-                        let mut spelled = Vec::new();
-                        spelling.spell(bytes, |part| spelled.extend_from_slice(part));
-                        push(&mut pieces, &spelled);
-                    }
-                    Meant::Value(value) => pieces.push(Piece::Slot(Slot { value, spelling })),
-                }
+                let value = scope.value(name)?;
+                pieces.push(Piece::Slot(Slot { value, spelling }));
             }
         }
     }
@@ -70,13 +64,8 @@ fn spelling_of(given: &str, usual: Spelling) -> Result<Spelling, String> {
     })
 }
 
-enum Meant<'s> {
-    Known(&'s [u8]),
-    Value(Value),
-}
-
 impl Scope {
-    fn value(&self, name: &str) -> Result<Meant<'_>, String> {
+    fn value(&self, name: &str) -> Result<Value, String> {
         if let Some((of, column)) = name.split_once('.') {
             let Some((table, columns)) = self.tables.get(of) else {
                 let there: Vec<&String> = self.tables.keys().collect();
@@ -93,16 +82,16 @@ impl Scope {
                     listed(&there)
                 )
             })?;
-            return Ok(Meant::Value(Value::Column {
+            return Ok(Value::Column {
                 table: *table,
                 column: at as u16,
-            }));
+            });
         }
         if let Some(variable) = self.variables.get(name) {
-            return Ok(Meant::Value(Value::Variable(*variable)));
+            return Ok(Value::Variable(*variable));
         }
         if let Some(known) = self.known.get(name) {
-            return Ok(Meant::Known(known));
+            return Ok(Value::Known(*known));
         }
         let there: Vec<&String> = self.variables.keys().chain(self.known.keys()).collect();
         Err(format!(
@@ -218,7 +207,7 @@ mod tests {
             )]
             .into(),
             variables: [("token".to_owned(), 3)].into(),
-            known: [("key".to_owned(), b"a b".to_vec())].into(),
+            known: [("key".to_owned(), 1)].into(),
         }
     }
 
@@ -254,10 +243,9 @@ mod tests {
             ]
         );
         assert_eq!(of("{ token }{}"), [fixed("{ token }{}")]);
-        let path = text("/k/{key}/{key|raw}", Spelling::Url, &scope())
-            .unwrap()
-            .0;
-        assert_eq!(path, [fixed("/k/a%20b/a%20b")]);
+        let path = text("/k/{key}", Spelling::Url, &scope()).unwrap().0;
+        let key = slot(Value::Known(1), Spelling::Url);
+        assert_eq!(path, [fixed("/k/"), key]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub mod tls;
 pub use content::Decode;
 pub use exchange::Exchange;
 use http2::ErrorCode;
-use mix::Ask;
+use mix::{Ask, Values};
 pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
@@ -405,7 +405,7 @@ pub struct Answer {
     /// What it was found to be, where it was looked into.
     pub judged: Judged,
     /// Whether it is a redirect that the next request follows.
-    pub redirects: bool,
+    pub redirects: Option<Redirect>,
 }
 
 /// What an answer was found to be.
@@ -425,6 +425,15 @@ impl Answer {
     pub const NO_STATUS: u16 = 0;
 }
 
+/// How a redirect is followed (RFC 9110, 15.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Redirect {
+    /// By a GET.
+    ToGet,
+    /// By the same request at the other place: a 307 or 308 of what is no GET.
+    AsItIs,
+}
+
 /// One connection's protocol state.
 pub trait Wire: Sized {
     /// What the connections of one worker share: encoded request, limits, memoised heads.
@@ -442,6 +451,12 @@ pub trait Wire: Sized {
     fn take_form(shared: &mut Self::Shared, form: usize) {
         let _ = shared;
         assert!(form == 0, "there is no form {form}");
+    }
+
+    /// From now on requests are filled in with these values, where a mix has any that are the same for all users. One
+    /// of which a part is written keeps those that it began with.
+    fn take_known(shared: &mut Self::Shared, known: &Values) {
+        let _ = (shared, known);
     }
 
     /// The worker's immutable payload block, which [`Transmit::Block`] names parts of.

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wallfinder_tests::{
-    Conversation, Double, Place, Served, free_port, program, skip, subjects, together,
-};
+use wallfinder_tests::{Conversation, Double, Place, Served, program, skip, subjects, together};
 
 const SHOP: &str = r#"[[request]]
 name = "search"
@@ -205,16 +203,31 @@ steps = [
 #[test]
 fn sessions_log_in_take_what_they_need_and_go_on_with_it() {
     let _turn = together();
-    for io in ["uring", "epoll"] {
+    for over in [
+        &["--io", "uring"][..],
+        &["--io", "epoll"],
+        // Through a proxy, which speaks it.
+        &["--http2", "--io", "epoll"],
+    ] {
         let (place, shop) = (Place::new(), Shop::default());
         let double = shop.start();
+        let front = match over.contains(&"--http2") {
+            true => match speaking_http2(&place, double.port()) {
+                Some(front) => Some(front),
+                None => return skip("it needs haproxy (Debian: apt-get install haproxy)"),
+            },
+            false => None,
+        };
         place.file("shop.toml", SESSIONS);
         // One in four may not log in, and names are spelled for JSON and for a query.
         place.file(
             "users.csv",
             "name,term\n\"a \"\"b\"\"\",x y\nbob,\nmallory,&z=1\ncarl,c\n",
         );
-        let url = double.url("/");
+        let url = match &front {
+            None => double.url("/"),
+            Some(front) => format!("http://127.0.0.1:{}/", front.port()),
+        };
         let args = [
             "run",
             &url,
@@ -224,12 +237,10 @@ fn sessions_log_in_take_what_they_need_and_go_on_with_it() {
             "4",
             "-d",
             "1s",
-            "--io",
-            io,
             "--no-calibrate",
             "-q",
         ];
-        let ran = place.run(&args).ends_with(0);
+        let ran = place.run(&[&args, over].concat()).ends_with(0);
         let step = place.step();
         let session = &step["sessions"][0];
         let number =
@@ -262,6 +273,124 @@ fn sessions_log_in_take_what_they_need_and_go_on_with_it() {
             assert!(ran.out.contains(name), "{name}: {}", ran.out);
         }
     }
+}
+
+/// A proxy that speaks HTTP/2 with its clients.
+fn speaking_http2(place: &Place, port: u16) -> Option<Served> {
+    let haproxy = program("haproxy")?;
+    let started = Served::start(|front| {
+        let settings = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 30s\n timeout server 30s\n\
+             listen front\n bind 127.0.0.1:{front} proto h2\n server behind 127.0.0.1:{port}\n"
+        );
+        let file = place.file(&format!("haproxy-{front}.cfg"), settings);
+        let mut command = Command::new(&haproxy);
+        command.arg("-db").arg("-f").arg(file);
+        command
+    });
+    Some(started.expect("haproxy starts"))
+}
+
+/// Gives out tokens, each good for a time.
+#[derive(Clone, Default)]
+struct Office(Arc<Mutex<Vec<Instant>>>);
+
+const GOOD_FOR: Duration = Duration::from_millis(700);
+
+impl Office {
+    fn start(&self) -> Double {
+        let office = self.clone();
+        Double::start(move |conversation| {
+            while let Some(request) = conversation.request() {
+                let request = String::from_utf8_lossy(&request).into_owned();
+                let answer = office.answer(&request);
+                if !conversation.say(answer) {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn answer(&self, request: &str) -> String {
+        let mut given = self.0.lock().unwrap();
+        if request.starts_with("POST /token") {
+            let nth = given.len();
+            given.push(Instant::now());
+            return ok("", &format!("{{\"token\": \"t-{nth}\"}}"));
+        }
+        let token = request.split_once("authorization: Bearer t-");
+        let token = token.and_then(|(_, rest)| rest.lines().next()?.parse::<usize>().ok());
+        let is_good = |at: &Instant| at.elapsed() < GOOD_FOR;
+        match token
+            .and_then(|token| given.get(token))
+            .is_some_and(is_good)
+        {
+            true => ok("", "you may"),
+            false => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        }
+    }
+}
+
+#[test]
+fn a_token_that_grows_old_is_renewed_while_the_load_runs() {
+    let _turn = together();
+    for (refresh, renewed) in [("refresh = \"200ms\"\n", true), ("", false)] {
+        let (place, office) = (Place::new(), Office::default());
+        let double = office.start();
+        let traffic = format!(
+            "[[setup]]\npost = \"/token\"\ntake = {{ token = \"json:/token\" }}\n{refresh}\
+             [[request]]\nget = \"/mine\"\nheader = {{ authorization = \"Bearer {{token}}\" }}\n"
+        );
+        place.file("office.toml", traffic);
+        let url = double.url("/");
+        let args = [
+            "run",
+            &url,
+            "--traffic",
+            "office.toml",
+            "-c",
+            "4",
+            "-d",
+            "2s",
+        ];
+        let ran = place.run(&[&args[..], &["--no-calibrate", "-q"]].concat());
+        let ran = ran.ends_with(0);
+        let failed = &place.step()["counts"]["failed"];
+        assert_eq!(failed["status.4xx"].is_null(), renewed, "{}", ran.out);
+        let given = office.0.lock().unwrap().len();
+        match renewed {
+            true => assert!((6..=14).contains(&given), "{given}"),
+            false => assert_eq!(given, 1),
+        }
+    }
+}
+
+#[test]
+fn set_up_that_ends_half_way_is_taken_down() {
+    let _turn = together();
+    let (place, shop) = (Place::new(), Shop::default());
+    let double = shop.start();
+    place.file(
+        "shop.toml",
+        "[[setup]]\npost = \"/key\"\ntake = { key = \"header:x-key\" }\n\
+         [[setup]]\nget = \"/nowhere\"\ntake = { other = \"header:x-other\" }\n\
+         [[request]]\nget = \"/search?q={key}\"\n\
+         [[teardown]]\ndelete = \"/other/{other}\"\n[[teardown]]\ndelete = \"/key/{key}\"\n",
+    );
+    let url = double.url("/");
+    let said = place
+        .run(&["run", &url, "--traffic", "shop.toml"])
+        .ends_with(1)
+        .err;
+    assert!(
+        said.contains("[[setup]] `setup./nowhere` was answered with status 404"),
+        "{said}"
+    );
+    assert_eq!(shop.count("DELETE /key/k%2F1"), 1);
+    assert_eq!(
+        shop.count("DELETE /other/x") + shop.count("DELETE /other/"),
+        0
+    );
 }
 
 #[test]
@@ -684,16 +813,4 @@ body = '{"id": "x"}'
     let served = served.expect("nghttpd starts");
     let url = format!("http://127.0.0.1:{}/", served.port());
     ran(&["run", &url, "--http2", "--traffic", "http.toml"]);
-    // What is not kept over HTTP/2 is said so before any load.
-    place.file("takes.toml", "[[session]]\nname = \"s\"\nsteps = [ { get = \"/a\", take = { t = \"header:x\" } }, { get = \"/b\" } ]\n");
-    let port = free_port();
-    let refused = place.run(&[
-        "run",
-        &format!("http://127.0.0.1:{port}/"),
-        "--http2",
-        "--traffic",
-        "takes.toml",
-    ]);
-    let said = refused.ends_with(2).err;
-    assert!(said.contains("not kept over HTTP/2"), "{said}");
 }

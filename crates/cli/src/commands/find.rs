@@ -105,9 +105,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
             return Ok(());
         };
         // Who takes its time to become fast would do so at every start.
-        // And of one that is set up the new process would know nothing.
-        let is_set_up = !scenario.traffic.setup.is_empty();
-        let restart = testbed.restart().filter(|_| !warmed && !is_set_up);
+        let restart = testbed.restart().filter(|_| !warmed);
         let proved = session.prove(&order, proof, restart)?;
         let cut_short = proved.experiment.as_ref();
         let cut_short = cut_short.and_then(|experiment| experiment.cut_short.clone());

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use wallfinder_wire::Redirect;
 use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
 
 use super::counts::{FlowCounts, FlowReport};
@@ -210,7 +211,7 @@ impl Script {
     pub(crate) fn answered(
         &mut self,
         conn: u32,
-        (is_well, redirects): (bool, bool),
+        (is_well, redirects): (bool, Option<Redirect>),
         now: u64,
         reports: &mut [FlowReport],
     ) -> After {
@@ -223,9 +224,8 @@ impl Script {
             return After::Begins;
         }
         let steps = &self.mix.flows[usize::from(place.flow)].steps;
-        let rest = steps.iter().enumerate().skip(usize::from(place.step) + 1);
-        let mut rest = rest.filter(|(_, step)| redirects || !step.is_hop);
-        match rest.next() {
+        let mut rest = steps.iter().enumerate().skip(usize::from(place.step) + 1);
+        match rest.find(|(_, step)| step.hop.is_none() || step.hop == redirects) {
             Some((nth, step)) => {
                 place.step = nth as u16;
                 let think = step.think;
@@ -282,7 +282,7 @@ pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_wire::mix::{Cells, Flow, Protocol, Row, Step, Table};
+    use wallfinder_wire::mix::{Cells, Flow, Known, Protocol, Row, Step, Table};
 
     use super::*;
 
@@ -292,7 +292,7 @@ mod tests {
         let step = Step {
             kind: 0,
             think: Think::None,
-            is_hop: false,
+            hop: None,
         };
         Arc::new(Mix {
             protocol: Protocol::Http1,
@@ -310,6 +310,7 @@ mod tests {
                 cells: Cells::from((0..rows).map(row).collect::<Vec<Row>>()),
             }],
             variables: 0,
+            known: Known::default(),
             origins: Vec::new(),
             replay: None,
         })

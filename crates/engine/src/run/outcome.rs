@@ -280,7 +280,7 @@ fn requests(mix: &Mix, sum: &Sum, latencies: &WindowLatencies) -> Vec<RequestKin
 
 /// Flows of several steps; one that only follows a redirect is a request all the same.
 fn sessions(mix: &Mix, sum: &Sum, latencies: &WindowLatencies) -> Vec<SessionKind> {
-    let steps = |flow: &Flow| flow.steps.iter().filter(|step| !step.is_hop).count();
+    let steps = |flow: &Flow| flow.steps.iter().filter(|step| step.hop.is_none()).count();
     let flows = mix.flows.iter().zip(sum.flows.iter().zip(&latencies.flows));
     let sessions = flows.filter(|(flow, _)| steps(flow) > 1);
     sessions

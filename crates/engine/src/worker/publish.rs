@@ -21,6 +21,11 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if self.signals.levers.version() != self.following.version {
             self.follow_levers(now);
         }
+        if let Some(mix) = &self.plan.mix
+            && mix.known.version() != self.following.known
+        {
+            self.follow_known();
+        }
         if now - self.publishing.at_ns >= PUBLISH_NS {
             self.publish(now, None);
         }
@@ -114,6 +119,18 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 }
                 self.offer(conn);
             }
+        }
+    }
+
+    /// Requests that begin from now on are filled in with what became known. Where that is being renewed at this moment,
+    /// it is followed at the next turn.
+    #[cold]
+    fn follow_known(&mut self) {
+        let Some(mix) = &self.plan.mix else { return };
+        let version = mix.known.version();
+        if let Some(known) = mix.known.try_now() {
+            W::take_known(&mut self.shared, &known);
+            self.following.known = version;
         }
     }
 

@@ -68,6 +68,8 @@ pub(super) struct Following {
     pub(super) version: u32,
     pub(super) setting: LeverSetting,
     pub(super) slowdown: Option<Slowdown>,
+    /// Of what is known to all users; 0: what the wire began with.
+    pub(super) known: u32,
 }
 
 impl<W: Wire, I: Io> Worker<W, I> {
@@ -129,6 +131,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 version: 0,
                 setting: LeverSetting::FREE,
                 slowdown: None,
+                known: 0,
             },
             end,
             plan,

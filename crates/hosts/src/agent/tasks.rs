@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  control thread ─ Task ─► task thread: run ─ Progress ─► output
-//!     Proceed, Steer, EndLoad ─► Conducted ◄──────┘  └─ Measured ─► output
+//!     Proceed, Steer, FillIn, EndLoad ─► Conducted ◄──────┘  └─ Measured ─► output
 //! ```
 
 use std::io::Write;
@@ -18,6 +18,7 @@ use wallfinder_model::drive::{Edge, LeverSetting, Progress, Typical};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::process;
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
+use wallfinder_wire::mix::Known;
 
 use super::kept::{Keeping, Kept};
 
@@ -84,6 +85,8 @@ enum What {
 struct Conducted {
     signals: Arc<Signals>,
     may_proceed: AtomicBool,
+    /// What requests of a mix are filled in with.
+    known: Known,
 }
 
 /// The task thread, and the load that it drives now.
@@ -149,7 +152,11 @@ impl Tasks {
         self.kept = None;
         let keeping = keeps.then(|| Keeping::start(&mut spec)).transpose()?;
         self.kept = keeping.as_ref().map(Keeping::kept);
-        let conducted = Arc::<Conducted>::default();
+        let mix = spec.request.mix();
+        let conducted = Arc::new(Conducted {
+            known: mix.map(|mix| mix.known.clone()).unwrap_or_default(),
+            ..Conducted::default()
+        });
         let driven = Driven {
             conducted: Arc::clone(&conducted),
             workers: workers_of(&spec.load),
@@ -237,6 +244,18 @@ impl Tasks {
         let driven = self.driven.as_mut().ok_or("no load is under way")?;
         driven.conducted.signals.levers.set(setting);
         driven.followed = Some(version);
+        Ok(())
+    }
+
+    /// What its requests are filled in with from now on.
+    pub(super) fn fill_in(&self, known: &Known) -> Result<(), String> {
+        let values = known.now();
+        let driven = self.driven.as_ref().ok_or("no load is under way")?;
+        let of_load = &driven.conducted.known;
+        if values.len() != of_load.now().len() {
+            return Err("its requests are filled in with other values".to_owned());
+        }
+        of_load.renew(values.to_vec());
         Ok(())
     }
 

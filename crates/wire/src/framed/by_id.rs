@@ -142,7 +142,7 @@ impl Wire for ById {
                         is_last: false,
                         call: None,
                         judged: Judged::ByStatus,
-                        redirects: false,
+                        redirects: None,
                     }));
                     let used = &mut self.slots[slot as usize];
                     used.is_sent = false;

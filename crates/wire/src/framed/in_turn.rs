@@ -225,7 +225,7 @@ impl InTurn {
             is_last: false,
             call: None,
             judged: Judged::ByStatus,
-            redirects: false,
+            redirects: None,
         }));
         self.is_begun_told = false;
         self.in_flight -= 1;

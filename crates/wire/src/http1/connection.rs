@@ -5,7 +5,7 @@ use super::filled::{Asked, Filling};
 use super::head::{self, Found, Framing, Head, Scan};
 use super::shared::Shared;
 use crate::content::{Coding, Decode, Decoder};
-use crate::mix::Ask;
+use crate::mix::{Ask, Values};
 use crate::sending::Sending;
 use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
@@ -99,6 +99,12 @@ impl Wire for Http1 {
 
     fn take_form(shared: &mut Shared, form: usize) {
         shared.take_form(form);
+    }
+
+    fn take_known(shared: &mut Shared, known: &Values) {
+        if let Some(filling) = &mut shared.filling {
+            filling.known = Values::clone(known);
+        }
     }
 
     #[inline]
@@ -501,7 +507,7 @@ impl Http1 {
     #[inline]
     fn finish(&mut self, shared: &mut Shared) {
         let mut answer = std::mem::take(&mut self.answer);
-        let (mut judged, mut redirects) = (Judged::ByStatus, false);
+        let (mut judged, mut redirects) = (Judged::ByStatus, None);
         if let Some((asked, filling)) = self.looking(shared) {
             // What is left of its request would be filled in with what the answer gave.
             answer.closes |= !asked.has_whole();

@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
 use super::shared::Options;
-use crate::Judged;
-use crate::mix::{Ask, Caches, Inspection, Kind, Mix, Parts, Prepared, Sink, User, decimal};
+use crate::mix::{
+    Ask, Caches, Filler, Inspection, Kind, Mix, Parts, Prepared, Sink, User, Values, decimal,
+};
 use crate::request::BadRequest;
+use crate::{Judged, Redirect};
 
 /// A mix made ready for HTTP/1.1.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ impl Ready {
 #[derive(Debug)]
 pub(super) struct Filling {
     pub(super) ready: Arc<Ready>,
+    /// Of requests that are not begun yet.
+    pub(super) known: Values,
     caches: Caches,
     /// Answers of each kind so far.
     answers: Vec<u64>,
@@ -91,6 +95,7 @@ impl Filling {
             Some(value) => format!("X-Padding: {}\r\n", "x".repeat(value)).into_bytes(),
         };
         Filling {
+            known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
             answers: vec![0; ready.kinds.len()],
             paddings: std::iter::once(Vec::new())
@@ -105,12 +110,17 @@ impl Filling {
         self.caches.are_used()
     }
 
-    fn render(&self, asked: &Asking, user: &User, sink: &mut Sink<'_>) {
+    fn render(&self, asked: &Asking, user: &User, known: &Values, sink: &mut Sink<'_>) {
+        let from = Filler {
+            draw: asked.ask.draw,
+            user,
+            known,
+        };
         let Ready {
             prepared, kinds, ..
         } = &*self.ready;
         let kind = &kinds[usize::from(asked.ask.kind)];
-        prepared.write(&kind.head, asked.ask, user, |bytes| sink.push(bytes));
+        prepared.write(&kind.head, from, |bytes| sink.push(bytes));
         sink.push(&self.paddings[usize::from(asked.form)]);
         if kind.keeps_cookies && user.has_cookies() {
             sink.push(b"Cookie: ");
@@ -120,14 +130,11 @@ impl Filling {
         if kind.has_length {
             sink.push(CONTENT_LENGTH.as_bytes());
             let mut digits = [0; 20];
-            sink.push(decimal(
-                prepared.len(&kind.body, asked.ask, user),
-                &mut digits,
-            ));
+            sink.push(decimal(prepared.len(&kind.body, from), &mut digits));
             sink.push(b"\r\n");
         }
         sink.push(b"\r\n");
-        prepared.write(&kind.body, asked.ask, user, |bytes| sink.push(bytes));
+        prepared.write(&kind.body, from, |bytes| sink.push(bytes));
     }
 }
 
@@ -149,6 +156,8 @@ pub(super) struct Asked {
     /// Bytes of the first unwritten one that are written.
     offset: usize,
     user: User,
+    /// Of the first unwritten request, where a part of it is written.
+    known: Values,
     inspection: Inspection,
 }
 
@@ -164,6 +173,7 @@ impl Asked {
             unwritten: 0,
             offset: 0,
             user: prepared.user(),
+            known: Values::clone(&filling.known),
             inspection: Inspection::new(&prepared.looks),
         })
     }
@@ -213,8 +223,11 @@ impl Asked {
         let mut len = 0;
         while self.has_unwritten(is_last) && len < into.len() {
             let asking = &self.in_flight[self.in_flight.len() - self.unwritten];
+            if self.offset == 0 && !Arc::ptr_eq(&self.known, &filling.known) {
+                self.known = Values::clone(&filling.known);
+            }
             let mut sink = Sink::past(self.offset, &mut into[len..]);
-            filling.render(asking, &self.user, &mut sink);
+            filling.render(asking, &self.user, &self.known, &mut sink);
             len += sink.len();
             if sink.is_short() {
                 self.offset += sink.len();
@@ -262,6 +275,15 @@ impl Asked {
             let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
             self.inspection.field(looks, &mut self.user, name, value);
         }
+        if self.inspection.is_beside() {
+            let Asked {
+                user,
+                known,
+                inspection,
+                ..
+            } = self;
+            filling.ready.prepared.follow(*ask, known, user, inspection);
+        }
     }
 
     #[inline]
@@ -274,10 +296,14 @@ impl Asked {
     /// The answer to the oldest request is whole, with so long a body: what it is worth, and whether the next follows
     /// its redirect.
     #[inline]
-    pub(super) fn end(&mut self, filling: &mut Filling, body_bytes: u64) -> (Judged, bool) {
+    pub(super) fn end(
+        &mut self,
+        filling: &mut Filling,
+        body_bytes: u64,
+    ) -> (Judged, Option<Redirect>) {
         self.in_flight.pop_front();
         if !self.inspection.is_on() {
-            return (Judged::ByStatus, false);
+            return (Judged::ByStatus, None);
         }
         let looks = &filling.ready.prepared.looks;
         self.inspection

@@ -8,7 +8,8 @@
 
 use super::connection::Http2;
 use super::fault::Breach;
-use super::fields::Section;
+use super::fields::{Name, Section, Value};
+use super::filled::Filling;
 use super::frame::{FrameHeader, FrameKind, HEADER_BYTES, flag};
 use super::frames::Payload;
 use super::shared::Shared;
@@ -272,6 +273,22 @@ impl Http2 {
     }
 
     fn decode(&mut self, shared: &mut Shared, block: &[u8]) -> Result<Section, Breach> {
+        let looked_into = self.block.slot.map(|slot| self.streams.at(slot).ask.kind);
+        if let Some(filling) = &mut shared.filling
+            && let Some(kind) = looked_into.filter(|kind| filling.needs_fields(*kind))
+        {
+            let mut section = Section::default();
+            let Filling { ready, fields, .. } = filling;
+            fields.clear();
+            let visit = |name: &Name, value: &Value, spelled: (&[u8], &[u8])| {
+                section.take(*name, *value);
+                fields.keep(ready, kind, spelled);
+            };
+            let (known, scratch) = (&shared.known, &mut shared.scratch);
+            self.decoder
+                .decode_spelled(known, scratch, shared.limits, block, visit)?;
+            return Ok(section);
+        }
         let version = self.decoder.version();
         if let Some(section) = self.memo.recall(block, version) {
             return Ok(section);
@@ -342,9 +359,10 @@ impl Http2 {
                 }
                 shared.anomalies.status_out_of_class += u64::from(status >= 600);
                 self.idle_frames = 0;
-                let ask = stream.ask;
+                let (ask, is_sent) = (stream.ask, stream.unsent == 0);
                 if let (Some(of_user), Some(filling)) = (&mut self.of_user, &mut shared.filling) {
-                    of_user.take_head(filling, (slot, ask), status, coding != Coding::Plain);
+                    let is_coded = coding != Coding::Plain;
+                    of_user.take_head(filling, (slot, ask, is_sent), status, is_coded);
                 }
                 if coding != Coding::Plain && has_body {
                     self.begin_content(shared, slot, coding);

@@ -19,7 +19,7 @@ use super::settings::PeerSettings;
 use super::shared::Shared;
 use super::streams::{Line, Resets, Streams};
 use super::transmit::HeadTable;
-use crate::mix::Ask;
+use crate::mix::{Ask, Values};
 use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/2 connection.
@@ -110,7 +110,12 @@ impl Wire for Http2 {
             goaway: None,
             frames: Frames::new(),
             block: Block::new(),
-            decoder: Decoder::new(TABLE_BYTES_DEFAULT),
+            decoder: match &shared.filling {
+                Some(filling) if filling.ready.needs_fields() => {
+                    Decoder::keeping_text(TABLE_BYTES_DEFAULT)
+                }
+                _ => Decoder::new(TABLE_BYTES_DEFAULT),
+            },
             memo: Memo::new(),
             idle_frames: 0,
             uncredited: 0,
@@ -178,6 +183,12 @@ impl Wire for Http2 {
 
     fn may_allocate(shared: &Shared) -> bool {
         shared.may_allocate()
+    }
+
+    fn take_known(shared: &mut Shared, known: &Values) {
+        if let Some(filling) = &mut shared.filling {
+            filling.known = Values::clone(known);
+        }
     }
 
     #[inline]
@@ -385,6 +396,10 @@ impl Http2 {
                 }
             },
         };
+        let (judged, redirects) = match (&mut self.of_user, &mut shared.filling) {
+            (Some(of_user), Some(filling)) => of_user.end(filling, slot, stream.body_bytes),
+            _ => (Judged::ByStatus, None),
+        };
         let answer = Answer {
             slot,
             status: stream.status,
@@ -394,11 +409,8 @@ impl Http2 {
             reusable: true,
             is_last: false,
             call,
-            judged: match (&mut self.of_user, &mut shared.filling) {
-                (Some(of_user), Some(filling)) => of_user.end(filling, slot, stream.body_bytes),
-                _ => Judged::ByStatus,
-            },
-            redirects: false,
+            judged,
+            redirects,
         };
         self.idle_frames = 0;
         if stream.unsent > 0 {

@@ -12,16 +12,20 @@ use std::sync::Arc;
 use super::hpack::{Field, RequestBlocks, literal_field, literal_name, plain_string_len};
 use super::request;
 use super::shared::REQUEST_LIST_BYTES_MAX;
-use crate::Judged;
 use crate::grpc::{self, Calls};
-use crate::mix::{Ask, Caches, Inspection, Kind, Mix, Parts, Prepared, Sink, Text, User, decimal};
+use crate::mix::{
+    Ask, Caches, Filler, Inspection, Kind, Mix, Parts, Prepared, Sink, Text, User, Values, decimal,
+};
 use crate::request::BadRequest;
+use crate::{Judged, Redirect};
 
 /// A mix made ready for HTTP/2.
 #[derive(Debug)]
 pub struct Ready {
     prepared: Prepared,
     pub(super) common: RequestBlocks,
+    /// The encoded name of the field of cookies.
+    cookie: Vec<u8>,
     kinds: Vec<Filled>,
     /// The longest block that there can be, without what is common.
     pub(super) block_bytes_max: usize,
@@ -33,6 +37,7 @@ struct Filled {
     pseudo: Vec<Line>,
     own: Vec<Line>,
     body: Parts,
+    keeps_cookies: bool,
     is_head: bool,
     calls: Option<grpc::Terms>,
 }
@@ -80,18 +85,12 @@ impl Ready {
                     .filter_map(|field| field.fixed())
                     .collect::<Vec<_>>(),
             ),
+            cookie: literal_name("cookie"),
             kinds: Vec::new(),
             block_bytes_max: 0,
             prepared,
         };
         for (kind, list) in mix.kinds.iter().zip(&lists) {
-            if kind.expect.needs_fields() {
-                return Err(format!(
-                    "`{}`: fields of answers are not kept over HTTP/2: check and take from status and body alone, \
-                     without cookies and follow, or leave --http2 out",
-                    kind.name
-                ));
-            }
             kind.check_coding()?;
             let own = list.iter().filter(|field| !common.contains(field));
             let (pseudo, own): (Vec<&Asked>, Vec<&Asked>) =
@@ -102,10 +101,14 @@ impl Ready {
                 pseudo: lines(pseudo),
                 own: lines(own),
                 body: ready.prepared.parts(&kind.request.body),
+                keeps_cookies: kind.expect.keeps_cookies,
                 is_head: kind.request.method == "HEAD",
                 calls: kind.call.clone(),
             };
-            let longest: usize = filled.lines().map(|line| ready.longest(line)).sum();
+            let mut longest: usize = filled.lines().map(|line| ready.longest(line)).sum();
+            if filled.keeps_cookies {
+                longest += ready.cookie.len() + 6 + User::COOKIES_FIELD_BYTES_MAX;
+            }
             if longest > REQUEST_LIST_BYTES_MAX as usize {
                 return Err(format!(
                     "`{}`: its header list may come to more than 64 KiB",
@@ -116,6 +119,11 @@ impl Ready {
             ready.kinds.push(filled);
         }
         Ok(ready)
+    }
+
+    /// Whether fields of any answer are looked into.
+    pub(super) fn needs_fields(&self) -> bool {
+        self.prepared.looks.need_any_fields()
     }
 
     /// What answers must be as calls, by kind; none where they are none.
@@ -211,16 +219,22 @@ fn asked_fields(kind: &Kind, is_https: bool) -> Result<Vec<Asked>, BadRequest> {
 #[derive(Debug)]
 pub(super) struct Filling {
     pub(super) ready: Arc<Ready>,
+    /// Of requests that are not begun yet.
+    pub(super) known: Values,
     caches: Caches,
     /// Answers of each kind so far.
     answers: Vec<u64>,
+    /// Of the head that came last, where they are looked into.
+    pub(super) fields: Fields,
 }
 
 impl Filling {
     pub(super) fn of(ready: &Arc<Ready>) -> Filling {
         Filling {
+            known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
             answers: vec![0; ready.kinds.len()],
+            fields: Fields::with_room(ready.needs_fields()),
             ready: Arc::clone(ready),
         }
     }
@@ -230,54 +244,72 @@ impl Filling {
         self.caches.are_used()
     }
 
+    /// Whether fields of a kind's answers are looked into.
+    #[inline]
+    pub(super) fn needs_fields(&self, kind: u16) -> bool {
+        self.ready.prepared.looks.need_fields(kind)
+    }
+
     pub(super) fn is_head(&self, kind: u16) -> bool {
         self.ready.kinds[usize::from(kind)].is_head
     }
 
     /// Bytes of a request's body.
-    pub(super) fn body_bytes(&self, ask: Ask, user: &User) -> usize {
+    pub(super) fn body_bytes(&self, kind: u16, from: Filler<'_>) -> usize {
         let Ready {
             prepared, kinds, ..
         } = &*self.ready;
-        prepared.len(&kinds[usize::from(ask.kind)].body, ask, user)
+        prepared.len(&kinds[usize::from(kind)].body, from)
     }
 
     /// Writes a part of a request's body, from there on.
-    pub(super) fn write_body(&self, ask: Ask, user: &User, from: usize, into: &mut [u8]) {
+    pub(super) fn write_body(&self, kind: u16, from: Filler<'_>, at: usize, into: &mut [u8]) {
         let Ready {
             prepared, kinds, ..
         } = &*self.ready;
-        let mut sink = Sink::past(from, into);
-        prepared.write(&kinds[usize::from(ask.kind)].body, ask, user, |bytes| {
+        let mut sink = Sink::past(at, into);
+        prepared.write(&kinds[usize::from(kind)].body, from, |bytes| {
             sink.push(bytes)
         });
     }
 
     /// Appends a request's block, with what is common as it stands with the peer.
-    pub(super) fn write_block(&self, ask: Ask, user: &User, common: &[u8], block: &mut Vec<u8>) {
-        let kind = &self.ready.kinds[usize::from(ask.kind)];
-        for line in &kind.pseudo {
-            self.write_line(line, ask, user, block);
+    pub(super) fn write_block(
+        &self,
+        kind: u16,
+        from: Filler<'_>,
+        common: &[u8],
+        block: &mut Vec<u8>,
+    ) {
+        let filled = &self.ready.kinds[usize::from(kind)];
+        for line in &filled.pseudo {
+            self.write_line(line, kind, from, block);
         }
         block.extend_from_slice(common);
-        for line in &kind.own {
-            self.write_line(line, ask, user, block);
+        for line in &filled.own {
+            self.write_line(line, kind, from, block);
+        }
+        if filled.keeps_cookies && from.user.has_cookies() {
+            block.extend_from_slice(&self.ready.cookie);
+            plain_string_len(from.user.cookies_len(), block);
+            from.user
+                .write_cookies(|bytes| block.extend_from_slice(bytes));
         }
     }
 
-    fn write_line(&self, line: &Line, ask: Ask, user: &User, block: &mut Vec<u8>) {
+    fn write_line(&self, line: &Line, kind: u16, from: Filler<'_>, block: &mut Vec<u8>) {
         let prepared = &self.ready.prepared;
         match line {
             Line::Fixed(bytes) => block.extend_from_slice(bytes),
             Line::Filled(name, value) => {
                 block.extend_from_slice(name);
-                plain_string_len(prepared.len(value, ask, user), block);
-                prepared.write(value, ask, user, |bytes| block.extend_from_slice(bytes));
+                plain_string_len(prepared.len(value, from), block);
+                prepared.write(value, from, |bytes| block.extend_from_slice(bytes));
             }
             Line::Length(name) => {
                 block.extend_from_slice(name);
                 let mut digits = [0; 20];
-                let digits = decimal(self.body_bytes(ask, user), &mut digits);
+                let digits = decimal(self.body_bytes(kind, from), &mut digits);
                 plain_string_len(digits.len(), block);
                 block.extend_from_slice(digits);
             }
@@ -285,14 +317,71 @@ impl Filling {
     }
 }
 
+/// Fields of a head, as they are spelled: those that are looked into.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// Name and value of each, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each name ends, and each value.
+    ends: Vec<(usize, usize)>,
+}
+
+/// Room for fields that are looked into, in bytes, and their number.
+const FIELDS_BYTES_MAX: usize = 32 * 1024;
+const FIELDS_MAX: usize = 64;
+
+impl Fields {
+    fn with_room(is_used: bool) -> Fields {
+        let room = |most: usize| if is_used { most } else { 0 };
+        Fields {
+            bytes: Vec::with_capacity(room(FIELDS_BYTES_MAX)),
+            ends: Vec::with_capacity(room(FIELDS_MAX)),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Keeps one, where a kind's answers are looked into for it. What there is no room for is left out.
+    pub(super) fn keep(&mut self, ready: &Ready, kind: u16, (name, value): (&[u8], &[u8])) {
+        let fits = self.bytes.len() + name.len() + value.len() <= self.bytes.capacity()
+            && self.ends.len() < self.ends.capacity();
+        if fits && ready.prepared.looks.want(kind, name) {
+            self.bytes.extend_from_slice(name);
+            let name_end = self.bytes.len();
+            self.bytes.extend_from_slice(value);
+            self.ends.push((name_end, self.bytes.len()));
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut from = 0;
+        self.ends.iter().map(move |(name_end, end)| {
+            let field = (&self.bytes[from..*name_end], &self.bytes[*name_end..*end]);
+            from = *end;
+            field
+        })
+    }
+}
+
+/// What a stream keeps.
+#[derive(Debug)]
+struct OfStream {
+    inspection: Inspection,
+    /// What its request is filled in with, since its head was written.
+    known: Values,
+}
+
 /// What one connection keeps of a mix.
 #[derive(Debug)]
 pub(super) struct OfUser {
     pub(super) user: User,
     /// Of the stream at each slot.
-    inspections: Box<[Inspection]>,
+    streams: Box<[OfStream]>,
     /// Where a block is put together.
-    pub(super) block: Vec<u8>,
+    block: Vec<u8>,
 }
 
 impl OfUser {
@@ -303,10 +392,13 @@ impl OfUser {
             block_bytes_max,
             ..
         } = &*filling.ready;
-        let one = |_| Inspection::new(&prepared.looks);
+        let one = |_| OfStream {
+            inspection: Inspection::new(&prepared.looks),
+            known: Values::clone(&filling.known),
+        };
         Box::new(OfUser {
             user: prepared.user(),
-            inspections: (0..slots).map(one).collect(),
+            streams: (0..slots).map(one).collect(),
             block: Vec::with_capacity(
                 block_bytes_max + common.literal.len().max(common.first.len()),
             ),
@@ -315,44 +407,83 @@ impl OfUser {
 
     /// Forgets the connection, and not its user.
     pub(super) fn forget(&mut self) {
-        self.inspections.iter_mut().for_each(Inspection::stop);
+        for stream in &mut self.streams {
+            stream.inspection.stop();
+        }
     }
 
-    /// The final head of an answer.
+    /// The request at a slot begins: what it is filled in with from now on.
+    #[inline]
+    pub(super) fn begin(&mut self, filling: &Filling, slot: u32) {
+        let known = &mut self.streams[slot as usize].known;
+        if !Arc::ptr_eq(known, &filling.known) {
+            *known = Values::clone(&filling.known);
+        }
+    }
+
+    /// What it is filled in from, and where its block is put together.
+    #[inline]
+    pub(super) fn filler(&mut self, slot: u32, draw: u32) -> (Filler<'_>, &mut Vec<u8>) {
+        let from = Filler {
+            draw,
+            user: &self.user,
+            known: &self.streams[slot as usize].known,
+        };
+        (from, &mut self.block)
+    }
+
+    /// The final head of an answer, whose request is sent whole or not.
     pub(super) fn take_head(
         &mut self,
         filling: &mut Filling,
-        (slot, ask): (u32, Ask),
+        (slot, ask, is_sent): (u32, Ask, bool),
         status: u16,
         is_coded: bool,
     ) {
         let looks = &filling.ready.prepared.looks;
         if looks.look_into(ask.kind) {
             let nth = &mut filling.answers[usize::from(ask.kind)];
-            self.inspections[slot as usize].begin(looks, ask.kind, status, is_coded, *nth);
+            let OfStream { inspection, known } = &mut self.streams[slot as usize];
+            inspection.begin(looks, ask.kind, status, is_coded, *nth);
             *nth += 1;
+            // While its request is not sent its user must not change: the rest would be other bytes.
+            if is_sent && looks.need_fields(ask.kind) {
+                for (name, value) in filling.fields.all() {
+                    inspection.field(looks, &mut self.user, name, value.trim_ascii());
+                }
+                if inspection.is_beside() {
+                    let prepared = &filling.ready.prepared;
+                    prepared.follow(ask, known, &mut self.user, inspection);
+                }
+            }
         }
     }
 
     #[inline]
     pub(super) fn take_body(&mut self, filling: &Filling, slot: u32, piece: &[u8]) {
-        self.inspections[slot as usize].piece(&filling.ready.prepared.looks, piece);
+        self.streams[slot as usize]
+            .inspection
+            .piece(&filling.ready.prepared.looks, piece);
     }
 
-    /// An answer is whole, with so long a body.
+    /// An answer is whole, with so long a body: what it is worth, and whether the next follows its redirect.
     #[inline]
-    pub(super) fn end(&mut self, filling: &mut Filling, slot: u32, body_bytes: u64) -> Judged {
-        let inspection = &mut self.inspections[slot as usize];
+    pub(super) fn end(
+        &mut self,
+        filling: &mut Filling,
+        slot: u32,
+        body_bytes: u64,
+    ) -> (Judged, Option<Redirect>) {
+        let inspection = &mut self.streams[slot as usize].inspection;
         if !inspection.is_on() {
-            return Judged::ByStatus;
+            return (Judged::ByStatus, None);
         }
         let looks = &filling.ready.prepared.looks;
-        let (judged, _) = inspection.end(looks, &mut filling.caches, &mut self.user, body_bytes);
-        judged
+        inspection.end(looks, &mut filling.caches, &mut self.user, body_bytes)
     }
 
     /// A request has failed, or was given up.
     pub(super) fn fail(&mut self, slot: u32) {
-        self.inspections[slot as usize].stop();
+        self.streams[slot as usize].inspection.stop();
     }
 }

@@ -4,7 +4,6 @@
 //! becomes whole frames when the worker has room for them, in this order.
 
 use super::connection::{Http2, Phase};
-use super::filled::OfUser;
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_BYTES_DEFAULT};
 use super::frame::{FrameHeader, FrameKind, HEADER_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag};
 use super::hpack::{RequestBlocks, TABLE_BYTES_DEFAULT, table_size};
@@ -230,12 +229,11 @@ impl Http2 {
         let mut block = self.head_table.block(&shared.blocks);
         let mut body_len = shared.body.len();
         if let (Some(of_user), Some(filling)) = (&mut self.of_user, &shared.filling) {
-            let OfUser {
-                user, block: own, ..
-            } = &mut **of_user;
+            of_user.begin(filling, slot);
+            let (from, own) = of_user.filler(slot, ask.draw);
             own.clear();
-            filling.write_block(ask, user, block, own);
-            body_len = filling.body_bytes(ask, user);
+            filling.write_block(ask.kind, from, block, own);
+            body_len = filling.body_bytes(ask.kind, from);
             block = own;
         }
         let len = announcement.len() + block.len();
@@ -306,9 +304,10 @@ impl Http2 {
         let is_last = len == stream.unsent;
         let flags = if is_last { flag::END_STREAM } else { 0 };
         out.header(FrameKind::DATA, flags, stream.id, len);
-        match (&self.of_user, &shared.filling) {
+        match (&mut self.of_user, &shared.filling) {
             (Some(of_user), Some(filling)) => {
-                filling.write_body(stream.ask, &of_user.user, from, out.next(len));
+                let (filler, _) = of_user.filler(slot, stream.ask.draw);
+                filling.write_body(stream.ask.kind, filler, from, out.next(len));
             }
             _ => out.bytes(&shared.body[from..from + len]),
         }

@@ -12,11 +12,11 @@ use memchr::memmem;
 use regex_automata::meta::{self, Regex};
 use regex_automata::util::captures::Captures;
 
-use super::expect::{Check, Expect, Follow, JsonIs, Source};
+use super::expect::{Check, Expect, Follow, JsonIs, Source, Take};
 use super::json::{Found, Pointer, unescape};
 use super::user::{User, put};
 use super::{LOOKED_INTO_BYTES_MAX, Mix, TAKEN_BYTES_MAX};
-use crate::{Judged, WireError};
+use crate::{Judged, Redirect, WireError};
 
 /// Most bytes that a regular expression's machine may take.
 const REGEX_BYTES_MAX: usize = 4 << 20;
@@ -94,6 +94,33 @@ impl Looks {
     #[inline]
     pub(crate) fn need_fields(&self, kind: u16) -> bool {
         self.kinds[usize::from(kind)].needs_fields
+    }
+
+    /// Whether fields of any answer are.
+    pub(crate) fn need_any_fields(&self) -> bool {
+        self.kinds.iter().any(|look| look.needs_fields)
+    }
+
+    /// Whether a field of this name is, of a kind's answers.
+    pub(crate) fn want(&self, kind: u16, name: &[u8]) -> bool {
+        let Expect {
+            checks,
+            takes,
+            follow,
+            keeps_cookies,
+            ..
+        } = &self.kinds[usize::from(kind)].expect;
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+        let of_check = |check: &Check| matches!(check, Check::Header(wanted, _) if is(wanted));
+        let of_take = |take: &Take| match &take.from {
+            Source::Header(wanted) => is(wanted),
+            Source::Cookie(_) => is("set-cookie"),
+            Source::Json(_) | Source::Regex(_) => false,
+        };
+        checks.iter().any(of_check)
+            || takes.iter().any(of_take)
+            || (*follow != Follow::Never && is("location"))
+            || (*keeps_cookies && is("set-cookie"))
     }
 
     /// Whether any body is.
@@ -184,7 +211,9 @@ pub(crate) struct Inspection {
     /// Whether the checks are held against it.
     is_checked: bool,
     is_coded: bool,
-    redirects: bool,
+    redirects: Option<Redirect>,
+    /// Its place is one beside that of its request.
+    is_beside: bool,
     /// Its status says already that it is not good.
     is_refused: bool,
     bad: Option<WireError>,
@@ -230,18 +259,22 @@ impl Inspection {
         self.is_on = !look.expect.is_nothing();
         self.is_checked = nth.is_multiple_of(u64::from(look.expect.every.max(1)));
         self.is_coded = is_coded;
-        self.redirects = false;
+        self.redirects = None;
+        self.is_beside = false;
         self.is_refused = look.expect.statuses.is_empty() && status >= 400;
         self.fields = 0;
         self.body.clear();
         let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
         self.bad = None;
         match look.expect.follow {
-            // Each hop is a GET, and these keep the method (RFC 9110, 15.4).
-            Follow::Yes if matches!(status, 307 | 308) && !look.is_get => {
-                self.bad = Some(WireError::RedirectTarget);
+            Follow::Yes if is_redirect => {
+                let keeps = matches!(status, 307 | 308) && !look.is_get;
+                self.redirects = Some(if keeps {
+                    Redirect::AsItIs
+                } else {
+                    Redirect::ToGet
+                });
             }
-            Follow::Yes if is_redirect => self.redirects = true,
             Follow::Spent if is_redirect => self.bad = Some(WireError::RedirectTooMany),
             _ if look.expect.statuses.is_empty() => {}
             _ => {
@@ -287,13 +320,26 @@ impl Inspection {
                 self.fields |= 1 << bit;
             }
         }
-        if self.redirects && name.eq_ignore_ascii_case(b"location") {
+        if self.redirects.is_some() && name.eq_ignore_ascii_case(b"location") {
             match looks.place(value) {
-                Ok(place) if user.set_location(place) => {}
+                Ok(Location::Path(path)) if user.set_location(path) => {}
+                Ok(Location::Beside(reference)) if user.set_reference(reference) => {
+                    self.is_beside = true;
+                }
                 Ok(_) => self.bad = Some(WireError::TakeTooLong),
                 Err(error) => self.bad = Some(error),
             }
         }
+    }
+
+    /// Whether the redirect's place is one beside that of its request, which is to be told.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.is_beside
+    }
+
+    /// The redirect's place is too long.
+    pub(crate) fn leads_too_far(&mut self) {
+        self.bad = Some(WireError::TakeTooLong);
     }
 
     fn take(&mut self, user: &mut User, variable: u16, value: &[u8]) {
@@ -320,18 +366,18 @@ impl Inspection {
         caches: &mut Caches,
         user: &mut User,
         body_bytes: u64,
-    ) -> (Judged, bool) {
+    ) -> (Judged, Option<Redirect>) {
         if !std::mem::take(&mut self.is_on) || self.is_refused {
-            return (Judged::ByStatus, false);
+            return (Judged::ByStatus, None);
         }
         let look = &looks.kinds[usize::from(self.kind)];
-        if self.redirects {
+        if self.redirects.is_some() {
             return match self.bad {
-                Some(error) => (Judged::Bad(error), false),
+                Some(error) => (Judged::Bad(error), None),
                 None if user.location().is_empty() => {
-                    (Judged::Bad(WireError::RedirectTarget), false)
+                    (Judged::Bad(WireError::RedirectTarget), None)
                 }
-                None => (Judged::Good, true),
+                None => (Judged::Good, self.redirects),
             };
         }
         if self.bad.is_none() && self.is_coded && look.needs_body {
@@ -349,7 +395,7 @@ impl Inspection {
             (None, true) => Judged::ByStatus,
             (None, false) => Judged::Good,
         };
-        (judged, false)
+        (judged, None)
     }
 
     fn failed_check(&self, look: &Look, body_bytes: u64) -> Option<WireError> {
@@ -460,8 +506,8 @@ impl JsonIs {
 }
 
 impl Looks {
-    /// The path that a redirect names, where it stays with the server.
-    fn place<'l>(&self, location: &'l [u8]) -> Result<&'l [u8], WireError> {
+    /// Where a redirect leads, where it stays with the server.
+    fn place<'l>(&self, location: &'l [u8]) -> Result<Location<'l>, WireError> {
         let is_path = |path: &[u8]| path.first() == Some(&b'/');
         if location.iter().any(|byte| !(0x21..=0x7e).contains(byte)) {
             return Err(WireError::RedirectTarget);
@@ -472,7 +518,7 @@ impl Looks {
             .next()
             .unwrap_or_default();
         if is_path(location) && !location.starts_with(b"//") {
-            return Ok(location);
+            return Ok(Location::Path(location));
         }
         for origin in &self.origins {
             let Some((begin, rest)) = location.split_at_checked(origin.len()) else {
@@ -480,18 +526,27 @@ impl Looks {
             };
             if begin.eq_ignore_ascii_case(origin.as_bytes()) {
                 match rest {
-                    [] => return Ok(b"/"),
-                    [b'/', ..] => return Ok(rest),
+                    [] => return Ok(Location::Path(b"/")),
+                    [b'/', ..] => return Ok(Location::Path(rest)),
                     _ => {}
                 }
             }
         }
-        let has_scheme = memmem::find(location, b"://").is_some() || location.starts_with(b"//");
-        Err(match has_scheme {
-            true => WireError::RedirectElsewhere,
-            false => WireError::RedirectTarget,
-        })
+        let first = location.split(|byte| b"/?".contains(byte)).next();
+        let has_scheme = first.is_some_and(|first| first.contains(&b':'));
+        match has_scheme || location.starts_with(b"//") {
+            true => Err(WireError::RedirectElsewhere),
+            false => Ok(Location::Beside(location)),
+        }
     }
+}
+
+/// Where a redirect leads.
+enum Location<'l> {
+    /// A path and query.
+    Path(&'l [u8]),
+    /// A reference that is relative to the place of its request (RFC 3986, 4.2).
+    Beside(&'l [u8]),
 }
 
 /// The value of a cookie of this name, where `Set-Cookie` sets it.

@@ -21,6 +21,7 @@
 mod expect;
 mod inspect;
 mod json;
+mod known;
 mod prepared;
 mod table;
 mod text;
@@ -30,12 +31,14 @@ use serde::{Deserialize, Serialize};
 
 pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
 pub(crate) use inspect::{Caches, Inspection};
-pub(crate) use prepared::{Parts, Prepared};
+pub use known::{Known, Values};
+pub(crate) use prepared::{Filler, Parts, Prepared};
 pub use table::{Cells, Order, Row, Table};
 pub use text::{Piece, Slot, Spelling, Text, Value};
 pub(crate) use text::{Sink, decimal};
 pub(crate) use user::User;
 
+use crate::Redirect;
 use crate::exchange::Exchange;
 use crate::grpc;
 use crate::request::{BadRequest, Request};
@@ -73,6 +76,8 @@ pub struct Mix {
     pub tables: Vec<Table>,
     /// How many values the sessions take from answers.
     pub variables: u16,
+    /// Values that are the same for all users.
+    pub known: Known,
     /// `http://host:port`, as a redirect may name the server; with its port left out too where that is the scheme's.
     pub origins: Vec<String>,
     /// Which request is sent when, in the place of weights: as it was logged.
@@ -134,8 +139,8 @@ pub struct Step {
     pub kind: u16,
     /// How long the user waits before it.
     pub think: Think,
-    /// Where it follows a redirect: it is made only if the answer before it was one.
-    pub is_hop: bool,
+    /// Where it follows a redirect: it is made only if the answer before it was one that is followed so.
+    pub hop: Option<Redirect>,
 }
 
 /// A pause, in nanoseconds.
@@ -194,6 +199,7 @@ impl Mix {
             flows: Vec::new(),
             tables: Vec::new(),
             variables: 0,
+            known: Known::default(),
             origins: Vec::new(),
             replay: None,
         };
@@ -201,7 +207,7 @@ impl Mix {
             let step = Step {
                 kind: mix.kinds.len() as u16,
                 think: Think::None,
-                is_hop: false,
+                hop: None,
             };
             mix.kinds.push(Kind {
                 name: name.to_owned(),
@@ -236,7 +242,7 @@ impl Mix {
     pub fn weights(&self) -> Vec<u32> {
         let mut weights = vec![0; self.kinds.len()];
         for flow in &self.flows {
-            for step in flow.steps.iter().filter(|step| !step.is_hop) {
+            for step in flow.steps.iter().filter(|step| step.hop.is_none()) {
                 weights[usize::from(step.kind)] = flow.weight;
             }
         }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::inspect::Looks;
+use super::inspect::{Inspection, Looks};
 use super::table::{Column, Pick};
 use super::text::{Piece, Slot, Spelling, Text, Value};
 use super::user::User;
-use super::{Ask, Mix, TAKEN_BYTES_MAX};
+use super::{Ask, Mix, TAKEN_BYTES_MAX, Values};
 
 /// A text, ready to be written.
 #[derive(Debug, Default)]
@@ -17,7 +17,17 @@ enum Part {
     Fixed(Box<[u8]>),
     Column { table: u16, column: u16 },
     Variable { variable: u16, spelling: Spelling },
+    Known { known: u16, spelling: Spelling },
     Location,
+}
+
+/// What a request's places are filled in from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filler<'f> {
+    /// Which rows.
+    pub(crate) draw: u32,
+    pub(crate) user: &'f User,
+    pub(crate) known: &'f Values,
 }
 
 /// What does not depend on the protocol.
@@ -26,8 +36,12 @@ pub(crate) struct Prepared {
     picks: Vec<Pick>,
     columns: Vec<Column>,
     places: BTreeMap<(u16, u16, Spelling), u16>,
+    /// Of each kind: where it is asked for.
+    targets: Vec<Parts>,
     pub(crate) looks: Looks,
     variables: u16,
+    /// As they stand when the load begins.
+    pub(crate) known: Values,
 }
 
 impl Prepared {
@@ -43,13 +57,19 @@ impl Prepared {
                 .collect(),
             columns: Vec::new(),
             places: BTreeMap::new(),
+            targets: Vec::new(),
             looks: Looks::of(mix)?,
             variables: mix.variables,
+            known: mix.known.now(),
         };
         let kinds = mix.kinds.iter();
         for slot in kinds.flat_map(|kind| kind.request.texts().flat_map(Text::slots)) {
-            let Value::Column { table, column } = slot.value else {
-                continue;
+            let (table, column) = match slot.value {
+                Value::Column { table, column } => (table, column),
+                Value::Known(known) if usize::from(known) >= mix.known.now().len() => {
+                    return Err("a value that there is not".to_owned());
+                }
+                _ => continue,
             };
             let place = (table, column, slot.spelling);
             if !prepared.places.contains_key(&place) {
@@ -64,7 +84,32 @@ impl Prepared {
                 prepared.places.insert(place, number);
             }
         }
+        let targets = mix.kinds.iter().map(|kind| &kind.request.target);
+        prepared.targets = targets.map(|target| prepared.parts(target)).collect();
         Ok(prepared)
+    }
+
+    /// Follows the redirect of a request, where its place is told from the request's own.
+    #[cold]
+    pub(crate) fn follow(
+        &self,
+        ask: Ask,
+        known: &Values,
+        user: &mut User,
+        inspection: &mut Inspection,
+    ) {
+        let target = &self.targets[usize::from(ask.kind)];
+        let fits = user.follow_reference(|user, to| {
+            let from = Filler {
+                draw: ask.draw,
+                user,
+                known,
+            };
+            self.write(target, from, to);
+        });
+        if !fits {
+            inspection.leads_too_far();
+        }
     }
 
     /// A user of whom nothing is known, with room for what a session takes.
@@ -89,6 +134,10 @@ impl Prepared {
                     variable: *variable,
                     spelling: *spelling,
                 },
+                Value::Known(known) => Part::Known {
+                    known: *known,
+                    spelling: *spelling,
+                },
                 Value::Location => Part::Location,
             },
         };
@@ -96,26 +145,27 @@ impl Prepared {
     }
 
     #[inline]
-    fn value<'v>(&'v self, part: &'v Part, draw: u32, user: &'v User) -> (&'v [u8], Spelling) {
+    fn value<'v>(&'v self, part: &'v Part, from: &Filler<'v>) -> (&'v [u8], Spelling) {
         match part {
             Part::Fixed(bytes) => (bytes, Spelling::Raw),
             Part::Column { table, column } => {
-                let row = self.picks[usize::from(*table)].row(draw);
+                let row = self.picks[usize::from(*table)].row(from.draw);
                 (
                     self.columns[usize::from(*column)].of_row(row),
                     Spelling::Raw,
                 )
             }
-            Part::Variable { variable, spelling } => (user.variable(*variable), *spelling),
-            Part::Location => (user.location(), Spelling::Raw),
+            Part::Variable { variable, spelling } => (from.user.variable(*variable), *spelling),
+            Part::Known { known, spelling } => (&from.known[usize::from(*known)], *spelling),
+            Part::Location => (from.user.location(), Spelling::Raw),
         }
     }
 
     /// Gives a text for a request, in pieces.
     #[inline]
-    pub(crate) fn write(&self, parts: &Parts, ask: Ask, user: &User, mut to: impl FnMut(&[u8])) {
+    pub(crate) fn write(&self, parts: &Parts, from: Filler<'_>, mut to: impl FnMut(&[u8])) {
         for part in &parts.0 {
-            let (value, spelling) = self.value(part, ask.draw, user);
+            let (value, spelling) = self.value(part, &from);
             match spelling {
                 Spelling::Raw => to(value),
                 spelling => spelling.spell(value, &mut to),
@@ -125,9 +175,9 @@ impl Prepared {
 
     /// Its length then.
     #[inline]
-    pub(crate) fn len(&self, parts: &Parts, ask: Ask, user: &User) -> usize {
+    pub(crate) fn len(&self, parts: &Parts, from: Filler<'_>) -> usize {
         let len = |part| {
-            let (value, spelling) = self.value(part, ask.draw, user);
+            let (value, spelling) = self.value(part, &from);
             match spelling {
                 Spelling::Raw => value.len(),
                 spelling => spelling.len(value),
@@ -141,7 +191,9 @@ impl Prepared {
         let longest = |part: &Part| match part {
             Part::Fixed(bytes) => bytes.len(),
             Part::Column { column, .. } => self.columns[usize::from(*column)].longest(),
-            Part::Variable { spelling, .. } => spelling.longest() * TAKEN_BYTES_MAX,
+            Part::Variable { spelling, .. } | Part::Known { spelling, .. } => {
+                spelling.longest() * TAKEN_BYTES_MAX
+            }
             Part::Location => TAKEN_BYTES_MAX,
         };
         parts.0.iter().map(longest).sum()

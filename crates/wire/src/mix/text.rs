@@ -36,6 +36,8 @@ pub enum Value {
     },
     /// What the session took from an answer.
     Variable(u16),
+    /// What is the same for all users: what set-up took.
+    Known(u16),
     /// Where the last answer redirected to.
     Location,
 }

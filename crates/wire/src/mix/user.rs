@@ -12,6 +12,10 @@ const COOKIES_MAX: usize = 50;
 pub(crate) struct User {
     variables: Box<[Vec<u8>]>,
     location: Vec<u8>,
+    /// Where it redirected to, from where the request was.
+    reference: Vec<u8>,
+    /// Where that is found.
+    place: Vec<u8>,
     /// Each `name=value`, one behind the other.
     cookies: Vec<u8>,
     /// Where each ends.
@@ -27,6 +31,8 @@ impl User {
                 .map(|_| room(true, TAKEN_BYTES_MAX))
                 .collect(),
             location: room(redirects, TAKEN_BYTES_MAX),
+            reference: room(redirects, TAKEN_BYTES_MAX),
+            place: room(redirects, 2 * TAKEN_BYTES_MAX),
             cookies: room(cookies, COOKIES_BYTES_MAX),
             ends: Vec::with_capacity(if cookies { COOKIES_MAX } else { 0 }),
         }
@@ -61,6 +67,31 @@ impl User {
         put(&mut self.location, location)
     }
 
+    /// Keeps a reference that is relative to the place of its request; `false`: it is too long.
+    pub(crate) fn set_reference(&mut self, reference: &[u8]) -> bool {
+        put(&mut self.reference, reference)
+    }
+
+    /// Follows it from the place that `from` writes; `false`: that is too long.
+    pub(crate) fn follow_reference(
+        &mut self,
+        from: impl FnOnce(&User, &mut dyn FnMut(&[u8])),
+    ) -> bool {
+        let mut place = std::mem::take(&mut self.place);
+        place.clear();
+        let mut fits = true;
+        from(self, &mut |bytes| {
+            fits &= place.len() + bytes.len() <= TAKEN_BYTES_MAX;
+            if fits {
+                place.extend_from_slice(bytes);
+            }
+        });
+        resolve(&mut place, &self.reference);
+        let fits = fits && put(&mut self.location, &place);
+        self.place = place;
+        fits
+    }
+
     fn range(&self, nth: usize) -> std::ops::Range<usize> {
         let from = if nth == 0 { 0 } else { self.ends[nth - 1] };
         from..self.ends[nth]
@@ -73,6 +104,14 @@ impl User {
     /// Whether there are cookies to send.
     pub(crate) fn has_cookies(&self) -> bool {
         !self.ends.is_empty()
+    }
+
+    /// The most bytes that all cookies are, as a request's field has them.
+    pub(crate) const COOKIES_FIELD_BYTES_MAX: usize = COOKIES_BYTES_MAX + 2 * COOKIES_MAX;
+
+    /// Bytes of all cookies, as a request's field has them.
+    pub(crate) fn cookies_len(&self) -> usize {
+        self.cookies.len() + 2 * self.ends.len().saturating_sub(1)
     }
 
     /// All cookies, as a request's field has them.
@@ -128,6 +167,56 @@ impl User {
     }
 }
 
+/// Follows a relative reference of a path or a query from a path (RFC 3986, 5.2).
+fn resolve(place: &mut Vec<u8>, reference: &[u8]) {
+    let is_query = |byte: &u8| *byte == b'?';
+    let (path, query) = match reference.iter().position(is_query) {
+        Some(at) => reference.split_at(at),
+        None => (reference, &[][..]),
+    };
+    if reference.is_empty() {
+        return;
+    }
+    let end = place.iter().position(is_query);
+    place.truncate(end.unwrap_or(place.len()));
+    if !path.is_empty() {
+        let slash = place.iter().rposition(|byte| *byte == b'/');
+        place.truncate(slash.map_or(0, |slash| slash + 1));
+        place.extend_from_slice(path);
+        remove_dots(place);
+    }
+    place.extend_from_slice(query);
+}
+
+/// Takes `.` and `..` out of a path that begins with a slash (RFC 3986, 5.2.4).
+fn remove_dots(path: &mut Vec<u8>) {
+    let (mut from, mut to) = (0, 0);
+    while from < path.len() {
+        let rest = &path[from + 1..];
+        let len = rest
+            .iter()
+            .position(|byte| *byte == b'/')
+            .unwrap_or(rest.len());
+        let (segment, is_last) = (&rest[..len], len == rest.len());
+        let is_up = segment == b"..";
+        if is_up {
+            to = path[..to]
+                .iter()
+                .rposition(|byte| *byte == b'/')
+                .unwrap_or(0);
+        }
+        if !is_up && segment != b"." {
+            path.copy_within(from..from + 1 + len, to);
+            to += 1 + len;
+        } else if is_last {
+            path[to] = b'/';
+            to += 1;
+        }
+        from += 1 + len;
+    }
+    path.truncate(to);
+}
+
 /// Puts a value in the place of an earlier one; `false`: there is no room for it.
 pub(super) fn put(place: &mut Vec<u8>, value: &[u8]) -> bool {
     let fits = value.len() <= place.capacity();
@@ -180,6 +269,39 @@ mod tests {
         assert_eq!(sent(&user), "theme=dark");
         user.forget();
         assert!(!user.has_cookies());
+    }
+
+    #[test]
+    fn references_are_followed_as_the_standard_says() {
+        // RFC 3986, 5.4, as far as paths and queries go.
+        for (reference, expected) in [
+            ("g", "/b/c/g"),
+            ("./g", "/b/c/g"),
+            ("g/", "/b/c/g/"),
+            ("?y", "/b/c/d;p?y"),
+            ("g?y", "/b/c/g?y"),
+            (";x", "/b/c/;x"),
+            ("", "/b/c/d;p?q"),
+            (".", "/b/c/"),
+            ("./", "/b/c/"),
+            ("..", "/b/"),
+            ("../", "/b/"),
+            ("../g", "/b/g"),
+            ("../..", "/"),
+            ("../../g", "/g"),
+            ("../../../g", "/g"),
+            ("g.", "/b/c/g."),
+            ("..g", "/b/c/..g"),
+            ("./../g", "/b/g"),
+            ("./g/.", "/b/c/g/"),
+            ("g/./h", "/b/c/g/h"),
+            ("g/../h", "/b/c/h"),
+            ("g?y/../x", "/b/c/g?y/../x"),
+        ] {
+            let mut place = b"/b/c/d;p?q".to_vec();
+            resolve(&mut place, reference.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&place), expected, "{reference}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use rustls::unbuffered::{
     UnbufferedStatus,
 };
 
-use crate::mix::Ask;
+use crate::mix::{Ask, Values};
 use crate::{Outcome, Transmit, Wire, WireError};
 
 /// Room for what a handshake and its alerts send: a key share, perhaps a chain of
@@ -323,6 +323,10 @@ impl<W: Wire> Wire for Tls<W> {
 
     fn take_form(shared: &mut Self::Shared, form: usize) {
         W::take_form(&mut shared.inner, form);
+    }
+
+    fn take_known(shared: &mut Self::Shared, known: &Values) {
+        W::take_known(&mut shared.inner, known);
     }
 
     fn is_ready(&self) -> bool {

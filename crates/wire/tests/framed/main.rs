@@ -45,7 +45,7 @@ fn answered(slot: u32, wire_bytes: u64, body_bytes: u64) -> Outcome {
         is_last: false,
         call: None,
         judged: wallfinder_wire::Judged::ByStatus,
-        redirects: false,
+        redirects: None,
     })
 }
 

@@ -73,7 +73,7 @@ fn a_burst_is_one_slice_and_its_answers_come_in_order() {
                 is_last: false,
                 call: None,
                 judged: wallfinder_wire::Judged::ByStatus,
-                redirects: false,
+                redirects: None,
             };
             assert_eq!(answer(&mut http1, &mut shared, rest), expected);
         }

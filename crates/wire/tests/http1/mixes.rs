@@ -8,7 +8,7 @@ use wallfinder_wire::mix::{
     Ask, Check, Expect, Follow, JsonIs, Mix, Order, Piece, Row, Slot, Source, Spelling, Table,
     Take, Template, Text, Value,
 };
-use wallfinder_wire::{Answer, Judged, Outcome, Transmit, Wire, WireError};
+use wallfinder_wire::{Answer, Judged, Outcome, Redirect, Transmit, Wire, WireError};
 
 fn slot(value: Value, spelling: Spelling) -> Piece {
     Piece::Slot(Slot { value, spelling })
@@ -228,13 +228,18 @@ fn cookies_and_redirects_lead_on() {
             "HTTP/1.1 {status} X\r\nSet-Cookie: sid=1; Path=/\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"
         )
     };
-    for (to, wanted) in [("/b?c=d", "/b?c=d"), ("http://h/b?d", "/b?d")] {
+    for (to, wanted) in [
+        ("/b?c=d", "/b?c=d"),
+        ("http://h/b?d", "/b?d"),
+        ("b/../c?d", "/c?d"),
+        ("?page=2", "/a?page=2"),
+    ] {
         http1.issue_one(&shared, ask(0, 0));
         let sent = written(&mut http1, &shared, 99);
         assert!(!sent.contains("Cookie:"), "{sent}");
         let answer = answered(&mut http1, &mut shared, &redirect(303, to));
         assert!(
-            answer.redirects && answer.judged == Judged::Good,
+            answer.redirects == Some(Redirect::ToGet) && answer.judged == Judged::Good,
             "{answer:?}"
         );
         http1.issue_one(&shared, ask(1, 0));
@@ -251,13 +256,61 @@ fn cookies_and_redirects_lead_on() {
     for (status, to, error) in [
         (302, "http://other/", WireError::RedirectElsewhere),
         (302, "//other/", WireError::RedirectElsewhere),
-        // The method would have to be kept, and a hop is a GET.
-        (307, "/b", WireError::RedirectTarget),
+        (302, "mailto:ann", WireError::RedirectElsewhere),
+        (302, "/a b", WireError::RedirectTarget),
     ] {
         http1.issue_one(&shared, ask(0, 0));
         written(&mut http1, &shared, 99);
         let answer = answered(&mut http1, &mut shared, &redirect(status, to));
         assert_eq!(answer.judged, Judged::Bad(error), "{to}");
-        assert!(!answer.redirects);
+        assert_eq!(answer.redirects, None);
     }
+    // The method and the body are kept.
+    http1.issue_one(&shared, ask(0, 0));
+    written(&mut http1, &shared, 99);
+    let answer = answered(&mut http1, &mut shared, &redirect(307, "/b"));
+    assert_eq!(answer.redirects, Some(Redirect::AsItIs));
+}
+
+#[test]
+fn what_is_known_is_renewed_for_requests_that_have_not_begun() {
+    let mut mix = mix(&["a"]);
+    let known = |nth| slot(Value::Known(nth), Spelling::Raw);
+    mix.known.renew(vec![b"first".to_vec()]);
+    let of_post = &mut mix.kinds[0].request;
+    of_post.headers[0].1 = Text(vec![known(0)]);
+    of_post.body = Text(vec![known(0), fixed("|"), known(0)]);
+    let mut shared = shared(&mix, 3);
+    let mut http1 = Http1::open(&shared);
+    for _ in 0..3 {
+        http1.issue_one(&shared, ask(0, 0));
+    }
+    let mut sent = Vec::new();
+    let mut write = |http1: &mut Http1, shared: &Shared, room: usize| {
+        let mut into = vec![0; room];
+        let len = http1.write(shared, &mut into);
+        sent.extend_from_slice(&into[..len]);
+    };
+    // All of the first request, and a part of the second.
+    let one = "POST /a?q=a HTTP/1.1\r\n".len() + 60;
+    write(&mut http1, &shared, 2 * one);
+    mix.known.renew(vec![b"another".to_vec()]);
+    Http1::take_known(&mut shared, &mix.known.now());
+    write(&mut http1, &shared, 9999);
+    let sent = String::from_utf8(sent).expect("it is text");
+    let bodies = ["first|first", "first|first", "another|another"];
+    let mut rest = sent.as_str();
+    for body in bodies {
+        let (head, behind) = rest.split_once("\r\n\r\n").expect("a head ends");
+        let value = body.split('|').next().unwrap_or_default();
+        assert!(head.contains(&format!("X-Row: {value}\r\n")), "{sent}");
+        assert!(
+            head.contains(&format!("Content-Length: {}", body.len())),
+            "{sent}"
+        );
+        rest = behind
+            .strip_prefix(body)
+            .unwrap_or_else(|| panic!("{body}: {sent}"));
+    }
+    assert_eq!(rest, "");
 }

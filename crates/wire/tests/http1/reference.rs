@@ -127,7 +127,7 @@ fn answer(
             is_last: head.is_said_last(),
             call: None,
             judged: wallfinder_wire::Judged::ByStatus,
-            redirects: false,
+            redirects: None,
         })),
     }
 }

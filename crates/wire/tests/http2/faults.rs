@@ -20,7 +20,7 @@ const ANSWERED: Outcome = Outcome::Answered(Answer {
     is_last: false,
     call: None,
     judged: wallfinder_wire::Judged::ByStatus,
-    redirects: false,
+    redirects: None,
 });
 
 // Row 17.
@@ -237,7 +237,7 @@ fn what_a_goaway_did_not_take_up_is_unprocessed_and_the_rest_is_answered() {
         is_last: false,
         call: None,
         judged: wallfinder_wire::Judged::ByStatus,
-        redirects: false,
+        redirects: None,
     });
     assert_eq!(seen.outcomes, [unprocessed(1), unprocessed(2), last]);
     assert_eq!(

@@ -9,6 +9,7 @@ mod faults;
 mod h2spec;
 mod mirror;
 mod mirrored;
+mod mixes;
 mod peer;
 mod properties;
 mod servers;

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use wallfinder_model::Nanos;
 use wallfinder_model::drive::Edge;
 use wallfinder_sys::Errno;
+use wallfinder_wire::Redirect;
 use wallfinder_wire::Request;
 use wallfinder_wire::mix::{
-    Cells, Expect, Flow, Follow, Kind, Mix, Order, Piece, Protocol, Replay, Row, Slot, Spelling,
-    Step, Table, Template, Text, Think, Value,
+    Cells, Expect, Flow, Follow, Kind, Known, Mix, Order, Piece, Protocol, Replay, Row, Slot,
+    Spelling, Step, Table, Template, Text, Think, Value,
 };
 
 use super::super::http1::{ANSWER, Asked, Http1, LAST_ANSWER, after};
@@ -33,7 +34,7 @@ fn step(kind: u16, think: Think) -> Step {
     Step {
         kind,
         think,
-        is_hop: false,
+        hop: None,
     }
 }
 
@@ -58,6 +59,7 @@ fn mix(think: Think, alone: u32) -> Mix {
         flows: flows.into_iter().filter(|flow| flow.weight > 0).collect(),
         tables: Vec::new(),
         variables: 0,
+        known: Known::default(),
         origins: Vec::new(),
         replay: None,
     }
@@ -253,7 +255,7 @@ fn a_redirect_is_followed_where_there_is_one_and_passed_over_where_there_is_none
     mix.flows[0].steps = vec![
         step(0, Think::None),
         Step {
-            is_hop: true,
+            hop: Some(Redirect::ToGet),
             ..step(2, Think::None)
         },
         step(1, Think::None),

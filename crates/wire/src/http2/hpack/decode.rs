@@ -79,6 +79,7 @@ impl<I: Interpret> Known<I> {
                 name: meaning,
                 name_bytes: name.len() as u32,
                 bytes: size(name.len() as u32, value.len() as u32),
+                text: TextAt::default(),
             }
         };
         Known {
@@ -105,6 +106,66 @@ struct Entry<I: Interpret> {
     name_bytes: u32,
     /// The entry's size by RFC 7541, 4.1.
     bytes: u32,
+    /// How it is spelled, where that is kept.
+    text: TextAt,
+}
+
+/// Room for the text of a field that no table keeps, in bytes; of a longer one the end is not kept.
+const LITERAL_BYTES_KEPT: usize = 16 * 1024;
+
+/// Where the text of an entry stands.
+#[derive(Debug, Clone, Copy, Default)]
+struct TextAt {
+    /// Of all that was ever kept.
+    from: u64,
+    name_bytes: usize,
+    value_bytes: usize,
+}
+
+/// The text of a table's entries, the oldest first, and behind them that of a literal.
+struct Texts {
+    bytes: Vec<u8>,
+    /// Bytes that went before these.
+    gone: u64,
+}
+
+impl Texts {
+    fn end(&self) -> u64 {
+        self.gone + self.bytes.len() as u64
+    }
+
+    /// Makes room for a literal. What stands before `oldest` is of no use any more.
+    fn make_room(&mut self, oldest: u64) {
+        if self.bytes.capacity() - self.bytes.len() < LITERAL_BYTES_KEPT {
+            self.bytes.drain(..(oldest - self.gone) as usize);
+            self.gone = oldest;
+        }
+    }
+
+    /// Keeps as much as there is room for, and says how much.
+    fn push(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.bytes.capacity() - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..len]);
+        len
+    }
+
+    /// Keeps the name of an entry once more.
+    fn push_name(&mut self, of: TextAt) -> usize {
+        let from = (of.from - self.gone) as usize;
+        let len = of.name_bytes.min(self.bytes.capacity() - self.bytes.len());
+        self.bytes.extend_from_within(from..from + len);
+        len
+    }
+
+    fn truncate(&mut self, to: u64) {
+        self.bytes.truncate((to - self.gone) as usize);
+    }
+
+    fn of(&self, text: TextAt) -> (&[u8], &[u8]) {
+        let from = (text.from - self.gone) as usize;
+        let text_bytes = text.name_bytes + text.value_bytes;
+        self.bytes[from..from + text_bytes].split_at(text.name_bytes)
+    }
 }
 
 /// The receiving end of one connection's header compression.
@@ -117,6 +178,8 @@ pub struct Decoder<I: Interpret> {
     limit: u32,
     /// Counts what changed the table: with the same version, equal blocks say the same.
     version: u64,
+    /// Where fields are spelled out as well.
+    texts: Option<Texts>,
 }
 
 impl<I: Interpret> Decoder<I> {
@@ -130,7 +193,26 @@ impl<I: Interpret> Decoder<I> {
             bytes_max: limit.min(TABLE_BYTES_DEFAULT),
             limit,
             version: 0,
+            texts: None,
         }
+    }
+
+    /// The same, which keeps how fields are spelled, for [`Decoder::decode_spelled`].
+    pub fn keeping_text(limit: u32) -> Decoder<I> {
+        let tables = 2 * limit.max(TABLE_BYTES_DEFAULT) as usize;
+        let texts = Texts {
+            bytes: Vec::with_capacity(tables + LITERAL_BYTES_KEPT),
+            gone: 0,
+        };
+        Decoder {
+            texts: Some(texts),
+            ..Decoder::new(limit)
+        }
+    }
+
+    /// Whether it keeps how fields are spelled.
+    pub fn keeps_text(&self) -> bool {
+        self.texts.is_some()
     }
 
     /// Forgets everything: the next block is the first of a new connection.
@@ -139,6 +221,10 @@ impl<I: Interpret> Decoder<I> {
         self.bytes = 0;
         self.bytes_max = self.limit.min(TABLE_BYTES_DEFAULT);
         self.version = 0;
+        if let Some(texts) = &mut self.texts {
+            texts.bytes.clear();
+            texts.gone = 0;
+        }
     }
 
     /// Changes with the table. A block that left it as it was means the same again while
@@ -163,6 +249,21 @@ impl<I: Interpret> Decoder<I> {
         block: &[u8],
         mut visit: impl FnMut(&I::Name, &I::Value),
     ) -> Result<(), HpackError> {
+        let plain = |name: &I::Name, value: &I::Value, _: (&[u8], &[u8])| visit(name, value);
+        self.decode_spelled(known, scratch, limits, block, plain)
+    }
+
+    /// The same, with each field's name and value as they are spelled where text is kept: of a field above 16 KiB its
+    /// beginning. Where none is kept, both are empty.
+    #[inline]
+    pub fn decode_spelled(
+        &mut self,
+        known: &Known<I>,
+        scratch: &mut Vec<u8>,
+        limits: Limits,
+        block: &[u8],
+        mut visit: impl FnMut(&I::Name, &I::Value, (&[u8], &[u8])),
+    ) -> Result<(), HpackError> {
         let mut rest = block;
         let mut list_bytes: u64 = 0;
         let mut fields = 0;
@@ -181,16 +282,22 @@ impl<I: Interpret> Decoder<I> {
                 let (index, used) = integer::decode(rest, 7)?;
                 rest = &rest[used..];
                 let entry = self.entry(known, index)?;
-                visit(&entry.name, &entry.value);
+                let text = match &self.texts {
+                    None => Default::default(),
+                    Some(texts) => static_text(index).unwrap_or_else(|| texts.of(entry.text)),
+                };
+                visit(&entry.name, &entry.value, text);
                 entry.bytes
             } else {
                 let inserts = first & 0b0100_0000 != 0;
                 let prefix_bits = if inserts { 6 } else { 4 };
                 let entry = self.literal(known, scratch, limits, prefix_bits, &mut rest)?;
-                visit(&entry.name, &entry.value);
-                let bytes = entry.bytes;
-                if inserts {
-                    self.insert(entry);
+                let text = self.texts.as_ref().map(|texts| texts.of(entry.text));
+                visit(&entry.name, &entry.value, text.unwrap_or_default());
+                let (bytes, from) = (entry.bytes, entry.text.from);
+                let is_kept = inserts && self.insert(entry);
+                if let Some(texts) = self.texts.as_mut().filter(|_| !is_kept) {
+                    texts.truncate(from);
                 }
                 bytes
             };
@@ -214,7 +321,7 @@ impl<I: Interpret> Decoder<I> {
 
     /// A field whose value, and perhaps name, are spelled out.
     fn literal(
-        &self,
+        &mut self,
         known: &Known<I>,
         scratch: &mut Vec<u8>,
         limits: Limits,
@@ -223,30 +330,53 @@ impl<I: Interpret> Decoder<I> {
     ) -> Result<Entry<I>, HpackError> {
         let (index, used) = integer::decode(rest, prefix_bits)?;
         *rest = &rest[used..];
+        let mut text = TextAt::default();
+        if let Some(texts) = &mut self.texts {
+            let oldest = self.entries.back().map(|entry| entry.text.from);
+            texts.make_room(oldest.unwrap_or(texts.end()));
+            text.from = texts.end();
+        }
         let (name, name_bytes) = if index == 0 {
             let bytes = string(rest, scratch, limits)?;
+            if let Some(texts) = &mut self.texts {
+                text.name_bytes = texts.push(bytes);
+            }
             (I::name(bytes), bytes.len() as u32)
         } else {
             let entry = self.entry(known, index)?;
-            (entry.name.clone(), entry.name_bytes)
+            let named = (entry.name.clone(), entry.name_bytes);
+            let of = entry.text;
+            if let Some(texts) = &mut self.texts {
+                text.name_bytes = match static_text(index) {
+                    Some((name, _)) => texts.push(name),
+                    None => texts.push_name(of),
+                };
+            }
+            named
         };
         let bytes = string(rest, scratch, limits)?;
+        if let Some(texts) = &mut self.texts {
+            text.value_bytes = texts.push(bytes);
+        }
         Ok(Entry {
             value: I::value(&name, bytes),
             name,
             name_bytes,
             bytes: size(name_bytes, bytes.len() as u32),
+            text,
         })
     }
 
-    /// RFC 7541, 4.4: room is made first, and an entry larger than the table empties it.
-    fn insert(&mut self, entry: Entry<I>) {
+    /// RFC 7541, 4.4: room is made first, and an entry larger than the table empties it and is not kept.
+    fn insert(&mut self, entry: Entry<I>) -> bool {
         self.version += 1;
         self.evict(self.bytes_max.saturating_sub(entry.bytes));
-        if entry.bytes <= self.bytes_max {
+        let fits = entry.bytes <= self.bytes_max;
+        if fits {
             self.bytes += entry.bytes;
             self.entries.push_front(entry);
         }
+        fits
     }
 
     fn resize(&mut self, bytes_max: u32) -> Result<(), HpackError> {
@@ -276,6 +406,12 @@ impl<I: Interpret> fmt::Debug for Decoder<I> {
             .field("bytes_max", &self.bytes_max)
             .finish_non_exhaustive()
     }
+}
+
+/// A field of the static table, as it is spelled.
+fn static_text(index: u32) -> Option<(&'static [u8], &'static [u8])> {
+    let (name, value) = STATIC_TABLE.get((index as usize).checked_sub(1)?)?;
+    Some((name.as_bytes(), value.as_bytes()))
 }
 
 #[inline]
@@ -378,6 +514,46 @@ mod tests {
         assert_eq!(reader.decoder.table_bytes(), 222);
         let gone = reader.read(b"\xc2");
         assert_eq!(gone, Err(HpackError::Index), "the oldest made room");
+    }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever comes, what is spelled is what was meant.
+        #[test]
+        fn the_text_that_is_kept_is_that_of_the_field(
+            fields in prop::collection::vec((0_u8..6, 0_usize..200, "[a-z]{1,9}", 0_usize..1500), 1..80),
+        ) {
+            let mut decoder = Decoder::<Text>::keeping_text(4096);
+            let (known, mut scratch) = (Known::new(), Vec::new());
+            for (kind, index, name, len) in fields {
+                    let mut block = Vec::new();
+                    let index = 1 + index % (61 + decoder.entries.len());
+                    let value = name.as_bytes().iter().cycle().take(len).copied().collect::<Vec<u8>>();
+                    let string = |text: &[u8], block: &mut Vec<u8>| {
+                        integer::encode(text.len() as u32, 7, 0, block);
+                        block.extend_from_slice(text);
+                    };
+                    match kind {
+                        0 => integer::encode(index as u32, 7, 0x80, &mut block),
+                        1 | 2 => {
+                            let (prefix, first) = if kind == 1 { (6, 0x40) } else { (4, 0) };
+                            integer::encode(index as u32, prefix, first, &mut block);
+                            string(&value, &mut block);
+                        }
+                        _ => {
+                            block.push(if kind == 3 { 0 } else { 0x40 });
+                            string(name.as_bytes(), &mut block);
+                            string(&value, &mut block);
+                        }
+                    }
+                    let mut same = true;
+                    decoder.decode_spelled(&known, &mut scratch, WIDE, &block, |name, value, text| {
+                        same &= text == (name.as_slice(), value.as_slice());
+                    }).unwrap();
+                    prop_assert!(same);
+            }
+        }
     }
 
     #[test]

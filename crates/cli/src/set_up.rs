@@ -1,0 +1,206 @@
+//! What stands around a load of a mix: requests that are made before it, again while it runs, and after it.
+//!
+//! ```text
+//!   make ─► set-up ─► known.renew ◄─ refresh, every so often, in a thread of its own
+//!                         │     ◄─ again: the server was started anew
+//!                         └─► workers fill requests in with it              drop ─► tear-down
+//! ```
+
+use std::fmt;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use wallfinder_traffic::{Around, Once, Refresh};
+use wallfinder_wire::mix::Known;
+
+use crate::exit::Failed;
+use crate::mix::{Made, Place, make};
+
+/// It stands from its set-up to its tear-down, which is made when this is dropped.
+pub(crate) struct SetUp {
+    known: Known,
+    place: Place,
+    around: Around,
+    /// Numbers of what set-up did not come to take.
+    missing: Vec<u16>,
+    /// Whether any of it was made, so that there is something to take down.
+    is_begun: bool,
+    refreshing: Option<Refreshing>,
+}
+
+impl fmt::Debug for SetUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without its values, which may be secrets.
+        f.debug_struct("SetUp")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A thread that makes a part of set-up again and again.
+struct Refreshing {
+    /// `None`: it ends.
+    tell: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Held by who makes requests, or starts the server that they would go to.
+    turn: Mutex<()>,
+    tally: Mutex<Tally>,
+}
+
+/// How it went since it was asked last.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    made: u32,
+    failed: u32,
+    why: String,
+}
+
+impl SetUp {
+    /// Makes set-up. If that fails, what was made of it is taken down.
+    pub(crate) fn make(around: Around, known: Known, place: Place) -> Result<SetUp, Failed> {
+        let mut set_up = SetUp {
+            known,
+            place,
+            around,
+            missing: Vec::new(),
+            is_begun: true,
+            refreshing: None,
+        };
+        set_up.make_again().map_err(Failed::run)?;
+        if let (Some(refresh), Some(setup)) = (&set_up.around.refresh, &set_up.around.setup) {
+            let started = Refreshing::start(refresh, &setup.names, &set_up.known, &set_up.place);
+            set_up.refreshing = Some(started.map_err(Failed::run)?);
+        }
+        Ok(set_up)
+    }
+
+    /// What it took, as it is now.
+    pub(crate) fn known(&self) -> Known {
+        self.known.clone()
+    }
+
+    /// Nothing is made while this is held: the server is being started anew.
+    pub(crate) fn pause(&self) -> Option<MutexGuard<'_, ()>> {
+        self.refreshing
+            .as_ref()
+            .map(|refreshing| lock(&refreshing.shared.turn))
+    }
+
+    /// Makes set-up again, at a server that knows nothing of the first time.
+    pub(crate) fn make_again(&mut self) -> Result<(), String> {
+        let Some(Once { mix, names }) = &self.around.setup else {
+            return Ok(());
+        };
+        let Made {
+            steps,
+            taken,
+            failed,
+        } = make(mix, &self.place, names.len(), &[]);
+        self.is_begun = steps > 0;
+        let numbers = taken.iter().zip(0..);
+        self.missing = numbers
+            .filter(|(value, _)| value.is_empty())
+            .map(|(_, nth)| nth)
+            .collect();
+        if !taken.is_empty() {
+            self.known.renew(taken);
+        }
+        match failed {
+            Some(why) => Err(format!("[[setup]] {why}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What went wrong since it was asked last, in words.
+    pub(crate) fn told(&self) -> Option<String> {
+        let refreshing = self.refreshing.as_ref()?;
+        let Tally { made, failed, why } = std::mem::take(&mut *lock(&refreshing.shared.tally));
+        (failed > 0).then(|| {
+            let times = if failed == 1 { "time" } else { "times" };
+            format!(
+                "[[setup]] was not made again {failed} {times} of {}, and requests went on with the values of before; \
+                 the last time: {why}",
+                made + failed
+            )
+        })
+    }
+}
+
+impl Drop for SetUp {
+    fn drop(&mut self) {
+        self.refreshing = None;
+        let Some(mix) = self.around.teardown.as_ref().filter(|_| self.is_begun) else {
+            return;
+        };
+        if let Some(why) = make(mix, &self.place, 0, &self.missing).failed {
+            tracing::warn!("[[teardown]] {why}");
+        }
+    }
+}
+
+impl Refreshing {
+    /// `names`: of what is known, by number.
+    fn start(
+        refresh: &Refresh,
+        names: &[String],
+        known: &Known,
+        place: &Place,
+    ) -> Result<Refreshing, String> {
+        let Refresh { once, every } = refresh.clone();
+        let number = |name: &String| names.iter().position(|other| other == name);
+        let numbers: Vec<usize> = once.names.iter().filter_map(number).collect();
+        let (known, place) = (known.clone(), place.clone());
+        let shared = Arc::<Shared>::default();
+        let of_thread = Arc::clone(&shared);
+        let (tell, told) = channel();
+        let again = move || {
+            while told.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let _turn = lock(&of_thread.turn);
+                let made = make(&once.mix, &place, once.names.len(), &[]);
+                let mut tally = lock(&of_thread.tally);
+                match made.failed {
+                    None => {
+                        let mut values = known.now().to_vec();
+                        for (number, value) in numbers.iter().zip(made.taken) {
+                            values[*number] = value;
+                        }
+                        known.renew(values);
+                        tally.made += 1;
+                    }
+                    Some(why) => {
+                        tracing::warn!("[[setup]] was not made again: {why}");
+                        tally.failed += 1;
+                        tally.why = why;
+                    }
+                }
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("wf-refresh".to_owned())
+            .spawn(again);
+        Ok(Refreshing {
+            tell: Some(tell),
+            thread: Some(thread.map_err(|error| error.to_string())?),
+            shared,
+        })
+    }
+}
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        self.tell = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
