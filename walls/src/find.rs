@@ -101,12 +101,7 @@ impl Apparatus {
             let json = self.run(&self.arguments_there(scenario, seed, &elsewhere))?;
             return found::read(json.as_bytes());
         }
-        let standing = match &scenario.server {
-            Server::Subject(_) => None,
-            Server::Ordinary(server) => {
-                Some(Standing::start(server, scenario.server_cpus, &self.bin)?)
-            }
-        };
+        let standing = self.standing(scenario)?;
         let is_named = |server: &Server| match server {
             Server::Ordinary(server) => server.backend_is_named,
             Server::Subject(_) => false,
@@ -140,8 +135,19 @@ impl Apparatus {
         Ok(format!("{said}, binary {:016x}", fnv1a(&binary)))
     }
 
-    /// Answers per second of a scenario whose server the tool starts, by `run`.
+    /// The server, where it stands when the tool comes.
+    fn standing(&self, scenario: &Scenario) -> Result<Option<Standing>, String> {
+        match &scenario.server {
+            Server::Subject(_) => Ok(None),
+            Server::Ordinary(server) => {
+                Standing::start(server, scenario.server_cpus, &self.bin).map(Some)
+            }
+        }
+    }
+
+    /// Answers per second of a scenario, by `run`.
     pub fn rate(&self, scenario: &Scenario, seed: u64) -> Result<f64, String> {
+        let _standing = self.standing(scenario)?;
         let run = self.of_run("run", scenario, seed);
         let lasts = ["-d", LIFTED_LASTS].map(str::to_owned).to_vec();
         let (load, target) = (self.load_of(scenario), vec![target(scenario)]);

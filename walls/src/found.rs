@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use wallfinder_judge::proof::what_if_of_kind;
 use wallfinder_model::Detail;
 use wallfinder_model::record::Costs;
 use wallfinder_model::verdict::{How, Wall};
@@ -47,6 +48,9 @@ pub struct Kind {
     /// What one costs.
     #[serde(default)]
     pub costs: Option<Costs>,
+    /// Answers per second, as judged, if it took half as much of what the wall is made of.
+    #[serde(default)]
+    pub half_as_dear: Option<f64>,
 }
 
 /// A number with its interval. What is not finite is not there.
@@ -155,8 +159,23 @@ pub fn read(json: &[u8]) -> Result<Found, String> {
         next: verdict.next,
         rate: rate.ok_or("the step has no throughput")?,
         p99_ms: p99_ns.map(|ns| ns as f64 / 1e6),
-        kinds: step.requests.clone(),
+        kinds: with_halves(json, step.requests.clone())?,
     })
+}
+
+/// What each of a mix would give if it were half as dear.
+fn with_halves(json: &[u8], mut kinds: Vec<Kind>) -> Result<Vec<Kind>, String> {
+    if kinds.is_empty() {
+        return Ok(kinds);
+    }
+    let whole: wallfinder_model::Record = serde_json::from_slice(json)
+        .map_err(|error| format!("the record cannot be read: {error}"))?;
+    let squeezed = whole.steps.iter().rfind(|step| step.experiment.is_some());
+    for kind in &mut kinds {
+        let told = squeezed.and_then(|step| what_if_of_kind(step, &kind.name, 0.5));
+        kind.half_as_dear = told.map(|told| told.throughput);
+    }
+    Ok(kinds)
 }
 
 /// What profiles say, in one.

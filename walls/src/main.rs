@@ -260,7 +260,7 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
     let next = before
         .zip(scenario.lift)
         .zip(lifted.clone())
-        .map(|((before, lift), rate)| score::next_error(before, lift.next, rate?));
+        .map(|((before, lift), rate)| score::told_error(before, lift.told, rate?));
     Outcome {
         scenario: scenario.name.to_owned(),
         seed,

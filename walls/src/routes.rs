@@ -1,10 +1,12 @@
 //! The fifth section of the suite: mixes of requests of which it is known what each takes of the wall. Each row's
 //! arithmetic is in `docs/labelled-suite.md`.
 
-use wallfinder_model::verdict::Wall::{Downlink, ServerCpu, Wait};
+use wallfinder_model::verdict::Wall::{Backend, Downlink, ServerCpu, Wait};
 
 use crate::scenario::Check::{Added, Share};
-use crate::scenario::{Expect, Of, Scenario, Server::Subject};
+use crate::scenario::Server::{self, Subject};
+use crate::scenario::{Behind, Expect, Lift, Of, Ordinary, Scenario};
+use crate::servers::HAPROXY;
 use crate::suite::PLAIN;
 
 /// Every scenario with a mix.
@@ -34,6 +36,7 @@ pub const ROUTES: &[Scenario] = &[
                 },
             ],
         },
+        lift: Lift::by_half("-c 16 --traffic {mixes}/cpu-half.toml", "dear"),
         ..PLAIN
     },
     Scenario {
@@ -50,6 +53,7 @@ pub const ROUTES: &[Scenario] = &[
                 truth: 0.99,
             }],
         },
+        lift: Lift::by_half("-c 16 --traffic {mixes}/bytes-half.toml", "image"),
         ..PLAIN
     },
     Scenario {
@@ -65,6 +69,30 @@ pub const ROUTES: &[Scenario] = &[
                 truth: 1.0,
             }],
         },
+        lift: Lift::by_half("-c 16 --traffic {mixes}/lock-half.toml", "write"),
+        ..PLAIN
+    },
+    Scenario {
+        name: "routes-backend",
+        server: Server::Ordinary(Ordinary {
+            backend: Some(Behind {
+                command: "{bin}/knownwall --port 18182",
+                cpus: "1",
+            }),
+            backend_is_named: false,
+            ..HAPROXY
+        }),
+        flags: "-c 16 --traffic {mixes}/backend.toml",
+        expect: Expect::Wall {
+            walls: &[Backend],
+            detail: None,
+            checks: &[Share {
+                name: "report",
+                of: Of::Backend,
+                truth: 0.708,
+            }],
+        },
+        lift: Lift::by_half("-c 16 --traffic {mixes}/backend-half.toml", "report"),
         ..PLAIN
     },
 ];

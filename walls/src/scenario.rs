@@ -156,6 +156,8 @@ pub enum Of {
     Bytes,
     /// The time for which requests are held.
     Held,
+    /// The CPU time of what the server asks.
+    Backend,
 }
 
 /// The same scenario without its wall: what is named takes the place of what it had.
@@ -167,8 +169,17 @@ pub struct Lift {
     pub link: Option<&'static str>,
     /// The load.
     pub flags: Option<&'static str>,
-    /// The wall that then binds.
-    pub next: Wall,
+    /// What is held against the rate that then comes.
+    pub told: Told,
+}
+
+/// What was told of a change before it was made.
+#[derive(Debug, Clone, Copy)]
+pub enum Told {
+    /// The ceiling of the wall that then binds.
+    Next(Wall),
+    /// The throughput where this request of a mix takes half as much of what the wall is made of.
+    Half(&'static str),
 }
 
 impl Lift {
@@ -178,7 +189,7 @@ impl Lift {
             subject: Some(subject),
             link: None,
             flags: None,
-            next,
+            told: Told::Next(next),
         })
     }
 
@@ -188,7 +199,7 @@ impl Lift {
             subject: None,
             link: Some(link),
             flags: None,
-            next,
+            told: Told::Next(next),
         })
     }
 
@@ -198,7 +209,17 @@ impl Lift {
             subject: None,
             link: None,
             flags: Some(flags),
-            next,
+            told: Told::Next(next),
+        })
+    }
+
+    /// By a mix in which this request is half as dear.
+    pub const fn by_half(flags: &'static str, name: &'static str) -> Option<Lift> {
+        Some(Lift {
+            subject: None,
+            link: None,
+            flags: Some(flags),
+            told: Told::Half(name),
         })
     }
 

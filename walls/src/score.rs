@@ -8,7 +8,7 @@ use wallfinder_model::record::{Cost, Costs};
 use wallfinder_model::verdict::{How, Wall};
 
 use crate::found::{Found, Span};
-use crate::scenario::{Check, Expect, Of, Scenario};
+use crate::scenario::{Check, Expect, Of, Scenario, Told};
 
 /// Of those answered, this share must be right.
 pub const RIGHT_MIN: f64 = 0.95;
@@ -164,6 +164,7 @@ fn share(found: &Found, name: &str, of: Of) -> Option<f64> {
     match of {
         Of::Server => costs(found, name).map(|costs| costs.server.share),
         Of::Held => costs(found, name)?.held.map(|held| held.share),
+        Of::Backend => costs(found, name)?.backend.map(|backend| backend.share),
         Of::Bytes => {
             let all: u64 = found.kinds.iter().map(|kind| kind.wire_bytes).sum();
             let own = found.kinds.iter().find(|kind| kind.name == name)?;
@@ -203,15 +204,27 @@ pub fn label_holds(scenario: &Scenario, found: &Found) -> Option<bool> {
     Some((least..=most).contains(&found.rate))
 }
 
-/// Predicted ceiling of the next wall over the one measured without the first, less one.
-pub fn next_error(before: &Found, next: Wall, lifted_rate: f64) -> Result<f64, String> {
+/// What was told of a change over what was measured once it was made, less one.
+pub fn told_error(before: &Found, told: Told, rate: f64) -> Result<f64, String> {
+    let predicted = match told {
+        Told::Next(next) => before.rate * next_ratio(before, next)?,
+        Told::Half(name) => {
+            let kind = before.kinds.iter().find(|kind| kind.name == name);
+            let told = kind.and_then(|kind| kind.half_as_dear);
+            told.ok_or_else(|| format!("what a {name} half as dear would give was not told"))?
+        }
+    };
+    Ok(predicted / rate - 1.0)
+}
+
+/// The ceiling of the next wall over the throughput.
+fn next_ratio(before: &Found, next: Wall) -> Result<f64, String> {
     let predicted = before.next.ok_or("no next wall was named")?;
     if predicted.wall != next {
         let (said, is) = (predicted.wall.label(), next.label());
         return Err(format!("the next wall is {is}, not {said}"));
     }
-    let ratio = predicted.ratio.ok_or("the next wall has no ceiling")?;
-    Ok(ratio * before.rate / lifted_rate - 1.0)
+    Ok(predicted.ratio.ok_or("the next wall has no ceiling")?)
 }
 
 /// How alike the verdicts of one scenario are, over its runs.
@@ -553,14 +566,14 @@ mod tests {
     #[test]
     fn the_next_wall_is_compared_with_what_lifting_gave() {
         let mut before = found(Wall::ServerCpu);
-        assert!(next_error(&before, Wall::Downlink, 6_600.0).is_err());
+        assert!(told_error(&before, Told::Next(Wall::Downlink), 6_600.0).is_err());
         before.next = Some(Next {
             wall: Wall::Downlink,
             ratio: Some(1.40),
         });
-        let error = next_error(&before, Wall::Downlink, 6_600.0).unwrap();
+        let error = told_error(&before, Told::Next(Wall::Downlink), 6_600.0).unwrap();
         assert!((error - (1.40 * 4_700.0 / 6_600.0 - 1.0)).abs() < 1e-12);
-        assert!(next_error(&before, Wall::Uplink, 6_600.0).is_err());
+        assert!(told_error(&before, Told::Next(Wall::Uplink), 6_600.0).is_err());
     }
 
     #[test]

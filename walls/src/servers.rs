@@ -17,7 +17,7 @@ const NGINX: Ordinary = Ordinary {
 };
 
 /// Before a slow service, which runs beside the client: that needs little of its processor.
-const HAPROXY: Ordinary = Ordinary {
+pub(crate) const HAPROXY: Ordinary = Ordinary {
     program: "haproxy",
     package: "haproxy",
     command: "haproxy -db -f {folder}/server.cfg",

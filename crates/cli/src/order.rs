@@ -67,6 +67,7 @@ pub(crate) fn order(
         watched: true,
         paced: false,
         relay: testbed.lab.as_ref().and_then(Lab::relay_watch),
+        behind: None,
     })
 }
 

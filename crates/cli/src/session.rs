@@ -308,6 +308,7 @@ impl Session {
                     server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
                     cpu_span_ns: asked.telemetry.window_ns,
                     reference_ns: asked.telemetry.server_reference_ns,
+                    backend: asked.telemetry.backend,
                     client_cpu_ns: asked.telemetry.client.as_ref().map(|client| client.cpu_ns),
                     client_reference_ns: asked.telemetry.client_reference_ns,
                 });

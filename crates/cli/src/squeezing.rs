@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
-use wallfinder_conduct::StepOrder;
+use wallfinder_conduct::{Metered, StepOrder};
 use wallfinder_hosts::{self as hosts, BackendHost, Host, ProcessTimes, ServerHost, server_apart};
 use wallfinder_model::experiment::{Effort, Neighbour, Setting};
 use wallfinder_model::scenario::Link;
@@ -222,6 +223,21 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
+    /// How their CPU time is read; `None`: there are none.
+    pub(crate) fn metered(&self, server: &Arc<dyn ServerHost>) -> Option<Metered> {
+        if self.pids.is_empty() {
+            return None;
+        }
+        let (host, server) = (self.host.clone(), Arc::clone(server));
+        Some(Metered {
+            pids: self.pids.clone(),
+            times: Arc::new(move || match &host {
+                Some(host) => host.times(),
+                None => server.times(),
+            }),
+        })
+    }
+
     /// Those that the scenario names; else those that the server's connections lead to and that had something
     /// to do. `before` is of the start of a load that took `loaded_s`.
     pub(crate) fn of(

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{Edge, IoChoice, Measured, Progress, Signals, StepSpec, Typical};
-use wallfinder_hosts::{Joint, Sampling};
+use wallfinder_hosts::{Joint, ProcessTimes, Sampling};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
-use wallfinder_model::telemetry::{RelaySummary, Telemetry};
+use wallfinder_model::telemetry::{CpuUse, RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_sys::clock;
 
@@ -36,6 +36,8 @@ struct Watch<'w> {
     closed_ns: Option<i64>,
     capture: Option<Capture<'w>>,
     relayed: Option<RelaySummary>,
+    /// CPU times of the host of what the server asks, at both edges.
+    behind: Vec<(u64, ProcessTimes)>,
 }
 
 impl Watch<'_> {
@@ -100,6 +102,9 @@ impl Watch<'_> {
         if edge == Edge::Drained {
             return;
         }
+        if let Some(behind) = &self.order.behind {
+            self.behind.push((clock::monotonic_ns(), (behind.times)()));
+        }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, &*self.order.server);
             let client = self.order.client.family();
@@ -156,6 +161,7 @@ pub(crate) fn run(
         closed_ns: None,
         capture: None,
         relayed: None,
+        behind: Vec::new(),
     };
     tracing::info!(
         step = %order.name,
@@ -188,6 +194,7 @@ pub(crate) fn run(
         capture,
         zero_ns,
         relayed,
+        behind,
         ..
     } = watch;
     if let Some(error) = failed {
@@ -199,6 +206,12 @@ pub(crate) fn run(
         _ => Telemetry::default(),
     };
     telemetry.relay = relayed.filter(|_| closed_ns.is_some());
+    if let (Some(of), [(from_ns, before), .., (to_ns, after)]) = (&order.behind, &behind[..]) {
+        telemetry.backend = Some(CpuUse {
+            cpu_ns: (after.used_since(before, &of.pids) * 1e9) as u64,
+            span_ns: to_ns - from_ns,
+        });
+    }
     if let (Some(series), Some(from), Some(to)) = (&series, started_ns, closed_ns) {
         count_whole(&mut telemetry, series.summarise(from, to));
     }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wallfinder_engine::{EngineError, IoChoice, Signals};
-use wallfinder_hosts::{ClientHost, Sampling, ServerHost, Sides, sampler};
+use wallfinder_hosts::{ClientHost, ProcessTimes, Sampling, ServerHost, Sides, sampler};
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{RelaySummary, Sample};
 use wallfinder_model::{Environment, Load, Step, Target};
@@ -88,6 +88,25 @@ pub struct StepOrder {
     pub paced: bool,
     /// Who delays packets between client and server, if anybody does.
     pub relay: Option<RelayWatch>,
+    /// What the server asks, where its CPU time is to be told too.
+    pub behind: Option<Metered>,
+}
+
+/// Processes whose CPU time is read at the edges of the window.
+#[derive(Clone)]
+pub struct Metered {
+    /// They, with all that they started.
+    pub pids: Vec<u32>,
+    /// CPU times of their host.
+    pub times: Arc<dyn Fn() -> ProcessTimes + Send + Sync>,
+}
+
+impl std::fmt::Debug for Metered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metered")
+            .field("pids", &self.pids)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What produces the load.

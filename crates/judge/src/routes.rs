@@ -76,42 +76,49 @@ pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Gro
         .iter()
         .map(|group| group.count(requests, |kind| requests[kind].sent as f64))
         .collect();
-    let server = fitted(
-        &rows,
-        &rates,
-        &used(windows, |w| Some((w.server_cpu_ns, w.reference_ns)))?,
-    )?;
-    let client = used(windows, |w| Some((w.client_cpu_ns?, w.client_reference_ns)));
+    let server = used(windows, |w| {
+        Some((w.server_cpu_ns, w.cpu_span_ns, w.reference_ns))
+    });
+    let server = fitted(&rows, &rates, &server?)?;
+    let client = used(windows, |w| {
+        Some((w.client_cpu_ns?, w.cpu_span_ns, w.client_reference_ns))
+    });
     let client = client.and_then(|used| fitted(&rows, &rates, &used));
+    let backend = used(windows, |w| {
+        let used = w.backend.filter(|used| used.span_ns > 0)?;
+        Some((used.cpu_ns, used.span_ns, None))
+    });
+    let backend = backend.and_then(|used| fitted(&rows, &rates, &used));
     // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
     let held = fitted(&rows, &rates, &vec![1.0; rows.len()]);
     let all = groups.into_iter().zip(server).enumerate();
     let one = |(nth, (group, server))| {
         let of = |all: &Option<Vec<Cost>>| all.as_ref().map(|all| all[nth]);
-        let (client, held) = (of(&client), of(&held));
         let costs = Costs {
             server,
-            client,
-            held,
+            client: of(&client),
+            backend: of(&backend),
+            held: of(&held),
         };
         (group, costs)
     };
     Some(all.map(one).collect())
 }
 
-/// CPU time of each window, as at one pace: the same work takes a machine more time when it is slow.
+/// CPU time of each window, over so long, as at one pace where that was watched: the same work takes a machine more time
+/// when it is slow.
 fn used(
     windows: &[MixWindow],
-    of: impl Fn(&MixWindow) -> Option<(u64, Option<f64>)>,
+    of: impl Fn(&MixWindow) -> Option<(u64, u64, Option<f64>)>,
 ) -> Option<Vec<f64>> {
-    let spent: Vec<(u64, Option<f64>)> = windows.iter().map(&of).collect::<Option<_>>()?;
-    let paces: Option<Vec<f64>> = spent.iter().map(|(_, pace)| *pace).collect();
+    let spent: Vec<(u64, u64, Option<f64>)> = windows.iter().map(&of).collect::<Option<_>>()?;
+    let paces: Option<Vec<f64>> = spent.iter().map(|(_, _, pace)| *pace).collect();
     let usual = paces.as_ref().and_then(|paces| median(paces));
-    let one = |((cpu_ns, own), window): (&(u64, Option<f64>), &MixWindow)| {
+    let one = |(cpu_ns, span_ns, own): &(u64, u64, Option<f64>)| {
         let pace = usual.zip(*own).map_or(1.0, |(usual, own)| usual / own);
-        pace * *cpu_ns as f64 / window.cpu_span_ns as f64
+        pace * *cpu_ns as f64 / *span_ns as f64
     };
-    Some(spent.iter().zip(windows).map(one).collect())
+    Some(spent.iter().map(one).collect())
 }
 
 /// Least squares: what one of each takes, where the rows have how many there were and `used` what all took.

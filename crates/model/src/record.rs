@@ -12,7 +12,7 @@ use crate::plan::{Load, Plan, Target};
 use crate::profile::Profiles;
 use crate::scenario::Scenario;
 use crate::sizes::Sizes;
-use crate::telemetry::{Sample, Telemetry};
+use crate::telemetry::{CpuUse, Sample, Telemetry};
 use crate::verdict::Verdict;
 
 /// Version of the shape below. A reader refuses what is newer than itself.
@@ -470,6 +470,9 @@ pub struct Costs {
     pub server: Cost,
     /// The same of the load generator.
     pub client: Option<Cost>,
+    /// The same of the processes that the server asks, all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Cost>,
     /// The time for which one is held, of the load's own, which is all in use: where the wall is a wait, what it takes of
     /// what is waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -511,6 +514,9 @@ pub struct MixWindow {
     /// CPU time of the load generator, over so long too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_ns: Option<u64>,
+    /// What the processes that the server asks used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<CpuUse>,
     /// CPU time of a fixed piece of work on the server's processors meanwhile, where that was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns: Option<f64>,

@@ -144,6 +144,9 @@ pub struct Telemetry {
     pub client: Option<FamilySummary>,
     /// The server.
     pub server: Option<FamilySummary>,
+    /// The processes that the server asks, where they were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<CpuUse>,
     /// The link.
     pub link: Option<LinkSummary>,
     /// What the link's relay did, where the link has a delay of ours.
@@ -175,6 +178,16 @@ pub struct Telemetry {
     /// The client's host, where it is another than the controller's: `cores` are its processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_host: Option<HostSummary>,
+}
+
+/// CPU time of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuUse {
+    /// So much.
+    pub cpu_ns: u64,
+    /// Over so long.
+    pub span_ns: u64,
 }
 
 impl Telemetry {

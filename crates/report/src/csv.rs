@@ -656,6 +656,11 @@ pub const PART_COLUMNS: &[Column<PartCell>] = &[
         "CPU time of the load generator for one",
         |p| { Cell::maybe(p.cost(|costs| costs.client).map(|cost| cost.each)) }
     ),
+    column!(
+        "backend_cpu_ns",
+        "CPU time of what the server asks for one",
+        |p| { Cell::maybe(p.cost(|costs| costs.backend).map(|cost| cost.each)) }
+    ),
 ];
 
 fn header<F>(columns: &[Column<F>]) -> String {

@@ -28,6 +28,8 @@ pub(crate) struct Row {
     pub(crate) share: String,
     /// CPU time of the load generator for one.
     pub(crate) client: String,
+    /// CPU time of what the server asks for one; empty where that is nobody.
+    pub(crate) backend: String,
 }
 
 /// What there is to say of each kind: requests alone, those that are begun most first, then each session and its steps.
@@ -183,6 +185,9 @@ fn timed(latency: Option<&Histogram>, costs: Option<&Costs>) -> Row {
         client: costs
             .and_then(|costs| costs.client)
             .map_or(String::new(), each),
+        backend: costs
+            .and_then(|costs| costs.backend)
+            .map_or(String::new(), each),
     }
 }
 
@@ -214,18 +219,20 @@ pub(crate) fn heaviest(step: &Step) -> Option<String> {
     let of_wall = |costs: Costs| match wall {
         Some(Wall::ClientCpu) => costs.client,
         Some(Wall::Wait) => costs.held,
+        Some(Wall::Backend) => costs.backend,
         _ => Some(costs.server),
     };
     let costed = all().filter_map(|(name, begun, costs)| Some((name, begun, of_wall(costs?)?)));
     let (name, begun, cost) = costed.max_by(|a, b| a.2.share.total_cmp(&b.2.share))?;
     let is_wall = matches!(
         wall,
-        Some(Wall::ServerCpu | Wall::ServerSerial | Wall::ClientCpu | Wall::Wait)
+        Some(Wall::ServerCpu | Wall::ServerSerial | Wall::ClientCpu | Wall::Backend | Wall::Wait)
     );
     let [share, low, high] = percents(&cost);
     let of = match wall {
         Some(Wall::ClientCpu) => "the load generator's CPU time",
         Some(Wall::Wait) => "the time for which requests wait",
+        Some(Wall::Backend) => "the CPU time of what the server asks",
         _ => "the server's CPU time",
     };
     Some(format!(

@@ -66,6 +66,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     let beside = Beside::of(scenario);
     let mut session = Session::begin_on(&testbed, plan, beside, output, interrupts.clone())?;
     let mut warmed = false;
+    let mut metered = None;
     let prepare = || -> Result<Option<(StepOrder, Proof, StepOrder)>, Failed> {
         if ramped {
             connections = ramp(&mut session, &held, &testbed)?;
@@ -88,6 +89,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         let order = held.at(&testbed, connections, DRIVER_RUN)?;
         let telemetry = last(&session.record.steps);
         let behind = Behind::of(scenario, &testbed, &*order.server, &before, loaded_s);
+        metered = behind.metered(&order.server);
         let proof = Proof {
             window: squeeze.window,
             null: squeeze.null,
@@ -115,6 +117,10 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         if let Some(alone) = alone(&held, &testbed, &session)? {
             session.ask_alone(&alone)?;
         }
+        let order = StepOrder {
+            behind: metered,
+            ..order
+        };
         session.ask_mixes(&mixes(&held, &order, &session))?;
         match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.

@@ -5,7 +5,7 @@
 //! squeezed nor seen, and says so where that is what it leans on.
 
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::record::{Costs, RequestKind};
+use wallfinder_model::record::{Cost, Costs, RequestKind};
 use wallfinder_model::{Detail, Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
@@ -116,7 +116,7 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
 }
 
 /// Predicts the throughput where one request of a kind, or one session, takes `factor` times as much of what the wall is
-/// made of: of the server's processors, or of the downlink. `None` where its cost is not known.
+/// made of: of the processors of the server or of what it asks, or of the downlink. `None` where its cost is not known.
 pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let wall = step.verdict.as_ref()?.wall;
     let (squeeze, shares) = match wall {
@@ -129,13 +129,14 @@ pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Predictio
             let share = of.sum::<u64>() as f64 / all.max(1) as f64;
             (Squeeze::Downlink, [share; 3])
         }
-        _ => {
-            let cost = costs_of(step, name)?.server;
-            (
-                Squeeze::ServerSpeed,
-                [cost.share, cost.share_low, cost.share_high],
-            )
-        }
+        Wall::Backend => (
+            Squeeze::BackendSpeed,
+            shares_of(&costs_of(step, name)?.backend?),
+        ),
+        _ => (
+            Squeeze::ServerSpeed,
+            shares_of(&costs_of(step, name)?.server),
+        ),
     };
     let [found, low, high] = shares.map(|share| what_if(step, &[(squeeze, freed(share, factor))]));
     let (found, low, high) = (found?, low?, high?);
@@ -152,8 +153,7 @@ fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let verdict = step.verdict.as_ref()?;
     let throughput = positive(step.throughput)?;
     let held = costs_of(step, name)?.held?;
-    let [ratio, low, high] =
-        [held.share, held.share_low, held.share_high].map(|share| freed(share, factor));
+    let [ratio, low, high] = shares_of(&held).map(|share| freed(share, factor));
     let free = Multiple {
         ratio,
         low: low.min(high),
@@ -177,6 +177,11 @@ fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
             Some(prediction(throughput, capped, because))
         }
     }
+}
+
+/// A share with its interval.
+fn shares_of(cost: &Cost) -> [f64; 3] {
+    [cost.share, cost.share_low, cost.share_high]
 }
 
 /// What a kind of request, or a session, costs.

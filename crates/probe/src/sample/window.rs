@@ -67,6 +67,7 @@ impl<'a> Window<'a> {
             server: self.family(Side::Server),
             link: self.link(),
             relay: None,
+            backend: None,
             tcp: tcp_difference(self.before.tcp, self.after.tcp),
             client_tcp: tcp_difference(self.before.client_tcp, self.after.client_tcp),
             server_sockets: self.sockets(Side::Server),

@@ -212,9 +212,13 @@ pub(super) fn requests(page: &mut Page, step: &Step) {
         Column::numbers("cost", 0, cells(|row| &row.cost)).headed("server's", "CPU each"),
         Column::numbers("share", 0, cells(|row| &row.share)).headed("share of", "that CPU"),
     ];
+    let has_backend = shown.iter().any(|row| !row.backend.is_empty());
+    let backend =
+        Column::numbers("behind", 0, cells(|row| &row.backend)).headed("behind it", "CPU each");
     let table: Vec<Column> = table
         .into_iter()
         .chain(costs.into_iter().filter(|_| has_costs))
+        .chain(has_backend.then_some(backend))
         .collect();
     let left_out = columns::write(page, table, 1);
     columns::note(page, left_out);

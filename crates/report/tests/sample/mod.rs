@@ -520,6 +520,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
                 ..LinkSummary::default()
             }),
             relay: None,
+            backend: None,
             tcp: Some(TcpSample::default()),
             client_tcp: None,
             server_sockets: Some(SocketsSummary {

@@ -41,6 +41,8 @@ pub(super) struct StepView {
     requests: Vec<Row>,
     /// Whether any of them has costs.
     costed: bool,
+    /// The same of what the server asks.
+    costed_behind: bool,
     workers: Vec<Worker>,
     workers_more: usize,
 }
@@ -123,6 +125,7 @@ impl StepView {
             costs: costs(step, &figures),
             resources: resources(step),
             costed: requests.iter().any(|row| !row.cost.is_empty()),
+            costed_behind: requests.iter().any(|row| !row.backend.is_empty()),
             requests,
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
