@@ -53,29 +53,54 @@ impl Group {
     }
 }
 
-/// The costs of each group of a step's requests; `None` where the windows do not tell.
+/// What is told apart, at the most: each takes two windows.
+const PARCELS_MAX: usize = 24;
+
+/// Which of several weights vary by themselves, by number: the heaviest; the rest of more than there may be vary as one,
+/// which is the last.
+fn parcels(weights: &[u32]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    let mut pooled = Vec::new();
+    if order.len() > PARCELS_MAX {
+        order.sort_by_key(|nth| (std::cmp::Reverse(weights[*nth]), *nth));
+        pooled.push(order.split_off(PARCELS_MAX - 1));
+    }
+    order.sort_unstable();
+    order
+        .into_iter()
+        .map(|nth| vec![nth])
+        .chain(pooled)
+        .collect()
+}
+
+/// The costs of each group of a step's requests, but for those of the rarest of many, which are told from the rest as one;
+/// `None` where the windows do not tell.
 pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Group, Costs)>> {
     let groups = Group::all(requests);
-    let degrees = windows.len().checked_sub(groups.len())?;
+    let own: Vec<u32> = groups
+        .iter()
+        .map(|group| requests[group.kinds[0]].weight)
+        .collect();
+    let parcels = parcels(&own);
+    let degrees = windows.len().checked_sub(parcels.len())?;
     let is_whole = |window: &MixWindow| {
         window.answered.len() == requests.len() && window.window_ns > 0 && window.cpu_span_ns > 0
     };
-    if groups.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
+    if parcels.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
         return None;
     }
     // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
-    let row = |window: &MixWindow| {
-        let rate = |kind: usize| window.answered[kind] as f64 / window.window_ns as f64;
-        groups
-            .iter()
-            .map(|group| group.count(requests, rate))
+    let counts = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        let count = |nth: &usize| groups[*nth].count(requests, of);
+        let parcels = parcels.iter();
+        parcels
+            .map(|parcel| parcel.iter().map(count).sum())
             .collect()
     };
+    let row =
+        |window: &MixWindow| counts(&|kind| window.answered[kind] as f64 / window.window_ns as f64);
     let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
-    let rates: Vec<f64> = groups
-        .iter()
-        .map(|group| group.count(requests, |kind| requests[kind].sent as f64))
-        .collect();
+    let rates = counts(&|kind| requests[kind].sent as f64);
     let server = used(windows, |w| {
         Some((w.server_cpu_ns, w.cpu_span_ns, w.reference_ns))
     });
@@ -91,8 +116,12 @@ pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Gro
     let backend = backend.and_then(|used| fitted(&rows, &rates, &used));
     // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
     let held = fitted(&rows, &rates, &vec![1.0; rows.len()]);
-    let all = groups.into_iter().zip(server).enumerate();
-    let one = |(nth, (group, server))| {
+    let all = parcels.iter().zip(server).enumerate();
+    let alone = all.filter_map(|(nth, (parcel, server))| match parcel[..] {
+        [group] => Some((nth, groups[group].clone(), server)),
+        _ => None,
+    });
+    let one = |(nth, group, server)| {
         let of = |all: &Option<Vec<Cost>>| all.as_ref().map(|all| all[nth]);
         let costs = Costs {
             server,
@@ -102,7 +131,7 @@ pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Gro
         };
         (group, costs)
     };
-    Some(all.map(one).collect())
+    Some(alone.map(one).collect())
 }
 
 /// CPU time of each window, over so long, as at one pace where that was watched: the same work takes a machine more time
@@ -190,19 +219,25 @@ fn fitted(rows: &[Vec<f64>], rates: &[f64], used: &[f64]) -> Option<Vec<Cost>> {
     Some((0..kinds).map(one).collect())
 }
 
-/// Weights for as many windows as a mix of these needs: each between half of its own and twice.
+/// Weights for as many windows as a mix of these needs: each between half of its own and twice, those of the rarest of
+/// many alike.
 pub fn weights(own: &[u32], seed: u64) -> Vec<Vec<u32>> {
     /// Weights are counts: a thousandth of one is told apart.
     const SCALE: f64 = 1_000.0;
     let mut random = Rng::with_seed(seed);
+    let parcels = parcels(own);
     let mut one = |_| {
-        let drawn = own.iter().map(|weight| {
+        let mut drawn = vec![0; own.len()];
+        for parcel in &parcels {
             let factor = 2_f64.powf(2.0 * random.f64() - 1.0);
-            ((f64::from(*weight) * factor * SCALE).round() as u32).max(1)
-        });
-        drawn.collect()
+            for nth in parcel {
+                let weight = (f64::from(own[*nth]) * factor * SCALE).round() as u32;
+                drawn[*nth] = weight.max(1);
+            }
+        }
+        drawn
     };
-    (0..windows_needed(own.len())).map(&mut one).collect()
+    (0..windows_needed(parcels.len())).map(&mut one).collect()
 }
 
 fn windows_needed(kinds: usize) -> usize {
@@ -311,6 +346,62 @@ mod tests {
         assert!((found[2].share - 400_000.0 * 5.0 / whole).abs() < 0.01);
         let shares: f64 = found.iter().map(|cost| cost.share).sum();
         assert!((shares - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_rarest_of_many_are_told_as_one() {
+        let own: Vec<u32> = (0..40)
+            .map(|nth| if nth == 30 { 900 } else { 100 - nth })
+            .collect();
+        let cost = |nth: usize| {
+            if nth == 30 {
+                200_000.0
+            } else {
+                5_000.0 + 100.0 * nth as f64
+            }
+        };
+        let mut requests = at(&own
+            .iter()
+            .map(|weight| f64::from(*weight))
+            .collect::<Vec<f64>>());
+        for (request, weight) in requests.iter_mut().zip(&own) {
+            request.weight = *weight;
+        }
+        let window = |drawn: Vec<u32>| {
+            let each = drawn.iter().enumerate();
+            let each: f64 = each
+                .map(|(nth, weight)| f64::from(*weight) * cost(nth))
+                .sum();
+            let rounds = 1e9 / each;
+            MixWindow {
+                answered: drawn
+                    .iter()
+                    .map(|weight| (f64::from(*weight) * rounds * 1e3) as u64)
+                    .collect(),
+                weights: drawn,
+                window_ns: 1_000_000_000,
+                server_cpu_ns: 1_000_000_000_000,
+                cpu_span_ns: 1_000_000_000,
+                ..MixWindow::default()
+            }
+        };
+        let drawn = weights(&own, 3);
+        assert_eq!(drawn.len(), windows_needed(PARCELS_MAX));
+        let windows: Vec<MixWindow> = drawn.into_iter().map(window).collect();
+        let found = costs(&windows, &requests).expect("they tell");
+        assert_eq!(found.len(), PARCELS_MAX - 1);
+        let (dear, costs) = found.last().expect("there are some");
+        assert_eq!(dear.name, "30");
+        assert!(
+            (costs.server.each / 200_000.0 - 1.0).abs() < 0.02,
+            "{costs:?}"
+        );
+        let whole: f64 = own
+            .iter()
+            .enumerate()
+            .map(|(nth, weight)| f64::from(*weight) * cost(nth))
+            .sum();
+        assert!((costs.server.share - 900.0 * 200_000.0 / whole).abs() < 0.02);
     }
 
     #[test]

@@ -209,16 +209,14 @@ fn alone(
 }
 
 /// The load with other weights of its mix: each between half of its own and twice, drawn by the seed. None where the
-/// server is not seen, where nothing was established, or where a mix has more kinds than windows would tell apart.
+/// server is not seen, or where nothing was established.
 fn mixes(held: &Held<'_>, order: &StepOrder, session: &Session) -> Vec<StepOrder> {
-    const KINDS_MAX: usize = 24;
     let Exchange::Mix(mix) = &order.request else {
         return Vec::new();
     };
-    let flows = mix.flows.len();
     let scenario = &held.job.scenario;
     let is_left_out = squeeze(held.job).null || session.interrupted() || !order.server.is_seen();
-    if is_left_out || !(2..=KINDS_MAX).contains(&flows) {
+    if is_left_out || mix.flows.len() < 2 {
         return Vec::new();
     }
     let window = match squeeze(held.job).effort {
