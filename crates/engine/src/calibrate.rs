@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wallfinder_model::drive::{Measured, Typical};
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
-use wallfinder_wire::mix::Mix;
+use wallfinder_wire::mix::{Mix, Protocol};
 use wallfinder_wire::{Exchange, framed, http1};
 
 use crate::error::{EngineError, bad_request};
@@ -87,10 +87,11 @@ pub fn calibrate(
     })
 }
 
-/// Of a mix the kind that is sent most: a null server tells requests apart by their length.
+/// Of a mix the kind that is sent most, made anew each time as it is there: a null server tells requests apart by their
+/// length.
 fn alone(request: &Exchange) -> Exchange {
     let alone = request.mix().and_then(Mix::most_common);
-    alone.unwrap_or_else(|| request.clone())
+    alone.map_or_else(|| request.clone(), |mix| Exchange::Mix(Box::new(mix)))
 }
 
 /// Refuses a load whose requests cost the workers more than they would before a null server.
@@ -146,15 +147,21 @@ fn null_server(
 ) -> Result<NullServer, EngineError> {
     let one_each = spec.load.connection_per_request;
     // Over HTTP/2 only the client knows that a connection has had its last stream.
-    let closes = one_each && matches!(spec.request, Exchange::Http1(_) | Exchange::Framed(_));
+    let is_of_lines = spec
+        .request
+        .mix()
+        .is_some_and(|mix| mix.protocol == Protocol::Http1);
+    let closes = one_each
+        && (is_of_lines || matches!(spec.request, Exchange::Http1(_) | Exchange::Framed(_)));
     let stand = Stand::of(cpu, spec.tls.as_ref())?.closing(closes);
     let body_bytes = typical.body_bytes as usize;
     let streams = |answer| started(NullServer::streams(answer, &stand));
-    match &spec.request {
+    let sample = spec.request.mix().and_then(Mix::sample);
+    match sample.as_ref().unwrap_or(&spec.request) {
         Exchange::Http2(_) | Exchange::Grpc(_) if typical.body_bytes > STREAMED_BYTES_MAX => Err(
             no_ceiling("answers are longer than a null server has windows for"),
         ),
-        Exchange::Mix(_) => unreachable!("one of its kinds was taken"),
+        Exchange::Mix(_) => unreachable!("its sample is a request"),
         Exchange::Http1(request) => {
             let shared = http1::Shared::new(request, http1_options(spec));
             let request_bytes = shared.map_err(bad_request)?.request_bytes();

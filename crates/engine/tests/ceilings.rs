@@ -7,6 +7,7 @@ use wallfinder_engine::Typical;
 use wallfinder_engine::calibrate::calibrate;
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Decode, Nanos};
+use wallfinder_wire::mix::{Mix, Piece, Protocol, Slot, Spelling, Text, Value};
 use wallfinder_wire::tls::{Client, Options, Trust, Version};
 use wallfinder_wire::{Exchange, Request, framed, grpc};
 
@@ -69,6 +70,38 @@ fn http1_with_connections_that_stay_and_with_one_for_each_request() {
             assert!(each.driven > 100.0, "{io:?}: {each:?}");
             let ratio = each.throughput / kept.throughput;
             assert!(ratio < 0.8, "{io:?}: {each:?} of {kept:?}");
+        }
+    }
+}
+
+/// The most common request of a mix is made anew each time, as it is in the load.
+#[test]
+fn a_mix_with_places_in_each_protocol() {
+    let slot = |value, spelling| Piece::Slot(Slot { value, spelling });
+    let column = Value::Column {
+        table: 3,
+        column: 1,
+    };
+    let common = Request::new("POST", "null", "/x").header("X-Row", "x");
+    let rare = Request::get("null", "/other");
+    let mut mix = Mix::of_requests([("rare", 1, rare), ("common", 9, common)]);
+    let of_common = &mut mix.kinds[1].request;
+    of_common.target = Text(vec![slot(column, Spelling::Path)]);
+    of_common.headers[0].1 = Text(vec![slot(Value::Variable(2), Spelling::Raw)]);
+    let fixed = Piece::Fixed(b"what it is: ".to_vec());
+    of_common.body = Text(vec![fixed, slot(column, Spelling::Json)]);
+    let calls = grpc::Request::unary("null", "/a.B/C", vec![7; 64]).of_mix();
+    let (template, terms) = calls.expect("it is a call");
+    for protocol in [Protocol::Http1, Protocol::Http2, Protocol::Grpc] {
+        let mut mix = mix.clone();
+        mix.protocol = protocol;
+        if protocol == Protocol::Grpc {
+            mix.kinds[1].request = template.clone();
+            mix.kinds[1].call = Some(terms.clone());
+        }
+        for depth in [1, 20] {
+            let seen = driven(Exchange::Mix(Box::new(mix.clone())), depth, 16, 1);
+            assert!(seen > 500.0, "{protocol:?}, {depth}: {seen}");
         }
     }
 }

@@ -225,11 +225,22 @@ impl Mix {
         mix
     }
 
-    /// Its most common kind alone, with a letter in each place.
-    pub fn most_common(&self) -> Option<Exchange> {
-        let weights = self.weights();
-        let kinds = self.kinds.iter().zip(weights);
+    /// Its most common kind alone, filled in with a letter in each place, of whose answers nothing is asked: it takes
+    /// the making of a request, and all of them are of one length.
+    pub fn most_common(&self) -> Option<Mix> {
+        let kinds = self.kinds.iter().zip(self.weights());
         let (kind, _) = kinds.max_by_key(|(_, weight)| *weight)?;
+        let mut mix = Mix::of_requests([(kind.name.as_str(), 1, kind.request.sample())]);
+        mix.protocol = self.protocol;
+        mix.known.renew(vec![b"x".to_vec(), b"/x".to_vec()]);
+        mix.kinds[0].call.clone_from(&kind.call);
+        mix.kinds[0].request = kind.request.with_letters();
+        Some(mix)
+    }
+
+    /// The first of its requests as one that is always the same: as long as what [`Mix::most_common`] makes.
+    pub fn sample(&self) -> Option<Exchange> {
+        let kind = self.kinds.first()?;
         let sample = kind.request.sample();
         Some(match (self.protocol, &kind.call) {
             (Protocol::Http1, _) => Exchange::Http1(sample),
@@ -277,6 +288,19 @@ impl Template {
     pub fn texts(&self) -> impl Iterator<Item = &Text> {
         let headers = self.headers.iter().map(|(_, value)| value);
         headers.chain([&self.target, &self.body])
+    }
+
+    /// The same, with a value of a letter in each place.
+    fn with_letters(&self) -> Template {
+        let headers = self.headers.iter();
+        Template {
+            target: self.target.with_letters(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.with_letters()))
+                .collect(),
+            body: self.body.with_letters(),
+            ..self.clone()
+        }
     }
 
     /// A request like those that it makes: with a letter in each place.

@@ -130,6 +130,19 @@ impl Text {
         })
     }
 
+    /// The same, with a value of a letter in each place: the first of two that are known, or where it begins a path the
+    /// second, which has a slash before it.
+    pub(crate) fn with_letters(&self) -> Text {
+        let piece = |(nth, piece): (usize, &Piece)| match piece {
+            Piece::Fixed(_) => piece.clone(),
+            Piece::Slot(slot) => Piece::Slot(Slot {
+                value: Value::Known((nth == 0 && slot.spelling == Spelling::Path).into()),
+                spelling: slot.spelling,
+            }),
+        };
+        Text(self.0.iter().enumerate().map(piece).collect())
+    }
+
     /// The text with a letter in each place: what does not depend on values can be checked of it. A place that begins it
     /// stands for a whole path.
     pub(crate) fn sample(&self) -> String {
