@@ -185,6 +185,11 @@ pub enum Fact {
     },
     /// There were no good answers.
     NoAnswers,
+    /// Requests of client hosts that were lost.
+    Lost {
+        /// Of so many nobody knows what became of them.
+        unknown: u64,
+    },
     /// Stolen time.
     Stolen {
         /// Of the processors in use.

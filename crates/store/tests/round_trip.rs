@@ -212,7 +212,7 @@ mod any {
             step.workers.push(WorkerSummary { cpu, busy_share, ..WorkerSummary::default() });
             step.telemetry.server = Some(FamilySummary { cpus_busy, ..FamilySummary::default() });
             step.ceiling = Some(Ceiling {
-                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None,
+                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None, of_hosts: Vec::new(),
             });
             Step {
                 name, counts, throughput, in_flight_mean, latency, service, intervals, outages, series,

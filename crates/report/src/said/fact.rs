@@ -253,6 +253,10 @@ pub fn fact(fact: &Fact) -> String {
             share(part)
         ),
         Fact::NoAnswers => "no good answers in the window".to_owned(),
+        Fact::Lost { unknown } => format!(
+            "of {} requests nobody knows what became of them",
+            number::whole(*unknown)
+        ),
         Fact::Stolen { share: part } => {
             format!("{} of the processors in use was stolen", share(part))
         }

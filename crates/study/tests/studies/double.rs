@@ -150,6 +150,7 @@ impl Apparatus for DoubleApparatus {
                 cpu_per_request_ns: us * 1e3,
                 driven: 1e6 / us,
                 age_s: None,
+                of_hosts: Vec::new(),
             });
         }
         Ok(measured)
