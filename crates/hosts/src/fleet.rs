@@ -53,6 +53,8 @@ const AHEAD_ROUND_TRIPS: u64 = 4;
 const CLOSE_WAIT_MAX: Duration = Duration::from_millis(700);
 /// A part that is shorter than this share of the window ended early.
 const WHOLE_MIN: f64 = 0.98;
+/// The edges of a window that hosts tell of.
+const EDGES: [Edge; 2] = [Edge::Open, Edge::Close];
 /// Names that are told; more are counted.
 const NAMED_MAX: usize = 3;
 
@@ -275,7 +277,7 @@ impl ClientHost for Fleet {
                 version: signals.levers.version(),
                 is_followed: true,
                 closing_since: None,
-                edges_told: [false; 3],
+                edges_told: [false; 2],
                 fault: None,
             };
             driving.run(&told, observe)
@@ -320,7 +322,7 @@ struct Member<'f> {
     proceed: Option<Sender<()>>,
     is_ready: bool,
     /// Edges of the window that it has told of.
-    edges: [bool; 3],
+    edges: [bool; 2],
     heard: Heard,
     ended: Option<Measured>,
     lost: Option<String>,
@@ -363,7 +365,7 @@ impl<'f> Member<'f> {
             signals,
             proceed: Some(proceed),
             is_ready: false,
-            edges: [false; 3],
+            edges: [false; 2],
             heard: Heard::of(spec.load.warmup.0),
             ended: None,
             lost: None,
@@ -405,7 +407,7 @@ struct Driving<'d, 'f> {
     is_followed: bool,
     /// Since when some host's window is over.
     closing_since: Option<Instant>,
-    edges_told: [bool; 3],
+    edges_told: [bool; 2],
     /// Why all of it ends, where it does.
     fault: Option<EngineError>,
 }
@@ -460,7 +462,9 @@ impl Driving<'_, '_> {
                 }
             }
             Said::Progress(Progress::Edge(edge)) => {
-                self.members[nth].edges[place_of(edge)] = true;
+                if let Some(place) = EDGES.iter().position(|known| *known == edge) {
+                    self.members[nth].edges[place] = true;
+                }
                 if edge == Edge::Close {
                     self.closing_since.get_or_insert_with(Instant::now);
                     // Where requests are counted the hosts end apart.
@@ -599,8 +603,7 @@ impl Driving<'_, '_> {
     fn pass_edges(&mut self, observe: &mut Observer<'_>) {
         let waited = self.closing_since.map(|since| since.elapsed());
         let is_counted = self.spec.load.stop.requests.is_some();
-        for edge in [Edge::Open, Edge::Close, Edge::Drained] {
-            let place = place_of(edge);
+        for (place, edge) in EDGES.into_iter().enumerate() {
             let mut members = self.members.iter();
             let is_late = edge == Edge::Close
                 && !is_counted
@@ -653,21 +656,13 @@ impl Driving<'_, '_> {
             Part {
                 host: name_of(member.host).to_owned(),
                 connections: member.spec.load.connections,
-                workers: workers_of(&member.spec.load),
+                workers: measured.workers.len() as u32,
                 clock_error_ns: member.host.clock().error_ns,
                 measured,
                 lost,
             }
         });
         merge::merged(parts.collect(), self.told_intervals, self.zero_ns)
-    }
-}
-
-fn place_of(edge: Edge) -> usize {
-    match edge {
-        Edge::Open => 0,
-        Edge::Close => 1,
-        Edge::Drained => 2,
     }
 }
 
@@ -737,3 +732,6 @@ fn merged_telemetry(mut each: Vec<Telemetry>) -> Telemetry {
     all.client_hosts = client_hosts;
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,7 +172,7 @@ pub struct ClientPart {
     pub host: String,
     /// Its connections.
     pub connections: u32,
-    /// Its workers.
+    /// Its workers; 0 where it was lost, and nothing is known of them.
     pub workers: u32,
     /// When its schedule began, against the agreed instant: later, or where negative earlier.
     pub began_ns: i64,

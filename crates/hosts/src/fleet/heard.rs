@@ -93,7 +93,7 @@ impl Intervals {
                 let _ = self.latency.add_record(&latency);
             }
             ended_ns = ended_ns.max(Some(interval.at_ns));
-            if self.waiting[host].len() < BEHIND_MAX {
+            if self.waiting[host].len() <= BEHIND_MAX {
                 return ended_ns;
             }
         }
@@ -266,5 +266,135 @@ impl Heard {
             clients: Vec::new(),
             io: String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LENGTH_NS: u64 = 100_000_000;
+
+    fn interval(nth: u64, answered: u64) -> Interval {
+        Interval {
+            at_ns: nth * LENGTH_NS,
+            span_ns: LENGTH_NS,
+            answered,
+            scheduled: answered + 1,
+            in_flight: 3,
+            ..Interval::default()
+        }
+    }
+
+    fn all(intervals: &mut Intervals) -> Vec<Interval> {
+        std::iter::from_fn(|| intervals.next()).collect()
+    }
+
+    #[test]
+    fn the_first_of_each_host_make_the_first_of_all() {
+        let mut intervals = Intervals::of(2);
+        intervals.add(0, interval(1, 10), None);
+        assert_eq!(all(&mut intervals), []);
+        intervals.add(1, interval(1, 5), None);
+        let told = all(&mut intervals);
+        assert_eq!(told.len(), 1);
+        let sum = &told[0];
+        assert_eq!((sum.answered, sum.scheduled, sum.in_flight), (15, 17, 6));
+        assert_eq!((sum.at_ns, sum.span_ns), (LENGTH_NS, LENGTH_NS));
+    }
+
+    #[test]
+    fn a_host_that_tells_nothing_holds_nobody_up_and_loses_nothing() {
+        let mut intervals = Intervals::of(2);
+        let mut told = Vec::new();
+        for nth in 1..=20 {
+            intervals.add(0, interval(nth, 10), None);
+            told.extend(all(&mut intervals));
+        }
+        assert!(told.len() >= 14, "{}", told.len());
+        // It comes back, with all that it did meanwhile in one.
+        let late = Interval {
+            span_ns: 20 * LENGTH_NS,
+            ..interval(20, 70)
+        };
+        intervals.add(1, late, None);
+        intervals.end(1);
+        intervals.end(0);
+        told.extend(all(&mut intervals));
+        told.extend(intervals.rest());
+        assert_eq!(told.iter().map(|of| of.answered).sum::<u64>(), 270);
+        assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+        let spans: u64 = told.iter().map(|of| of.span_ns).sum();
+        assert_eq!(spans, told.last().map_or(0, |last| last.at_ns));
+    }
+
+    proptest! {
+        /// Whatever the order in which hosts tell, and whenever they end: each count is told once.
+        #[test]
+        fn no_count_is_lost_or_told_twice(
+            hosts in 1_usize..6,
+            order in prop::collection::vec((0_usize..6, 0_u64..50, prop::bool::weighted(0.1)), 1..120),
+        ) {
+            let mut intervals = Intervals::of(hosts);
+            let (mut nth, mut told) = (vec![0; hosts], Vec::new());
+            let mut answered = 0;
+            for (host, count, ends) in order {
+                let host = host % hosts;
+                if intervals.ended[host] {
+                    continue;
+                }
+                nth[host] += 1;
+                answered += count;
+                intervals.add(host, interval(nth[host], count), None);
+                if ends {
+                    intervals.end(host);
+                }
+                told.extend(all(&mut intervals));
+            }
+            (0..hosts).for_each(|host| intervals.end(host));
+            told.extend(all(&mut intervals));
+            told.extend(intervals.rest());
+            prop_assert_eq!(told.iter().map(|of| of.answered).sum::<u64>(), answered);
+            prop_assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+        }
+    }
+
+    #[test]
+    fn a_window_is_told_once_all_hosts_have_ended_it() {
+        let latency = |values: &[u64]| {
+            let mut latencies = Latencies::new();
+            values.iter().for_each(|value| latencies.record(*value));
+            latencies
+        };
+        let window = |from_ns, answered, values: &[u64]| ExperimentWindow {
+            number: 3,
+            from_ns,
+            to_ns: from_ns + 500,
+            answered,
+            failed: 1,
+            scheduled: answered + 1,
+            throughput: 10.0,
+            in_flight_mean: 2.0,
+            latency_mean_ns: 0.0,
+            quantiles_ns: BTreeMap::new(),
+            workers_cpu_ns: 50,
+            workers_spun_ns: 5,
+            latency: latency(values).to_record(),
+        };
+        let mut windows = Windows::default();
+        assert_eq!(windows.add(window(100, 3, &[1_000, 2_000, 3_000]), 2), None);
+        let whole = windows
+            .add(window(300, 2, &[4_000, 5_000]), 2)
+            .expect("all");
+        assert_eq!((whole.from_ns, whole.to_ns), (200, 700));
+        assert_eq!((whole.answered, whole.failed, whole.scheduled), (5, 2, 7));
+        assert_eq!((whole.throughput, whole.in_flight_mean), (20.0, 4.0));
+        assert_eq!((whole.workers_cpu_ns, whole.workers_spun_ns), (100, 10));
+        let together = latency(&[1_000, 2_000, 3_000, 4_000, 5_000]);
+        assert_eq!(whole.quantiles_ns, together.quantiles_ns());
+        assert_eq!(whole.latency_mean_ns, together.mean_ns());
+        assert_eq!(whole.latency, None);
     }
 }
