@@ -138,7 +138,8 @@ pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
         hosts: full.names,
         of: full.of,
     };
-    verdict
-        .evidence
-        .push(Evidence::new("client.hosts_full", full.level, fact));
+    let evidence = Evidence::new("client.hosts_full", full.level, fact);
+    // After what shows the wall itself.
+    let place = verdict.evidence.len().min(1);
+    verdict.evidence.insert(place, evidence);
 }

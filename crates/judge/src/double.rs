@@ -91,6 +91,7 @@ pub(crate) fn a_step() -> DoubleStep {
         intervals: Vec::new(),
         telemetry,
         ceiling: None,
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,

@@ -55,12 +55,15 @@ pub(crate) fn skew(step: &Step) -> Option<String> {
     let least = began.clone().map(|part| part.began_ns).min()?;
     let most = began.clone().map(|part| part.began_ns).max()?;
     let error = began.map(|part| part.clock_error_ns).max()?;
-    Some(format!(
-        "{} began within {}, give or take {} of their clocks",
-        counted(step.clients.len() as u64, "client host"),
-        number::span((most - least) as f64),
-        number::span(error as f64)
-    ))
+    let hosts = counted(step.clients.len() as u64, "client host");
+    let error = number::span(error as f64);
+    Some(match most - least {
+        0 => format!("{hosts} began together, as far as their clocks tell: to {error}"),
+        apart => format!(
+            "{hosts} began within {}, give or take {error} of their clocks",
+            number::span(apart as f64)
+        ),
+    })
 }
 
 type Measure = fn(&ClientView<'_>) -> f64;

@@ -36,6 +36,10 @@ pub(super) fn part(spec: &StepSpec, share: Share, workers: u32, cpus: Vec<u32>) 
         },
         share,
         cpus,
+        samples: spec
+            .samples
+            .as_ref()
+            .map(|channel| channel.of_host(share.nth as u16)),
         spare_connections: of(spec.spare_connections),
         ..spec.clone()
     }

@@ -540,6 +540,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             age_s: None,
             of_hosts: Vec::new(),
         }),
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,

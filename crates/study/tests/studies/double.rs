@@ -229,6 +229,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         service: Some(histogram),
         first_byte: None,
         lateness: None,
+        clients: Vec::new(),
         intervals: Vec::new(),
         telemetry: Telemetry {
             window_ns,
