@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, precheck, run, unobserved};
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop, record};
 use wallfinder_sys::clock;
 use wallfinder_wire::{Exchange, Request, framed, grpc, tls};
@@ -127,6 +128,7 @@ fn step(spec: &Spec) -> StepSpec {
         },
         seed: 1,
         samples: None,
+        share: Share::WHOLE,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,

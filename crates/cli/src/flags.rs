@@ -419,8 +419,14 @@ pub(crate) struct TargetFlags {
     pub(crate) client_cpus: Option<CpuList>,
 
     /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings.
+    /// Give it once for each host: connections, rate and rows are dealt to all, which begin at one instant.
     #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
-    pub(crate) client_host: Option<String>,
+    pub(crate) client_host: Vec<String>,
+
+    /// Choose what follows where one of several client hosts is lost: end with a marked step, deal later steps to
+    /// those that are left, or end at once.
+    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", help_heading = heading::CLIENT)]
+    pub(crate) on_lost_client: OnLostFlag,
 
     /// Let another load generator produce the load, under the same observation. In the command {url}
     /// stands for the target, {connections}, {pipeline} and {duration} for the step's.
@@ -1259,6 +1265,16 @@ pub(crate) enum DecodeFlag {
     Check,
     /// All of them, as a client does that uses what it is sent.
     Inflate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLostFlag {
+    /// The others end the step, which is marked, and the run with it.
+    Mark,
+    /// The same, and later steps go on with those that are left.
+    Rebalance,
+    /// The load ends at once.
+    Abort,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

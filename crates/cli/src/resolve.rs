@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use wallfinder_model::scenario::{Io, Probe, Telling, TlsVersion};
+use wallfinder_model::scenario::{Io, OnLostClient, Probe, Telling, TlsVersion};
 use wallfinder_model::traffic::{Replay, Traffic};
 use wallfinder_model::{Decode, Effort, Nanos, Scenario};
 use wallfinder_scenario::change::with_path;
@@ -23,8 +23,8 @@ use wallfinder_traffic::{TrafficFile, of_urls};
 
 use crate::exit::{self, Failed};
 use crate::flags::{
-    AbFlags, BytesFlags, ChildFlags, CpuList, DecodeFlag, EffortFlag, FindFlags, IoFlag, ProbeFlag,
-    ProfileFlags, RampFlags, RunFlags, TargetFlags, TlsVersionFlag,
+    AbFlags, BytesFlags, ChildFlags, CpuList, DecodeFlag, EffortFlag, FindFlags, IoFlag,
+    OnLostFlag, ProbeFlag, ProfileFlags, RampFlags, RunFlags, TargetFlags, TlsVersionFlag,
 };
 use crate::given;
 use crate::job::{Around, Job, Values};
@@ -382,13 +382,14 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("server_pid", &mut server.pid, &flags.server_pid);
     given.set("server_cgroup", &mut server.cgroup, &flags.server_cgroup);
     given.set("backend_pid", &mut server.backend_pid, &flags.backend_pid);
-    let (first, more) = match flags.server_host.split_first() {
-        Some((first, more)) => (Some(first.clone()), more.to_vec()),
-        None => (None, Vec::new()),
-    };
+    let (first, more) = first_and_more(&flags.server_host);
     given.set("server_host", &mut server.host, &first);
     given.set("server_host", &mut server.more_hosts, &more);
-    given.set("client_host", &mut client.host, &flags.client_host);
+    let (first, more) = first_and_more(&flags.client_host);
+    given.set("client_host", &mut client.host, &first);
+    given.set("client_host", &mut client.more_hosts, &more);
+    let on_lost = flags.on_lost_client.into();
+    given.set("on_lost_client", &mut client.on_lost, &on_lost);
     given.set(
         "backend_host",
         &mut server.backend_host,
@@ -419,6 +420,14 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     let expect = &mut scenario.expect;
     given.set("threshold", &mut expect.threshold, &flags.threshold);
     given.set("require", &mut expect.require, &flags.require);
+}
+
+/// Hosts as a scenario has them.
+fn first_and_more(hosts: &[String]) -> (Option<String>, Vec<String>) {
+    match hosts.split_first() {
+        Some((first, more)) => (Some(first.clone()), more.to_vec()),
+        None => (None, Vec::new()),
+    }
 }
 
 /// Reads a scenario file. What it says in plain text must be no secret, and it names no processor that there
@@ -510,6 +519,16 @@ impl From<EffortFlag> for Effort {
             EffortFlag::Quick => Effort::Quick,
             EffortFlag::Normal => Effort::Normal,
             EffortFlag::Thorough => Effort::Thorough,
+        }
+    }
+}
+
+impl From<OnLostFlag> for OnLostClient {
+    fn from(flag: OnLostFlag) -> OnLostClient {
+        match flag {
+            OnLostFlag::Mark => OnLostClient::Mark,
+            OnLostFlag::Rebalance => OnLostClient::Rebalance,
+            OnLostFlag::Abort => OnLostClient::Abort,
         }
     }
 }

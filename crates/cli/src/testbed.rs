@@ -6,13 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
 use wallfinder_hosts::ssh::{Allowed, Destination, Ssh};
 use wallfinder_hosts::{
-    BackendHost, ClientHost, Here, HostError, LoadHere, LoadThere, Named, ServerHost, Several,
-    Shaped, There, cpus_of, named,
+    BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
+    Several, Shaped, There, cpus_of, named,
 };
 use wallfinder_model::Environment;
 use wallfinder_probe::Family;
@@ -534,9 +535,47 @@ fn client_at(
         None => agent_of(host, client.ssh.as_deref(), &[])?,
     };
     let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
-    let there = LoadThere::towards(&agent, server, uplink).map_err(Failed::run)?;
+    let there = |agent: &Arc<Ssh>| {
+        let there = LoadThere::towards(agent, server, uplink.clone());
+        there.map(|there| Arc::new(there) as Arc<dyn ClientHost>)
+    };
+    let mut each = vec![there(&agent).map_err(Failed::run)?];
     agents.push(agent);
-    Ok(Arc::new(there))
+    if client.more_hosts.is_empty() {
+        return Ok(each.remove(0));
+    }
+    for agent in agents_of(&client.more_hosts, client.ssh.as_deref())? {
+        each.push(there(&agent).map_err(Failed::run)?);
+        agents.push(agent);
+    }
+    Ok(Arc::new(Fleet::of(
+        each,
+        client.cpus.clone(),
+        client.on_lost,
+    )))
+}
+
+/// Starts agents on several hosts, some at a time: each takes as long as ssh does.
+fn agents_of(hosts: &[String], ssh: Option<&str>) -> Result<Vec<Arc<Ssh>>, Failed> {
+    const AT_A_TIME: usize = 16;
+    let mut agents = Vec::new();
+    for some in hosts.chunks(AT_A_TIME) {
+        let started: Vec<Result<Arc<Ssh>, Failed>> = thread::scope(|scope| {
+            let starting: Vec<_> = some
+                .iter()
+                .map(|host| scope.spawn(|| agent_of(host, ssh, &[])))
+                .collect();
+            let each = starting.into_iter().map(|thread| match thread.join() {
+                Ok(agent) => agent,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            each.collect()
+        });
+        for agent in started {
+            agents.push(agent?);
+        }
+    }
+    Ok(agents)
 }
 
 /// A server's host as it is written with the port that it listens on there: `ssh://user@host,8080`.

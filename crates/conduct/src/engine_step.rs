@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use wallfinder_engine::{Edge, IoChoice, Measured, Progress, Signals, StepSpec, Typical};
 use wallfinder_hosts::{Joint, ProcessTimes, Sampling};
 use wallfinder_judge::caveats::tell_gaps_apart;
+use wallfinder_model::drive::Share;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
 use wallfinder_model::telemetry::{CpuUse, RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
@@ -45,7 +46,7 @@ impl Watch<'_> {
         match progress {
             Progress::Ready => self.prepare(),
             Progress::Starts { zero_ns } => self.start(*zero_ns),
-            Progress::Interval(interval) => self.interval(interval),
+            Progress::Interval { interval, .. } => self.interval(interval),
             Progress::Edge(edge) => self.edge(*edge),
             // No lever is touched in a step.
             Progress::Window(_) => {}
@@ -142,6 +143,7 @@ pub(crate) fn run(
         cpus: order.client_cpus.clone(),
         io,
         seed: order.seed,
+        share: Share::WHOLE,
         samples: keeping.as_ref().map(Keeping::channel),
         spare_connections: 0,
         paddings: Vec::new(),
@@ -268,6 +270,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         telemetry: Telemetry::default(),
         ceiling: None,
         workers: Vec::new(),
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,
@@ -363,6 +366,15 @@ fn fill(
     step.sessions = measured.sessions;
     tell_gaps_apart(step);
     step.workers = measured.workers;
+    step.clients = measured.clients;
+    let lost = step.clients.iter().filter_map(|client| {
+        Some(Caveat::ClientLost {
+            host: client.host.clone(),
+            why: client.lost.as_ref()?.why.clone(),
+            unknown: client.counts.unknown,
+        })
+    });
+    step.caveats.extend(lost);
     step.telemetry = telemetry;
     step.ceiling = ceiling;
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
 use wallfinder_hosts::{Joint, Sampling};
+use wallfinder_model::drive::Share;
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
@@ -314,6 +315,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         cpus: order.client_cpus.clone(),
         io: IoChoice::Epoll,
         seed: order.seed,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: 0,
         paddings: Vec::new(),

@@ -101,6 +101,7 @@ fn row(sample: &RequestSample) -> SampleRow {
         bytes: sample.bytes,
         status: sample.status,
         request: sample.kind,
+        host: sample.host,
         failed: sample.failed,
     }
 }

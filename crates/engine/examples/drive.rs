@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_wire::http1::Request;
 
@@ -35,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => IoChoice::Auto,
         },
         seed: 1,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: 0,
         paddings: Vec::new(),

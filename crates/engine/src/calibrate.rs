@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wallfinder_model::drive::{Measured, Typical};
+use wallfinder_model::drive::{Measured, Share, Typical};
 use wallfinder_model::record::Ceiling;
 use wallfinder_model::{Arrival, Decode, Load, Nanos, Stop};
 use wallfinder_wire::mix::{Mix, Protocol};
@@ -48,6 +48,7 @@ pub fn calibrate(
 ) -> Result<Ceiling, EngineError> {
     let mut spec = spec.clone();
     spec.samples = None;
+    spec.share = Share::WHOLE;
     spec.request = alone(&spec.request);
     spec.spare_connections = 0;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
@@ -84,6 +85,7 @@ pub fn calibrate(
         cpu_per_request_ns,
         driven: measured.throughput,
         age_s: None,
+        of_hosts: Vec::new(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use wallfinder_model::record;
 
 /// Largest latency that a histogram places: two hours.
@@ -109,6 +109,19 @@ impl Latencies {
             .collect()
     }
 
+    /// Adds every value of one in the record's shape. `None`: it is none of ours, or has other bounds.
+    pub fn add_record(&mut self, other: &record::Histogram) -> Option<()> {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(&other.hdr_v2);
+        let within: Histogram<u64> = Deserializer::new().deserialize(&mut &*bytes.ok()?).ok()?;
+        let is_alike = within.sigfig() == self.within.sigfig()
+            && within.low() == self.within.low()
+            && within.high() == self.within.high();
+        is_alike.then_some(())?;
+        self.within.add(&within).ok()?;
+        self.beyond += other.beyond;
+        Some(())
+    }
+
     /// In the record's shape; `None` when nothing was counted.
     pub fn to_record(&self) -> Option<record::Histogram> {
         if self.within.is_empty() && self.beyond == 0 {
@@ -178,6 +191,26 @@ mod tests {
         assert_eq!(latencies.to_record().unwrap().beyond, 1);
     }
 
+    #[test]
+    fn what_is_no_histogram_of_ours_is_not_added() {
+        let mut coarse = Latencies::coarse();
+        coarse.record(7);
+        let of_coarse = coarse.to_record().unwrap();
+        let mut latencies = Latencies::new();
+        assert_eq!(latencies.add_record(&of_coarse), None);
+        for hdr_v2 in ["", "AAAA", "?"] {
+            let hdr_v2 = hdr_v2.to_owned();
+            let none = record::Histogram {
+                hdr_v2,
+                ..of_coarse.clone()
+            };
+            assert_eq!(latencies.add_record(&none), None);
+        }
+        assert_eq!((latencies.count(), latencies.beyond), (0, 0));
+        assert_eq!(coarse.add_record(&of_coarse), Some(()));
+        assert_eq!(coarse.count(), 2);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -188,6 +221,7 @@ mod tests {
         ) {
             let mut merged = Latencies::new();
             let mut whole = Latencies::new();
+            let mut by_records = Latencies::new();
             for values in &workers {
                 let mut worker = Latencies::new();
                 for value in values {
@@ -195,7 +229,11 @@ mod tests {
                     whole.record(*value);
                 }
                 merged.add(&worker);
+                if let Some(record) = worker.to_record() {
+                    by_records.add_record(&record).expect("it has the same bounds");
+                }
             }
+            prop_assert_eq!(by_records.to_record(), whole.to_record());
             prop_assert_eq!(&merged.within, &whole.within);
             prop_assert_eq!(merged.to_record(), whole.to_record());
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wallfinder_model::Load;
+use wallfinder_model::drive::Share;
 use wallfinder_wire::mix::Mix;
 
 /// What a worker needs to know of its part of the load.
@@ -10,8 +11,10 @@ use wallfinder_wire::mix::Mix;
 pub(crate) struct WorkerPlan {
     /// Worker number.
     pub(crate) worker: u32,
-    /// Workers in all.
+    /// Workers of this host.
     pub(crate) workers: u32,
+    /// Its place among those of all hosts.
+    pub(crate) deal: Deal,
     /// Connections of this worker, the spare ones included.
     pub(crate) connections: u32,
     /// Connections of a closed loop that are used only where a lever asks for more in flight.
@@ -26,6 +29,25 @@ pub(crate) struct WorkerPlan {
     pub(crate) mix: Option<Arc<Mix>>,
     /// Seed of what is drawn at random.
     pub(crate) seed: u64,
+}
+
+/// Which arrivals and rows of a load a worker takes: of each `of` the one after `nth` others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deal {
+    /// Arrivals before its first one.
+    pub nth: u32,
+    /// From each of its arrivals to the next.
+    pub of: u32,
+}
+
+impl Deal {
+    /// Arrivals are dealt to hosts in turn, and those of a host to its workers in turn.
+    pub fn of(worker: u32, workers: u32, share: Share) -> Deal {
+        Deal {
+            nth: worker * share.of + share.nth,
+            of: workers * share.of,
+        }
+    }
 }
 
 impl WorkerPlan {

@@ -34,6 +34,8 @@ pub struct RequestSample {
     pub failed: u16,
     /// Which kind of request it was, of a mix; else 0.
     pub kind: u16,
+    /// Of several hosts that make a load the place of its own; not among its bytes, for who fetches them knows it.
+    pub host: u16,
 }
 
 /// The class that stands behind [`RequestSample::failed`]; empty for 0.
@@ -96,6 +98,7 @@ impl RequestSample {
             status: u16::from_le_bytes(taken(&mut left)),
             failed: u16::from_le_bytes(taken(&mut left)),
             kind: u16::from_le_bytes(taken(&mut left)),
+            host: 0,
         }
     }
 
@@ -151,6 +154,8 @@ fn locked(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
 #[derive(Debug, Clone, Default)]
 pub struct SampleChannel {
     workers: Arc<Mutex<Vec<Shared>>>,
+    /// The place of the host that what is added is of.
+    host: u16,
 }
 
 impl SampleChannel {
@@ -161,8 +166,19 @@ impl SampleChannel {
         }
     }
 
+    /// The same channel for one of several hosts, by its place.
+    pub fn of_host(&self, host: u16) -> SampleChannel {
+        SampleChannel {
+            host,
+            ..self.clone()
+        }
+    }
+
     /// Samples that another host's workers kept; those that were dropped there are counted here.
-    pub fn of_elsewhere(&self, samples: Block, dropped: u64) {
+    pub fn of_elsewhere(&self, mut samples: Block, dropped: u64) {
+        for sample in &mut samples {
+            sample.host = self.host;
+        }
         let blocks = Blocks {
             full: VecDeque::from([samples]),
             empty: Vec::new(),

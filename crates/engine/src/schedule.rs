@@ -4,8 +4,8 @@
 //! not: it reads no clock and remembers no answers; a closed loop has no schedule, since
 //! its requests start when answers make room.
 //!
-//! The arrivals of all workers interleave: arrival `k` of worker `i` among `n` is arrival
-//! `k·n + i` of the load, so that the load is the same whatever the number of workers.
+//! The arrivals of all workers interleave: arrival `k` of the worker in place `i` of `n` is arrival
+//! `k·n + i` of the load, so that the load is the same whatever the number of workers, and of hosts.
 
 use std::sync::Arc;
 
@@ -13,12 +13,14 @@ use wallfinder_model::Arrival;
 use wallfinder_wire::mix::Replay;
 use wallfinder_wire::random::mixed;
 
+use crate::plan::Deal;
+
 /// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pattern: Pattern,
-    worker: u64,
-    workers: u64,
+    nth: u64,
+    of: u64,
     /// Arrivals taken so far.
     taken: u64,
     /// The next arrival, from the schedule's zero; `None` after the last.
@@ -85,12 +87,11 @@ enum Pattern {
 }
 
 impl Schedule {
-    /// The arrivals of worker `worker` of `workers`; at most `limit` of them. `None` for a
+    /// The arrivals of the worker in this place; at most `limit` of them. `None` for a
     /// closed loop. The seed matters to Poisson arrivals alone, and what was logged to a replay.
     pub fn new(
         arrival: &Arrival,
-        worker: u32,
-        workers: u32,
+        deal: Deal,
         seed: u64,
         limit: u64,
         logged: Option<&Replay>,
@@ -101,8 +102,8 @@ impl Schedule {
                 gap_ns: 1e9 / rate.0,
             },
             Arrival::Poisson { rate } => Pattern::Poisson {
-                mean_gap_ns: 1e9 / rate.0 * f64::from(workers),
-                seed: mixed(seed ^ mixed(u64::from(worker) + 1)),
+                mean_gap_ns: 1e9 / rate.0 * f64::from(deal.of),
+                seed: mixed(seed ^ mixed(u64::from(deal.nth) + 1)),
             },
             Arrival::Ramp { from, to, over } => Pattern::Ramp {
                 from: from.0,
@@ -119,8 +120,8 @@ impl Schedule {
         };
         let mut schedule = Schedule {
             pattern,
-            worker: u64::from(worker),
-            workers: u64::from(workers),
+            nth: u64::from(deal.nth),
+            of: u64::from(deal.of),
             taken: 0,
             next_ns: None,
             limit,
@@ -174,8 +175,7 @@ impl Schedule {
             let arrived = if elapsed_ns == 0 {
                 0.0
             } else {
-                ((elapsed_ns as f64 / gap_ns - self.worker as f64) / self.workers as f64).floor()
-                    - 1.0
+                ((elapsed_ns as f64 / gap_ns - self.nth as f64) / self.of as f64).floor() - 1.0
             };
             self.taken = self.taken.max((arrived.max(0.0) as u64).min(self.limit));
             self.next_ns = self.find_next(0.0);
@@ -190,7 +190,7 @@ impl Schedule {
         if self.taken >= self.limit {
             return None;
         }
-        let nth = self.taken * self.workers + self.worker;
+        let nth = self.taken * self.of + self.nth;
         let number = nth as f64;
         let at = match &self.pattern {
             Pattern::Constant { gap_ns } => number * gap_ns,
@@ -234,6 +234,7 @@ fn ramp_instant(number: f64, from: f64, to: f64, over_s: f64) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wallfinder_model::drive::Share;
     use wallfinder_model::{Nanos, Rate};
 
     fn arrivals(schedule: &mut Schedule, count: usize) -> Vec<u64> {
@@ -247,7 +248,12 @@ mod tests {
     }
 
     fn of(arrival: Arrival, worker: u32, workers: u32) -> Schedule {
-        Schedule::new(&arrival, worker, workers, 7, u64::MAX, None).unwrap()
+        part_of(arrival, worker, workers, Share::WHOLE)
+    }
+
+    fn part_of(arrival: Arrival, worker: u32, workers: u32, share: Share) -> Schedule {
+        let deal = Deal::of(worker, workers, share);
+        Schedule::new(&arrival, deal, 7, u64::MAX, None).unwrap()
     }
 
     #[test]
@@ -285,6 +291,77 @@ mod tests {
             .collect();
         together.sort_unstable();
         assert_eq!(alone, together);
+    }
+
+    /// Of hosts with so many workers each, the arrivals of all before an instant, in time.
+    fn of_hosts(arrival: Arrival, workers: &[u32], until_ns: u64) -> Vec<u64> {
+        let hosts = workers.len() as u32;
+        let shares = (0..hosts).map(|nth| Share { nth, of: hosts });
+        let each = shares.zip(workers).flat_map(|(share, workers)| {
+            (0..*workers).map(move |worker| part_of(arrival, worker, *workers, share))
+        });
+        let mut all = Vec::new();
+        for mut schedule in each {
+            while let Some(at) = schedule.next_intended_ns().filter(|at| *at < until_ns) {
+                all.push(at);
+                schedule.take();
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn eight_hosts_together_have_the_arrivals_of_one() {
+        let rate = Rate(5_000.0);
+        let ramp = Arrival::Ramp {
+            from: Rate(100.0),
+            to: rate,
+            over: Nanos::from_secs(1),
+        };
+        for arrival in [Arrival::Constant { rate }, Arrival::Poisson { rate }, ramp] {
+            let alone = of_hosts(arrival, &[8], 2_000_000_000);
+            assert_eq!(of_hosts(arrival, &[1; 8], 2_000_000_000), alone);
+            assert_eq!(of_hosts(arrival, &[2; 4], 2_000_000_000), alone);
+        }
+        let constant = Arrival::Constant { rate };
+        let uneven = of_hosts(constant, &[1, 4, 2], 2_000_000_000);
+        assert_eq!(uneven, of_hosts(constant, &[1], 2_000_000_000));
+    }
+
+    #[test]
+    fn starts_of_a_constant_rate_go_to_the_hosts_in_turn() {
+        let arrival = Arrival::Constant {
+            rate: Rate(1_000.0),
+        };
+        let of_second =
+            |worker| arrivals(&mut part_of(arrival, worker, 2, Share { nth: 1, of: 3 }), 3);
+        assert_eq!(of_second(0), [1_000_000, 7_000_000, 13_000_000]);
+        assert_eq!(of_second(1), [4_000_000, 10_000_000, 16_000_000]);
+    }
+
+    #[test]
+    fn eight_hosts_of_different_size_make_one_poisson_process() {
+        let arrival = Arrival::Poisson {
+            rate: Rate(4_000.0),
+        };
+        let at = of_hosts(arrival, &[1, 2, 1, 4, 1, 1, 3, 1], 10_000_000_000);
+        let mut gaps: Vec<f64> = at
+            .windows(2)
+            .map(|w| (w[1] - w[0]) as f64 / 250e3)
+            .collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        // Kolmogorov and Smirnov: beyond 1.95 / sqrt(n) once in a thousand times.
+        let count = gaps.len() as f64;
+        let off = gaps.iter().enumerate().map(|(nth, gap)| {
+            let expected = 1.0 - (-gap).exp();
+            (expected - nth as f64 / count)
+                .abs()
+                .max((expected - (nth + 1) as f64 / count).abs())
+        });
+        let off = off.fold(0.0, f64::max);
+        assert!((count / 40_000.0 - 1.0).abs() < 0.02, "{count}");
+        assert!(off < 1.95 / count.sqrt(), "{off}");
     }
 
     #[test]
@@ -334,7 +411,7 @@ mod tests {
         ) {
             let worker = worker % workers;
             for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
-                let mut by_one = Schedule::new(&arrival, worker, workers, 3, limit.unwrap_or(u64::MAX), None).unwrap();
+                let mut by_one = Schedule::new(&arrival, Deal { nth: worker, of: workers }, 3, limit.unwrap_or(u64::MAX), None).unwrap();
                 let mut at_once = by_one.clone();
                 while by_one.next_intended_ns().is_some_and(|at| at <= elapsed) {
                     by_one.take();

@@ -9,6 +9,9 @@ use crate::levers::Levers;
 pub struct Signals {
     /// Monotonic instant of the schedule's zero; 0: not yet.
     pub zero_ns: AtomicU64,
+    /// The instant that was agreed on with other hosts for it; 0: none was. Set while the observer hears that the load
+    /// is ready.
+    pub begin_ns: AtomicU64,
     /// Workers whose connections have all been tried.
     pub ready: AtomicU32,
     /// End the window now.

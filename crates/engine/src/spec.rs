@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use wallfinder_model::Load;
+use wallfinder_model::drive::Share;
 use wallfinder_model::scenario::Io;
 use wallfinder_wire::{Exchange, tls};
 
@@ -11,8 +12,10 @@ use crate::samples::SampleChannel;
 /// Everything the engine needs for one step.
 #[derive(Debug, Clone)]
 pub struct StepSpec {
-    /// The load.
+    /// The load; of one that several hosts make, this host's connections, bounds and counts, and the arrivals of all.
     pub load: Load,
+    /// Which part of its arrivals and rows this host has.
+    pub share: Share,
     /// Where it goes.
     pub address: SocketAddr,
     /// What is asked.

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::SampleChannel;
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
@@ -230,6 +231,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     cpus: Vec::new(),
                     io,
                     seed: 1,
+                    share: Share::WHOLE,
                     samples: (depth > 1).then(SampleChannel::default),
                     spare_connections: 0,
                     paddings: Vec::new(),

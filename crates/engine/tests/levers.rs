@@ -13,6 +13,7 @@ use wallfinder_engine::levers::Levers;
 use wallfinder_engine::{
     ExperimentWindow, IoChoice, LeverSetting, Progress, Signals, StepSpec, run, workers_of,
 };
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Arrival, Load, Nanos, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises};
 use wallfinder_wire::http1::Request;
@@ -69,6 +70,7 @@ fn windows(load: Load, address: SocketAddr, settings: &[LeverSetting]) -> Vec<Ex
         cpus: Vec::new(),
         io: IoChoice::Auto,
         seed: 1,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: spare,
         paddings: Vec::new(),

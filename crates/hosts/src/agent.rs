@@ -443,8 +443,8 @@ impl Agent {
                 lever.follow(&pids.unwrap_or_default()).map_err(failed)?;
                 Answer::Done
             }
-            Ask::Proceed => {
-                self.tasks.let_proceed();
+            Ask::Proceed { zero_ns } => {
+                self.tasks.let_proceed(zero_ns).map_err(failed)?;
                 Answer::Done
             }
             Ask::Steer { version, setting } => {

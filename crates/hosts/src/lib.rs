@@ -20,6 +20,7 @@ mod apart;
 mod backend;
 mod channel;
 mod far;
+mod fleet;
 mod here;
 mod load;
 mod sampling;
@@ -47,6 +48,7 @@ use wallfinder_testbed::squeeze::{Reach, Side};
 pub use apart::{Sides, pace, reach, sampler, server_apart};
 pub use backend::BackendHost;
 pub use channel::{Channel, HostError};
+pub use fleet::Fleet;
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
 pub use sampling::{Joint, Sampling};
@@ -124,8 +126,13 @@ pub trait ClientHost: Host {
     /// Whether such a load fits into its limits, as far as that is known before it begins; else why not.
     fn fits(&self, load: &Load) -> Result<(), String>;
 
-    /// The address that the server sees.
+    /// The address that the server sees; `None` where it is not known, or not one.
     fn address(&self) -> Option<IpAddr>;
+
+    /// How well its clock is known.
+    fn clock(&self) -> ClockOf {
+        ClockOf::default()
+    }
 
     /// Runs one step to its end; see [`wallfinder_engine::run`]. What `observe` is told and what `signals` say is
     /// by the clock of this host.
@@ -144,6 +151,15 @@ pub trait ClientHost: Host {
         server_cpu: Option<u32>,
         measure: Nanos,
     ) -> Result<Ceiling, EngineError>;
+}
+
+/// How well the clock of a host is known here. This host's own has no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockOf {
+    /// What its offset may be off, either way.
+    pub error_ns: u64,
+    /// The shortest round trip to it.
+    pub round_trip_ns: u64,
 }
 
 /// What is to be squeezed on one host, where the other role is elsewhere.

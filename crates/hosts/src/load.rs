@@ -24,6 +24,7 @@ use wallfinder_probe::Family;
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::fingerprint;
 use wallfinder_probe::sample::Setup;
+use wallfinder_protocol::clock::Offset;
 use wallfinder_protocol::{
     Answer, Ask, Grant, LeversOrder, LoadOrder, News, Role, Side as FarSide, WayOut,
 };
@@ -35,7 +36,7 @@ use crate::channel::{HostError, Pending};
 use crate::far::Far;
 use crate::here;
 use crate::ssh::Ssh;
-use crate::{ClientHost, Host, Own, PaceOf, Sampling};
+use crate::{ClientHost, ClockOf, Host, Own, PaceOf, Sampling};
 
 /// How often what is to be passed on to the other host is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -169,6 +170,7 @@ impl LoadThere {
     fn order(&self, spec: &StepSpec) -> Box<LoadOrder> {
         let StepSpec {
             load,
+            share,
             address,
             request,
             tls,
@@ -182,6 +184,7 @@ impl LoadThere {
         } = spec.clone();
         Box::new(LoadOrder {
             load,
+            share,
             address,
             request,
             tls,
@@ -289,6 +292,16 @@ impl ClientHost for LoadThere {
         self.address
     }
 
+    fn clock(&self) -> ClockOf {
+        let channel = &self.far.channel;
+        ClockOf {
+            error_ns: channel.offset().map_or(u64::MAX, |offset| offset.error_ns),
+            round_trip_ns: channel
+                .round_trip()
+                .map_or(0, |trip| trip.as_nanos() as u64),
+        }
+    }
+
     fn drive(
         &self,
         spec: &StepSpec,
@@ -390,9 +403,18 @@ impl Passing<'_> {
                     .followed_elsewhere(version, self.workers);
             }
             News::Progress(progress) => match *progress {
-                waited @ (Progress::Ready | Progress::Edge(Edge::Close)) => {
-                    observe(waited);
-                    channel.order(Ask::Proceed)?;
+                Progress::Ready => {
+                    observe(Progress::Ready);
+                    let begin_ns = self.signals.begin_ns.load(Ordering::Acquire);
+                    let zero_ns = match begin_ns {
+                        0 => None,
+                        _ => Some(self.offset()?.there(begin_ns)),
+                    };
+                    channel.order(Ask::Proceed { zero_ns })?;
+                }
+                close @ Progress::Edge(Edge::Close) => {
+                    observe(close);
+                    channel.order(Ask::Proceed { zero_ns: None })?;
                 }
                 Progress::Starts { zero_ns } => observe(Progress::Starts {
                     zero_ns: self.here(zero_ns)?,
@@ -405,10 +427,13 @@ impl Passing<'_> {
 
     /// An instant there by the clock of this host.
     fn here(&self, there_ns: u64) -> Result<u64, HostError> {
+        Ok(self.offset()?.here(there_ns))
+    }
+
+    fn offset(&self) -> Result<Offset, HostError> {
         let channel = &self.host.far.channel;
         let offset = channel.offset();
-        let offset = offset.ok_or_else(|| channel.failed("its clock is not known"))?;
-        Ok(offset.here(there_ns))
+        offset.ok_or_else(|| channel.failed("its clock is not known"))
     }
 
     fn placed(&self, measured: Measured) -> Result<Measured, HostError> {

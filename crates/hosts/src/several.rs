@@ -66,10 +66,7 @@ impl Host for Several {
                 ..setup.clone()
             })
         });
-        Ok(Box::new(Together {
-            each: each.collect::<Result<_, _>>()?,
-            marks: Vec::new(),
-        }))
+        Ok(sampled(each.collect::<Result<_, _>>()?, merged, uneven))
     }
 
     fn pace(&self, _: Vec<u32>) -> PaceOf {
@@ -161,7 +158,7 @@ impl ServerHost for Several {
 }
 
 /// Levers of one resource on several hosts are one, of the same dose on each.
-fn together(reaches: Vec<(String, Reach)>) -> Reach {
+pub(crate) fn together(reaches: Vec<(String, Reach)>) -> Reach {
     let has = |reach: &Reach, squeeze: Squeeze| {
         let mut levers = reach.levers.iter();
         levers.any(|lever| lever.squeeze() == squeeze)
@@ -283,11 +280,32 @@ impl Lever for Alike {
     }
 }
 
+/// What each host saw, as one.
+type Merge = fn(Vec<Telemetry>) -> Telemetry;
+/// What is to be told of how they differ.
+type Compare = fn(&[Telemetry]) -> Option<Caveat>;
+
+/// Hosts that are watched already, watched as one.
+pub(crate) fn sampled(
+    each: Vec<Box<dyn Sampling>>,
+    merge: Merge,
+    compare: Compare,
+) -> Box<dyn Sampling> {
+    Box::new(Together {
+        each,
+        marks: Vec::new(),
+        merge,
+        compare,
+    })
+}
+
 /// Sampling on several hosts. Instants are by the axis of the first.
 struct Together {
     each: Vec<Box<dyn Sampling>>,
     /// Instants of marks, on each axis.
     marks: Vec<Vec<i64>>,
+    merge: Merge,
+    compare: Compare,
 }
 
 /// An instant of the first axis on another: by the mark that is nearest.
@@ -345,7 +363,7 @@ impl Sampling for Together {
     }
 
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry {
-        merged(summarised(
+        (self.merge)(summarised(
             &self.each,
             &self.marks,
             (from_ns, to_ns),
@@ -354,7 +372,12 @@ impl Sampling for Together {
     }
 
     fn stop(self: Box<Self>) -> Joint {
-        let Together { each, marks } = *self;
+        let Together {
+            each,
+            marks,
+            merge,
+            compare,
+        } = *self;
         let mut each: Vec<Joint> = each.into_iter().map(|sampler| sampler.stop()).collect();
         let mut gaps = Vec::new();
         let mut samples = Vec::new();
@@ -370,11 +393,11 @@ impl Sampling for Together {
         if let Some((first, last)) = whole {
             let span = (first[0], last[0]);
             let summarise = |of: &Joint, from, to| of.summarise(from, to);
-            gaps.extend(uneven(&summarised(&each, &marks, span, summarise)));
+            gaps.extend(compare(&summarised(&each, &marks, span, summarise)));
         }
         Joint::new(samples, gaps, move |from_ns, to_ns| {
             let summarise = |of: &Joint, from, to| of.summarise(from, to);
-            merged(summarised(&each, &marks, (from_ns, to_ns), summarise))
+            merge(summarised(&each, &marks, (from_ns, to_ns), summarise))
         })
     }
 }
@@ -415,13 +438,13 @@ fn uneven(each: &[Telemetry]) -> Option<Caveat> {
     })
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Both, where both are known.
-fn both<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+pub(crate) fn both<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
     a.zip(b).map(|(a, b)| add(a, b))
 }
 
@@ -430,7 +453,9 @@ fn merged(mut each: Vec<Telemetry>) -> Telemetry {
     if each.iter().any(|of| of.window_ns == 0) {
         return Telemetry::default();
     }
-    each.iter_mut().for_each(keep_own_cores);
+    for of in &mut each {
+        keep_own_cores(of, |of| of.server.as_ref());
+    }
     let paces: Vec<f64> = each
         .iter()
         .filter_map(|of| of.server_reference_ns)
@@ -459,9 +484,12 @@ fn merged(mut each: Vec<Telemetry>) -> Telemetry {
     all
 }
 
-/// Processors that the server may not use have the numbers of some that it may use elsewhere.
-fn keep_own_cores(of: &mut Telemetry) {
-    let Some(allowed) = of.server.as_ref().map(|server| server.cpus_allowed.clone()) else {
+/// Processors that the role may not use have the numbers of some that it may use elsewhere.
+pub(crate) fn keep_own_cores(
+    of: &mut Telemetry,
+    role: impl Fn(&Telemetry) -> Option<&FamilySummary>,
+) {
+    let Some(allowed) = role(of).map(|family| family.cpus_allowed.clone()) else {
         return;
     };
     let is_own: Vec<bool> = of
@@ -475,7 +503,7 @@ fn keep_own_cores(of: &mut Telemetry) {
     of.cores_busy_p95.retain(|_| *each.next().unwrap_or(&true));
 }
 
-fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {
+pub(crate) fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {
     let cores = |of: &FamilySummary| of.quota_cores.unwrap_or(of.cpus_allowed.len() as f64);
     let weighed = |value: fn(&FamilySummary) -> f64, weight: &dyn Fn(&FamilySummary) -> f64| {
         let whole = weight(&a) + weight(&b);
@@ -517,7 +545,7 @@ fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {
     }
 }
 
-fn links(a: LinkSummary, b: LinkSummary) -> LinkSummary {
+pub(crate) fn links(a: LinkSummary, b: LinkSummary) -> LinkSummary {
     let rate_bits = both(a.rate_bits, b.rate_bits, |a, b| a + b);
     // Each of its own rate.
     let share = |a: Option<f64>, b: Option<f64>| both(a, b, f64::max);
@@ -539,7 +567,7 @@ fn links(a: LinkSummary, b: LinkSummary) -> LinkSummary {
     }
 }
 
-fn sockets(a: SocketsSummary, b: SocketsSummary) -> SocketsSummary {
+pub(crate) fn sockets(a: SocketsSummary, b: SocketsSummary) -> SocketsSummary {
     let count = f64::from(a.sockets + b.sockets).max(1.0);
     let weighed =
         |of_a: f64, of_b: f64| (of_a * f64::from(a.sockets) + of_b * f64::from(b.sockets)) / count;
@@ -567,7 +595,7 @@ fn sockets(a: SocketsSummary, b: SocketsSummary) -> SocketsSummary {
     }
 }
 
-fn tcps(a: TcpSample, b: TcpSample) -> TcpSample {
+pub(crate) fn tcps(a: TcpSample, b: TcpSample) -> TcpSample {
     TcpSample {
         segments_in: a.segments_in + b.segments_in,
         segments_out: a.segments_out + b.segments_out,
@@ -590,9 +618,8 @@ fn add_link(a: LinkSample, b: LinkSample) -> LinkSample {
     }
 }
 
-fn add_sample(all: &mut Sample, of: &Sample) {
-    all.cores.extend_from_slice(&of.cores);
-    all.server = both(all.server, of.server, |a, b| FamilySample {
+fn add_family(a: FamilySample, b: FamilySample) -> FamilySample {
+    FamilySample {
         processes: a.processes + b.processes,
         threads: a.threads + b.threads,
         cpu_ns: a.cpu_ns + b.cpu_ns,
@@ -606,7 +633,13 @@ fn add_sample(all: &mut Sample, of: &Sample) {
         throttled_ns: a.throttled_ns + b.throttled_ns,
         throttled_periods: a.throttled_periods + b.throttled_periods,
         hottest_thread_share: a.hottest_thread_share.max(b.hottest_thread_share),
-    });
+    }
+}
+
+fn add_sample(all: &mut Sample, of: &Sample) {
+    all.cores.extend_from_slice(&of.cores);
+    all.client = both(all.client, of.client, add_family);
+    all.server = both(all.server, of.server, add_family);
     all.link = both(all.link, of.link, add_link);
     all.tcp = both(all.tcp, of.tcp, tcps);
 }

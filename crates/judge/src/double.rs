@@ -91,6 +91,7 @@ pub(crate) fn a_step() -> DoubleStep {
         intervals: Vec::new(),
         telemetry,
         ceiling: None,
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,
@@ -225,6 +226,7 @@ impl DoubleStep {
             cpu_per_request_ns: 1e9 / throughput,
             driven: throughput,
             age_s: None,
+            of_hosts: Vec::new(),
         });
         self
     }

@@ -7,7 +7,7 @@ use wallfinder_model::record::Counts;
 pub struct Identity {
     /// In flight when the window opened, and meant to start in it.
     pub came: i128,
-    /// Answered, failed, grown in the backlog, and in flight when the window closed.
+    /// Answered, failed, grown in the backlog, in flight when the window closed, and unknown.
     pub went: i128,
 }
 
@@ -31,7 +31,8 @@ pub fn check(counts: &Counts) -> Identity {
         went: i128::from(counts.answered)
             + failed
             + i128::from(counts.not_sent)
-            + i128::from(counts.in_flight_end),
+            + i128::from(counts.in_flight_end)
+            + i128::from(counts.unknown),
     }
 }
 

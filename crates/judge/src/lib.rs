@@ -33,6 +33,7 @@
 
 pub mod bounds;
 pub mod caveats;
+pub mod clients;
 pub mod compare;
 pub mod cost;
 pub mod crossover;

@@ -125,6 +125,15 @@ pub enum Caveat {
         /// Share of those processors, 0..1.
         share: f64,
     },
+    /// A client host of several was lost: what the step shows is of less load than was asked for.
+    ClientLost {
+        /// Which.
+        host: String,
+        /// Why.
+        why: String,
+        /// Requests of which nobody knows what became of them.
+        unknown: u64,
+    },
     /// The server's processes could not be seen.
     ServerNotSeen {
         /// Why, and the way out; empty where that is not known.

@@ -67,6 +67,13 @@ pub enum Detail {
         /// Share of its periods that ended early.
         share: f64,
     },
+    /// These client hosts were full.
+    ClientHosts {
+        /// Which.
+        hosts: Vec<String>,
+        /// Of so many.
+        of: u32,
+    },
     /// Others used cores of its processors.
     Neighbour {
         /// How many.

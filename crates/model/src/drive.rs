@@ -50,6 +50,33 @@ impl LeverSetting {
     };
 }
 
+/// Which part of a load a host has that several hosts make together: of `of` hosts the one after `nth` others. Requests
+/// that start by a schedule are dealt to the hosts in turn, and so are rows of data: the first host has the starts 0,
+/// `of`, 2 `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Hosts before it.
+    pub nth: u32,
+    /// Hosts in all, at least one.
+    pub of: u32,
+}
+
+impl Share {
+    /// All of a load.
+    pub const WHOLE: Share = Share { nth: 0, of: 1 };
+
+    /// Whether other hosts have parts of the load too.
+    pub fn is_part(self) -> bool {
+        self.of > 1
+    }
+
+    /// Its part of a whole that is dealt as evenly as it can be; the first hosts have what is left over.
+    pub fn of(self, whole: u64) -> u64 {
+        let (each, rest) = (whole / u64::from(self.of), whole % u64::from(self.of));
+        each + u64::from(u64::from(self.nth) < rest)
+    }
+}
+
 /// What the workers did in one window of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentWindow {
@@ -77,6 +104,9 @@ pub struct ExperimentWindow {
     pub workers_cpu_ns: u64,
     /// Part of that which they spun, because their speed was squeezed.
     pub workers_spun_ns: u64,
+    /// The latencies themselves, of a host that has a part of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<record::Histogram>,
 }
 
 /// An edge of the measured window.
@@ -103,7 +133,12 @@ pub enum Progress {
         zero_ns: u64,
     },
     /// An interval of the run has ended.
-    Interval(Interval),
+    Interval {
+        /// It.
+        interval: Interval,
+        /// Its latencies, of a host that has a part of the load.
+        latency: Option<Box<record::Histogram>>,
+    },
     /// All workers have ended a window of an experiment.
     Window(ExperimentWindow),
     /// The measured window opened or closed, now.
@@ -154,6 +189,9 @@ pub struct Measured {
     pub workers: Vec<WorkerSummary>,
     /// The client's sockets at the end of the window.
     pub sockets: Option<SocketsSummary>,
+    /// The hosts that made the load together, where they were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<record::ClientPart>,
     /// How sockets were waited for: `io_uring` or `epoll`.
     pub io: String,
 }

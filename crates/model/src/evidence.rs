@@ -185,6 +185,18 @@ pub enum Fact {
     },
     /// There were no good answers.
     NoAnswers,
+    /// Client hosts that were full.
+    ClientHostsFull {
+        /// Which.
+        hosts: Vec<String>,
+        /// Of so many.
+        of: u32,
+    },
+    /// Requests of client hosts that were lost.
+    Lost {
+        /// Of so many nobody knows what became of them.
+        unknown: u64,
+    },
     /// Stolen time.
     Stolen {
         /// Of the processors in use.

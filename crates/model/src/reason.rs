@@ -454,6 +454,11 @@ pub enum Reason {
     },
     /// Neither side was seen.
     NeitherSideSeen,
+    /// Client hosts were lost, and with them a part of the load.
+    ClientsLost {
+        /// Which.
+        hosts: Vec<String>,
+    },
 
     // From telemetry.
     /// The load asked for no more.

@@ -125,8 +125,11 @@ pub struct Step {
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
     pub ceiling: Option<Ceiling>,
-    /// How each worker did.
+    /// How each worker did; those of one client host after those of the other.
     pub workers: Vec<WorkerSummary>,
+    /// What each client host did, where several made the load together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientPart>,
     /// Where its requests are kept one by one, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
@@ -159,6 +162,47 @@ impl Step {
         let again = |caveat: &Caveat| matches!(caveat, Caveat::MeasuredAgain { .. });
         self.caveats.iter().any(again)
     }
+}
+
+/// What one client host of several did in the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClientPart {
+    /// What the host is called.
+    pub host: String,
+    /// Its connections.
+    pub connections: u32,
+    /// Its workers; 0 where it was lost, and nothing is known of them.
+    pub workers: u32,
+    /// When its schedule began, against the agreed instant: later, or where negative earlier.
+    pub began_ns: i64,
+    /// What that may be off, either way: the error of its clock's offset.
+    pub clock_error_ns: u64,
+    /// Its counts, which obey the same identity.
+    pub counts: Counts,
+    /// Good answers per second.
+    pub throughput: f64,
+    /// Mean requests in flight.
+    pub in_flight_mean: f64,
+    /// What became of its requests in flight when the window closed.
+    pub drained: Drained,
+    /// From the intended instant to the last byte.
+    pub latency: Option<Histogram>,
+    /// How late its workers themselves were.
+    pub lateness: Option<Histogram>,
+    /// Why nothing more is known of it, where it was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostClient>,
+}
+
+/// A client host that was lost while it made its part of a load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LostClient {
+    /// Why.
+    pub why: String,
+    /// The end of what it last told of, from the start of the schedule: its counts are up to then.
+    pub heard_ns: u64,
 }
 
 /// The place of a step in a study's table: the same cell may be run in several rounds.
@@ -229,7 +273,7 @@ pub struct Driver {
 }
 
 /// Requests by what became of them, in the measured window:
-/// `in_flight_start + scheduled = answered + failed + not_sent + in_flight_end`
+/// `in_flight_start + scheduled = answered + failed + not_sent + in_flight_end + unknown`
 /// (with `not_sent` the growth of the open loop's backlog, which may be negative).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -250,6 +294,9 @@ pub struct Counts {
     pub in_flight_start: u64,
     /// In flight when it closed.
     pub in_flight_end: u64,
+    /// Of client hosts that were lost: what was in flight or waited when they last told of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
     /// Answers by status code.
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes read from sockets.
@@ -347,7 +394,8 @@ impl Counts {
         let went = self.answered as i128
             + self.failed_total() as i128
             + self.not_sent as i128
-            + self.in_flight_end as i128;
+            + self.in_flight_end as i128
+            + self.unknown as i128;
         came == went
     }
 }
@@ -582,6 +630,10 @@ pub struct Ceiling {
     /// Seconds since an earlier run of this machine measured it; `null`: this one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
+    /// Those of each client host, in the order of the step's `clients`, where several made the load; then the sum of
+    /// them is the ceiling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of_hosts: Vec<Ceiling>,
 }
 
 /// Two settings of a lever, measured in turn: each round holds both, in an order that

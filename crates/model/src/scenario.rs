@@ -446,12 +446,32 @@ pub struct Client {
     /// The host that it comes from, where that is another: `ssh://user@host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Further hosts that it comes from: the load is dealt to all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_hosts: Vec<String>,
+    /// What is done about one of several that is lost.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_lost: OnLostClient,
     /// How ssh is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh: Option<String>,
     /// The control group that it is made in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
+}
+
+/// What is done about a client host of several that is lost during a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLostClient {
+    /// The others go on to the end of the step, which is marked; the run ends with it.
+    #[default]
+    Mark,
+    /// The same, and later steps are dealt to those that are left.
+    Rebalance,
+    /// The load ends at once, and the run with it.
+    Abort,
 }
 
 /// As whom programs run that are started for a run, and what they are given.

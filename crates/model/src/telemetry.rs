@@ -178,6 +178,19 @@ pub struct Telemetry {
     /// The client's host, where it is another than the controller's: `cores` are its processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_host: Option<HostSummary>,
+    /// Each of the client hosts, where several make the load: `client` and `client_host` are then all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_hosts: Vec<ClientHostSummary>,
+}
+
+/// One client host of several.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClientHostSummary {
+    /// The host.
+    pub host: HostSummary,
+    /// The load generator there.
+    pub client: Option<FamilySummary>,
 }
 
 /// CPU time of processes.

@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use wallfinder_model::Load;
+use wallfinder_model::drive::Share;
 use wallfinder_model::scenario::Io;
 use wallfinder_wire::{Exchange, tls};
 
 /// All that an engine needs for one step, but for the processes and files of its own host.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadOrder {
-    /// The load.
+    /// The load; of one that several hosts make, this host's connections, bounds and counts, and the arrivals of all.
     pub load: Load,
+    /// Which part of its arrivals and rows this host has.
+    pub share: Share,
     /// Where it goes.
     pub address: SocketAddr,
     /// What is asked.

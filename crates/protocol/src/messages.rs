@@ -217,7 +217,10 @@ pub enum Ask {
     /// A load is driven; answered when it has ended. Its zero is chosen after [`Ask::Proceed`].
     Drive(Box<LoadOrder>),
     /// Who conducts a load lets it go on: it is ready and begins, or its window is over and its connections close.
-    Proceed,
+    Proceed {
+        /// The schedule's zero that was agreed on with other hosts, where it begins and is one of several.
+        zero_ns: Option<u64>,
+    },
     /// What the workers are to do from now on.
     Steer {
         /// The controller's number of it.

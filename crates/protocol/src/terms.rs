@@ -185,7 +185,7 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Release => Some(Grant::Squeeze),
         Ask::Start { .. } | Ask::Stop => Some(Grant::Start),
         Ask::Drive(_)
-        | Ask::Proceed
+        | Ask::Proceed { .. }
         | Ask::Steer { .. }
         | Ask::FillIn { .. }
         | Ask::EndLoad { .. }

@@ -88,6 +88,7 @@ fn about(caveat: &Caveat) -> &str {
         | Caveat::SoftirqElsewhere { side: about, .. }
         | Caveat::Throttled { side: about, .. }
         | Caveat::ServerNotSeen { why: about }
+        | Caveat::ClientLost { host: about, .. }
         | Caveat::DriverReportUnread { why: about }
         | Caveat::Incomplete { what: about }
         | Caveat::Anomaly { what: about, .. }
@@ -146,6 +147,7 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::SamplesDropped { count }
         | Caveat::Anomaly { count, .. } => *count as f64,
         Caveat::Backlog { requests } => *requests as f64,
+        Caveat::ClientLost { unknown, .. } => *unknown as f64,
         Caveat::ServerNotSeen { .. }
         | Caveat::SubjectEnded { .. }
         | Caveat::NotVerified

@@ -17,6 +17,7 @@
 //! terminal as control characters, nor a page as markup.
 
 mod cells;
+mod clients;
 pub mod compared;
 mod counted;
 pub mod csv;

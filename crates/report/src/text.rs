@@ -7,6 +7,7 @@ mod ab;
 #[path = "text/cells.rs"]
 mod cells_table;
 mod claims;
+mod clients;
 mod columns;
 mod comparison;
 mod find;
@@ -99,6 +100,9 @@ pub fn ramp(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         ramp::best_wall(&mut page, record);
         page.gap();
         ramp::table(&mut page, record);
+        if let Some(best) = best_step(record) {
+            clients::table(&mut page, best);
+        }
     }
     ending(&mut page, record, record.steps.iter());
     claims_below(&mut page, record);
@@ -134,6 +138,7 @@ pub fn find(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
         page.gap();
         run::by_request(&mut page, step);
         run::requests(&mut page, step);
+        clients::table(&mut page, step);
         page.gap();
         find::elasticities(&mut page, step);
         find::missing(&mut page, step);

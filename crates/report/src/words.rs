@@ -680,8 +680,15 @@ pub fn place(record: &Record, step: &Step) -> String {
         None => setting.map_or(&[][..], |setting| &setting.client_cpus),
     };
     let host = telemetry.client_host.as_ref();
-    let host = host.map_or(String::new(), |host| format!(" of {}", host.name));
-    parts.push(format!("client{}{host}", on_cpus(client)));
+    parts.push(match (host, telemetry.client_hosts.len()) {
+        (None, _) => format!("client{}", on_cpus(client)),
+        (Some(host), 0) => format!("client{} of {}", on_cpus(client), host.name),
+        (Some(host), _) => format!(
+            "clients {} with {}",
+            host.name,
+            counted(client.len() as u64, "processor")
+        ),
+    });
     match &telemetry.link {
         Some(link) => {
             let rate = match link.rate_bits {

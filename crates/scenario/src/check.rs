@@ -1,7 +1,7 @@
 //! What a scenario may not say, whether flags or a file say it. What only the machine knows, such as which
 //! processors there are, is checked where the testbed is set up.
 
-use wallfinder_model::scenario::{Ab, Changes, Load, SCHEMA, Target};
+use wallfinder_model::scenario::{Ab, Changes, Load, OnLostClient, SCHEMA, Target};
 use wallfinder_model::traffic::RowOrder;
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
 
@@ -393,12 +393,39 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
 /// What is not to be had where the load comes from another host.
 fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
     let (server, client) = (&scenario.server, &scenario.client);
+    let is_several = !client.more_hosts.is_empty();
+    refuse(
+        client.host.is_none() && is_several,
+        "client.more_hosts",
+        "client.more_hosts stand beside client.host, and there is none",
+    )?;
+    refuse(
+        client.on_lost != OnLostClient::default() && !is_several,
+        "client.on_lost",
+        "--on-lost-client is about several hosts that make a load together: give --client-host for each",
+    )?;
+    let all: Vec<&String> = client.host.iter().chain(&client.more_hosts).collect();
+    let twice = all
+        .iter()
+        .enumerate()
+        .find(|(nth, host)| all[..*nth].contains(host));
+    if let Some((_, host)) = twice {
+        let message = format!("{host} is named twice, and a host makes one part of a load");
+        return Err(Fault::at("client.more_hosts", message));
+    }
     if client.host.is_none() {
         return Ok(());
     }
     let key = "client.host";
+    let is_server = |host: &&String| {
+        server
+            .host
+            .iter()
+            .chain(&server.more_hosts)
+            .any(|of| of == *host)
+    };
     refuse(
-        client.host == server.host,
+        all.iter().any(is_server),
         key,
         "client and server are on one host there: run Wallfinder on it",
     )?;

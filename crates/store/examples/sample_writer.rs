@@ -54,6 +54,7 @@ fn made_up(rows: usize) -> Vec<SampleRow> {
             let is_failed = uniform() < 0.001;
             SampleRow {
                 request: 0,
+                host: 0,
                 done_ns: at as i64 * 2_500,
                 latency_ns: (service_ns + waited_ns) as i64,
                 service_ns: service_ns as i64,

@@ -1,12 +1,13 @@
 //! `samples-N.parquet`: one row for each request that ended in the window of step N.
 //!
 //! ```text
-//!  done_ns │ latency_ns service_ns first_byte_ns │ bytes status request │ failed
+//!  done_ns │ latency_ns service_ns first_byte_ns │ bytes status request host │ failed
 //! ```
 //!
 //! `done_ns` counts from the schedule's zero; the three times end there: from the intended
 //! instant to the last byte, from sending to the last byte, from sending to the first byte.
-//! -1 stands for what never came to pass. `request` is the place of its kind among the step's requests, of a mix. `failed` is the class of a failure, null for a
+//! -1 stands for what never came to pass. `request` is the place of its kind among the step's requests, of a mix; `host` that of
+//! its client host among the step's clients. `failed` is the class of a failure, null for a
 //! good answer. Rows of one worker are in the order in which its requests ended.
 //!
 //! Numbers are packed as differences, some 8 bytes for a row: that takes less of a processor than the
@@ -54,6 +55,7 @@ const SCHEMA: &str = "message samples {
     REQUIRED INT32 bytes;
     REQUIRED INT32 status;
     REQUIRED INT32 request;
+    REQUIRED INT32 host;
     OPTIONAL BYTE_ARRAY failed (UTF8);
 }";
 
@@ -74,6 +76,8 @@ pub struct SampleRow {
     pub status: u16,
     /// Which kind of request it was, of a mix; else 0.
     pub request: u16,
+    /// Which client host it came from, where several made the load; else 0.
+    pub host: u16,
     /// 0: answered well; else a number that [`ClassName`] explains.
     pub failed: u16,
 }
@@ -185,7 +189,7 @@ struct Columns {
 }
 
 /// Columns of numbers.
-const NUMBERS: usize = 7;
+const NUMBERS: usize = 8;
 
 impl Columns {
     fn new(name: ClassName) -> Columns {
@@ -213,7 +217,16 @@ impl Columns {
 
     /// The first row of a group is part of no block.
     fn begin(&mut self, row: &SampleRow) {
-        let [done, latency, service, first_byte, bytes, status, request] = &mut self.numbers;
+        let [
+            done,
+            latency,
+            service,
+            first_byte,
+            bytes,
+            status,
+            request,
+            host,
+        ] = &mut self.numbers;
         done.begin(row.done_ns);
         latency.begin(row.latency_ns);
         service.begin(row.service_ns);
@@ -221,13 +234,23 @@ impl Columns {
         bytes.begin(row.bytes());
         status.begin(row.status.into());
         request.begin(row.request.into());
+        host.begin(row.host.into());
         self.failed.push(&[*row], self.name);
     }
 
     /// The first of what is pending become a block of each column.
     fn pack(&mut self, rows: usize) {
         let rows = &self.pending[..rows];
-        let [done, latency, service, first_byte, bytes, status, request] = &mut self.numbers;
+        let [
+            done,
+            latency,
+            service,
+            first_byte,
+            bytes,
+            status,
+            request,
+            host,
+        ] = &mut self.numbers;
         done.append(rows.iter().map(|row| row.done_ns));
         latency.append(rows.iter().map(|row| row.latency_ns));
         service.append(rows.iter().map(|row| row.service_ns));
@@ -235,6 +258,7 @@ impl Columns {
         bytes.append(rows.iter().map(SampleRow::bytes));
         status.append(rows.iter().map(|row| row.status.into()));
         request.append(rows.iter().map(|row| row.request.into()));
+        host.append(rows.iter().map(|row| row.host.into()));
         self.failed.push(rows, self.name);
     }
 
@@ -530,6 +554,7 @@ mod tests {
     fn row(n: i64) -> SampleRow {
         SampleRow {
             request: (n % 7) as u16,
+            host: (n % 3) as u16,
             done_ns: 1_000_000 + n * 100,
             latency_ns: 5_000 + n % 977,
             service_ns: 4_000 + n % 877,

@@ -54,8 +54,8 @@ mod any {
 
     use proptest::prelude::*;
     use wallfinder_model::record::{
-        Ceiling, ClaimOutcome, Counts, Handshakes, Histogram, Interval, Outage, Outcome, Record,
-        Step, WorkerSummary,
+        Ceiling, ClaimOutcome, ClientPart, Counts, Drained, Handshakes, Histogram, Interval,
+        LostClient, Outage, Outcome, Record, Step, WorkerSummary,
     };
     use wallfinder_model::telemetry::{
         CoreSample, FamilySample, FamilySummary, LinkSample, Sample, TcpSample,
@@ -156,17 +156,30 @@ mod any {
 
     prop_compose! {
         fn counts()(
-            n in any::<[u64; 12]>(), not_sent: i64, failed in counts_by_class(),
+            n in any::<[u64; 13]>(), not_sent: i64, failed in counts_by_class(),
             statuses in prop::collection::btree_map(any::<u16>(), any::<u64>(), 0..3),
             connect_failures in counts_by_class(), anomalies in counts_by_class(),
             handshakes in prop::option::of(any::<[u64; 2]>()),
         ) -> Counts {
             Counts {
                 scheduled: n[0], answered: n[1], failed, expired_unsent: n[10], not_sent, in_flight_start: n[2],
-                in_flight_end: n[3], late_by_client: n[1], statuses, bytes_in: n[4], bytes_out: n[5],
+                in_flight_end: n[3], unknown: n[12], late_by_client: n[1], statuses, bytes_in: n[4], bytes_out: n[5],
                 body_bytes: n[6], decoded_bytes: n[9], messages: n[8], connects: n[7],
                 connect_failures, unreachable_ns: n[11], anomalies,
                 handshakes: handshakes.map(|[full, resumed]| Handshakes { full, resumed }),
+            }
+        }
+    }
+
+    prop_compose! {
+        fn client()(
+            host: String, connections: u32, began_ns: i64, clock_error_ns: u64, counts in counts(),
+            throughput in float(), lost in prop::option::of((".*", any::<u64>())),
+        ) -> ClientPart {
+            ClientPart {
+                host, connections, workers: connections, began_ns, clock_error_ns, counts, throughput,
+                in_flight_mean: throughput, drained: Drained::default(), latency: None, lateness: None,
+                lost: lost.map(|(why, heard_ns)| LostClient { why, heard_ns }),
             }
         }
     }
@@ -206,13 +219,14 @@ mod any {
             series in prop::collection::vec(sample(), 0..8),
             cpu in prop::option::of(any::<u32>()), busy_share in float(),
             verdict in prop::option::of(verdict()), cpus_busy in float(),
-            caveats in prop::collection::vec(caveat(), 0..3),
+            caveats in prop::collection::vec(caveat(), 0..3), client in client(),
         ) -> Step {
             let mut step = records::step_begun(index);
             step.workers.push(WorkerSummary { cpu, busy_share, ..WorkerSummary::default() });
+            step.clients.push(client);
             step.telemetry.server = Some(FamilySummary { cpus_busy, ..FamilySummary::default() });
             step.ceiling = Some(Ceiling {
-                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None,
+                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None, of_hosts: Vec::new(),
             });
             Step {
                 name, counts, throughput, in_flight_mean, latency, service, intervals, outages, series,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
-use wallfinder_model::drive::{LeverSetting, Progress};
+use wallfinder_model::drive::{LeverSetting, Progress, Share};
 use wallfinder_model::scenario::Io;
 use wallfinder_model::{Load, Nanos, Squeeze};
 use wallfinder_protocol::{
@@ -337,6 +337,7 @@ fn load(address: SocketAddr, seconds: u64) -> Ask {
         cpus: Vec::new(),
         io: Io::Auto,
         seed: 1,
+        share: Share::WHOLE,
         spare_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
@@ -363,10 +364,12 @@ fn a_load_begins_when_its_conductor_says_so_follows_its_levers_and_counts_to_the
         matches!(&second, Err(Refusal::Failed { why }) if why.contains("under way")),
         "{second:?}"
     );
-    agent.ask(Ask::Proceed).expect("it begins");
+    agent
+        .ask(Ask::Proceed { zero_ns: None })
+        .expect("it begins");
     agent.hear_until(|said| match said {
         Said::News(News::Progress(progress)) => match *progress {
-            Progress::Interval(interval) => (interval.answered > 0).then_some(()),
+            Progress::Interval { interval, .. } => (interval.answered > 0).then_some(()),
             _ => None,
         },
         other => panic!("{other:?}"),
@@ -419,7 +422,9 @@ fn a_load_ends_with_its_lease() {
     let mut agent = Agent::start(&[]);
     let driven = agent.begin(load(served(), 60));
     agent.hear_until(ready);
-    agent.ask(Ask::Proceed).expect("it begins");
+    agent
+        .ask(Ask::Proceed { zero_ns: None })
+        .expect("it begins");
     let since = Instant::now();
     // Nothing more is asked.
     let ended = agent.reply_to(driven);

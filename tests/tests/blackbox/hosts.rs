@@ -22,12 +22,12 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 /// A lab of one host, on processor 0, and a server on it.
 pub(crate) struct Lab {
-    place: Place,
+    pub(crate) place: Place,
     /// The first host's.
     address: String,
     /// Of all.
-    addresses: Vec<String>,
-    settings: PathBuf,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) settings: PathBuf,
     _server: Running,
     _lab: Running,
 }
@@ -92,10 +92,15 @@ impl Lab {
 
     /// From now on the host's own command is what runs, with these flags.
     fn grants(&self, flags: &str, public: &str) {
-        let forced = format!(
-            "command=\"{} agent --stdio {flags}\",restrict {public}",
-            binary().display()
+        self.forces(
+            &format!("{} agent --stdio {flags}", binary().display()),
+            public,
         );
+    }
+
+    /// From now on this is what runs, whatever is asked for.
+    pub(crate) fn forces(&self, command: &str, public: &str) {
+        let forced = format!("command=\"{command}\",restrict {public}");
         fs::write(self.settings.with_file_name("user.pub"), forced).expect("a file of ours");
     }
 
@@ -108,7 +113,7 @@ impl Lab {
         all.map(|word| (*word).to_owned()).collect()
     }
 
-    fn start(&self, command: &str, more: &[&str]) -> Running {
+    pub(crate) fn start(&self, command: &str, more: &[&str]) -> Running {
         self.start_in(&self.place, command, more)
     }
 
@@ -119,7 +124,7 @@ impl Lab {
         place.start(&args)
     }
 
-    fn find(&self, more: &[&str]) -> (Ran, Value) {
+    pub(crate) fn find(&self, more: &[&str]) -> (Ran, Value) {
         let quickly = ["--effort", "quick", "--window", "200ms"];
         let more = [&quickly, more].concat();
         let ran = self.start("find", &more).wait(LIMIT).ends_with(0);

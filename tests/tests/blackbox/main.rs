@@ -15,6 +15,7 @@ mod exit_codes;
 mod eyes;
 mod failures;
 mod find;
+mod fleet;
 mod folders;
 mod framed;
 mod grpc;

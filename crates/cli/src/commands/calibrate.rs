@@ -7,6 +7,7 @@ use wallfinder_engine::StepSpec;
 use wallfinder_engine::Typical;
 use wallfinder_engine::calibrate::calibrate as measure;
 use wallfinder_engine::precheck;
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_report::number;
 use wallfinder_wire::{Exchange, Request};
@@ -45,6 +46,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         cpus: placement.client.clone(),
         io: flags.io.into(),
         seed: 1,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: 0,
         paddings: Vec::new(),

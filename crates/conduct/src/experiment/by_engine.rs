@@ -12,6 +12,7 @@ use wallfinder_engine::{
     workers_of,
 };
 use wallfinder_hosts::Sampling;
+use wallfinder_model::drive::Share;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
@@ -60,7 +61,7 @@ impl Watch {
                     sampler.count_from(*zero_ns);
                 }
             }
-            Progress::Interval(_) | Progress::Window(_) | Progress::Edge(_) => {}
+            Progress::Interval { .. } | Progress::Window(_) | Progress::Edge(_) => {}
         }
         let _ = self.tell.send(progress);
     }
@@ -117,6 +118,7 @@ impl Engine {
             cpus: order.client_cpus.clone(),
             io,
             seed: order.seed,
+            share: Share::WHOLE,
             samples: None,
             spare_connections: spare,
             paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
@@ -198,7 +200,7 @@ impl Engine {
         }
         match told {
             Ok(Progress::Window(window)) => return Ok(Some(window)),
-            Ok(Progress::Interval(interval)) => self.intervals.push(interval),
+            Ok(Progress::Interval { interval, .. }) => self.intervals.push(interval),
             Ok(Progress::Ready | Progress::Starts { .. } | Progress::Edge(_)) => {}
             Err(RecvTimeoutError::Timeout) if Instant::now() < *until => self.pass_on(),
             Err(_) => return Err(self.why_silent()),
@@ -324,7 +326,7 @@ impl Source for Engine {
         let mut intervals = std::mem::take(&mut self.intervals);
         // Windows are waited for when they end, so only intervals can be there now.
         for progress in self.told.try_iter() {
-            if let Progress::Interval(interval) = progress {
+            if let Progress::Interval { interval, .. } = progress {
                 intervals.push(interval);
             }
         }

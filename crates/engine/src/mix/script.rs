@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What begins is drawn one ahead, so that it is known whether there is more before a request is taken. Rows that are
-//! walked are dealt to the workers in turn: of `n` workers the first has rows 0, n, 2n. What this is not: it sends
+//! walked are dealt to the workers in turn, to those of all hosts: of `n` the first has rows 0, n, 2n. What this is not: it sends
 //! nothing, reads no clock, and knows no connection but by its number.
 
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
+use crate::plan::Deal;
 
 /// What a worker knows of its mix.
 #[derive(Debug)]
@@ -30,7 +31,8 @@ pub(crate) struct Script {
     walks: Vec<Walk>,
     /// Which entry of what was logged comes next.
     replayed: u64,
-    workers: u32,
+    /// From each row or entry of its own to the next.
+    step: u64,
     /// What begins next; `None`: nothing more.
     upcoming: Option<Begin>,
     /// Which session has a connection, by its number.
@@ -79,15 +81,10 @@ pub(crate) enum After {
 
 impl Script {
     /// Of a worker with so many connections.
-    pub(crate) fn new(
-        mix: &Arc<Mix>,
-        (workers, worker): (u32, u32),
-        connections: u32,
-        seed: u64,
-    ) -> Script {
+    pub(crate) fn new(mix: &Arc<Mix>, deal: Deal, connections: u32, seed: u64) -> Script {
         let weights: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
         let walk = |order: Order, rows: usize| Walk {
-            next: u64::from(worker),
+            next: u64::from(deal.nth),
             end: match order {
                 Order::Once => rows as u64,
                 Order::Random | Order::InOrder => u64::MAX,
@@ -100,8 +97,8 @@ impl Script {
             walks: tables
                 .map(|table| walk(table.order, table.rows().len()))
                 .collect(),
-            replayed: u64::from(worker),
-            workers,
+            replayed: u64::from(deal.nth),
+            step: u64::from(deal.of),
             upcoming: None,
             places: vec![Place::default(); connections as usize],
             under_way: 0,
@@ -119,7 +116,7 @@ impl Script {
             let nth = self.replayed;
             let is_over = replay.again_after_ns.is_none() && nth >= entries;
             let at = nth.checked_rem(entries).filter(|_| !is_over)?;
-            self.replayed += u64::from(self.workers);
+            self.replayed += self.step;
             return Some(Begin {
                 flow: replay.flows[at as usize],
                 draw: at as u32,
@@ -134,7 +131,7 @@ impl Script {
                     return None;
                 }
                 let row = walk.next;
-                walk.next += u64::from(self.workers);
+                walk.next += self.step;
                 row as u32
             }
         };
@@ -320,7 +317,15 @@ mod tests {
     fn dealt(order: Order, rows: usize, workers: u32, each: usize) -> Vec<Vec<u32>> {
         let mix = walking(order, rows);
         let of = |worker| {
-            let mut script = Script::new(&mix, (workers, worker), 1, 7);
+            let mut script = Script::new(
+                &mix,
+                Deal {
+                    nth: worker,
+                    of: workers,
+                },
+                1,
+                7,
+            );
             let take = std::iter::from_fn(|| script.has_next(0).then(|| script.next(0, 0).draw));
             take.take(each).collect()
         };
@@ -343,7 +348,7 @@ mod tests {
 
     #[test]
     fn pauses_have_the_mean_that_they_are_asked_for() {
-        let mut script = Script::new(&walking(Order::InOrder, 1), (1, 0), 1, 3);
+        let mut script = Script::new(&walking(Order::InOrder, 1), Deal { nth: 0, of: 1 }, 1, 3);
         let mut mean = |think| {
             (0..100_000)
                 .map(|_| script.think_ns(think) as f64)

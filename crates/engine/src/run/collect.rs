@@ -79,6 +79,8 @@ pub(super) struct Collector<'p> {
     pub(super) latencies: WindowLatencies,
     pub(super) intervals: Vec<Interval>,
     interval: OpenInterval,
+    /// Whether other hosts have parts of the load: latencies are told as they come then.
+    is_part: bool,
     /// Windows of an experiment that some worker has begun and not all have ended, oldest first.
     experiment: Vec<OpenWindow>,
 }
@@ -90,7 +92,9 @@ impl<'p> Collector<'p> {
         zero_ns: u64,
         tell: mpsc::Sender<Progress>,
     ) -> Collector<'p> {
+        let is_part = plans.iter().any(|plan| plan.deal.of > plan.workers);
         Collector {
+            is_part,
             tell,
             buffers,
             plans,
@@ -98,7 +102,7 @@ impl<'p> Collector<'p> {
             windows: vec![WorkerWindow::default(); plans.len()],
             latencies: WindowLatencies::new(plans.first().and_then(|plan| plan.mix.as_deref())),
             intervals: Vec::new(),
-            interval: OpenInterval::new(),
+            interval: OpenInterval::new(is_part),
             experiment: Vec::new(),
         }
     }
@@ -181,7 +185,7 @@ impl<'p> Collector<'p> {
             {
                 open.worker_ends(begun, end, self.zero_ns);
                 if open.ended == self.buffers.len() {
-                    let whole = self.experiment.remove(at).end();
+                    let whole = self.experiment.remove(at).end(self.is_part);
                     self.tell(Progress::Window(whole));
                 }
             }
@@ -217,8 +221,8 @@ impl<'p> Collector<'p> {
     }
 
     fn end_interval(&mut self) {
-        let interval = self.interval.end();
-        self.tell(Progress::Interval(interval.clone()));
-        self.intervals.push(interval);
+        let (interval, latency) = self.interval.end();
+        self.intervals.push(interval.clone());
+        self.tell(Progress::Interval { interval, latency });
     }
 }

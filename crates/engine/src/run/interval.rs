@@ -1,6 +1,6 @@
 //! An interval of the run, put together from one report of each worker.
 
-use wallfinder_model::record::Interval;
+use wallfinder_model::record::{Histogram, Interval};
 use wallfinder_sys::process;
 
 use crate::counters::Counters;
@@ -12,11 +12,14 @@ pub(super) struct OpenInterval {
     sum: Interval,
     latency: Latencies,
     reports: usize,
+    /// Whether the latencies themselves are told with it.
+    with_latency: bool,
 }
 
 impl OpenInterval {
-    pub(super) fn new() -> OpenInterval {
+    pub(super) fn new(with_latency: bool) -> OpenInterval {
         OpenInterval {
+            with_latency,
             sum: Interval::default(),
             latency: Latencies::new(),
             reports: 0,
@@ -44,7 +47,8 @@ impl OpenInterval {
     }
 
     /// Ends it; the next begins.
-    pub(super) fn end(&mut self) -> Interval {
+    pub(super) fn end(&mut self) -> (Interval, Option<Box<Histogram>>) {
+        let latency = self.with_latency.then(|| self.latency.to_record());
         let mut interval = std::mem::take(&mut self.sum);
         interval.p50_ns = self.latency.quantile_ns(0.5);
         process::yield_adaptive();
@@ -54,6 +58,6 @@ impl OpenInterval {
         self.latency.clear();
         process::yield_adaptive();
         self.reports = 0;
-        interval
+        (interval, latency.flatten().map(Box::new))
     }
 }

@@ -193,6 +193,7 @@ impl Sum {
             not_sent: self.backlog.1 as i64 - self.backlog.0 as i64,
             in_flight_start: self.in_flight.0,
             in_flight_end: self.in_flight.1,
+            unknown: 0,
             statuses: statuses.collect(),
             bytes_in: change.bytes_in,
             bytes_out: change.bytes_out,
@@ -256,6 +257,7 @@ fn measured<I: Io>(
         intervals: collector.intervals,
         workers: sum.workers,
         sockets: sockets_summary(ends),
+        clients: Vec::new(),
         io: I::NAME.to_owned(),
     }
 }

@@ -12,7 +12,7 @@ use wallfinder_sys::{Errno, clock, process};
 use wallfinder_wire::Wire;
 
 use crate::error::EngineError;
-use crate::plan::{WorkerPlan, part, workers_of};
+use crate::plan::{Deal, WorkerPlan, part, workers_of};
 use crate::protocol::Common;
 use crate::samples::SampleChannel;
 use crate::signals::Signals;
@@ -139,7 +139,8 @@ pub(super) fn choose_zero(
         thread::sleep(Duration::from_millis(1));
     }
     observe(Progress::Ready);
-    let zero_ns = clock::monotonic_ns() + ZERO_AHEAD_NS;
+    let begin_ns = signals.begin_ns.load(Ordering::Acquire);
+    let zero_ns = begin_ns.max(clock::monotonic_ns() + ZERO_AHEAD_NS);
     signals.zero_ns.store(zero_ns, Ordering::Release);
     observe(Progress::Starts { zero_ns });
     zero_ns
@@ -164,6 +165,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             connections: own(spec.load.connections) + spare,
             spare,
             pinned,
+            deal: Deal::of(worker, workers, spec.share),
             requests: requests.map(|whole| part(whole, workers, worker)),
             load: spec.load.clone(),
             mix: mix.clone(),

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_wire::{Outcome, Request, Transmit};
 
@@ -113,6 +114,7 @@ fn a_worker_that_panics_takes_the_others_with_it_at_once() {
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: 0,
         paddings: Vec::new(),

@@ -102,6 +102,7 @@ impl OpenWindow {
                 quantiles_ns: BTreeMap::new(),
                 workers_cpu_ns: 0,
                 workers_spun_ns: 0,
+                latency: None,
             },
             latency: Latencies::new(),
             ended: 0,
@@ -123,7 +124,9 @@ impl OpenWindow {
         self.sum.workers_spun_ns += stretch.change.spun_ns;
     }
 
-    pub(super) fn end(mut self) -> ExperimentWindow {
+    /// Ends it; of a part of a load with the latencies themselves.
+    pub(super) fn end(mut self, is_part: bool) -> ExperimentWindow {
+        self.sum.latency = is_part.then(|| self.latency.to_record()).flatten();
         self.sum.from_ns /= self.ended as u64;
         self.sum.to_ns /= self.ended as u64;
         if self.latency.count() > 0 {

@@ -22,7 +22,7 @@ use super::io::{Conductor, Log, START_NS, SimIo};
 use super::peer::Peer;
 use crate::counters::{Class, Counters};
 use crate::mix::FlowCounts;
-use crate::plan::WorkerPlan;
+use crate::plan::{Deal, WorkerPlan};
 use crate::protocol::Common;
 use crate::report::WorkerReport;
 use crate::samples::{RequestSample, SampleChannel, class_of};
@@ -174,6 +174,7 @@ impl Sim {
         let plan = WorkerPlan {
             worker: 0,
             workers: 1,
+            deal: Deal { nth: 0, of: 1 },
             connections: self.load.connections + self.spare,
             spare: self.spare,
             pinned: self.pinned,

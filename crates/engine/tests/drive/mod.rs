@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_engine::{IoChoice, Measured, Signals, StepSpec, run, unobserved};
+use wallfinder_model::drive::Share;
 use wallfinder_model::{Load, Nanos, Stop};
 use wallfinder_sys::io::uring_available;
 use wallfinder_wire::Exchange;
@@ -37,6 +38,7 @@ pub(crate) fn spec(
         cpus: Vec::new(),
         io: IoChoice::Epoll,
         seed: 1,
+        share: Share::WHOLE,
         samples: None,
         spare_connections: 0,
         paddings: Vec::new(),

@@ -16,7 +16,7 @@ use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, 
 use wallfinder_model::Nanos;
 use wallfinder_model::drive::{Edge, LeverSetting, Progress, Typical};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
-use wallfinder_sys::process;
+use wallfinder_sys::{clock, process};
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
 use wallfinder_wire::mix::Known;
 
@@ -26,6 +26,8 @@ use super::kept::{Keeping, Kept};
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
 /// And until its connections close.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(1);
+/// A start that hosts agree on is no further ahead.
+const AHEAD_MAX_NS: u64 = 60_000_000_000;
 const BUSY: &str = "a load is under way";
 const PROCEED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -226,11 +228,18 @@ impl Tasks {
         self.tell(None, What::Stop);
     }
 
-    /// The load that waits for who conducts it goes on.
-    pub(super) fn let_proceed(&self) {
+    /// The load that waits for who conducts it goes on; its schedule begins at that instant, if one was agreed on.
+    pub(super) fn let_proceed(&self, zero_ns: Option<u64>) -> Result<(), String> {
+        let ahead_ns = zero_ns.map(|zero_ns| zero_ns.saturating_sub(clock::monotonic_ns()));
+        if ahead_ns.is_some_and(|ahead_ns| ahead_ns > AHEAD_MAX_NS) {
+            return Err("the start that was agreed on is too far ahead".to_owned());
+        }
         if let Some(driven) = &self.driven {
+            let begin_ns = &driven.conducted.signals.begin_ns;
+            begin_ns.store(zero_ns.unwrap_or(0), Ordering::Release);
             driven.conducted.may_proceed.store(true, Ordering::Release);
         }
+        Ok(())
     }
 
     /// What its workers are to do from now on.
@@ -287,6 +296,7 @@ impl Tasks {
 fn spec(order: LoadOrder) -> StepSpec {
     let LoadOrder {
         load,
+        share,
         address,
         request,
         tls,
@@ -300,6 +310,7 @@ fn spec(order: LoadOrder) -> StepSpec {
     } = order;
     StepSpec {
         load,
+        share,
         address,
         request,
         tls,

@@ -7,6 +7,7 @@ use wallfinder_model::{Detail, Wall};
 
 use super::finding::{Finding, certainty, processors};
 use super::sight::{FULL, Sight};
+use crate::clients;
 
 pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
     let crowd = sight
@@ -38,7 +39,26 @@ pub(super) fn client_cpu(sight: &Sight) -> Option<Finding> {
             best = Some(crowd.found(Wall::ClientCpu, sign));
         }
     }
+    let best = best.map(|finding| of_hosts(finding, sight));
     best.map(|finding| beside_ceiling(finding, sight))
+}
+
+/// Of several client hosts the full ones hold back their own parts alone: they are the wall where those parts are nearly
+/// all of the load, or where they alone are behind what an open loop asks.
+fn of_hosts(mut finding: Finding, sight: &Sight) -> Finding {
+    /// From this part on it is nearly all.
+    const NEARLY_ALL: f64 = 0.9;
+    let Some(full) = clients::full(sight.step) else {
+        return finding;
+    };
+    let strength = certainty(full.level);
+    finding.strength = match full.part >= NEARLY_ALL {
+        true => finding.strength.max(strength),
+        false => strength.min(0.3).max(0.3 * full.part),
+    };
+    finding.level = finding.level.max(full.level);
+    finding.detail = Some(full.detail());
+    finding
 }
 
 /// Workers share nothing: one that is full holds back its own connections only.

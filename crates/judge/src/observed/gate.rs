@@ -63,6 +63,14 @@ pub(super) fn gate(sight: &Sight) -> Option<Conclusion> {
             vec![Evidence::new(measure, value, fact)],
         ))
     };
+    let lost = sight.step.clients.iter().filter(|of| of.lost.is_some());
+    let hosts: Vec<String> = lost.map(|of| of.host.clone()).collect();
+    if !hosts.is_empty() {
+        let unknown = counts.unknown;
+        let reason = Reason::ClientsLost { hosts };
+        let fact = Fact::Lost { unknown };
+        return none(reason, "requests.unknown", unknown as f64, fact);
+    }
     let local = identity::worst_of(counts, "local.");
     if let Some(local) = local.filter(|_| identity::local_share(counts) > caveats::ERRORS_MAX) {
         let of = match local {

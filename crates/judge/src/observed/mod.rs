@@ -22,7 +22,7 @@ use wallfinder_model::reason::CrowdedOut;
 use wallfinder_model::verdict::{How, ResourceView};
 use wallfinder_model::{Caveat, Detail, Environment, Reason, Step, Verdict, Wall};
 
-use crate::{caveats, identity, little, profile, steady};
+use crate::{caveats, clients, identity, little, profile, steady};
 use sight::Sight;
 
 mod choice;
@@ -50,7 +50,9 @@ pub(crate) fn verdict(step: &Step, environment: &Environment) -> Verdict {
     let sight = Sight::of(step, environment);
     let caveats = caveats::of_step(step, environment);
     let conclusion = conclude(&sight);
-    finish(&sight, conclusion, caveats)
+    let mut verdict = finish(&sight, conclusion, caveats);
+    clients::name(&mut verdict, step);
+    verdict
 }
 
 /// Whether nothing can be said of walls, whatever the neighbouring steps show.

@@ -25,7 +25,7 @@ use wallfinder_model::verdict::{Elasticity, How, NextWall};
 use wallfinder_model::{Caveat, Detail, Environment, Step, Verdict, Wall};
 
 use crate::caveats::ERRORS_MAX;
-use crate::{identity, observed, profile};
+use crate::{clients, identity, observed, profile};
 use alone::AtOnce;
 use claims::Case;
 use estimate::ALPHA;
@@ -113,6 +113,11 @@ pub(crate) fn prove(step: &Step, environment: &Environment) -> Verdict {
         made_of: None,
     };
     verdict.next = next_wall(&verdict, &readings, step.throughput);
+    if verdict.wall == Wall::ClientCpu
+        && let Some(full) = clients::full(step)
+    {
+        verdict.detail = Some(full.detail());
+    }
     verdict
 }
 

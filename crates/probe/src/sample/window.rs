@@ -76,6 +76,7 @@ impl<'a> Window<'a> {
             client_reference_ns: None,
             server_host: None,
             client_host: None,
+            client_hosts: Vec::new(),
             observer_cpu_ns: self
                 .after
                 .observer_cpu_ns

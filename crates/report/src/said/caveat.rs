@@ -233,6 +233,14 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "On veth and loopback the sender's processor pays for it; on two machines it would not.",
         ),
+        Caveat::ClientLost { host, why, unknown } => (
+            format!(
+                "The client host {host} was lost ({}): {} of its requests are unknown, and its part is missing.",
+                known(why, "nobody knows why"),
+                number::whole(*unknown)
+            ),
+            "Nothing follows from this step for walls: see after that host, and measure again.",
+        ),
         Caveat::ServerNotSeen { why } => (
             format!(
                 "The server's processes could not be seen: {}",

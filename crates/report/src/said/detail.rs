@@ -7,6 +7,27 @@ use wallfinder_model::detail::Waiters;
 use super::reason::{at_sockets, exhausted, unsqueezed};
 use super::{named, side};
 use crate::number;
+use crate::words::join;
+
+/// Which of several client hosts were full.
+pub(super) fn client_hosts(hosts: &[String], of: u32) -> String {
+    /// More are counted.
+    const NAMED_MAX: usize = 8;
+    let all = hosts.len();
+    if all as u32 == of {
+        return format!("all {of} client hosts were full");
+    }
+    let named = match all > NAMED_MAX {
+        true => format!(
+            "{} and {} more",
+            hosts[..NAMED_MAX].join(", "),
+            all - NAMED_MAX
+        ),
+        false => join(hosts),
+    };
+    let was = if all == 1 { "was" } else { "were" };
+    format!("{named} of {of} client hosts {was} full")
+}
 
 /// What a wall is made of.
 pub fn detail(detail: &Detail) -> String {
@@ -21,6 +42,7 @@ pub fn detail(detail: &Detail) -> String {
         Detail::Throttled { share: part } => {
             format!("a quota: throttled in {} of its periods", share(part))
         }
+        Detail::ClientHosts { hosts, of } => client_hosts(hosts, *of),
         Detail::Neighbour { cores: others } => {
             format!("neighbour: others used {} of its cores", cores(others))
         }

@@ -5,7 +5,7 @@ use wallfinder_model::evidence::Fact;
 use wallfinder_model::reason::Sign;
 use wallfinder_model::verdict::Saturation;
 
-use super::detail::waiters;
+use super::detail::{client_hosts, waiters};
 use super::reason::{at_sockets, moved, time_of};
 use super::{capacity, side};
 use crate::words::counted;
@@ -253,6 +253,11 @@ pub fn fact(fact: &Fact) -> String {
             share(part)
         ),
         Fact::NoAnswers => "no good answers in the window".to_owned(),
+        Fact::ClientHostsFull { hosts, of } => client_hosts(hosts, *of),
+        Fact::Lost { unknown } => format!(
+            "of {} requests nobody knows what became of them",
+            number::whole(*unknown)
+        ),
         Fact::Stolen { share: part } => {
             format!("{} of the processors in use was stolen", share(part))
         }

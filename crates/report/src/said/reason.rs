@@ -120,6 +120,11 @@ fn reason(reason: &Reason) -> String {
             Some(why) => format!("Nothing was answered well: {why}"),
             None => "Nothing was answered well".to_owned(),
         },
+        Reason::ClientsLost { hosts } => format!(
+            "{} {} lost during the load, so it was not the one that was asked for",
+            join(hosts),
+            if hosts.len() == 1 { "was" } else { "were" }
+        ),
         Reason::Stolen { share: part } => {
             format!("The hypervisor took {} of the processors in use", share(part))
         }

@@ -7,7 +7,7 @@ use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::{Record, Step};
 
 use super::columns::{self, Column};
-use super::find;
+use super::{clients, find};
 use crate::figures::{Figures, QUANTILES, at_least, quantile};
 use crate::look::{Line, Page, Role};
 use crate::said::ended;
@@ -42,6 +42,7 @@ pub(crate) fn result(page: &mut Page, step: &Step) {
     page.gap();
     latency(page, step);
     requests(page, step);
+    clients::table(page, step);
     little(page, &figures);
     page.gap();
     costs(page, step, &figures);
@@ -399,7 +400,7 @@ fn failures(page: &mut Page, step: &Step, figures: &Figures) {
         page.entry(
             "accounting",
             Role::Bad,
-            "The counts do not add up: in flight + scheduled ≠ answered + failed + not sent + in flight.",
+            "The counts do not add up: in flight + scheduled ≠ answered + failed + not sent + in flight + unknown.",
         );
     }
 }

@@ -482,6 +482,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             client_reference_ns: None,
             server_host: None,
             client_host: None,
+            client_hosts: Vec::new(),
             samples: 100,
             cores: vec![
                 core(0, server_busy + 0.01, softirq[0], 0.55),
@@ -538,7 +539,9 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             cpu_per_request_ns: system.ceiling_s * 1e9,
             driven: 1.0 / system.ceiling_s,
             age_s: None,
+            of_hosts: Vec::new(),
         }),
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,

@@ -124,6 +124,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         mix_windows: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
+        clients: Vec::new(),
         samples: None,
         profiles: None,
         client_profiles: None,

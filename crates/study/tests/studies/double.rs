@@ -150,6 +150,7 @@ impl Apparatus for DoubleApparatus {
                 cpu_per_request_ns: us * 1e3,
                 driven: 1e6 / us,
                 age_s: None,
+                of_hosts: Vec::new(),
             });
         }
         Ok(measured)
@@ -228,6 +229,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         service: Some(histogram),
         first_byte: None,
         lateness: None,
+        clients: Vec::new(),
         intervals: Vec::new(),
         telemetry: Telemetry {
             window_ns,

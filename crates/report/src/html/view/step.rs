@@ -7,6 +7,7 @@ use wallfinder_model::record::Histogram;
 use wallfinder_model::telemetry::{FamilySummary, SocketsSummary};
 
 use super::{Fact, fact};
+use crate::clients;
 use crate::figures::{self, Figures, QUANTILES, at_least, quantile};
 use crate::html::kind;
 use crate::number::maybe;
@@ -43,6 +44,9 @@ pub(super) struct StepView {
     costed: bool,
     /// The same of what the server asks.
     costed_behind: bool,
+    clients: Vec<clients::Row>,
+    clients_more: usize,
+    clients_skew: String,
     workers: Vec<Worker>,
     workers_more: usize,
 }
@@ -93,6 +97,7 @@ impl StepView {
         let figures = Figures::of(step);
         let verdict = step.verdict.as_ref();
         let requests = requests::rows(step);
+        let (clients, clients_more) = clients::rows(step);
         StepView {
             index,
             open,
@@ -127,6 +132,9 @@ impl StepView {
             costed: requests.iter().any(|row| !row.cost.is_empty()),
             costed_behind: requests.iter().any(|row| !row.backend.is_empty()),
             requests,
+            clients,
+            clients_more,
+            clients_skew: clients::skew(step).unwrap_or_default(),
             workers: workers(step),
             workers_more: step.workers.len().saturating_sub(WORKERS_MAX),
         }
@@ -184,6 +192,12 @@ fn counts(step: &Step) -> Vec<Fact> {
             number::whole(counts.in_flight_end)
         ),
     ));
+    if counts.unknown > 0 {
+        facts.push(fact(
+            "Unknown, of lost hosts",
+            number::whole(counts.unknown),
+        ));
+    }
     if counts.connects > 0 {
         facts.push(fact("Connections opened", number::whole(counts.connects)));
     }

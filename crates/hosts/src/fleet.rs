@@ -1,0 +1,737 @@
+//! Several hosts that make one load together.
+//!
+//! ```text
+//!  drive ─► deal ─► host 1: drive ─ Ready ─┐                  ┌─ Progress ─► heard ─► observe
+//!              └──► host n: drive ─ Ready ─┴─► agreed zero ───┤
+//!                                                             └─ Measured ─► merge ─► Measured
+//! ```
+//!
+//! Each host is a [`ClientHost`] by itself, and knows nothing of the others but which [`Share`] of the arrivals it has.
+//! All connect before any begins; then they begin at an instant that is agreed on, each by its own clock.
+//!
+//! Invariants: the parts of a load add up to it, to the last connection and request; what is told of all hosts is what
+//! was told of each, count for count; a host that is lost is named, and what it had in flight is counted as unknown.
+
+mod deal;
+mod heard;
+mod merge;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use wallfinder_engine::{EngineError, Observer, Signals, StepSpec, workers_of};
+use wallfinder_model::drive::{Edge, Measured, Progress, Share, Typical};
+use wallfinder_model::experiment::Neighbour;
+use wallfinder_model::record::{Ceiling, Interval, LostClient};
+use wallfinder_model::scenario::OnLostClient;
+use wallfinder_model::telemetry::{ClientHostSummary, HostSummary, Telemetry};
+use wallfinder_model::{Environment, Load, Nanos};
+use wallfinder_probe::Family;
+use wallfinder_probe::sample::Setup;
+use wallfinder_sys::clock;
+use wallfinder_testbed::squeeze::{Reach, Side};
+
+use crate::channel::HostError;
+use crate::several::{self, both, families, links, mean, sockets, tcps};
+use crate::{ClientHost, Host, Own, PaceOf, Sampling};
+use heard::{Heard, Intervals, Windows};
+use merge::Part;
+
+/// How often what hosts are to be told is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often it is looked at whether a host is lost.
+const LOST_LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The agreed start is so far ahead, and round trips further: for every host to hear of it.
+const AHEAD: Duration = Duration::from_millis(60);
+const AHEAD_ROUND_TRIPS: u64 = 4;
+/// Hosts whose window is over wait so long for the others'.
+const CLOSE_WAIT_MAX: Duration = Duration::from_millis(700);
+/// A part that is shorter than this share of the window ended early.
+const WHOLE_MIN: f64 = 0.98;
+/// The edges of a window that hosts tell of.
+const EDGES: [Edge; 2] = [Edge::Open, Edge::Close];
+/// Names that are told; more are counted.
+const NAMED_MAX: usize = 3;
+
+/// The hosts of one load.
+pub struct Fleet {
+    name: String,
+    hosts: Vec<Arc<dyn ClientHost>>,
+    /// Processors for the workers of each host, where they were named.
+    cpus: Option<Vec<u32>>,
+    on_lost: OnLostClient,
+    /// Of each host, once it is lost: why.
+    lost: Mutex<Vec<Option<String>>>,
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fleet({})", self.name)
+    }
+}
+
+impl Fleet {
+    /// These, of which there are two or more and no two have one name.
+    pub fn of(
+        hosts: Vec<Arc<dyn ClientHost>>,
+        cpus: Option<Vec<u32>>,
+        on_lost: OnLostClient,
+    ) -> Fleet {
+        let names: Vec<&str> = hosts.iter().map(|host| name_of(&**host)).collect();
+        Fleet {
+            name: named(&names),
+            lost: Mutex::new(vec![None; hosts.len()]),
+            hosts,
+            cpus,
+            on_lost,
+        }
+    }
+
+    fn lost_hosts(&self) -> MutexGuard<'_, Vec<Option<String>>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cpus_of(&self, host: &dyn ClientHost) -> Vec<u32> {
+        self.cpus.clone().unwrap_or_else(|| host.processors())
+    }
+
+    /// The hosts that there still are.
+    fn left(&self) -> Vec<&Arc<dyn ClientHost>> {
+        let lost = self.lost_hosts();
+        let each = self.hosts.iter().zip(lost.iter());
+        each.filter(|(_, lost)| lost.is_none())
+            .map(|(host, _)| host)
+            .collect()
+    }
+
+    fn lose(&self, name: &str, why: &str) {
+        let mut lost = self.lost_hosts();
+        for (host, lost) in self.hosts.iter().zip(lost.iter_mut()) {
+            if name_of(&**host) == name {
+                lost.get_or_insert_with(|| why.to_owned());
+            }
+        }
+    }
+
+    /// What each host has of a step. Those for which nothing is left rest.
+    fn dealt(&self, spec: &StepSpec) -> Vec<(&Arc<dyn ClientHost>, StepSpec)> {
+        let mut hosts = self.left();
+        hosts.truncate(deal::hosts_of(&spec.load, hosts.len()));
+        let processors: Vec<Vec<u32>> = hosts.iter().map(|host| self.cpus_of(&***host)).collect();
+        let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
+        let workers = deal::workers(spec.load.workers, &counts);
+        let of = hosts.len() as u32;
+        let each = (0..).zip(hosts).zip(processors.into_iter().zip(workers));
+        each.map(|((nth, host), (cpus, workers))| {
+            (host, deal::part(spec, Share { nth, of }, workers, cpus))
+        })
+        .collect()
+    }
+}
+
+fn name_of(host: &dyn ClientHost) -> &str {
+    host.name().unwrap_or("this host")
+}
+
+/// Several names as one.
+fn named(names: &[&str]) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        [all @ .., last] if names.len() <= NAMED_MAX => format!("{} and {last}", all.join(", ")),
+        [first, ..] => format!("{first} and {} more", names.len() - 1),
+        [] => String::new(),
+    }
+}
+
+impl Host for Fleet {
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    /// Once one is lost a run goes no further, but where those that are left take its part over.
+    fn lost(&self) -> Option<HostError> {
+        let lost = self.lost_hosts();
+        let all: Vec<(&str, &str)> = self
+            .hosts
+            .iter()
+            .zip(lost.iter())
+            .filter_map(|(host, why)| Some((name_of(&**host), why.as_deref()?)))
+            .collect();
+        let (first, why) = *all.first()?;
+        let goes_on = self.on_lost == OnLostClient::Rebalance && all.len() < self.hosts.len();
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        (!goes_on).then(|| HostError {
+            host: match all.len() {
+                1 => first.to_owned(),
+                _ => named(&names),
+            },
+            why: why.to_owned(),
+        })
+    }
+
+    fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
+        let each = self.left().into_iter().map(|host| {
+            let paced = setup.paced_cpus.as_ref();
+            host.sampler(Setup {
+                paced_cpus: paced.map(|_| [Vec::new(), self.cpus_of(&**host)]),
+                pin: self.cpus_of(&**host).first().copied(),
+                ..setup.clone()
+            })
+        });
+        let each = each.collect::<Result<_, _>>()?;
+        Ok(several::sampled(each, merged_telemetry, |_| None))
+    }
+
+    fn pace(&self, _: Vec<u32>) -> PaceOf {
+        let each = self.left().into_iter();
+        let each: Vec<PaceOf> = each.map(|host| host.pace(self.cpus_of(&**host))).collect();
+        Box::new(move |from_ns, to_ns| mean(each.iter().filter_map(|pace| pace(from_ns, to_ns))))
+    }
+
+    fn levers(&self, own: Own) -> Reach {
+        let reaches = self.left().into_iter().map(|host| {
+            let reach = host.levers(Own {
+                side: Side {
+                    cpus: self.cpus_of(&**host),
+                    ..Side::default()
+                },
+                seed: own.seed,
+                ..Own::default()
+            });
+            (name_of(&**host).to_owned(), reach)
+        });
+        several::together(reaches.collect())
+    }
+
+    fn neighbours(&self, _: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
+        let each = self.left().into_iter();
+        let each = each.flat_map(|host| {
+            let of = host.neighbours(&self.cpus_of(&**host), known, cores_min);
+            of.into_iter().map(|neighbour| Neighbour {
+                name: format!("{} of {}", neighbour.name, name_of(&**host)),
+                ..neighbour
+            })
+        });
+        each.collect()
+    }
+}
+
+impl ClientHost for Fleet {
+    fn family(&self) -> Option<Family> {
+        None
+    }
+
+    fn processors(&self) -> Vec<u32> {
+        let each = self.hosts.iter();
+        each.flat_map(|host| self.cpus_of(&**host)).collect()
+    }
+
+    /// Those of the first; a quota is that of all, where each has one.
+    fn facts(&self) -> Environment {
+        let each: Vec<Environment> = self.hosts.iter().map(|host| host.facts()).collect();
+        let quotas: Option<Vec<f64>> = each.iter().map(|of| of.cgroup_quota_cores).collect();
+        Environment {
+            cgroup_quota_cores: quotas.map(|quotas| quotas.iter().sum()),
+            ..each.into_iter().next().unwrap_or_default()
+        }
+    }
+
+    fn fits(&self, load: &Load) -> Result<(), String> {
+        self.hosts.iter().try_for_each(|host| host.fits(load))
+    }
+
+    /// The server sees several.
+    fn address(&self) -> Option<IpAddr> {
+        None
+    }
+
+    fn drive(
+        &self,
+        spec: &StepSpec,
+        signals: &Arc<Signals>,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, EngineError> {
+        let dealt = self.dealt(spec);
+        let (tell, told) = channel();
+        thread::scope(|scope| {
+            let members = dealt.iter().enumerate().map(|(nth, (host, spec))| {
+                let host: &dyn ClientHost = &***host;
+                Member::begin(scope, (nth, host, spec), tell.clone())
+            });
+            let members = members.collect::<Result<Vec<_>, _>>()?;
+            drop(tell);
+            let driving = Driving {
+                fleet: self,
+                spec,
+                signals,
+                intervals: Intervals::of(members.len()),
+                windows: Windows::default(),
+                members,
+                told_intervals: Vec::new(),
+                zero_ns: 0,
+                version: signals.levers.version(),
+                is_followed: true,
+                closing_since: None,
+                edges_told: [false; 2],
+                fault: None,
+            };
+            driving.run(&told, observe)
+        })
+    }
+
+    fn calibrate(
+        &self,
+        spec: &StepSpec,
+        typical: Typical,
+        _: Option<u32>,
+        measure: Nanos,
+    ) -> Result<Ceiling, EngineError> {
+        let dealt = self.dealt(spec);
+        let each: Vec<Result<Ceiling, EngineError>> = thread::scope(|scope| {
+            let measuring: Vec<_> = dealt
+                .iter()
+                .map(|(host, spec)| scope.spawn(|| host.calibrate(spec, typical, None, measure)))
+                .collect();
+            let each = measuring.into_iter().map(|thread| match thread.join() {
+                Ok(ceiling) => ceiling,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            each.collect()
+        });
+        Ok(merge::ceilings(each.into_iter().collect::<Result<_, _>>()?))
+    }
+}
+
+/// What is heard of one host's load.
+enum Said {
+    Progress(Progress),
+    Ended(Box<Result<Measured, EngineError>>),
+}
+
+/// A host while it makes its part of a load.
+struct Member<'f> {
+    host: &'f dyn ClientHost,
+    spec: &'f StepSpec,
+    signals: Arc<Signals>,
+    /// Lets it go on where it waits; `None`: it waits for nobody any more.
+    proceed: Option<Sender<()>>,
+    is_ready: bool,
+    /// Edges of the window that it has told of.
+    edges: [bool; 2],
+    heard: Heard,
+    ended: Option<Measured>,
+    lost: Option<String>,
+}
+
+impl<'f> Member<'f> {
+    /// Begins its part in a thread of its own, which waits where the load of one host would wait for its conductor.
+    fn begin<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        (nth, host, spec): (usize, &'f dyn ClientHost, &'f StepSpec),
+        tell: Sender<(usize, Said)>,
+    ) -> Result<Member<'f>, EngineError>
+    where
+        'f: 'scope,
+    {
+        let signals = Arc::new(Signals::default());
+        let of_thread = Arc::clone(&signals);
+        let (proceed, waits) = channel::<()>();
+        let thread = thread::Builder::new().name("wf-client-host".to_owned());
+        let started = thread.spawn_scoped(scope, move || {
+            let mut hear = |progress: Progress| {
+                let is_waited_for =
+                    matches!(progress, Progress::Ready | Progress::Edge(Edge::Close));
+                let is_heard = tell.send((nth, Said::Progress(progress))).is_ok();
+                if is_heard && is_waited_for {
+                    // The end of the other side lets it go on as well.
+                    let _ = waits.recv();
+                }
+            };
+            let ended = host.drive(spec, &of_thread, &mut hear);
+            let _ = tell.send((nth, Said::Ended(Box::new(ended))));
+        });
+        started.map_err(|error| EngineError::Refused {
+            what: "a thread for a client host",
+            why: error.to_string(),
+        })?;
+        Ok(Member {
+            host,
+            spec,
+            signals,
+            proceed: Some(proceed),
+            is_ready: false,
+            edges: [false; 2],
+            heard: Heard::of(spec.load.warmup.0),
+            ended: None,
+            lost: None,
+        })
+    }
+
+    /// Whether nothing more is heard of it.
+    fn is_over(&self) -> bool {
+        self.ended.is_some() || self.lost.is_some()
+    }
+
+    fn go_on(&self) {
+        // One that has ended waits for nothing.
+        if let Some(proceed) = &self.proceed {
+            let _ = proceed.send(());
+        }
+    }
+
+    fn end(&mut self, abort: bool) {
+        self.signals.stop.store(true, Ordering::Relaxed);
+        self.signals.abort.fetch_or(abort, Ordering::Relaxed);
+    }
+}
+
+/// A load of several hosts under way.
+struct Driving<'d, 'f> {
+    fleet: &'f Fleet,
+    spec: &'d StepSpec,
+    signals: &'d Signals,
+    members: Vec<Member<'f>>,
+    intervals: Intervals,
+    windows: Windows,
+    told_intervals: Vec<Interval>,
+    /// The agreed start; 0: there is none yet.
+    zero_ns: u64,
+    /// Of the levers' setting that was passed on last.
+    version: u32,
+    /// Whether it was told that all follow it.
+    is_followed: bool,
+    /// Since when some host's window is over.
+    closing_since: Option<Instant>,
+    edges_told: [bool; 2],
+    /// Why all of it ends, where it does.
+    fault: Option<EngineError>,
+}
+
+impl Driving<'_, '_> {
+    fn run(
+        mut self,
+        told: &Receiver<(usize, Said)>,
+        observe: &mut Observer<'_>,
+    ) -> Result<Measured, EngineError> {
+        let mut looked = Instant::now();
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok((nth, said)) => self.hear(nth, said, observe),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.pass_on();
+            if looked.elapsed() >= LOST_LOOK_EVERY {
+                looked = Instant::now();
+                self.look_for_lost();
+            }
+            self.begin(observe);
+            self.pass_edges(observe);
+        }
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for nth in 0..self.members.len() {
+            self.intervals.end(nth);
+        }
+        self.tell_intervals(observe);
+        if let Some(rest) = self.intervals.rest() {
+            self.told_intervals.push(rest);
+        }
+        Ok(self.concluded())
+    }
+
+    fn hear(&mut self, nth: usize, said: Said, observe: &mut Observer<'_>) {
+        match said {
+            Said::Progress(Progress::Ready) => self.members[nth].is_ready = true,
+            // By what was agreed on; how far off it was is known at the end.
+            Said::Progress(Progress::Starts { .. }) => {}
+            Said::Progress(Progress::Interval { interval, latency }) => {
+                self.members[nth].heard.add(&interval, latency.as_deref());
+                self.intervals.add(nth, interval, latency);
+                self.tell_intervals(observe);
+            }
+            Said::Progress(Progress::Window(window)) => {
+                if let Some(whole) = self.windows.add(window, self.members.len()) {
+                    observe(Progress::Window(whole));
+                }
+            }
+            Said::Progress(Progress::Edge(edge)) => {
+                if let Some(place) = EDGES.iter().position(|known| *known == edge) {
+                    self.members[nth].edges[place] = true;
+                }
+                if edge == Edge::Close {
+                    self.closing_since.get_or_insert_with(Instant::now);
+                    // Where requests are counted the hosts end apart.
+                    if self.spec.load.stop.requests.is_some() {
+                        self.members[nth].go_on();
+                    }
+                }
+            }
+            Said::Ended(ended) => self.ended(nth, *ended),
+        }
+    }
+
+    fn tell_intervals(&mut self, observe: &mut Observer<'_>) {
+        while let Some(interval) = self.intervals.next() {
+            self.told_intervals.push(interval.clone());
+            observe(Progress::Interval {
+                interval,
+                latency: None,
+            });
+        }
+    }
+
+    fn ended(&mut self, nth: usize, ended: Result<Measured, EngineError>) {
+        self.intervals.end(nth);
+        self.members[nth].proceed = None;
+        match ended {
+            Ok(measured) => self.members[nth].ended = Some(measured),
+            Err(error) => match self.members[nth].host.lost() {
+                Some(lost) => self.lose(nth, lost.why),
+                None => self.give_up(of_host(self.members[nth].host, error)),
+            },
+        }
+    }
+
+    /// All of it ends at once.
+    fn give_up(&mut self, fault: EngineError) {
+        self.fault.get_or_insert(fault);
+        for member in &mut self.members {
+            member.end(true);
+            member.proceed = None;
+        }
+    }
+
+    fn lose(&mut self, nth: usize, why: String) {
+        let member = &mut self.members[nth];
+        if member.lost.is_some() {
+            return;
+        }
+        tracing::warn!(host = name_of(member.host), %why, "a client host is lost");
+        member.lost = Some(why.clone());
+        member.proceed = None;
+        let fault = EngineError::Elsewhere {
+            host: name_of(member.host).to_owned(),
+            why: why.clone(),
+        };
+        self.fleet.lose(name_of(member.host), &why);
+        self.intervals.end(nth);
+        let are_all_lost = self.members.iter().all(|member| member.lost.is_some());
+        // What follows levers is compared with what did so before, when there were more.
+        let is_steered = self.signals.levers.version() != 0;
+        let has_begun = self.zero_ns != 0;
+        if self.fleet.on_lost == OnLostClient::Abort || is_steered || !has_begun || are_all_lost {
+            self.give_up(fault);
+        }
+    }
+
+    /// One that waits to go on does not notice that its host is gone.
+    fn look_for_lost(&mut self) {
+        for nth in 0..self.members.len() {
+            let member = &self.members[nth];
+            if !member.is_over()
+                && let Some(lost) = member.host.lost()
+            {
+                self.lose(nth, lost.why);
+            }
+        }
+    }
+
+    /// What changes here.
+    fn pass_on(&mut self) {
+        let stop = self.signals.stop.load(Ordering::Relaxed);
+        let abort = self.signals.abort.load(Ordering::Relaxed);
+        if stop || abort {
+            for member in &mut self.members {
+                member.end(abort);
+                if abort || self.zero_ns == 0 {
+                    member.proceed = None;
+                }
+            }
+        }
+        let (version, setting) = self.signals.levers.setting();
+        if version != self.version {
+            self.version = version;
+            self.is_followed = false;
+            for member in &self.members {
+                member.signals.levers.set(setting);
+            }
+        }
+        let follows = |member: &Member<'_>| {
+            let workers = workers_of(&member.spec.load);
+            member.signals.levers.are_followed_by(workers)
+        };
+        if !self.is_followed && self.members.iter().all(follows) {
+            self.is_followed = true;
+            let workers = workers_of(&self.spec.load);
+            self.signals.levers.followed_elsewhere(version, workers);
+        }
+    }
+
+    /// When all are ready they begin, at one instant.
+    fn begin(&mut self, observe: &mut Observer<'_>) {
+        let is_waiting = self.zero_ns == 0 && self.fault.is_none();
+        if !is_waiting || !self.members.iter().all(|member| member.is_ready) {
+            return;
+        }
+        observe(Progress::Ready);
+        let trips = self
+            .members
+            .iter()
+            .map(|member| member.host.clock().round_trip_ns);
+        let ahead_ns = AHEAD.as_nanos() as u64 + AHEAD_ROUND_TRIPS * trips.max().unwrap_or(0);
+        self.zero_ns = clock::monotonic_ns() + ahead_ns;
+        for member in &self.members {
+            member
+                .signals
+                .begin_ns
+                .store(self.zero_ns, Ordering::Release);
+            member.go_on();
+        }
+        observe(Progress::Starts {
+            zero_ns: self.zero_ns,
+        });
+    }
+
+    /// An edge is told when all have told of it, or when the others would wait too long.
+    fn pass_edges(&mut self, observe: &mut Observer<'_>) {
+        let waited = self.closing_since.map(|since| since.elapsed());
+        let is_counted = self.spec.load.stop.requests.is_some();
+        for (place, edge) in EDGES.into_iter().enumerate() {
+            let mut members = self.members.iter();
+            let is_late = edge == Edge::Close
+                && !is_counted
+                && waited.is_some_and(|waited| waited > CLOSE_WAIT_MAX);
+            let is_everywhere = members.all(|member| member.edges[place] || member.is_over());
+            let is_somewhere = self.members.iter().any(|member| member.edges[place]);
+            if self.edges_told[place] || !is_somewhere || !(is_everywhere || is_late) {
+                continue;
+            }
+            self.edges_told[place] = true;
+            observe(Progress::Edge(edge));
+            if edge == Edge::Close {
+                for member in &mut self.members {
+                    // Also those whose window ends later.
+                    member.go_on();
+                }
+            }
+        }
+    }
+
+    fn concluded(self) -> Measured {
+        let window_ns = self.spec.load.stop.after.0;
+        let is_cut = self.signals.stop.load(Ordering::Relaxed);
+        let is_counted = self.spec.load.stop.requests.is_some();
+        let whole = self
+            .members
+            .iter()
+            .filter_map(|member| member.ended.as_ref());
+        let longest = whole.map(|of| of.window_to_ns - of.window_from_ns).max();
+        let longest = longest.unwrap_or(window_ns);
+        let parts = self.members.into_iter().map(|member| {
+            let lost = member.lost.map(|why| LostClient {
+                why,
+                heard_ns: member.heard.heard_ns(),
+            });
+            let (measured, lost) = match member.ended {
+                Some(measured) if lost.is_none() => {
+                    let own = measured.window_to_ns - measured.window_from_ns;
+                    let ended_early =
+                        !is_cut && !is_counted && (own as f64) < WHOLE_MIN * window_ns as f64;
+                    let lost = ended_early.then(|| LostClient {
+                        why: "its load ended early: its controller was not heard for a while"
+                            .to_owned(),
+                        heard_ns: measured.window_to_ns,
+                    });
+                    (measured, lost)
+                }
+                _ => (member.heard.measured(longest), lost),
+            };
+            Part {
+                host: name_of(member.host).to_owned(),
+                connections: member.spec.load.connections,
+                workers: measured.workers.len() as u32,
+                clock_error_ns: member.host.clock().error_ns,
+                measured,
+                lost,
+            }
+        });
+        merge::merged(parts.collect(), self.told_intervals, self.zero_ns)
+    }
+}
+
+/// An error, with the host that it is of.
+fn of_host(host: &dyn ClientHost, error: EngineError) -> EngineError {
+    match error {
+        // It says so by itself.
+        EngineError::Elsewhere { .. } => error,
+        error => EngineError::Elsewhere {
+            host: name_of(host).to_owned(),
+            why: error.to_string(),
+        },
+    }
+}
+
+/// What several client hosts saw, as one; those that saw nothing are left out.
+fn merged_telemetry(mut each: Vec<Telemetry>) -> Telemetry {
+    each.retain(|of| of.window_ns > 0);
+    for of in &mut each {
+        several::keep_own_cores(of, |of| of.client.as_ref());
+    }
+    let hosts = each.iter().filter_map(|of| {
+        Some(ClientHostSummary {
+            host: HostSummary {
+                cores: of.cores.clone(),
+                ..of.client_host.clone()?
+            },
+            client: of.client.clone(),
+        })
+    });
+    let client_hosts: Vec<ClientHostSummary> = hosts.collect();
+    let names: Vec<&str> = client_hosts
+        .iter()
+        .map(|of| of.host.name.as_str())
+        .collect();
+    let host = HostSummary {
+        name: named(&names),
+        cores: Vec::new(),
+        // Each has its own.
+        clock_offset_ns: None,
+        clock_error_ns: client_hosts
+            .iter()
+            .filter_map(|of| of.host.clock_error_ns)
+            .max(),
+        round_trip_ns: client_hosts
+            .iter()
+            .filter_map(|of| of.host.round_trip_ns)
+            .max(),
+        observer_cpu_ns: client_hosts.iter().map(|of| of.host.observer_cpu_ns).sum(),
+    };
+    let paces = mean(each.iter().filter_map(|of| of.client_reference_ns));
+    let mut each = each.into_iter();
+    let Some(mut all) = each.next() else {
+        return Telemetry::default();
+    };
+    for of in each {
+        all.cores.extend(of.cores);
+        all.cores_busy_p95.extend(of.cores_busy_p95);
+        all.client = both(all.client.take(), of.client, families);
+        all.link = both(all.link.take(), of.link, links);
+        all.tcp = both(all.tcp, of.tcp, tcps);
+        all.client_sockets = both(all.client_sockets.take(), of.client_sockets, sockets);
+        all.observer_cpu_ns += of.observer_cpu_ns;
+    }
+    all.client_reference_ns = paces;
+    all.client_host = Some(host);
+    all.client_hosts = client_hosts;
+    all
+}
+
+#[cfg(test)]
+mod tests;

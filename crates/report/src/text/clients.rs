@@ -1,0 +1,47 @@
+//! The client hosts of a load, each beside its own ceiling.
+
+use wallfinder_model::Step;
+
+use super::columns::{self, Column};
+use crate::clients::{self, Row};
+use crate::look::{Page, Role};
+use crate::words::counted;
+
+/// One row for each host; of many those that stand out.
+pub(super) fn table(page: &mut Page, step: &Step) {
+    let (rows, left_out) = clients::rows(step);
+    if rows.is_empty() {
+        return;
+    }
+    page.gap();
+    let cells = |of: fn(&Row) -> &String| -> Vec<String> {
+        rows.iter().map(|row| of(row).clone()).collect()
+    };
+    let words = |of: fn(&Row) -> &String| -> Vec<(Role, String)> {
+        let each = cells(of).into_iter();
+        each.map(|text| (Role::Plain, text)).collect()
+    };
+    let mut table = vec![
+        Column::words("client host", 0, words(|row| &row.host)),
+        Column::numbers("connections", 6, cells(|row| &row.connections)).headed("conn-", "ections"),
+        Column::numbers("answered", 0, cells(|row| &row.rate)).headed("answered", "/s"),
+        Column::numbers("p50", 4, cells(|row| &row.p50)),
+        Column::numbers("p99", 0, cells(|row| &row.p99)),
+        Column::numbers("workers busy", 0, cells(|row| &row.busy)).headed("workers", "busy"),
+        Column::numbers("CPU", 3, cells(|row| &row.cpu)).headed("CPU", "used"),
+        Column::numbers("of its ceiling", 2, cells(|row| &row.ceiling)).headed("of its", "ceiling"),
+        Column::numbers("worker late", 7, cells(|row| &row.late)).headed("late", "p99"),
+        Column::numbers("began", 8, cells(|row| &row.began)),
+    ];
+    if rows.iter().any(|row| !row.note.is_empty()) {
+        table.push(Column::words("", 0, words(|row| &row.note)));
+    }
+    columns::write(page, table, 1);
+    if left_out > 0 {
+        let more = counted(left_out as u64, "host");
+        page.beside(Role::Dim, &format!("{more} more in the record"));
+    }
+    if let Some(skew) = clients::skew(step) {
+        page.beside(Role::Dim, &skew);
+    }
+}

@@ -1,0 +1,342 @@
+//! One load of several client hosts of a lab, by the real ssh.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wallfinder_tests::{Ran, alone, assert_balanced, binary, skip};
+
+use crate::hosts::Lab;
+
+const LIMIT: Duration = Duration::from_secs(90);
+const CLIENTS: [&str; 3] = ["h2", "h3", "h4"];
+
+/// A server on processor 0, and three hosts for clients on the other.
+fn lab(dials: &str) -> Option<Lab> {
+    Lab::of(&["4", "--cpus", "0", "--cpus", "1"], dials)
+}
+
+fn clients() -> Vec<String> {
+    let each = CLIENTS.iter();
+    each.flat_map(|host| ["--client-host".to_owned(), format!("ssh://{host}")])
+        .collect()
+}
+
+fn started(lab: &Lab, command: &str, more: &[&str]) -> wallfinder_tests::Running {
+    let clients = clients();
+    let clients = clients.iter().map(String::as_str);
+    let args: Vec<&str> = clients.chain(more.iter().copied()).collect();
+    lab.start(command, &args)
+}
+
+fn step(lab: &Lab) -> Value {
+    lab.place.record()["steps"][0].clone()
+}
+
+fn run(lab: &Lab, more: &[&str]) -> (Ran, Value) {
+    let ran = started(lab, "run", more).wait(LIMIT).ends_with(0);
+    (ran, step(lab))
+}
+
+fn parts(step: &Value) -> Vec<Value> {
+    let parts = step["clients"].as_array().expect("several hosts");
+    let names: Vec<&str> = parts.iter().filter_map(|of| of["host"].as_str()).collect();
+    assert_eq!(names, CLIENTS);
+    // What holds for the whole holds for each, and the sums are those of the parts.
+    parts.iter().for_each(assert_balanced);
+    assert_balanced(step);
+    for count in [
+        "scheduled",
+        "answered",
+        "in_flight_end",
+        "bytes_in",
+        "connects",
+    ] {
+        let of = |of: &Value| of["counts"][count].as_u64().unwrap_or(0);
+        assert_eq!(parts.iter().map(of).sum::<u64>(), of(step), "{count}");
+    }
+    let unknown = |of: &Value| of["counts"]["unknown"].as_u64().unwrap_or(0);
+    assert_eq!(parts.iter().map(unknown).sum::<u64>(), unknown(step));
+    let values = |of: &Value| of["latency"]["count"].as_u64().unwrap_or(0);
+    assert_eq!(parts.iter().map(values).sum::<u64>(), values(step));
+    parts.clone()
+}
+
+#[test]
+fn three_hosts_make_one_load_that_adds_up_to_the_last_request() {
+    let _turn = alone();
+    let Some(lab) = lab("--spin-us 60") else {
+        return;
+    };
+    let (ran, step) = run(&lab, &["-n", "5000", "--samples", "--no-calibrate"]);
+    let each: Vec<Value> = parts(&step);
+    let answered: Vec<u64> = each
+        .iter()
+        .filter_map(|of| of["counts"]["answered"].as_u64())
+        .collect();
+    assert_eq!(answered, [1_667, 1_667, 1_666], "{}", ran.out);
+    let connections: Vec<u64> = each
+        .iter()
+        .filter_map(|of| of["connections"].as_u64())
+        .collect();
+    assert_eq!(connections, [6, 5, 5]);
+    assert_eq!(step["open_connections"]["most"], 16);
+    assert_eq!(step["latency"]["count"], 5_000);
+    let intervals = step["intervals"].as_array().expect("intervals");
+    let told = intervals.iter().filter_map(|of| of["answered"].as_u64());
+    assert_eq!(told.sum::<u64>(), 5_000);
+    for host in CLIENTS {
+        assert!(ran.out.contains(&format!("\n {host} ")), "{}", ran.out);
+    }
+    // The quantiles of the merged histogram are those of all requests by themselves.
+    let samples = &step["samples"];
+    assert_eq!(
+        (&samples["rows"], &samples["dropped"]),
+        (&5_000.into(), &0.into())
+    );
+    let folder = lab.place.last_run();
+    let read = lab.place.run(&[
+        "samples",
+        folder.to_str().expect("a path"),
+        "--format",
+        "json",
+    ]);
+    let read = read.ends_with(0).json();
+    assert_eq!(read[0]["answered"], 5_000);
+    for quantile in read[0]["quantiles"].as_array().expect("quantiles") {
+        let name = quantile["name"].as_str().expect("a name");
+        let (exact, merged) = (
+            quantile["value_ns"].as_f64().expect("a time"),
+            step["latency"]["quantiles_ns"][name].as_f64(),
+        );
+        let Some(merged) = merged else { continue };
+        assert!(
+            (merged / exact - 1.0).abs() < 0.0015,
+            "{name}: {merged}, {exact}"
+        );
+    }
+    // A rate is kept by all of them together, and they begin together.
+    let (_, step) = run(&lab, &["--rate", "3000", "-d", "3s", "--no-calibrate"]);
+    let each = parts(&step);
+    let throughput = step["throughput"].as_f64().expect("a rate");
+    assert!((throughput / 3_000.0 - 1.0).abs() < 0.001, "{throughput}");
+    for part in &each {
+        let own = part["throughput"].as_f64().expect("a rate");
+        assert!((own / 1_000.0 - 1.0).abs() < 0.002, "{own}");
+        let (began_ns, error_ns) = (
+            part["began_ns"].as_i64().expect("it is recorded"),
+            part["clock_error_ns"].as_u64().expect("it is recorded"),
+        );
+        assert!(error_ns > 0 && error_ns < 20_000_000, "{part:#}");
+        assert!(
+            began_ns.unsigned_abs() <= 2 * error_ns + 1_000_000,
+            "{part:#}"
+        );
+    }
+    // Arrivals at random are dealt as well.
+    let (_, step) = run(
+        &lab,
+        &["--rate", "3000", "--poisson", "-d", "3s", "--no-calibrate"],
+    );
+    parts(&step);
+    let scheduled = step["counts"]["scheduled"].as_f64().expect("a count");
+    // Four standard deviations of a count whose mean is 9,000.
+    assert!((scheduled - 9_000.0).abs() < 380.0, "{scheduled}");
+    // A ramp has steps with less than one connection for each.
+    let ramped = started(&lab, "ramp", &["--connections", "1,6", "-d", "500ms"]);
+    let ran = ramped.wait(LIMIT).ends_with(0);
+    let record = lab.place.record();
+    let hosts = |nth: usize| record["steps"][nth]["clients"].as_array().map(Vec::len);
+    assert_eq!((hosts(0), hosts(1)), (Some(1), Some(3)), "{}", ran.out);
+    // Twice the same host, and flags about several.
+    let twice = started(&lab, "run", &["--client-host", "ssh://h2"]);
+    let ran = twice.wait(LIMIT).ends_with(2);
+    assert!(ran.err.contains("named twice"), "{}", ran.err);
+    let one = ["--client-host", "ssh://h2", "--on-lost-client", "abort"];
+    let ran = lab.start("run", &one).wait(LIMIT).ends_with(2);
+    assert!(ran.err.contains("several hosts"), "{}", ran.err);
+}
+
+/// The agents that the command drives loads by, by the address of their host.
+fn agent_at(address: &str) -> Pid {
+    let since = Instant::now();
+    loop {
+        let all = fs::read_dir("/proc").expect("processes").flatten();
+        let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let found = pids.find(|pid| {
+            let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&read("cmdline")).into_owned();
+            let variables = String::from_utf8_lossy(&read("environ")).into_owned();
+            words.contains("agent\0--stdio") && variables.contains(&format!(" {address} 22\0"))
+        });
+        if let Some(pid) = found {
+            return Pid::from_raw(pid).expect("a pid");
+        }
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "no agent at {address}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A run of some seconds during which this happens to the agent of the second client host.
+fn disturbed(lab: &Lab, signal: Signal, more: &[&str]) -> Ran {
+    let args = [&["-d", "9s", "--no-calibrate"], more].concat();
+    let running = started(lab, "run", &args);
+    let agent = agent_at(&lab.addresses[2]);
+    std::thread::sleep(Duration::from_millis(2_500));
+    kill_process(agent, signal).expect("it is there");
+    if signal == Signal::STOP {
+        std::thread::sleep(Duration::from_secs(10));
+        // Its keeper has ended it by now.
+        let _ = kill_process(agent, Signal::CONT);
+    }
+    running.wait(LIMIT)
+}
+
+#[test]
+fn a_client_host_that_is_lost_is_named_and_the_sums_before_and_after_are_exact() {
+    let _turn = alone();
+    let Some(lab) = lab("--spin-us 60") else {
+        return;
+    };
+    for signal in [Signal::KILL, Signal::STOP] {
+        let ran = disturbed(&lab, signal, &[]).ends_with(1);
+        assert!(ran.err.contains("h3: "), "{}", ran.err);
+        let step = step(&lab);
+        let parts = parts(&step);
+        let lost = &parts[1];
+        let heard_ns = lost["lost"]["heard_ns"].as_u64().expect("it is lost");
+        assert!(
+            (1_000_000_000..9_000_000_000).contains(&heard_ns),
+            "{lost:#}"
+        );
+        // Of its five connections each had a request in flight.
+        assert_eq!(lost["counts"]["unknown"], 5, "{lost:#}");
+        assert!(lost["counts"]["answered"].as_u64() > Some(500), "{lost:#}");
+        assert!(parts[0]["lost"].is_null() && parts[2]["lost"].is_null());
+        assert_eq!(step["verdict"]["wall"], "inconclusive");
+        assert!(ran.out.contains("h3 was lost"), "{}", ran.out);
+        assert_eq!(lab.place.record()["complete"], false);
+    }
+    let since = Instant::now();
+    let ran = disturbed(&lab, Signal::KILL, &["--on-lost-client", "abort"]).ends_with(1);
+    assert!(
+        since.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(ran.err.contains("h3: "), "{}", ran.err);
+    assert_eq!(lab.place.record()["steps"], Value::Array(Vec::new()));
+    // The next steps are dealt to those that are left.
+    let args = [
+        "--connections",
+        "6,9",
+        "-d",
+        "3s",
+        "--on-lost-client",
+        "rebalance",
+    ];
+    let running = started(&lab, "ramp", &args);
+    let agent = agent_at(&lab.addresses[2]);
+    std::thread::sleep(Duration::from_millis(1_500));
+    kill_process(agent, Signal::KILL).expect("it is there");
+    let ran = running.wait(LIMIT).ends_with(0);
+    let record = lab.place.record();
+    let lost = |nth: usize| {
+        let clients = record["steps"][nth]["clients"].as_array().expect("several");
+        let lost = clients.iter().filter(|of| !of["lost"].is_null());
+        (clients.len(), lost.count())
+    };
+    assert_eq!((lost(0), lost(1)), ((3, 1), (2, 0)), "{}", ran.out);
+    assert_eq!(record["steps"][1]["open_connections"]["most"], 9);
+}
+
+/// A quota for agents of one host, whichever version of control groups there is.
+fn slowed(lab: &Lab, host: &str) -> Option<()> {
+    let script = lab.settings.with_file_name("slow.sh");
+    let folder = format!("wf-test-slow-{}", std::process::id());
+    let text = format!(
+        "#!/bin/sh\nif [ \"$(hostname)\" = {host} ]; then\n\
+         for root in /sys/fs/cgroup/cpu /sys/fs/cgroup; do\n\
+         d=$root/{folder}\nmkdir -p $d 2>/dev/null || continue\n\
+         if [ -e $d/cpu.cfs_quota_us ]; then echo 10000 >$d/cpu.cfs_period_us; echo 1000 >$d/cpu.cfs_quota_us\n\
+         elif [ -e $d/cpu.max ]; then echo 1000 10000 >$d/cpu.max\nelse rmdir $d; continue; fi\n\
+         echo $$ >$d/cgroup.procs && break\ndone\nfi\nexec {} agent --stdio\n",
+        binary().display()
+    );
+    let is_there = |root: &str, file: &str| Path::new(root).join(file).exists();
+    let has_quota = is_there("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")
+        || fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control")
+            .is_ok_and(|text| text.contains("cpu"));
+    if !has_quota {
+        skip("it needs a quota of a control group");
+        return None;
+    }
+    fs::write(&script, text).expect("a file of ours");
+    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+    let public = key
+        .split_once("restrict ")
+        .expect("a line of ours")
+        .1
+        .to_owned();
+    lab.forces(&format!("/bin/sh {}", script.display()), &public);
+    Some(())
+}
+
+/// The group is empty once its agents have ended.
+fn slowed_no_more() {
+    let folder = format!("wf-test-slow-{}", std::process::id());
+    for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
+        let _ = fs::remove_dir(Path::new(root).join(&folder));
+    }
+}
+
+#[test]
+fn the_client_host_that_is_the_wall_is_named() {
+    let _turn = alone();
+    let Some(lab) = lab("") else { return };
+    if slowed(&lab, "h4").is_none() {
+        return;
+    }
+    // A third of this is more than a tenth of a processor can drive.
+    let (ran, step) = run(&lab, &["--rate", "60000", "-d", "2s", "--no-calibrate"]);
+    parts(&step);
+    let verdict = &step["verdict"];
+    assert_eq!(verdict["wall"], "client-cpu", "{}", ran.out);
+    let hosts = &verdict["detail"]["hosts"];
+    assert_eq!(hosts, &serde_json::json!(["h4"]), "{verdict:#}");
+    assert!(
+        ran.out.contains("h4 of 3 client hosts was full"),
+        "{}",
+        ran.out
+    );
+    slowed_no_more();
+}
+
+#[test]
+fn a_wall_is_proved_with_the_clients_of_three_hosts() {
+    let _turn = alone();
+    let Some(lab) = lab("--spin-us 300") else {
+        return;
+    };
+    let clients = clients();
+    let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
+    let (ran, step) = lab.find(&clients);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    let elasticity = |squeeze: &str| {
+        let value = &step["verdict"]["elasticities"][squeeze]["value"];
+        value.as_f64().unwrap_or(f64::NAN)
+    };
+    assert!(
+        (0.8..1.2).contains(&elasticity("server-speed")),
+        "{}",
+        ran.out
+    );
+    for slack in ["client-speed", "in-flight", "think-time"] {
+        assert!(elasticity(slack) < 0.3, "{slack}: {}", ran.out);
+    }
+}
