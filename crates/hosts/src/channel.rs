@@ -60,7 +60,7 @@ pub struct Channel {
 }
 
 /// What a channel's end is called by who knows: that ssh could not connect, say.
-pub(crate) type WhyOver = Box<dyn FnOnce() -> String + Send>;
+pub type WhyOver = Box<dyn FnOnce() -> String + Send>;
 
 #[derive(Default)]
 struct Shared {

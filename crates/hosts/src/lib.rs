@@ -6,7 +6,7 @@
 //!                     ┌─ Here, LoadHere: probes, levers and engine of this process
 //!  dyn ServerHost ◄───┤
 //!  dyn ClientHost ◄───┤
-//!                     └─ There, LoadThere ─► Channel ═══ ssh ═══ agent ─► the same probes, levers and engine there
+//!                     └─ There, LoadThere ─► Channel ═ ssh, NATS ═ agent ─► the same probes, levers and engine there
 //! ```
 //!
 //! Invariants: process ids of another host never leave [`There`], so that nobody takes them for processes here;
@@ -22,6 +22,7 @@ mod channel;
 mod far;
 mod here;
 mod load;
+mod reached;
 mod sampling;
 mod several;
 pub mod ssh;
@@ -46,9 +47,10 @@ use wallfinder_testbed::squeeze::{Reach, Side};
 
 pub use apart::{Sides, pace, reach, sampler, server_apart};
 pub use backend::BackendHost;
-pub use channel::{Channel, HostError};
+pub use channel::{Channel, HostError, WhyOver};
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
+pub use reached::{Agent, Way};
 pub use sampling::{Joint, Sampling};
 pub use several::Several;
 pub use there::{Shaped, There};

@@ -33,8 +33,7 @@ use wallfinder_testbed::squeeze::Reach;
 use crate::channel::{HostError, Pending};
 use crate::far::Far;
 use crate::here;
-use crate::ssh::Ssh;
-use crate::{ClientHost, Host, Own, PaceOf, Sampling};
+use crate::{Agent, ClientHost, Host, Own, PaceOf, Sampling};
 
 /// How often what is to be passed on to the other host is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -144,7 +143,7 @@ pub struct LoadThere {
 impl LoadThere {
     /// For a load from there that goes to `server`.
     pub fn towards(
-        agent: &Ssh,
+        agent: &Agent,
         server: SocketAddr,
         uplink: (Option<String>, Option<u64>),
     ) -> Result<LoadThere, HostError> {
