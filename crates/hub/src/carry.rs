@@ -8,7 +8,7 @@ use async_nats::Client;
 use async_nats::connection::State;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use wallfinder_protocol::stream::{Came, Stream};
 use wallfinder_sys::clock;
 
@@ -62,9 +62,6 @@ pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Option<Str
             Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
         };
         let is_closed = closing_ns.is_some_and(|since_ns| beyond(since_ns, CLOSE_WAIT_MAX));
-        if stream.is_over() || is_closed {
-            return None;
-        }
         if beyond(heard_ns, silence_max) {
             return Some(format!(
                 "nothing came over the hub for {silence_max:?}: the hub, or the other end, is gone"
@@ -77,6 +74,11 @@ pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Option<Str
                     return Some("the way to the hub is closed".to_owned());
                 }
             }
+        }
+        if stream.is_over() || is_closed {
+            // The other end waits for the last word.
+            let _ = timeout(CLOSE_WAIT_MAX, client.flush()).await;
+            return None;
         }
         let look = match is_full {
             true => FULL_LOOK_EVERY,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use serde::{Deserialize, Serialize};
 use wallfinder_protocol::Grant;
+use wallfinder_sys::clock;
 
 /// Longest file of credentials.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -21,8 +22,10 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How often a silent connection is tried: one that answers twice no more is given up.
 const PING_EVERY: Duration = Duration::from_secs(2);
-/// The longest pause before the hub is dialled again.
-const PAUSE_MAX: Duration = Duration::from_secs(4);
+/// The longest pause before the hub is dialled again: a hub that comes back within a lease has lost nothing.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// So much longer one may be, so that a thousand agents do not dial at once.
+const SPREAD_MS: u64 = 250;
 const TOKEN_BEGINS: &str = "-----BEGIN NATS USER JWT-----";
 
 /// Credentials that cannot be used.
@@ -148,7 +151,10 @@ impl Credentials {
             .ignore_discovered_servers()
             .connection_timeout(CONNECT_WAIT_MAX)
             .ping_interval(PING_EVERY)
-            .reconnect_delay_callback(pause);
+            .reconnect_delay_callback(|attempt| {
+                let spread = Duration::from_millis(clock::monotonic_ns() % SPREAD_MS);
+                pause(attempt) + spread
+            });
         Ok(Connecting {
             options,
             servers: self.servers.clone(),

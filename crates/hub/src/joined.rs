@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use futures_util::StreamExt;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 use wallfinder_protocol::stream::{is_reset, opens, reset};
-use wallfinder_sys::clock;
+use wallfinder_sys::{clock, process};
 
 use crate::Credentials;
 use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
@@ -59,15 +60,26 @@ fn told(log: &Log, line: &str) {
 
 /// Joins the hub of these credentials, and serves until the process ends.
 pub fn join(credentials: &Credentials, about: About) -> Result<(), String> {
+    // Agents of sessions are started by a thread that goes before nobody, for they inherit it.
+    let About { here, command, log } = about;
+    let (start, starts) = blocking::channel::<blocking::SyncSender<io::Result<Started>>>();
+    let starting = thread::Builder::new().name("wf-start".to_owned());
+    let starting = starting.spawn(move || {
+        for tell in starts {
+            let _ = tell.send(started(command()));
+        }
+    });
+    starting.map_err(|error| error.to_string())?;
+    // A load may fill every processor, and the controller waits to hear that this host is there.
+    process::go_first();
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let About { here, command, log } = about;
         let log: Log = Arc::new(Mutex::new(log));
         let (client, connected, _read_when_dialled) = reached(credentials, &log).await?;
         let mut joined = Joined {
             here,
-            command,
+            start,
             log,
             client,
             connected,
@@ -104,9 +116,12 @@ async fn reached(
     }
 }
 
+/// An agent of one session, with its standard input and output.
+type Started = (Child, ChildStdin, ChildStdout);
+
 struct Joined {
     here: Here,
-    command: Box<dyn Fn() -> Command + Send>,
+    start: blocking::Sender<blocking::SyncSender<io::Result<Started>>>,
     log: Log,
     client: Client,
     connected: watch::Receiver<u64>,
@@ -202,8 +217,10 @@ impl Joined {
         first: Vec<u8>,
         ended: &mpsc::Sender<(String, Option<String>)>,
     ) -> bool {
-        let begun = started((self.command)());
-        let (child, input, output) = match begun {
+        let (tell, begun_by) = blocking::sync_channel(1);
+        let begun = self.start.send(tell).map_err(|_| io::ErrorKind::BrokenPipe);
+        let begun = begun.and_then(|()| begun_by.recv().map_err(|_| io::ErrorKind::BrokenPipe));
+        let (child, input, output) = match begun.map_err(io::Error::from).flatten() {
             Ok(begun) => begun,
             Err(error) => {
                 told(&self.log, &format!("no agent could be started: {error}"));
@@ -250,7 +267,7 @@ impl Joined {
     }
 }
 
-fn started(mut command: Command) -> io::Result<(Child, ChildStdin, ChildStdout)> {
+fn started(mut command: Command) -> io::Result<Started> {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.spawn()?;
     match (child.stdin.take(), child.stdout.take()) {

@@ -30,8 +30,8 @@ use crate::{Credentials, CredentialsError};
 
 /// How long an agent that is there may take to greet.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
-/// An agent that says nothing for so long is gone: it answers the lease each second.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// An agent that says nothing for so long is gone: it answers the lease each second, and its own is over.
+const SILENCE_MAX: Duration = Duration::from_secs(6);
 /// How long an agent may take to say that it is there.
 const HERE_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Questions that tell how far an agent's clock is known, and the time between two.
