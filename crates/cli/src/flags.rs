@@ -262,6 +262,10 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "NAME=COMMAND", value_parser = named_command)]
     pub(crate) subject: Vec<(String, String)>,
 
+    /// Keep results of loads in this folder until their controller has them on disk.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) results: Option<PathBuf>,
+
     /// End every agent of this host; each puts back what it changed.
     #[arg(long, conflicts_with_all = ["grant", "target", "subject"])]
     pub(crate) stop: bool,

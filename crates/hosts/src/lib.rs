@@ -23,6 +23,7 @@ mod far;
 mod here;
 mod load;
 mod reached;
+mod recall;
 mod sampling;
 mod several;
 pub mod ssh;
@@ -50,7 +51,7 @@ pub use backend::BackendHost;
 pub use channel::{Channel, HostError, WhyOver};
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
-pub use reached::{Agent, Way};
+pub use reached::{Again, Agent, Way};
 pub use sampling::{Joint, Sampling};
 pub use several::Several;
 pub use there::{Shaped, There};
@@ -137,6 +138,9 @@ pub trait ClientHost: Host {
         signals: &Arc<Signals>,
         observe: &mut Observer<'_>,
     ) -> Result<Measured, EngineError>;
+
+    /// What was measured so far is on disk here. Called when a run is sealed.
+    fn kept(&self) {}
 
     /// The most that its workers could drive of such a load; see [`wallfinder_engine::calibrate::calibrate`].
     fn calibrate(

@@ -33,6 +33,7 @@ use wallfinder_testbed::squeeze::Reach;
 use crate::channel::{HostError, Pending};
 use crate::far::Far;
 use crate::here;
+use crate::recall::Recall;
 use crate::{Agent, ClientHost, Host, Own, PaceOf, Sampling};
 
 /// How often what is to be passed on to the other host is looked at.
@@ -138,6 +139,7 @@ pub struct LoadThere {
     address: Option<IpAddr>,
     /// The interface that requests leave by and its rate, where the user named them.
     uplink: (Option<String>, Option<u64>),
+    recall: Recall,
 }
 
 impl LoadThere {
@@ -161,6 +163,7 @@ impl LoadThere {
             server,
             address,
             uplink,
+            recall: Recall::of(agent),
         })
     }
 
@@ -303,11 +306,26 @@ impl ClientHost for LoadThere {
             version: signals.levers.version(),
             ends: None,
         };
-        let measured = passing.on(&news, &ended, observe)?;
+        let measured = match passing.on(&news, &ended, observe) {
+            Ok(measured) => {
+                self.recall.heard(ended.number);
+                measured
+            }
+            Err(lost) if self.far.channel.lost().is_some() => {
+                let given_up = || signals.abort.load(Ordering::Relaxed);
+                let measured = self.recall.result(ended.number, lost, given_up)?;
+                passing.placed(measured)?
+            }
+            Err(refused) => return Err(refused.into()),
+        };
         if let Some(samples) = &spec.samples {
             self.fetch(samples, signals)?;
         }
         Ok(measured)
+    }
+
+    fn kept(&self) {
+        self.recall.forget(&self.far.channel);
     }
 
     fn calibrate(

@@ -15,7 +15,11 @@ pub struct Agent {
     welcome: Welcome,
     /// Ends the way there when it is dropped.
     _way: Way,
+    again: Option<Again>,
 }
+
+/// Reaches an agent once more, in a session of its own.
+pub type Again = Arc<dyn Fn() -> Result<Agent, HostError> + Send + Sync>;
 
 /// What reaches an agent, for as long as it is kept.
 pub type Way = Box<dyn Any + Send + Sync>;
@@ -53,7 +57,21 @@ impl Agent {
             channel: channel.keep(welcome.epoch)?,
             welcome,
             _way: way,
+            again: None,
         })
+    }
+
+    /// The same, which can be reached again when its session is over.
+    pub fn with_again(self, again: Again) -> Agent {
+        Agent {
+            again: Some(again),
+            ..self
+        }
+    }
+
+    /// How to reach it once more, where that is known.
+    pub(crate) fn again(&self) -> Option<Again> {
+        self.again.clone()
     }
 
     /// The channel to it.

@@ -203,14 +203,16 @@ impl Line {
             Err(why) => return Err(failed(why)),
         };
         let (reader, writer) = ((heard, frames), Said(say));
-        Agent::greeted(
+        let agent = Agent::greeted(
             name,
             controller,
             reader,
             writer,
             Box::new(why_over),
             Box::new(way),
-        )
+        )?;
+        let (line, named) = (Arc::clone(self), (name.to_owned(), controller.to_owned()));
+        Ok(agent.with_again(Arc::new(move || line.agent(&named.0, &named.1))))
     }
 }
 

@@ -473,6 +473,12 @@ impl Joined {
     }
 }
 
+/// Results that agents of this machine keep for controllers.
+fn results_kept() -> usize {
+    let folder = fs::read_dir("/var/lib/wallfinder/results");
+    folder.map_or(0, Iterator::count)
+}
+
 /// What the agents of the lab's hosts are and have: processes of sessions, and what is put up.
 fn put_up(before: &[String], controller: u32) -> Vec<String> {
     let own = format!("wf-{controller}-");
@@ -517,6 +523,22 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
         "{}",
         ran.out
     );
+    // The hub is gone for longer than a lease. The load ends by that, and what it was until then is not lost: its agent
+    // has it on disk until the record is on this one.
+    let kept_before = results_kept();
+    let running = joined.start("run", &["-d", "20s", "--no-calibrate"]);
+    sleep(Duration::from_secs(3));
+    joined.hub.running = None;
+    sleep(Duration::from_secs(9));
+    assert_eq!(results_kept(), kept_before + 1);
+    joined.hub.start(&[]);
+    let ran = running.wait(LIMIT).ends_with(1);
+    assert!(ran.err.contains("over the hub"), "{}", ran.err);
+    let step = joined.hub.place.step();
+    assert_balanced(&step);
+    let answered = step["counts"]["answered"].as_u64().expect("a count");
+    assert!(answered > 1_000, "{step:#}");
+    assert_eq!(results_kept(), kept_before);
     let before = things_of_ours();
     for lost in ["controller", "hub", "client's agent"] {
         let finding = joined.start("find", &["--effort", "quick", "--no-inside"]);

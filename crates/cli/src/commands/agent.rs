@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use rustix::process::geteuid;
-use wallfinder_hosts::agent::{Log, Permits, serve};
+use wallfinder_hosts::agent::{Log, Permits, Results, serve};
 use wallfinder_hub::{About, Credentials, Here, is_name, join};
 use wallfinder_probe::fingerprint;
 use wallfinder_protocol::{Grant, VERSION};
@@ -47,6 +47,12 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
         grants,
         may_load: Box::new(move |address| may_load(address, &targets)),
         subjects: flags.subject.iter().cloned().collect(),
+        results: flags
+            .results
+            .as_deref()
+            .map(Results::open)
+            .transpose()
+            .map_err(Failed::run)?,
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {
@@ -89,6 +95,14 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
     );
     let subject = |(name, command): &(String, String)| format!("{name}={command}");
     more("--subject", flags.subject.iter().map(subject).collect());
+    let results = flags.results.clone().or_else(results_folder);
+    more(
+        "--results",
+        results
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    );
     let facts = fingerprint(None);
     let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let here = Here {
@@ -173,6 +187,20 @@ fn log_folder() -> Option<PathBuf> {
     if geteuid().is_root() {
         return Some(PathBuf::from("/var/log/wallfinder"));
     }
+    user_folder()
+}
+
+/// Where results are kept that no controller has on disk.
+fn results_folder() -> Option<PathBuf> {
+    let folder = match geteuid().is_root() {
+        true => PathBuf::from("/var/lib/wallfinder"),
+        false => user_folder()?,
+    };
+    Some(folder.join("results"))
+}
+
+/// The user's folder for states.
+fn user_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let state = variable("XDG_STATE_HOME");
     let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
