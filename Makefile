@@ -21,12 +21,18 @@ tools: ## Say what is missing to build, and install what may be installed.
 	@./scripts/need.sh
 
 .PHONY: subjects
-subjects: subjects-go subjects-rust ## Build the servers that studies load.
+subjects: subjects-go subjects-rust nats-server ## Build the servers that studies load, and the one that a fleet meets at.
 
 .PHONY: subjects-go
 subjects-go: tools
 	@mkdir -p bin
 	@cd subjects/go && go build -p $(JOBS) -o ../../bin/ ./cmd/...
+
+# At the version of subjects/nats/go.mod.
+.PHONY: nats-server
+nats-server: tools
+	@mkdir -p bin
+	@cd subjects/nats && CGO_ENABLED=0 go build -p $(JOBS) -trimpath -ldflags '-s -w' -o ../../bin/nats-server github.com/nats-io/nats-server/v2
 
 .PHONY: subjects-rust
 subjects-rust: tools
@@ -62,7 +68,7 @@ install: ## Install the tool, the bundled servers, manual pages and completions 
 	@install -D -m 755 $(WALLFINDER) $(DESTDIR)$(PREFIX)/bin/wallfinder
 	@install -m 644 $(WALLFINDER).debug $(DESTDIR)$(PREFIX)/bin/wallfinder.debug
 	@install -d $(LIBEXEC) $(MANUAL)
-	@install -m 755 $(wildcard bin/*-client bin/*-rs) bin/catalogue bin/content bin/echo bin/knownwall $(LIBEXEC)
+	@install -m 755 $(wildcard bin/*-client bin/*-rs) bin/catalogue bin/content bin/echo bin/knownwall bin/nats-server $(LIBEXEC)
 	@$(WALLFINDER) man $(MANUAL)
 	@for each in $(COMPLETIONS); do file=$(DESTDIR)$(PREFIX)/share/$${each#*:}; install -d $${file%/*} \
 		&& $(WALLFINDER) completions $${each%%:*} > $$file || exit 1; done

@@ -9,6 +9,7 @@ mod doctor;
 mod dry_run;
 mod find;
 mod hosts;
+mod hub;
 mod lab;
 mod lift;
 mod load;
@@ -55,6 +56,7 @@ pub(crate) fn dispatch(command: Command, matches: &ArgMatches) -> Result<(), Fai
         Command::Doctor(flags) => doctor::doctor(&flags),
         Command::Agent(flags) => agent::agent(&flags),
         Command::Lab(flags) => lab::lab(&flags.command),
+        Command::Hub(flags) => hub::hub(&flags),
         Command::Hosts(flags) => hosts::hosts(&flags),
         Command::Completions { shell } => packaged::completions(shell),
         Command::Man { folder } => packaged::man(&folder),

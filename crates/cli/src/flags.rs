@@ -1,10 +1,12 @@
 //! Flags as data: parsed before anything is touched. Short names keep the meaning that
 //! most load testers' users have in their fingers.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use wallfinder_model::ProfileKind;
+use wallfinder_model::scenario::Hub;
 use wallfinder_model::units::{self, Bytes, Nanos, Rate};
 use wallfinder_protocol::Grant;
 
@@ -117,6 +119,8 @@ pub(crate) enum Command {
     Agent(AgentFlags),
     /// Hosts on this machine with an sshd each, to try what is meant for other machines.
     Lab(LabFlags),
+    /// Run a hub, at which agents of other hosts meet their controller.
+    Hub(HubFlags),
     /// Say what other hosts are, and what can be squeezed there.
     Hosts(HostsFlags),
     /// Make traffic files from what others have: a HAR, an access log, a line of curl, OpenAPI.
@@ -225,14 +229,28 @@ pub(crate) struct ImportFlags {
 #[command(
     after_help = "A controller starts one by itself with --server-host ssh://USER@HOST. To say what it may do, name one \
     in a line of authorized_keys:\n  \
-    command=\"wallfinder agent --stdio --grant observe\",restrict ssh-ed25519 AAAA… key"
+    command=\"wallfinder agent --stdio --grant observe\",restrict ssh-ed25519 AAAA… key\n\
+    One that has joined a hub waits for its controllers until it is ended.",
+    group(clap::ArgGroup::new("how").required(true).args(["stdio", "join", "stop"]))
 )]
 pub(crate) struct AgentFlags {
     /// Talk on standard input and output.
-    #[arg(long, required_unless_present = "stop")]
+    #[arg(long)]
     pub(crate) stdio: bool,
 
-    /// Allow only this; may be repeated: observe, squeeze, profile, load, start.
+    /// Join the hub of this file of credentials (`hub invite` writes one; `-`: standard input), and wait for controllers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) join: Option<PathBuf>,
+
+    /// Join a cluster of NATS at these addresses, with credentials of its own.
+    #[arg(long, value_name = "URL", requires_all = ["join", "name"])]
+    pub(crate) nats: Option<String>,
+
+    /// Be called so there.
+    #[arg(long, requires = "nats")]
+    pub(crate) name: Option<String>,
+
+    /// Allow only this; may be repeated: observe, squeeze, profile, load, start. It narrows what credentials grant.
     #[arg(long, value_name = "GRANT")]
     pub(crate) grant: Vec<Grant>,
 
@@ -244,17 +262,117 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "NAME=COMMAND", value_parser = named_command)]
     pub(crate) subject: Vec<(String, String)>,
 
+    /// Keep results of loads in this folder until their controller has them on disk.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) results: Option<PathBuf>,
+
     /// End every agent of this host; each puts back what it changed.
-    #[arg(long, conflicts_with_all = ["stdio", "grant", "target", "subject"])]
+    #[arg(long, conflicts_with_all = ["grant", "target", "subject"])]
     pub(crate) stop: bool,
+}
+
+/// A hub, or what is done to one.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct HubFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<HubCommand>,
+
+    #[command(flatten)]
+    pub(crate) up: HubUpFlags,
+}
+
+/// A hub that runs until it is interrupted.
+#[derive(Debug, Args)]
+pub(crate) struct HubUpFlags {
+    /// Keep its authority and its identities in this folder, which is made where it is not there.
+    #[arg(long, value_name = "FOLDER", required = true)]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Listen there [default: as before, else 127.0.0.1:4222].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Tell agents to dial this name or address [default: where it listens].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) reached_as: Option<String>,
+
+    /// Invite this agent if it is not invited; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) invite: Vec<String>,
+
+    /// Grant this to those who are invited now; may be repeated [default: observe and load].
+    #[arg(long, value_name = "GRANT", value_delimiter = ',')]
+    pub(crate) grant: Vec<Grant>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HubCommand {
+    /// Make an identity for an agent, and print the line to type on its machine.
+    Invite {
+        /// What it is called: small letters, digits and hyphens.
+        name: String,
+        /// What it may be asked for; may be repeated [default: observe and load].
+        #[arg(long, value_name = "GRANT", value_delimiter = ',')]
+        grant: Vec<Grant>,
+        /// The hub's folder.
+        #[arg(long, value_name = "FOLDER")]
+        dir: PathBuf,
+    },
+    /// Put an agent out, and let it in no more.
+    Revoke {
+        /// What it is called.
+        name: String,
+        /// The hub's folder.
+        #[arg(long, value_name = "FOLDER")]
+        dir: PathBuf,
+    },
+    /// Say whether the hub runs, who was invited, and who is there.
+    Status {
+        /// The hub's folder.
+        #[arg(long, value_name = "FOLDER")]
+        dir: PathBuf,
+    },
+}
+
+/// Where agents that dialled out are met.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct HubAtFlags {
+    /// Meet agents at the hub of this folder (`wallfinder hub`); hosts are then named as they were invited.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["nats", "creds"], help_heading = heading::SERVER)]
+    pub(crate) hub: Option<PathBuf>,
+
+    /// Meet agents at a cluster of NATS of your own: nats://a,b,c.
+    #[arg(long, value_name = "URL", requires = "creds", hide = true, help_heading = heading::SERVER)]
+    pub(crate) nats: Option<String>,
+
+    /// Be known there by this file: a hub's controller.json, or credentials of NATS.
+    #[arg(long, value_name = "FILE", hide = true, help_heading = heading::SERVER)]
+    pub(crate) creds: Option<PathBuf>,
+}
+
+impl HubAtFlags {
+    /// As a scenario has it.
+    pub(crate) fn place(&self) -> Hub {
+        Hub {
+            creds: self
+                .creds
+                .clone()
+                .or_else(|| Some(self.hub.as_ref()?.join("controller.json"))),
+            nats: self.nats.clone(),
+        }
+    }
 }
 
 /// Which hosts.
 #[derive(Debug, Args)]
 pub(crate) struct HostsFlags {
-    /// They, by ssh: ssh://USER@HOST.
-    #[arg(required = true, value_name = "ssh://USER@HOST")]
+    /// They, by ssh, or by their names at the hub [default: all that are at the hub].
+    #[arg(required_unless_present_any = ["hub", "creds"], value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) at: HubAtFlags,
 
     /// How ssh is called, such as 'ssh -F lab/config'.
     #[arg(long, value_name = "COMMAND")]
@@ -304,8 +422,11 @@ pub(crate) struct DoctorFlags {
     pub(crate) squeezes: bool,
 
     /// Look at another host, as `hosts` does: what its agent grants, and what may be squeezed there.
-    #[arg(long, value_name = "ssh://USER@HOST", conflicts_with_all = ["clean", "squeezes", "format"])]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["clean", "squeezes", "format"])]
     pub(crate) host: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) at: HubAtFlags,
 
     /// How ssh is called.
     #[arg(long, value_name = "COMMAND", requires = "host")]
@@ -418,9 +539,9 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "CPUS", value_parser = numbers, help_heading = heading::CLIENT)]
     pub(crate) client_cpus: Option<CpuList>,
 
-    /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings.
-    /// Give it once for each host: connections, rate and rows are dealt to all, which begin at one instant.
-    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
+    /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings; or the ones
+    /// of this name at the hub, as in 'c*'. Give it once for each host: connections, rate and rows are dealt to all, which begin at one instant.
+    #[arg(long, value_name = "HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
 
     /// Choose what follows where one of several client hosts is lost: end with a marked step, deal later steps to
@@ -468,9 +589,9 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "CORES", value_parser = cores, help_heading = heading::SERVER)]
     pub(crate) server_quota: Option<f64>,
 
-    /// Watch and squeeze the server on its own host: an agent is started there by ssh, with your keys and settings.
-    /// Give it once for each host behind one address, and with ,PORT where it listens on another there.
-    #[arg(long, value_name = "ssh://USER@HOST[,PORT]", conflicts_with = "link", help_heading = heading::SERVER)]
+    /// Watch and squeeze the server on its own host, ssh://USER@HOST: an agent is started there by ssh, with your keys
+    /// and settings; or by the agent of this name at the hub. Give it once for each host behind one address, and with ,PORT where it listens on another there.
+    #[arg(long, value_name = "HOST[,PORT]", conflicts_with = "link", help_heading = heading::SERVER)]
     pub(crate) server_host: Vec<String>,
 
     /// Squeeze what the server asks in turn on this host, such as its database's.
@@ -480,6 +601,9 @@ pub(crate) struct TargetFlags {
     /// How ssh is called, for hosts that are others, such as 'ssh -F lab/config'.
     #[arg(long, value_name = "COMMAND", hide = true, help_heading = heading::SERVER)]
     pub(crate) ssh: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) at: HubAtFlags,
 
     /// Watch this process as the server, where it cannot be found from the URL.
     #[arg(long, value_name = "PID", help_heading = heading::SERVER)]

@@ -11,6 +11,7 @@ mod exit;
 mod flags;
 mod given;
 mod help;
+mod hub;
 mod interrupt;
 mod job;
 mod listening;

@@ -5,6 +5,7 @@
 //! A driver looks names up by itself, so that in its command addresses count, and names only where
 //! the user has named them.
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::str::FromStr;
@@ -153,6 +154,12 @@ impl Network {
         };
         let differ = of(self.address) ^ of(ip);
         self.address.is_ipv4() == ip.is_ipv4() && differ.leading_zeros() >= self.bits
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
     }
 }
 

@@ -401,6 +401,9 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     if client.host.is_some() {
         given.set("ssh", &mut client.ssh, &flags.ssh);
     }
+    for flag in ["hub", "nats", "creds"] {
+        given.set(flag, &mut scenario.hub, &flags.at.place());
+    }
     given.set("driver", &mut client.driver, &flags.driver);
     given.set("client_cpus", &mut client.cpus, &cpus(&flags.client_cpus));
     given.clear("client_cgroup", &mut client.quota);

@@ -2,11 +2,12 @@
 //! the record is whole or says what is missing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Restart, experiment};
 use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct};
-use wallfinder_hosts::cpus_of;
+use wallfinder_hosts::{ClientHost, cpus_of};
 use wallfinder_judge::routes;
 use wallfinder_judge::{judge_step, proof};
 use wallfinder_model::experiment::{
@@ -42,6 +43,8 @@ pub(crate) struct Session {
     pub(crate) presenter: Presenter,
     /// Steps planned: what progress counts towards.
     steps: u32,
+    /// Where loads came from.
+    clients: Vec<Arc<dyn ClientHost>>,
 }
 
 /// What a run is beside its steps, known before they are measured.
@@ -107,6 +110,7 @@ impl Session {
             interrupts,
             presenter,
             steps,
+            clients: Vec::new(),
         })
     }
 
@@ -173,6 +177,7 @@ impl Session {
         self.presenter.ended(&step, self.steps);
         self.hint(order, &step);
         self.record.steps.push(step);
+        self.clients.push(Arc::clone(&order.client));
         let lost = order.client.lost().or_else(|| order.server.lost());
         if let Some(lost) = lost.filter(|_| !self.interrupted()) {
             return Err(Failed::run(lost));
@@ -432,6 +437,9 @@ impl Session {
         // Words for who reads the file; nothing reads them back.
         let worded = wallfinder_report::json::worded(&self.record);
         let sealed = self.folder.seal(&self.journal, &worded);
+        if sealed.is_ok() {
+            self.clients.iter().for_each(|client| client.kept());
+        }
         let page = wallfinder_report::html::render(&self.record);
         let page = self.folder.folder().write(PAGE, page.as_bytes());
         Sealed {

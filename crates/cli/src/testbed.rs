@@ -10,12 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::Restart;
-use wallfinder_hosts::ssh::{Allowed, Destination, Ssh};
+use wallfinder_hosts::ssh::{self, Allowed, Destination};
 use wallfinder_hosts::{
-    BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
+    Agent, BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
     Several, Shaped, There, cpus_of, named,
 };
 use wallfinder_model::Environment;
+use wallfinder_model::scenario::Hub;
 use wallfinder_probe::Family;
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
@@ -28,6 +29,7 @@ use wallfinder_testbed::subject::{Subject, SubjectSpec};
 use wallfinder_wire::mix::Known;
 
 use crate::exit::Failed;
+use crate::hub;
 use crate::job::Job;
 use crate::listening;
 use crate::placement::Placement;
@@ -66,7 +68,7 @@ enum Anew {
 
 /// How it is started on another host, by name.
 struct StartThere {
-    agent: Arc<Ssh>,
+    agent: Arc<Agent>,
     name: String,
     port: u16,
     cpus: Vec<u32>,
@@ -93,8 +95,8 @@ pub(crate) struct Standing<'s> {
     /// Where the two sides are.
     pub(crate) placement: &'s Placement,
     /// The agents of the hosts that server and client are on, where these are others.
-    pub(crate) server: Option<&'s Arc<Ssh>>,
-    pub(crate) client: Option<&'s Arc<Ssh>>,
+    pub(crate) server: Option<&'s Arc<Agent>>,
+    pub(crate) client: Option<&'s Arc<Agent>>,
     /// The rate at which answers leave the server's host.
     pub(crate) rate_bits: Option<u64>,
     /// Why the way there is narrower than was asked for, where it is.
@@ -136,7 +138,7 @@ pub(crate) struct Testbed {
     /// The host of what the server asks, where that is another.
     pub(crate) backend: Option<BackendHost>,
     /// Agents of other hosts, for as long as they are needed.
-    _agents: Vec<Arc<Ssh>>,
+    _agents: Vec<Arc<Agent>>,
 }
 
 /// How a server that was started for the run ended during it.
@@ -250,7 +252,7 @@ impl Testbed {
                 let stands = standing.and_then(|standing| standing.server);
                 let agent = host.as_ref().map(|host| match stands {
                     Some(agent) => Ok(Arc::clone(agent)),
-                    None => agent_of(listens_on(host)?.0, server.ssh.as_deref(), &[]),
+                    None => agent_of(listens_on(host)?.0, Ways::of(job, &server.ssh), &[]),
                 });
                 let agent = agent.transpose()?;
                 let cpus_there = server.cpus.clone().unwrap_or_default();
@@ -315,7 +317,7 @@ impl Testbed {
         };
         let mut backend = None;
         if let Some(host) = &server.backend_host {
-            let agent = agent_of(host, server.ssh.as_deref(), &[])?;
+            let agent = agent_of(host, Ways::of(job, &server.ssh), &[])?;
             backend = Some(BackendHost::of(&agent));
             agents.push(agent);
         }
@@ -518,10 +520,11 @@ fn named_device(
 fn client_at(
     job: &Job,
     server: SocketAddr,
-    stands: Option<&Arc<Ssh>>,
-    agents: &mut Vec<Arc<Ssh>>,
+    stands: Option<&Arc<Agent>>,
+    agents: &mut Vec<Arc<Agent>>,
 ) -> Result<Arc<dyn ClientHost>, Failed> {
     let client = &job.scenario.client;
+    let ways = Ways::of(job, &client.ssh);
     let Some(host) = &client.host else {
         return Ok(Arc::new(LoadHere::towards(server)));
     };
@@ -530,40 +533,57 @@ fn client_at(
             "{server} is this host as {host} sees itself: name the server by an address that is reached from there"
         )));
     }
-    let agent = match stands {
-        Some(agent) => Arc::clone(agent),
-        None => agent_of(host, client.ssh.as_deref(), &[])?,
+    let mut named = meant([host], ways)?;
+    named.extend(meant(&client.more_hosts, ways)?);
+    let hosts = match stands {
+        Some(agent) => {
+            agents.push(Arc::clone(agent));
+            &named[1..]
+        }
+        None => &named[..],
     };
+    agents.extend(agents_of(hosts, ways)?);
     let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
-    let there = |agent: &Arc<Ssh>| {
+    let of_load = &agents[agents.len() - named.len()..];
+    let each = of_load.iter().map(|agent| {
         let there = LoadThere::towards(agent, server, uplink.clone());
         there.map(|there| Arc::new(there) as Arc<dyn ClientHost>)
-    };
-    let mut each = vec![there(&agent).map_err(Failed::run)?];
-    agents.push(agent);
-    if client.more_hosts.is_empty() {
-        return Ok(each.remove(0));
+    });
+    let mut each = each.collect::<Result<Vec<_>, _>>().map_err(Failed::run)?;
+    match each.len() {
+        1 => Ok(each.remove(0)),
+        _ => Ok(Arc::new(Fleet::of(
+            each,
+            client.cpus.clone(),
+            client.on_lost,
+        ))),
     }
-    for agent in agents_of(&client.more_hosts, client.ssh.as_deref())? {
-        each.push(there(&agent).map_err(Failed::run)?);
-        agents.push(agent);
-    }
-    Ok(Arc::new(Fleet::of(
-        each,
-        client.cpus.clone(),
-        client.on_lost,
-    )))
 }
 
-/// Starts agents on several hosts, some at a time: each takes as long as ssh does.
-fn agents_of(hosts: &[String], ssh: Option<&str>) -> Result<Vec<Arc<Ssh>>, Failed> {
+/// The hosts that these mean, of which a pattern means those at the hub.
+fn meant<'h>(
+    hosts: impl IntoIterator<Item = &'h String>,
+    ways: Ways<'_>,
+) -> Result<Vec<String>, Failed> {
+    let mut all = Vec::new();
+    for host in hosts {
+        match ways.hub.filter(|_| hub::is_pattern(host)) {
+            Some(hub) => all.extend(hub::meant(hub, host)?),
+            None => all.push(host.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// Starts agents on several hosts, some at a time: each takes as long as the way there does.
+fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed> {
     const AT_A_TIME: usize = 16;
     let mut agents = Vec::new();
     for some in hosts.chunks(AT_A_TIME) {
-        let started: Vec<Result<Arc<Ssh>, Failed>> = thread::scope(|scope| {
+        let started: Vec<Result<Arc<Agent>, Failed>> = thread::scope(|scope| {
             let starting: Vec<_> = some
                 .iter()
-                .map(|host| scope.spawn(|| agent_of(host, ssh, &[])))
+                .map(|host| scope.spawn(move || agent_of(host, ways, &[])))
                 .collect();
             let each = starting.into_iter().map(|thread| match thread.join() {
                 Ok(agent) => agent,
@@ -597,13 +617,13 @@ fn all_there(
     first: There,
     address: SocketAddr,
     peer: Option<IpAddr>,
-    agents: &mut Vec<Arc<Ssh>>,
+    agents: &mut Vec<Arc<Agent>>,
 ) -> Result<(Arc<dyn ServerHost>, Option<String>), Failed> {
     let server = &job.scenario.server;
     let mut all = vec![first];
     for host in &server.more_hosts {
         let (place, port) = listens_on(host)?;
-        let agent = agent_of(place, server.ssh.as_deref(), &[])?;
+        let agent = agent_of(place, Ways::of(job, &server.ssh), &[])?;
         let port = port.unwrap_or(address.port());
         let there = There::find_behind(&agent, (address, port), peer, (None, None));
         all.push(there.map_err(Failed::run)?);
@@ -618,26 +638,58 @@ fn all_there(
     Ok((found, not_seen))
 }
 
-/// Starts an agent on another host, which may start these servers.
+/// How agents of other hosts are reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Ways<'w> {
+    /// How ssh is called.
+    pub(crate) ssh: Option<&'w str>,
+    /// Where those are met that dialled out.
+    pub(crate) hub: Option<&'w Hub>,
+}
+
+impl<'w> Ways<'w> {
+    fn of(job: &'w Job, ssh: &'w Option<String>) -> Ways<'w> {
+        Ways {
+            ssh: ssh.as_deref(),
+            hub: Some(&job.scenario.hub),
+        }
+    }
+}
+
+/// Starts an agent on another host, which may start these servers; or begins a session with one at the hub, whose own
+/// host says which it may start.
 pub(crate) fn agent_of(
     host: &str,
-    ssh: Option<&str>,
+    ways: Ways<'_>,
     servers: &[Allowed],
-) -> Result<Arc<Ssh>, Failed> {
+) -> Result<Arc<Agent>, Failed> {
+    let controller = controller();
+    if let Some(hub) = ways.hub
+        && !host.contains("://")
+        && hub != &Hub::default()
+    {
+        let line = hub::line(hub)?;
+        let agent = line.agent(host, &controller).map_err(Failed::run)?;
+        return Ok(Arc::new(agent));
+    }
     let destination: Destination = host.parse().map_err(Failed::usage)?;
-    let ssh = command::split(ssh.unwrap_or("ssh"))
+    let ssh = command::split(ways.ssh.unwrap_or("ssh"))
         .map_err(|error| Failed::usage(format!("--ssh: {error}")))?;
+    let agent = ssh::start(&destination, &ssh, &controller, servers).map_err(Failed::run)?;
+    Ok(Arc::new(agent))
+}
+
+/// What this controller is called at agents.
+fn controller() -> String {
     let variable = |name: &str| std::env::var(name).ok();
     let user = variable("USER").or(variable("LOGNAME"));
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let controller = format!(
+    format!(
         "{}@{} ({})",
         user.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw())),
         own.trim(),
         std::process::id()
-    );
-    let agent = Ssh::start(&destination, &ssh, &controller, servers).map_err(Failed::run)?;
-    Ok(Arc::new(agent))
+    )
 }
 
 /// The end of what a server said, as far as a person reads it.

@@ -12,6 +12,7 @@
 //! that was stopped while it held levers), or at the next start.
 
 mod kept;
+mod results;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ use crate::apart::towards;
 use crate::here::{self, Here};
 use crate::load::own_address;
 use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
+pub use results::Results;
 use tasks::{Output, Tasks};
 
 /// How often the lease is looked at.
@@ -75,6 +77,8 @@ pub struct Permits {
     pub may_load: Box<dyn Fn(SocketAddr) -> Result<(), String> + Send>,
     /// Commands of servers that it may start, by the names that a controller calls them by.
     pub subjects: BTreeMap<String, String>,
+    /// Where results of loads are kept until their controller has them on disk; `None`: they are told once.
+    pub results: Option<Results>,
 }
 
 impl Permits {
@@ -84,6 +88,7 @@ impl Permits {
             grants: grants.into_iter().collect(),
             may_load: Box::new(|_| Ok(())),
             subjects: BTreeMap::new(),
+            results: None,
         }
     }
 }
@@ -96,7 +101,8 @@ pub fn serve(
     log: &mut dyn Log,
 ) -> Result<(), String> {
     let output = Output::of(output);
-    let mut agent = Agent::new(permits, Tasks::start(output.clone())?);
+    let tasks = Tasks::start(output.clone(), permits.results.clone())?;
+    let mut agent = Agent::new(permits, tasks);
     process::go_first();
     output.bytes(GREETING)?;
     let (tell, asked) = sync_channel(WAITING_MAX);
@@ -437,6 +443,13 @@ impl Agent {
                 let (bytes, dropped) = self.tasks.piece(from).map_err(failed)?;
                 Answer::Piece { bytes, dropped }
             }
+            Ask::Recall { key } => {
+                Answer::Measured(Box::new(self.results()?.recall(&key).map_err(failed)?))
+            }
+            Ask::Forget { key } => {
+                self.results()?.forget(&key).map_err(failed)?;
+                Answer::Done
+            }
             Ask::Follow { squeeze } => {
                 let pids = self.server.family().map(|family| family.pids.clone());
                 let lever = self.lever(squeeze)?;
@@ -462,6 +475,11 @@ impl Agent {
         }))
     }
 
+    fn results(&self) -> Result<&Results, Refusal> {
+        let results = self.permits.results.as_ref();
+        results.ok_or_else(|| failed("results are not kept here"))
+    }
+
     fn welcome(&self) -> Welcome {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
         Welcome {
@@ -469,6 +487,11 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             grants: self.terms.grants().collect(),
             epoch: self.terms.epoch(),
+            keeps: self
+                .permits
+                .results
+                .as_ref()
+                .map(|results| results.session().to_owned()),
             host: host.unwrap_or_default().trim().to_owned(),
             pid: std::process::id(),
             is_root: rustix::process::geteuid().is_root(),

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use wallfinder_protocol::{Answer, Ask, LeversOrder, Named, ProcessTimes, Role, Side};
 use wallfinder_testbed::squeeze::Reach;
 
-use crate::Backend;
 use crate::far::Far;
-use crate::ssh::Ssh;
+use crate::{Agent, Backend};
 
 /// The host of a backend.
 #[derive(Debug, Clone)]
@@ -17,7 +16,7 @@ pub struct BackendHost {
 
 impl BackendHost {
     /// By its agent.
-    pub fn of(agent: &Ssh) -> BackendHost {
+    pub fn of(agent: &Agent) -> BackendHost {
         BackendHost {
             far: Far::of(agent, Role::Backend),
         }

@@ -60,7 +60,7 @@ pub struct Channel {
 }
 
 /// What a channel's end is called by who knows: that ssh could not connect, say.
-pub(crate) type WhyOver = Box<dyn FnOnce() -> String + Send>;
+pub type WhyOver = Box<dyn FnOnce() -> String + Send>;
 
 #[derive(Default)]
 struct Shared {
@@ -180,7 +180,7 @@ impl Channel {
             // That nobody reads any more is told by the reader, who knows why.
             let _ = writer.write_all(&bytes).and_then(|()| writer.flush());
         }
-        Ok(Pending(told))
+        Ok(Pending { number, told })
     }
 
     /// Why nothing comes any more, where that is so.
@@ -261,11 +261,15 @@ impl Channel {
 }
 
 /// An answer that is under way.
-pub(crate) struct Pending(Receiver<Result<Answer, Refusal>>);
+pub(crate) struct Pending {
+    /// Of the request.
+    pub(crate) number: u64,
+    told: Receiver<Result<Answer, Refusal>>,
+}
 
 impl Pending {
     fn within(self, channel: &Channel, patience: Duration) -> Result<Answer, HostError> {
-        match self.0.recv_timeout(patience) {
+        match self.told.recv_timeout(patience) {
             Ok(answer) => answer.map_err(|refusal| channel.failed(refusal)),
             Err(RecvTimeoutError::Timeout) => {
                 // Its lease is over by now. Who asks next need not wait as long.
@@ -282,7 +286,7 @@ impl Pending {
 
     /// It, once it came; `None` until then.
     pub(crate) fn came(&self, channel: &Channel) -> Option<Result<Answer, HostError>> {
-        match self.0.try_recv() {
+        match self.told.try_recv() {
             Ok(answer) => Some(answer.map_err(|refusal| channel.failed(refusal))),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(Err(channel.over())),

@@ -17,8 +17,7 @@ use wallfinder_testbed::squeeze::{Check, Lever, Reach};
 
 use crate::apart::is_of;
 use crate::channel::{Channel, HostError};
-use crate::ssh::Ssh;
-use crate::{Joint, PaceOf, Sampling};
+use crate::{Agent, Joint, PaceOf, Sampling};
 
 /// Another host, in a role.
 #[derive(Debug, Clone)]
@@ -29,7 +28,7 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn of(agent: &Ssh, role: Role) -> Far {
+    pub(crate) fn of(agent: &Agent, role: Role) -> Far {
         Far {
             channel: agent.channel(),
             welcome: agent.welcome().clone(),

@@ -6,7 +6,7 @@
 //!                     ┌─ Here, LoadHere: probes, levers and engine of this process
 //!  dyn ServerHost ◄───┤
 //!  dyn ClientHost ◄───┤
-//!                     └─ There, LoadThere ─► Channel ═══ ssh ═══ agent ─► the same probes, levers and engine there
+//!                     └─ There, LoadThere ─► Channel ═ ssh, NATS ═ agent ─► the same probes, levers and engine there
 //! ```
 //!
 //! Invariants: process ids of another host never leave [`There`], so that nobody takes them for processes here;
@@ -23,6 +23,8 @@ mod far;
 mod fleet;
 mod here;
 mod load;
+mod reached;
+mod recall;
 mod sampling;
 mod several;
 pub mod ssh;
@@ -47,10 +49,11 @@ use wallfinder_testbed::squeeze::{Reach, Side};
 
 pub use apart::{Sides, pace, reach, sampler, server_apart};
 pub use backend::BackendHost;
-pub use channel::{Channel, HostError};
+pub use channel::{Channel, HostError, WhyOver};
 pub use fleet::Fleet;
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
+pub use reached::{Again, Agent, Way};
 pub use sampling::{Joint, Sampling};
 pub use several::Several;
 pub use there::{Shaped, There};
@@ -142,6 +145,9 @@ pub trait ClientHost: Host {
         signals: &Arc<Signals>,
         observe: &mut Observer<'_>,
     ) -> Result<Measured, EngineError>;
+
+    /// What was measured so far is on disk here. Called when a run is sealed.
+    fn kept(&self) {}
 
     /// The most that its workers could drive of such a load; see [`wallfinder_engine::calibrate::calibrate`].
     fn calibrate(

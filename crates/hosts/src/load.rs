@@ -35,8 +35,8 @@ use wallfinder_wire::mix::Known;
 use crate::channel::{HostError, Pending};
 use crate::far::Far;
 use crate::here;
-use crate::ssh::Ssh;
-use crate::{ClientHost, ClockOf, Host, Own, PaceOf, Sampling};
+use crate::recall::Recall;
+use crate::{Agent, ClientHost, ClockOf, Host, Own, PaceOf, Sampling};
 
 /// How often what is to be passed on to the other host is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -141,12 +141,13 @@ pub struct LoadThere {
     address: Option<IpAddr>,
     /// The interface that requests leave by and its rate, where the user named them.
     uplink: (Option<String>, Option<u64>),
+    recall: Recall,
 }
 
 impl LoadThere {
     /// For a load from there that goes to `server`.
     pub fn towards(
-        agent: &Ssh,
+        agent: &Agent,
         server: SocketAddr,
         uplink: (Option<String>, Option<u64>),
     ) -> Result<LoadThere, HostError> {
@@ -164,6 +165,7 @@ impl LoadThere {
             server,
             address,
             uplink,
+            recall: Recall::of(agent),
         })
     }
 
@@ -322,11 +324,26 @@ impl ClientHost for LoadThere {
             known_version,
             ends: None,
         };
-        let measured = passing.on(&news, &ended, observe)?;
+        let measured = match passing.on(&news, &ended, observe) {
+            Ok(measured) => {
+                self.recall.heard(ended.number);
+                measured
+            }
+            Err(lost) if self.far.channel.lost().is_some() => {
+                let given_up = || signals.abort.load(Ordering::Relaxed);
+                let measured = self.recall.result(ended.number, lost, given_up)?;
+                passing.placed(measured)?
+            }
+            Err(refused) => return Err(refused.into()),
+        };
         if let Some(samples) = &spec.samples {
             self.fetch(samples, signals)?;
         }
         Ok(measured)
+    }
+
+    fn kept(&self) {
+        self.recall.forget(&self.far.channel);
     }
 
     fn calibrate(

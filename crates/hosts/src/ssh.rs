@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 
 use std::os::unix::process::CommandExt;
 
-use wallfinder_protocol::{Answer, Ask, Frames, Greeting, Hello, VERSION, Welcome};
+use wallfinder_protocol::{Frames, Greeting};
 use wallfinder_testbed::programs;
 
-use crate::channel::{Channel, HostError};
+use crate::{Agent, HostError};
 
 /// How long a host may take until its agent greets, its binary's way there not counted.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -142,101 +142,50 @@ impl Sent {
     }
 }
 
-/// An agent that was started by ssh. Dropping it ends ssh, and with it the agent.
-#[derive(Debug)]
-pub struct Ssh {
-    channel: Option<Arc<Channel>>,
-    welcome: Welcome,
-    process: Arc<Mutex<Child>>,
-}
-
-impl Ssh {
-    /// Starts an agent there that may start these servers. `command` is how ssh is called: `ssh -F config`, say.
-    pub fn start(
-        destination: &Destination,
-        command: &[String],
-        controller: &str,
-        servers: &[Allowed],
-    ) -> Result<Ssh, HostError> {
-        let failed = |why: String| HostError {
-            host: destination.host.clone(),
-            why,
-        };
-        let version = env!("CARGO_PKG_VERSION");
-        let own = format!("wallfinder-{version}");
-        let own = Sent::of(&own, Path::new("/proc/self/exe")).map_err(&failed)?;
-        let (files, allowed) = beside(own, servers).map_err(&failed)?;
-        let script = script(&files, &allowed);
-        let mut child = spawned(destination, command, &script).map_err(&failed)?;
-        let (Some(mut stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(failed("ssh has no pipes".to_owned()));
-        };
-        let said = Arc::new(Mutex::new(String::new()));
-        keep_said(stderr, Arc::clone(&said));
-        let process = Arc::new(Mutex::new(child));
-        let why = {
-            let (said, process) = (Arc::clone(&said), Arc::clone(&process));
-            move || why_it_ended(&process, &said)
-        };
-        let mut came = Came::of(stdout);
-        let frames = match greeted(&mut came, &mut stdin, &files) {
-            Ok(frames) => frames,
-            Err(NoAgent::Ended) => return Err(failed(why())),
-            Err(NoAgent::Because(what)) => {
-                end(&process);
-                return Err(failed(what));
-            }
-        };
-        let why_over = Box::new(why);
-        let channel = Channel::open(destination.name(), came, frames, stdin, why_over)?;
-        let hello = Hello {
-            protocol: VERSION,
-            version: version.to_owned(),
-            controller: controller.to_owned(),
-        };
-        let welcome = match channel.call(Ask::Hello(hello))? {
-            Answer::Welcome(welcome) => welcome,
-            other => return Err(channel.strange(&other)),
-        };
-        if welcome.protocol != VERSION {
-            end(&process);
-            return Err(failed(format!(
-                "the agent there is Wallfinder {} and speaks protocol {}, this is {version} with protocol {VERSION}: \
-                 install the same version on both, or remove the one that a forced command names",
-                welcome.version, welcome.protocol
-            )));
-        }
-        let epoch = welcome.epoch;
-        Ok(Ssh {
-            channel: Some(channel.keep(epoch)?),
-            welcome,
-            process,
-        })
-    }
-
-    /// The channel to it.
-    pub fn channel(&self) -> Arc<Channel> {
-        Arc::clone(
-            self.channel
-                .as_ref()
-                .expect("it is there until it is dropped"),
-        )
-    }
-
-    /// What it said of itself.
-    pub fn welcome(&self) -> &Welcome {
-        &self.welcome
-    }
-}
+/// ssh, whose end is the agent's.
+struct Ssh(Arc<Mutex<Child>>);
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        // Its end of input is the agent's.
-        self.channel = None;
-        end(&self.process);
+        end(&self.0);
     }
+}
+
+/// Starts an agent there that may start these servers. `command` is how ssh is called: `ssh -F config`, say. Dropping
+/// the agent ends ssh, and with it the agent there.
+pub fn start(
+    destination: &Destination,
+    command: &[String],
+    controller: &str,
+    servers: &[Allowed],
+) -> Result<Agent, HostError> {
+    let failed = |why: String| HostError {
+        host: destination.host.clone(),
+        why,
+    };
+    let own = format!("wallfinder-{}", env!("CARGO_PKG_VERSION"));
+    let own = Sent::of(&own, Path::new("/proc/self/exe")).map_err(&failed)?;
+    let (files, allowed) = beside(own, servers).map_err(&failed)?;
+    let script = script(&files, &allowed);
+    let mut child = spawned(destination, command, &script).map_err(&failed)?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(failed("ssh has no pipes".to_owned()));
+    };
+    let said = Arc::new(Mutex::new(String::new()));
+    keep_said(stderr, Arc::clone(&said));
+    let process = Arc::new(Mutex::new(child));
+    let way = Box::new(Ssh(Arc::clone(&process)));
+    let why = move || why_it_ended(&process, &said);
+    let mut came = Came::of(stdout);
+    let frames = match greeted(&mut came, &mut stdin, &files) {
+        Ok(frames) => frames,
+        Err(NoAgent::Ended) => return Err(failed(why())),
+        Err(NoAgent::Because(what)) => return Err(failed(what)),
+    };
+    let name = destination.name();
+    Agent::greeted(name, controller, (came, frames), stdin, Box::new(why), way)
 }
 
 fn end(process: &Mutex<Child>) {

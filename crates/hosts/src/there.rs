@@ -18,8 +18,7 @@ use wallfinder_testbed::squeeze::{Reach, Side};
 
 use crate::channel::{Channel, HostError};
 use crate::far::Far;
-use crate::ssh::Ssh;
-use crate::{Backend, Host, Own, PaceOf, Sampling, ServerHost, Taking};
+use crate::{Agent, Backend, Host, Own, PaceOf, Sampling, ServerHost, Taking};
 
 /// A server on another host.
 #[derive(Debug, Clone)]
@@ -38,7 +37,7 @@ impl There {
     /// Looks for who serves an address there, for a client of such an address. That nobody is seen is no error: it
     /// is said.
     pub fn find(
-        agent: &Ssh,
+        agent: &Agent,
         (address, named): (SocketAddr, Named),
         peer: Option<IpAddr>,
         downlink: (Option<String>, Option<u64>),
@@ -61,7 +60,7 @@ impl There {
     /// Looks for who listens on a port there, where the load's address is that of who passes requests on to it: by
     /// which way it answers is not known then.
     pub fn find_behind(
-        agent: &Ssh,
+        agent: &Agent,
         (address, port): (SocketAddr, u16),
         peer: Option<IpAddr>,
         downlink: (Option<String>, Option<u64>),
@@ -81,7 +80,7 @@ impl There {
 
     /// Starts a server of the host's own list, in the place of one that was, and waits until it listens.
     pub fn start(
-        agent: &Ssh,
+        agent: &Agent,
         name: &str,
         port: Option<u16>,
         cpus: Vec<u32>,
@@ -130,7 +129,7 @@ impl There {
     }
 
     /// That of an agent's machine, as the way to a client of such an address leads.
-    pub fn facts_of(agent: &Ssh, peer: Option<IpAddr>) -> Result<Environment, HostError> {
+    pub fn facts_of(agent: &Agent, peer: Option<IpAddr>) -> Result<Environment, HostError> {
         facts(&agent.channel(), peer)
     }
 

@@ -146,7 +146,7 @@ pub enum Progress {
 }
 
 /// The window of a step, and what came after it. Instants count from the schedule's zero.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Monotonic instant of the schedule's zero.
     pub zero_ns: u64,

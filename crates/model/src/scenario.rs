@@ -52,6 +52,9 @@ pub struct Scenario {
     /// The client's side.
     #[serde(skip_serializing_if = "is_default")]
     pub client: Client,
+    /// Where agents that dialled out are met.
+    #[serde(skip_serializing_if = "is_default")]
+    pub hub: Hub,
     /// As whom the subject and the driver run, and what they are given.
     #[serde(skip_serializing_if = "is_default")]
     pub programs: Programs,
@@ -87,6 +90,7 @@ impl Default for Scenario {
             load: Load::default(),
             server: Server::default(),
             client: Client::default(),
+            hub: Hub::default(),
             programs: Programs::default(),
             link: Link::default(),
             watch: Watch::default(),
@@ -412,7 +416,7 @@ pub struct Server {
     /// Processes behind the server, squeezed apart from it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backend_pid: Vec<u32>,
-    /// The host that it is on, where that is another: `ssh://user@host`.
+    /// The host that it is on, where that is another: `ssh://user@host`, or the name of an agent at the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Hosts on which the same server answers for that address as well, behind who deals requests out.
@@ -443,7 +447,7 @@ pub struct Client {
     /// The network namespace that the load is made in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
-    /// The host that it comes from, where that is another: `ssh://user@host`.
+    /// The host that it comes from, where that is another: `ssh://user@host`, or the name of an agent at the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Further hosts that it comes from: the load is dealt to all of them.
@@ -472,6 +476,19 @@ pub enum OnLostClient {
     Rebalance,
     /// The load ends at once, and the run with it.
     Abort,
+}
+
+/// Where agents that dialled out are met, and who asks for them there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Hub {
+    /// The file of a controller's credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creds: Option<PathBuf>,
+    /// Where a cluster of NATS is reached, where the credentials do not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nats: Option<String>,
 }
 
 /// As whom programs run that are started for a run, and what they are given.

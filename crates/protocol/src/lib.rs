@@ -28,6 +28,7 @@ pub mod clock;
 mod frames;
 mod load;
 mod messages;
+pub mod stream;
 mod terms;
 
 pub use frames::{FRAME_BYTES_MAX, FrameError, Frames, GREETING, Greeting, frame};

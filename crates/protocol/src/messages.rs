@@ -243,6 +243,16 @@ pub enum Ask {
         /// Where it begins, in bytes.
         from: u64,
     },
+    /// The result of a load of a session that is over, which the agent keeps.
+    Recall {
+        /// What it is called: [`Welcome::keeps`], a hyphen, and the number of the request.
+        key: String,
+    },
+    /// A result is on the controller's disk.
+    Forget {
+        /// What it is called.
+        key: String,
+    },
     /// The most that the workers could drive of such a load, with this host's own null server.
     Calibrate {
         /// The load.
@@ -303,6 +313,8 @@ pub struct Welcome {
     pub grants: Vec<Grant>,
     /// The epoch that orders must carry.
     pub epoch: u64,
+    /// What results of this session are called; `None`: they are told once, and not kept.
+    pub keeps: Option<String>,
     /// The host's own name.
     pub host: String,
     /// The agent's process.

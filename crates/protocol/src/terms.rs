@@ -190,6 +190,8 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::FillIn { .. }
         | Ask::EndLoad { .. }
         | Ask::Fetch { .. }
+        | Ask::Recall { .. }
+        | Ask::Forget { .. }
         | Ask::Calibrate { .. } => Some(Grant::Load),
         Ask::TakeStacks { .. } | Ask::EndStacks { .. } | Ask::Stacks { .. } => Some(Grant::Profile),
     }

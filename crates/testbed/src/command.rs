@@ -37,7 +37,7 @@ pub enum CommandError {
     /// A word holds a zero byte.
     #[error("the command holds a zero byte")]
     ZeroByte,
-    /// A subject, or a driver, that comes with the tool is not there.
+    /// A program that comes with the tool is not there.
     #[error(
         "`{name}` comes with Wallfinder and is not built (looked in {} and on PATH); run `make subjects`, \
          or set {SUBJECTS_VARIABLE}",

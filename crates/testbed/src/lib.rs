@@ -37,6 +37,7 @@ pub mod programs;
 pub mod redact;
 pub mod report;
 pub mod scratch;
+pub mod service;
 pub mod squeeze;
 pub mod subject;
 pub mod trust;

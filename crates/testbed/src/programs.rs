@@ -6,6 +6,7 @@
 //!                                 2. where the tool is installed: beside it, in PREFIX/libexec/wallfinder,
 //!                                    in the build tree that it stands in
 //!                                 3. PATH
+//!  nats-server                    the same
 //!  any other name                 PATH; drivers then beside the tool's benchmarks
 //! ```
 //!
@@ -22,6 +23,8 @@ use crate::trust::trusted;
 
 /// The load generator that comes with the tool, and is built with its subjects.
 pub const ECHO_CLIENT: &str = "echo-client";
+/// The server of messages that comes with the tool: what agents of a fleet and their controller meet at.
+pub const NATS_SERVER: &str = "nats-server";
 /// Names of the subjects that come with the tool.
 pub const BUILT_IN: &[&str] = &[
     "catalogue",
@@ -81,6 +84,18 @@ fn find_subject_in(program: &str, folders: &[PathBuf]) -> Result<Program, Comman
         path: find(program)?,
         built_in: None,
     })
+}
+
+/// Finds a program that comes with the tool and is no subject: where subjects stand, or on PATH.
+pub fn find_bundled(program: &str) -> Result<PathBuf, CommandError> {
+    let folders = subject_folders();
+    match first_in(&folders, program)?.or_else(|| on_path(program)) {
+        Some(path) => Ok(path),
+        None => Err(CommandError::NotBuilt {
+            name: program.to_owned(),
+            looked_in: folders,
+        }),
+    }
 }
 
 /// Whether it can only be the name of a folder: not `.`, and not the root.

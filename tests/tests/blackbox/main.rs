@@ -21,6 +21,7 @@ mod framed;
 mod grpc;
 mod hosts;
 mod http2;
+mod hub;
 mod killed;
 mod kills;
 mod kills_on_hosts;

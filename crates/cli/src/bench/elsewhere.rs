@@ -8,8 +8,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use wallfinder_hosts::ssh::{Allowed, Destination, Program, Ssh};
-use wallfinder_hosts::{ClientHost, LoadHere, LoadThere, There};
+use wallfinder_hosts::ssh::{Allowed, Destination, Program};
+use wallfinder_hosts::{Agent, ClientHost, LoadHere, LoadThere, There};
 use wallfinder_model::link::{LinkSpec, shown_bits};
 use wallfinder_model::{Environment, Scenario};
 use wallfinder_study::{Hosts, Study, SubjectSpec};
@@ -19,7 +19,7 @@ use wallfinder_testbed::{command, programs};
 use crate::exit::Failed;
 use crate::placement::Placement;
 use crate::reach::Reach;
-use crate::testbed::{Standing, agent_of, told_where};
+use crate::testbed::{Standing, Ways, agent_of, told_where};
 
 /// The hosts of a study.
 pub(crate) struct Elsewhere {
@@ -27,9 +27,9 @@ pub(crate) struct Elsewhere {
     /// What the server's agent may start.
     allowed: Vec<Allowed>,
     /// The server's agent.
-    server: Arc<Ssh>,
+    server: Arc<Agent>,
     /// The client's, where that is another host as well.
-    client: Option<Arc<Ssh>>,
+    client: Option<Arc<Agent>>,
     pub(crate) from: Arc<dyn ClientHost>,
     /// Where servers are reached; the port is that of the first.
     address: SocketAddr,
@@ -69,7 +69,7 @@ impl Elsewhere {
     ) -> Result<Elsewhere, Failed> {
         let agent = |host: &String, allowed: &[Allowed]| {
             let ssh = hosts.ssh.as_deref();
-            agent_of(host, ssh, allowed)
+            agent_of(host, Ways { ssh, hub: None }, allowed)
         };
         let server = hosts.server.as_ref().map(|host| agent(host, &allowed));
         let server = server.ok_or_else(|| Failed::usage("no host is named"))??;

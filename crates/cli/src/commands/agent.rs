@@ -4,17 +4,23 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
 use rustix::process::geteuid;
-use wallfinder_hosts::agent::{Log, Permits, serve};
-use wallfinder_protocol::Grant;
+use wallfinder_hosts::agent::{Log, Permits, Results, serve};
+use wallfinder_hub::{About, Credentials, Here, is_name, join};
+use wallfinder_probe::fingerprint;
+use wallfinder_protocol::{Grant, VERSION};
 use wallfinder_store::utc_rfc3339;
+use wallfinder_sys::process;
 
 use crate::commands::running::{Words, end};
 use crate::exit::Failed;
 use crate::flags::AgentFlags;
+use crate::hub::servers_of;
 use crate::output;
 use crate::reach::{Network, is_metadata};
 
@@ -25,6 +31,9 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
     if flags.stop {
         return output::put(&end("agent", is_agent)?, None);
+    }
+    if let Some(credentials) = &flags.join {
+        return joined(credentials, flags);
     }
     let grants = match flags.grant.is_empty() {
         true => Grant::ALL.to_vec(),
@@ -38,6 +47,12 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
         grants,
         may_load: Box::new(move |address| may_load(address, &targets)),
         subjects: flags.subject.iter().cloned().collect(),
+        results: flags
+            .results
+            .as_deref()
+            .map(Results::open)
+            .transpose()
+            .map_err(Failed::run)?,
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {
@@ -45,6 +60,86 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
         Err(why) => format!("ended: {why}"),
     });
     served.map_err(Failed::run)
+}
+
+/// Joins a hub: each session of a controller has an agent of its own, which is this tool with `--stdio`.
+fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
+    let mut credentials = Credentials::read(path).map_err(Failed::run)?;
+    if let Some(servers) = &flags.nats {
+        credentials.servers = servers_of(servers);
+    }
+    let name = flags.name.clone().or(credentials.name.clone());
+    let name = name.filter(|name| is_name(name)).ok_or_else(|| {
+        Failed::usage(
+            "an agent is called by the --name that it is given, or by its credentials: small letters, digits and hyphens",
+        )
+    })?;
+    let grants = narrowed(&credentials.grants, &flags.grant);
+    if grants.is_empty() {
+        let why =
+            "nothing is left that may be asked for: --grant narrows what the credentials grant";
+        return Err(Failed::usage(why));
+    }
+    let mut words = vec!["agent".to_owned(), "--stdio".to_owned()];
+    let mut more = |flag: &str, values: Vec<String>| {
+        words.extend(
+            values
+                .into_iter()
+                .flat_map(|value| [flag.to_owned(), value]),
+        );
+    };
+    more("--grant", grants.iter().map(Grant::to_string).collect());
+    more(
+        "--target",
+        flags.target.iter().map(Network::to_string).collect(),
+    );
+    let subject = |(name, command): &(String, String)| format!("{name}={command}");
+    more("--subject", flags.subject.iter().map(subject).collect());
+    let results = flags.results.clone().or_else(results_folder);
+    more(
+        "--results",
+        results
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    );
+    let facts = fingerprint(None);
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let here = Here {
+        number: 0,
+        name,
+        host: own.trim().to_owned(),
+        kernel: facts.kernel.unwrap_or_default(),
+        cpus: process::allowed_cpus().len() as u32,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: VERSION,
+        grants,
+        is_root: geteuid().is_root(),
+        sessions: 0,
+        monotonic_ns: 0,
+    };
+    let mut log = HostLog(open_log());
+    let called = here.name.clone();
+    let about = About {
+        here,
+        command: Box::new(move || {
+            let mut command = Command::new("/proc/self/exe");
+            // What it is called is how `agent --stop` finds it.
+            command.arg0("wallfinder").args(&words);
+            command
+        }),
+        log: Box::new(move |line| {
+            output::complain(&format!("{called}: {line}"));
+            log.line(line);
+        }),
+    };
+    join(&credentials, about).map_err(Failed::run)
+}
+
+/// What credentials grant, where `asked` narrows it.
+fn narrowed(granted: &[Grant], asked: &[Grant]) -> Vec<Grant> {
+    let is_asked = |grant: &Grant| asked.is_empty() || asked.contains(grant);
+    granted.iter().copied().filter(is_asked).collect()
 }
 
 /// Whether a load from this host may go to an address: where its own list says, and never to a metadata service.
@@ -92,6 +187,20 @@ fn log_folder() -> Option<PathBuf> {
     if geteuid().is_root() {
         return Some(PathBuf::from("/var/log/wallfinder"));
     }
+    user_folder()
+}
+
+/// Where results are kept that no controller has on disk.
+fn results_folder() -> Option<PathBuf> {
+    let folder = match geteuid().is_root() {
+        true => PathBuf::from("/var/lib/wallfinder"),
+        false => user_folder()?,
+    };
+    Some(folder.join("results"))
+}
+
+/// The user's folder for states.
+fn user_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let state = variable("XDG_STATE_HOME");
     let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
@@ -99,7 +208,8 @@ fn log_folder() -> Option<PathBuf> {
 }
 
 fn is_agent(words: &Words<'_>) -> bool {
-    words.first() == Some(&&b"agent"[..]) && words.contains(&&b"--stdio"[..])
+    words.first() == Some(&&b"agent"[..])
+        && (words.contains(&&b"--stdio"[..]) || words.contains(&&b"--join"[..]))
 }
 
 #[cfg(test)]
@@ -107,11 +217,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn grants_are_narrowed_and_never_widened() {
+        let [observe, load] = [Grant::Observe, Grant::Load];
+        for (granted, asked, left) in [
+            (&[observe, load][..], &[][..], &[observe, load][..]),
+            (&[observe, load], &[load], &[load]),
+            (&[observe], &[load], &[]),
+            (&[observe], &[load, observe], &[observe]),
+            (&[], &[load], &[]),
+            (&[], &[], &[]),
+        ] {
+            assert_eq!(narrowed(granted, asked), left);
+        }
+    }
+
+    #[test]
     fn a_load_goes_where_the_hosts_own_list_says() {
         let targets: Vec<Network> = ["10.1.0.0/16", "fd00::/8", "192.168.7.9", "0.0.0.0/1"]
             .iter()
             .map(|text| text.parse().unwrap())
             .collect();
+        for network in &targets {
+            // As it is passed on to the agent of a session.
+            assert_eq!(network.to_string().parse(), Ok(*network));
+        }
         let may = |address: &str, targets: &[Network]| may_load(address.parse().unwrap(), targets);
         for address in [
             "10.1.255.1:80",

@@ -52,6 +52,7 @@ pub(crate) fn doctor(flags: &DoctorFlags) -> Result<(), Failed> {
     if !flags.host.is_empty() {
         return hosts(&HostsFlags {
             hosts: flags.host.clone(),
+            at: flags.at.clone(),
             ssh: flags.ssh.clone(),
         });
     }

@@ -1,19 +1,30 @@
 //! `hosts`: what other hosts are, and what can be proved there.
 
-use wallfinder_hosts::ssh::Ssh;
+use wallfinder_hosts::Agent;
+use wallfinder_hub::Present;
+use wallfinder_model::scenario::Hub;
 use wallfinder_model::{Environment, Nanos};
-use wallfinder_protocol::{Answer, Ask, Grant};
+use wallfinder_protocol::{Answer, Ask, Grant, VERSION};
 
 use crate::exit::Failed;
 use crate::flags::HostsFlags;
+use crate::hub::{HERE_WAIT, line};
 use crate::output;
-use crate::testbed::agent_of;
+use crate::testbed::{Ways, agent_of};
 
 /// `wallfinder hosts`.
 pub(crate) fn hosts(flags: &HostsFlags) -> Result<(), Failed> {
+    let hub = flags.at.place();
+    if flags.hosts.is_empty() {
+        return present(&hub);
+    }
     let mut missing = 0;
+    let ways = Ways {
+        ssh: flags.ssh.as_deref(),
+        hub: Some(&hub),
+    };
     for host in &flags.hosts {
-        let text = match agent_of(host, flags.ssh.as_deref(), &[]) {
+        let text = match agent_of(host, ways, &[]) {
             Ok(agent) => shown(&agent),
             Err(failed) if failed.code == crate::exit::BAD_ARGUMENTS => return Err(failed),
             Err(failed) => {
@@ -32,7 +43,46 @@ pub(crate) fn hosts(flags: &HostsFlags) -> Result<(), Failed> {
     }
 }
 
-fn shown(agent: &Ssh) -> String {
+/// Who is at the hub, by what each says of itself; no session is begun.
+fn present(hub: &Hub) -> Result<(), Failed> {
+    let present = line(hub)?.present(HERE_WAIT, None).map_err(Failed::run)?;
+    if present.is_empty() {
+        return Err(Failed::run("no agent is at the hub"));
+    }
+    let time = |ns: Option<u64>| ns.map_or("unknown".to_owned(), |ns| Nanos(ns).to_string());
+    for Present {
+        here,
+        offset,
+        round_trip,
+    } in present
+    {
+        let grants: Vec<String> = here.grants.iter().map(Grant::to_string).collect();
+        let is_other = here.protocol != VERSION;
+        let other = format!(
+            "\n    it speaks protocol {}, this is {VERSION}: install the same version on both",
+            here.protocol
+        );
+        let text = format!(
+            "{}  {}, Linux {}, {} processors, Wallfinder {}{}\n    grants {} · round trip {} · its clock is known to {} · \
+             {} sessions{}\n",
+            here.name,
+            here.host,
+            here.kernel,
+            here.cpus,
+            here.version,
+            if here.is_root { "" } else { ", not root" },
+            grants.join(", "),
+            time(round_trip.map(|trip| trip.as_nanos() as u64)),
+            time(offset.map(|offset| offset.error_ns)),
+            here.sessions,
+            if is_other { &other } else { "" },
+        );
+        output::put(&text, None)?;
+    }
+    Ok(())
+}
+
+fn shown(agent: &Agent) -> String {
     let (channel, welcome) = (agent.channel(), agent.welcome());
     let facts = match channel.call(Ask::Facts { peer: None }) {
         Ok(Answer::Facts(facts)) => *facts,

@@ -171,7 +171,7 @@ impl Engine {
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until => self.pass_on(),
-                Err(_) => return Err(self.why_silent()),
+                Err(silent) => return Err(self.why_silent(silent)),
             }
         }
     }
@@ -203,7 +203,7 @@ impl Engine {
             Ok(Progress::Interval { interval, .. }) => self.intervals.push(interval),
             Ok(Progress::Ready | Progress::Starts { .. } | Progress::Edge(_)) => {}
             Err(RecvTimeoutError::Timeout) if Instant::now() < *until => self.pass_on(),
-            Err(_) => return Err(self.why_silent()),
+            Err(silent) => return Err(self.why_silent(silent)),
         }
         Ok(None)
     }
@@ -227,9 +227,11 @@ impl Engine {
     }
 
     /// Why the workers tell nothing any more.
-    fn why_silent(&mut self) -> ConductError {
-        let over = self.workers.as_ref().is_none_or(JoinHandle::is_finished);
-        if over && let Some(workers) = self.workers.take() {
+    fn why_silent(&mut self, silent: RecvTimeoutError) -> ConductError {
+        // Who told is gone a moment before its thread has ended.
+        let is_over = silent == RecvTimeoutError::Disconnected
+            || self.workers.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_over && let Some(workers) = self.workers.take() {
             return match workers.join() {
                 Ok(Err(error)) => error.into(),
                 Ok(Ok(_)) => ConductError::Probe(super::INTERRUPTED.to_owned()),
@@ -282,7 +284,7 @@ impl Source for Engine {
 
     fn last_for(&mut self, _: Duration) -> Result<(), ConductError> {
         if self.workers.as_ref().is_none_or(JoinHandle::is_finished) {
-            return Err(self.why_silent());
+            return Err(self.why_silent(RecvTimeoutError::Disconnected));
         }
         Ok(())
     }

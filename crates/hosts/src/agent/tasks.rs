@@ -21,6 +21,7 @@ use wallfinder_testbed::subject::{Subject, SubjectSpec};
 use wallfinder_wire::mix::Known;
 
 use super::kept::{Keeping, Kept};
+use super::results::Results;
 
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -122,12 +123,12 @@ impl Drop for Tasks {
 
 impl Tasks {
     /// Starts the thread. Called before the calling thread goes before others, for its children would too.
-    pub(super) fn start(output: Output) -> Result<Tasks, String> {
+    pub(super) fn start(output: Output, results: Option<Results>) -> Result<Tasks, String> {
         let (tell, told) = channel();
         let is_busy = Arc::new(AtomicBool::new(false));
         let of_thread = Arc::clone(&is_busy);
         let starting = thread::Builder::new().name("wf-task".to_owned());
-        let thread = starting.spawn(move || all(&told, &output, &of_thread));
+        let thread = starting.spawn(move || all(&told, &output, results.as_ref(), &of_thread));
         Ok(Tasks {
             tell: Some(tell),
             thread: Some(thread.map_err(|error| error.to_string())?),
@@ -325,7 +326,7 @@ fn spec(order: LoadOrder) -> StepSpec {
 }
 
 /// The task thread: one after the other.
-fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
+fn all(told: &Receiver<Task>, output: &Output, results: Option<&Results>, is_busy: &AtomicBool) {
     let everywhere = process::allowed_cpus();
     let mut subject: Option<Subject> = None;
     while let Ok(Task { number, what }) = told.recv() {
@@ -335,6 +336,12 @@ fn all(told: &Receiver<Task>, output: &Output, is_busy: &AtomicBool) {
                 let measured = run(&spec, &conducted.signals, &mut observe);
                 let measured = measured.map_err(|error| error.to_string())?;
                 keeping.map_or(Ok(()), Keeping::finish)?;
+                let kept = number.zip(results);
+                let kept = kept.map_or(Ok(()), |(number, results)| results.keep(number, &measured));
+                // It is told all the same.
+                if let Err(error) = kept {
+                    tracing::warn!(%error, "a result is not kept on disk");
+                }
                 Ok(Answer::Measured(Box::new(measured)))
             }),
             What::Calibrate {

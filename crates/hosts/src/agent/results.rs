@@ -1,0 +1,143 @@
+//! Results of loads, on this host's disk until their controller has them on its own: what was measured outlasts the
+//! way to who asked for it.
+//!
+//! A result is written before it is told, to a file of its own: temporary file, fsync, rename, fsync of the folder.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use wallfinder_model::drive::Measured;
+use wallfinder_protocol::FRAME_BYTES_MAX;
+
+/// So many are kept; the oldest go first, for no controller may ever come back for them.
+const RESULTS_MAX: usize = 64;
+
+/// The results of one session of an agent, beside those of others.
+#[derive(Debug, Clone)]
+pub struct Results {
+    folder: PathBuf,
+    session: String,
+}
+
+impl Results {
+    /// Of a session that begins. The folder is made where it is not there.
+    pub fn open(folder: &Path) -> io::Result<Results> {
+        let mut making = DirBuilder::new();
+        making.recursive(true).mode(0o700).create(folder)?;
+        let mut bytes = [0; 12];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map_err(|_| io::Error::other("this machine has no random numbers"))?;
+        Ok(Results {
+            folder: folder.to_owned(),
+            session: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+
+    /// What results of this session are called, before the number of the request.
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Puts the result of the load of this request on disk.
+    pub(super) fn keep(&self, number: u64, measured: &Measured) -> io::Result<()> {
+        let path = self.folder.join(format!("{}-{number}", self.session));
+        let fresh = path.with_extension("new");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = options.open(&fresh).and_then(|mut file| {
+            file.write_all(&serde_json::to_vec(measured)?)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &path)
+        });
+        written.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+        File::open(&self.folder)?.sync_all()?;
+        self.let_go()
+    }
+
+    /// The oldest go.
+    fn let_go(&self) -> io::Result<()> {
+        let mut all: Vec<(SystemTime, PathBuf)> = fs::read_dir(&self.folder)?
+            .flatten()
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        all.sort();
+        let beyond = all.len().saturating_sub(RESULTS_MAX);
+        all.drain(..beyond)
+            .for_each(|(_, path)| drop(fs::remove_file(path)));
+        Ok(())
+    }
+
+    /// A result, by what it is called.
+    pub(super) fn recall(&self, key: &str) -> Result<Measured, String> {
+        let path = self.path(key)?;
+        let bytes = fs::read(path).map_err(|error| format!("no such result is kept: {error}"))?;
+        match bytes.len() <= FRAME_BYTES_MAX {
+            true => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+            false => Err("the result is longer than any message".to_owned()),
+        }
+    }
+
+    /// Its controller has it on disk.
+    pub(super) fn forget(&self, key: &str) -> Result<(), String> {
+        // One that is not there was forgotten before.
+        let _ = fs::remove_file(self.path(key)?);
+        Ok(())
+    }
+
+    /// A key is no way out of the folder.
+    fn path(&self, key: &str) -> Result<PathBuf, String> {
+        let is_key = |c: char| c.is_ascii_hexdigit() || c == '-';
+        match !key.is_empty() && key.chars().all(is_key) {
+            true => Ok(self.folder.join(key)),
+            false => Err(format!("`{key}` is no name of a result")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(throughput: f64) -> Measured {
+        Measured {
+            throughput,
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn a_result_outlasts_its_session_until_it_is_forgotten() {
+        let folder = std::env::temp_dir().join(format!("wf-results-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let first = Results::open(&folder).unwrap();
+        first.keep(7, &measured(5.0)).unwrap();
+        let key = format!("{}-7", first.session());
+        drop(first);
+        let later = Results::open(&folder).unwrap();
+        assert_eq!(later.recall(&key).unwrap().throughput, 5.0);
+        later.forget(&key).unwrap();
+        assert!(later.recall(&key).is_err());
+        assert_eq!(later.forget(&key), Ok(()));
+        for wrong in ["", "../x", "a/b", "x.new"] {
+            assert!(later.recall(wrong).unwrap_err().contains("no name"));
+        }
+        // Nobody comes for them.
+        for number in 0..RESULTS_MAX as u64 + 9 {
+            later.keep(number, &measured(1.0)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), RESULTS_MAX);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_result_that_no_disk_takes_is_no_result_on_disk() {
+        let folder = std::env::temp_dir().join(format!("wf-results-gone-{}", std::process::id()));
+        let results = Results::open(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(results.keep(1, &measured(1.0)).is_err());
+    }
+}

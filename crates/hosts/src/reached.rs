@@ -1,0 +1,95 @@
+//! An agent of another host, whichever way it was reached: its channel, and what it said of itself.
+
+use std::any::Any;
+use std::fmt;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use wallfinder_protocol::{Answer, Ask, Frames, Hello, VERSION, Welcome};
+
+use crate::channel::{Channel, HostError, WhyOver};
+
+/// An agent that greeted and welcomed a controller. Dropping it ends what reached it, and with it what it holds there.
+pub struct Agent {
+    channel: Arc<Channel>,
+    welcome: Welcome,
+    /// Ends the way there when it is dropped.
+    _way: Way,
+    again: Option<Again>,
+}
+
+/// Reaches an agent once more, in a session of its own.
+pub type Again = Arc<dyn Fn() -> Result<Agent, HostError> + Send + Sync>;
+
+/// What reaches an agent, for as long as it is kept.
+pub type Way = Box<dyn Any + Send + Sync>;
+
+impl Agent {
+    /// Says hello over what is read and written. `frames` holds what came with the agent's greeting; `why_over` says
+    /// why nothing more is read.
+    pub fn greeted(
+        host: &str,
+        controller: &str,
+        (reader, frames): (impl Read + Send + 'static, Frames),
+        writer: impl Write + Send + 'static,
+        why_over: WhyOver,
+        way: Way,
+    ) -> Result<Agent, HostError> {
+        let channel = Channel::open(host, reader, frames, writer, why_over)?;
+        let version = env!("CARGO_PKG_VERSION");
+        let hello = Hello {
+            protocol: VERSION,
+            version: version.to_owned(),
+            controller: controller.to_owned(),
+        };
+        let welcome = match channel.call(Ask::Hello(hello))? {
+            Answer::Welcome(welcome) => welcome,
+            other => return Err(channel.strange(&other)),
+        };
+        if welcome.protocol != VERSION {
+            return Err(channel.failed(format!(
+                "the agent there is Wallfinder {} and speaks protocol {}, this is {version} with protocol {VERSION}: \
+                 install the same version on both, or remove the one that a forced command or a service names",
+                welcome.version, welcome.protocol
+            )));
+        }
+        Ok(Agent {
+            channel: channel.keep(welcome.epoch)?,
+            welcome,
+            _way: way,
+            again: None,
+        })
+    }
+
+    /// The same, which can be reached again when its session is over.
+    pub fn with_again(self, again: Again) -> Agent {
+        Agent {
+            again: Some(again),
+            ..self
+        }
+    }
+
+    /// How to reach it once more, where that is known.
+    pub(crate) fn again(&self) -> Option<Again> {
+        self.again.clone()
+    }
+
+    /// The channel to it.
+    pub fn channel(&self) -> Arc<Channel> {
+        Arc::clone(&self.channel)
+    }
+
+    /// What it said of itself.
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("channel", &self.channel)
+            .field("welcome", &self.welcome)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! One session over the hub: what is to be said goes out as numbered messages, what comes is handed on in order.
+//!
+//! Its end is that of both streams, the wish of who closes it, silence, or an end that does not know the session.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::connection::State;
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{sleep, timeout};
+use wallfinder_protocol::stream::{Came, Stream};
+use wallfinder_sys::clock;
+
+/// Pieces that wait on either side of a session.
+pub(crate) const WAITING_MAX: usize = 16;
+/// Messages that wait to be taken apart; one that finds no room is sent again by the other end.
+pub(crate) const MESSAGES_MAX: usize = 64;
+/// How long the other end may take to hear that a session is closed.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(1);
+/// A session is looked at so often at the least.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often who does not read is asked whether there is room again.
+const FULL_LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What goes through a session.
+pub(crate) struct Ends {
+    /// Messages of the other end.
+    pub(crate) messages: Receiver<Vec<u8>>,
+    /// What is to be said; its end is the end of what is said.
+    pub(crate) said: Receiver<Vec<u8>>,
+    /// What was heard.
+    pub(crate) heard: Sender<Vec<u8>>,
+    /// Its end is the wish to close.
+    pub(crate) close: oneshot::Receiver<()>,
+    /// How often the hub was reached.
+    pub(crate) connected: watch::Receiver<u64>,
+    /// The other end may be silent for so long.
+    pub(crate) silence_max: Duration,
+}
+
+/// Carries a session until it is over, and says why where that is no order of ours or of the other end.
+pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Option<String> {
+    let Ends {
+        mut messages,
+        mut said,
+        heard,
+        mut close,
+        mut connected,
+        silence_max,
+    } = ends;
+    let mut heard = Some(heard);
+    let mut stream = Stream::default();
+    // The first message opens the session, whatever it holds.
+    stream.push(Vec::new());
+    let mut says_more = true;
+    let mut closing_ns: Option<u64> = None;
+    let mut heard_ns = clock::boottime_ns();
+    loop {
+        let now_ns = clock::boottime_ns();
+        let beyond = |since_ns: u64, most: Duration| {
+            Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
+        };
+        let is_closed = closing_ns.is_some_and(|since_ns| beyond(since_ns, CLOSE_WAIT_MAX));
+        if beyond(heard_ns, silence_max) {
+            return Some(format!(
+                "nothing came over the hub for {silence_max:?}: the hub, or the other end, is gone"
+            ));
+        }
+        let is_full = handed_on(&mut stream, &mut heard, closing_ns.is_some());
+        if client.connection_state() == State::Connected {
+            while let Some(message) = stream.poll_transmit(clock::boottime_ns()) {
+                if client.publish(to.clone(), message.into()).await.is_err() {
+                    return Some("the way to the hub is closed".to_owned());
+                }
+            }
+        }
+        if stream.is_over() || is_closed {
+            // The other end waits for the last word.
+            let _ = timeout(CLOSE_WAIT_MAX, client.flush()).await;
+            return None;
+        }
+        let look = match is_full {
+            true => FULL_LOOK_EVERY,
+            false => stream.time_to_look().map_or(LOOK_EVERY, |at_ns| {
+                Duration::from_nanos(at_ns.saturating_sub(clock::boottime_ns())).min(LOOK_EVERY)
+            }),
+        };
+        tokio::select! {
+            message = messages.recv() => {
+                let Some(message) = message else {
+                    return Some("the way to the hub is closed".to_owned());
+                };
+                heard_ns = clock::boottime_ns();
+                if let Err(error) = stream.handle_message(heard_ns, &message) {
+                    return Some(error.to_string());
+                }
+            }
+            bytes = said.recv(), if says_more && stream.has_room() => match bytes {
+                Some(bytes) => stream.push(bytes),
+                None => {
+                    says_more = false;
+                    stream.end();
+                }
+            },
+            _ = &mut close, if closing_ns.is_none() => {
+                closing_ns = Some(clock::boottime_ns());
+                says_more = false;
+                stream.end();
+            }
+            Ok(()) = connected.changed() => stream.resend(),
+            () = sleep(look) => {}
+        }
+    }
+}
+
+/// Hands on what has come. Whether who reads it has no room.
+fn handed_on(stream: &mut Stream, heard: &mut Option<Sender<Vec<u8>>>, is_closing: bool) -> bool {
+    while stream.has_come() {
+        let room = match heard {
+            Some(heard) if !is_closing => match heard.try_reserve() {
+                Ok(room) => Some(room),
+                Err(tokio::sync::mpsc::error::TrySendError::Full(())) => return true,
+                // Who read is gone: what comes is heard by nobody.
+                Err(tokio::sync::mpsc::error::TrySendError::Closed(())) => None,
+            },
+            _ => None,
+        };
+        match stream.poll_bytes() {
+            Some(Came::Bytes(bytes)) => {
+                if let Some(room) = room
+                    && !bytes.is_empty()
+                {
+                    room.send(bytes);
+                }
+            }
+            Some(Came::End) => {
+                drop(room);
+                *heard = None;
+                // Who hears no more has nothing more to say.
+                stream.end();
+            }
+            None => {}
+        }
+    }
+    false
+}

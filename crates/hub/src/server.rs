@@ -1,0 +1,145 @@
+//! The hub that runs: nats-server as a child that never outlives it, told of every edit of the folder.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use wallfinder_testbed::child::{Shim, SpawnError};
+use wallfinder_testbed::command::CommandError;
+use wallfinder_testbed::programs::{self, NATS_SERVER};
+use wallfinder_testbed::service::Service;
+
+use crate::{Credentials, CredentialsError, Folder, FolderError, Line};
+
+/// How long the server of messages may take until it answers.
+const START_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long it rests when it has ended by itself.
+const REST: Duration = Duration::from_secs(1);
+/// It has read its settings anew so long after it was told to.
+const RELOAD_TAKES: Duration = Duration::from_millis(100);
+
+/// Why there is no hub.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Its folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The controller's credentials.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The program is not there.
+    #[error(transparent)]
+    Program(#[from] CommandError),
+    /// It could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It ended, or does not answer.
+    #[error("{NATS_SERVER} {how}{said}")]
+    NotThere {
+        /// How.
+        how: String,
+        /// The end of what it said.
+        said: String,
+    },
+}
+
+/// A hub that runs. Dropping it ends the server of messages.
+pub struct Running {
+    folder: Folder,
+    service: Service,
+    /// The edit that the server was told of last.
+    edit: u64,
+    /// Since when it is not there.
+    gone: Option<Instant>,
+    _lock: File,
+}
+
+impl Running {
+    /// Starts the server of messages of this folder, and waits until it answers.
+    pub fn start(folder: Folder) -> Result<Running, ServerError> {
+        let lock = folder.run()?;
+        let (service, edit) = started(&folder)?;
+        let running = Running {
+            folder,
+            service,
+            edit,
+            gone: None,
+            _lock: lock,
+        };
+        running.wait_until_it_answers()?;
+        running.folder.applied(edit)?;
+        Ok(running)
+    }
+
+    /// Tells the server of what was edited since, and starts it anew where it has ended. Called a few times a second;
+    /// gives what a person should know.
+    pub fn look(&mut self) -> Result<Option<String>, ServerError> {
+        if let Some((ended, _)) = self.service.ended() {
+            let is_news = self.gone.is_none();
+            let gone = *self.gone.get_or_insert_with(Instant::now);
+            if gone.elapsed() >= REST {
+                (self.service, self.edit) = started(&self.folder)?;
+                self.folder.applied(self.edit)?;
+                self.gone = None;
+            }
+            return Ok(
+                is_news.then(|| format!("{NATS_SERVER} ended with {ended}, and is started anew"))
+            );
+        }
+        if self.folder.edits()? != self.edit {
+            (_, self.edit) = self.folder.write_settings()?;
+            // That it has ended is seen at the next look.
+            let _ = self.service.signal(Signal::HUP);
+            std::thread::sleep(RELOAD_TAKES);
+            self.folder.applied(self.edit)?;
+        }
+        Ok(None)
+    }
+
+    /// Its process, for who wants to see it.
+    pub fn pid(&self) -> u32 {
+        self.service.pid()
+    }
+
+    /// It answers when who conducts can connect: that needs its address, its certificate, and an identity.
+    fn wait_until_it_answers(&self) -> Result<(), ServerError> {
+        let controller = Credentials::read(&self.folder.controller())?;
+        let since = Instant::now();
+        loop {
+            let failed = match Line::connect(&controller) {
+                Ok(_) if self.service.ended().is_none() => return Ok(()),
+                Ok(_) => "somebody else listens there".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if let Some((ended, said)) = self.service.ended() {
+                return Err(ServerError::NotThere {
+                    how: format!("ended with {ended}"),
+                    said: last_lines(&said),
+                });
+            }
+            if since.elapsed() > START_WAIT_MAX {
+                return Err(ServerError::NotThere {
+                    how: format!("does not answer: {failed}"),
+                    said: String::new(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn started(folder: &Folder) -> Result<(Service, u64), ServerError> {
+    let program = programs::find_bundled(NATS_SERVER)?;
+    let (settings, edit) = folder.write_settings()?;
+    let args = ["-c".to_owned(), settings.display().to_string()];
+    let service = Service::start(&program, &args, &Shim::of_this_process())?;
+    Ok((service, edit))
+}
+
+/// The end of what a program said, a line each.
+fn last_lines(said: &str) -> String {
+    const LINES_MAX: usize = 5;
+    let lines: Vec<&str> = said.trim_end().lines().collect();
+    let last = &lines[lines.len().saturating_sub(LINES_MAX)..];
+    last.iter().map(|line| format!("\n    {line}")).collect()
+}

@@ -1,0 +1,588 @@
+//! A hub and agents that join it, with the real nats-server: two commands are enough, an identity is worth what it was
+//! given, and whatever is lost, hosts are as they were.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use async_nats::{Client, ConnectOptions, Subscriber};
+use futures_util::StreamExt;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wallfinder_protocol::LEASE;
+use wallfinder_tests::{
+    Place, Ran, Running, alive, alone, assert_balanced, binary, descendants, free_port, skip,
+    squeezed, subjects, things_of_ours, together,
+};
+
+use crate::hosts::Lab;
+
+/// Longer than any find here takes.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What is put up is taken down within this beyond a lease.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// A hub of this machine.
+struct Hub {
+    place: Place,
+    dir: PathBuf,
+    address: SocketAddr,
+    running: Option<Running>,
+}
+
+impl Hub {
+    /// One that listens there and invites these; says what is missing where it cannot be.
+    fn up(ip: &str, invited: &[&str], grants: &str) -> Option<Hub> {
+        let bin = subjects()?;
+        if !bin.join("nats-server").is_file() {
+            skip("nats-server is not built: make nats-server");
+            return None;
+        }
+        let place = Place::new();
+        let address = SocketAddr::new(ip.parse().expect("an address"), free_port());
+        let mut hub = Hub {
+            dir: place.path().join("hub"),
+            place,
+            address,
+            running: None,
+        };
+        let mut words = vec!["--grant", grants];
+        for name in invited {
+            words.extend(["--invite", name]);
+        }
+        hub.start(&words);
+        Some(hub)
+    }
+
+    fn start(&mut self, more: &[&str]) {
+        let (dir, listen) = (self.dir(), self.address.to_string());
+        let words = ["hub", "--dir", &dir, "--listen", &listen];
+        let running = self.place.start(&[&words, more].concat());
+        until("hub", || running.out().contains("Use them"));
+        self.running = Some(running);
+    }
+
+    fn dir(&self) -> String {
+        self.dir.display().to_string()
+    }
+
+    fn out(&self) -> String {
+        self.running.as_ref().expect("it runs").out()
+    }
+
+    fn credentials(&self, agent: &str) -> PathBuf {
+        self.dir.join(format!("agents/{agent}.json"))
+    }
+
+    /// An agent of this host.
+    fn agent(&self, name: &str, more: &[&str]) -> Running {
+        let path = self.credentials(name).display().to_string();
+        let agent = self
+            .place
+            .start(&[&["agent", "--join", &path], more].concat());
+        until("agent", || agent.err().contains("joined"));
+        agent
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        self.place.run(&[words, &["--hub", &self.dir()]].concat())
+    }
+
+    /// Processes of the server of messages.
+    fn servers(&self) -> Vec<u32> {
+        let running = self.running.as_ref().expect("it runs");
+        let below = descendants(running.pid()).into_iter();
+        below.filter(|pid| comm(*pid) == "nats-server").collect()
+    }
+}
+
+fn comm(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
+    kill_process(pid, signal).expect("it is there");
+}
+
+/// Processes that a shell started, ended with the test.
+struct Ended(Vec<u32>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        for pid in self.0.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_commands_are_enough_and_the_server_of_messages_ends_with_its_hub() {
+    let _turn = together();
+    let Some(hub) = Hub::up("127.0.0.1", &["c1"], "observe") else {
+        return;
+    };
+    // The line as it is printed, in a shell.
+    let said = hub.out();
+    let line = said.lines().find(|line| line.starts_with("echo "));
+    let line = line.expect("a line to be typed");
+    let mut shell = Command::new("sh");
+    let folder = binary();
+    let folder = folder.parent().expect("a folder").display().to_string();
+    let path = std::env::var("PATH").expect("a path");
+    shell
+        .args(["-c", line])
+        .env("PATH", format!("{folder}:{path}"));
+    let agent = hub.place.start_command(shell);
+    until("agent", || agent.err().contains("joined"));
+    let _ended = Ended(descendants(agent.pid()));
+    let secret: Value = serde_json::from_slice(&fs::read(hub.credentials("c1")).unwrap()).unwrap();
+    let secret = secret["key"].as_str().expect("a key");
+    for pid in descendants(agent.pid()) {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&words).contains(secret));
+    }
+    let ran = hub.run(&["hosts"]).ends_with(0);
+    assert!(
+        ran.out.starts_with("c1  ") && ran.out.contains("grants observe ·"),
+        "{}",
+        ran.out
+    );
+    let ran = hub.run(&["doctor", "--host", "c1"]).ends_with(0);
+    assert!(ran.out.contains("its clock is known to"), "{}", ran.out);
+    let ran = hub.run(&["hosts", "c2"]).ends_with(1);
+    assert!(
+        ran.out.contains("c2: it is not at the hub; there are c1"),
+        "{}",
+        ran.out
+    );
+    let ran = hub
+        .place
+        .run(&["hub", "status", "--dir", &hub.dir()])
+        .ends_with(0);
+    assert!(ran.out.contains("c1  observe  is there"), "{}", ran.out);
+    // A second hub of the same folder, and a name that is taken.
+    let ran = hub.place.run(&["hub", "--dir", &hub.dir()]).ends_with(1);
+    assert!(ran.err.contains("runs from"), "{}", ran.err);
+    let ran = hub
+        .place
+        .run(&["hub", "invite", "c1", "--dir", &hub.dir()])
+        .ends_with(1);
+    assert!(ran.err.contains("invited already"), "{}", ran.err);
+    // No word of the agent's makes its grants more than they are.
+    let path = hub.credentials("c1").display().to_string();
+    let ran = hub
+        .place
+        .run(&["agent", "--join", &path, "--grant", "squeeze"])
+        .ends_with(2);
+    assert!(ran.err.contains("narrows"), "{}", ran.err);
+    let servers = hub.servers();
+    assert_eq!(servers.len(), 1);
+    hub.running.as_ref().expect("it runs").signal(Signal::KILL);
+    until("end of nats-server", || !alive(servers[0]));
+}
+
+/// A connection with the credentials of this file, as another program would make it.
+async fn connected(path: &Path) -> Result<Client, async_nats::ConnectError> {
+    let text = fs::read(path).expect("credentials");
+    let credentials: Value = serde_json::from_slice(&text).expect("credentials");
+    let of = |key: &str| credentials[key].as_str().expect("a value").to_owned();
+    let authority = path.with_extension("pem");
+    fs::write(&authority, of("authority")).expect("a file of ours");
+    ConnectOptions::with_nkey(of("key"))
+        .require_tls(true)
+        .add_root_certificates(authority)
+        .connect(credentials["servers"][0].as_str().expect("a server"))
+        .await
+}
+
+/// What comes within a moment.
+async fn heard(from: &mut Subscriber) -> Vec<String> {
+    let mut heard = Vec::new();
+    let moment = Duration::from_millis(400);
+    while let Ok(Some(message)) = tokio::time::timeout(moment, from.next()).await {
+        heard.push(format!(
+            "{} {}",
+            message.subject,
+            String::from_utf8_lossy(&message.payload)
+        ));
+    }
+    heard
+}
+
+#[test]
+fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
+    let _turn = together();
+    let Some(hub) = Hub::up("127.0.0.1", &["c1", "c2"], "observe,load") else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let controller = connected(&hub.dir.join("controller.json"))
+            .await
+            .expect("it is known");
+        let [one, two] = [hub.credentials("c1"), hub.credentials("c2")];
+        let one = connected(&one).await.expect("it is known");
+        let two = connected(&two).await.expect("it is known");
+        // What is asked of the second.
+        let mut listens = Vec::new();
+        for subject in [
+            "wallfinder.agent.c2.ask.*",
+            "wallfinder.agent.c2.ask.s",
+            "wallfinder.agent.*.ask.*",
+            "wallfinder.agent.c2.say.*",
+            "wallfinder.agent.c2.here",
+            "wallfinder.>",
+            ">",
+            "_INBOX.>",
+            "$SYS.>",
+        ] {
+            listens.push(one.subscribe(subject).await.expect("it may be tried"));
+        }
+        let mut own = one
+            .subscribe("wallfinder.agent.c1.ask.*")
+            .await
+            .expect("its own");
+        let mut asked = two
+            .subscribe("wallfinder.agent.c2.ask.*")
+            .await
+            .expect("its own");
+        let mut said = controller
+            .subscribe("wallfinder.agent.*.say.*")
+            .await
+            .expect("all");
+        let mut here = controller
+            .subscribe("wallfinder.agent.*.here")
+            .await
+            .expect("all");
+        for client in [&one, &two, &controller] {
+            client.flush().await.expect("it is there");
+        }
+        // What they asked for is known at the server a moment later.
+        sleep(Duration::from_millis(300));
+        for (subject, text) in [
+            ("wallfinder.agent.c2.ask.s", "for two"),
+            ("wallfinder.agent.c1.ask.s", "for one"),
+        ] {
+            controller
+                .publish(subject, text.into())
+                .await
+                .expect("it may");
+        }
+        for subject in [
+            "wallfinder.agent.c2.say.s",
+            "wallfinder.agent.c2.here",
+            "wallfinder.agent.c2.ask.s",
+            "wallfinder.agent.c1.ask.s",
+            "wallfinder.all",
+            "_INBOX.x",
+            "wallfinder.agent.c1.say.s",
+        ] {
+            one.publish(subject, "from one".into())
+                .await
+                .expect("it may be tried");
+        }
+        one.flush().await.expect("it is there");
+        two.publish("wallfinder.agent.c2.say.s", "from two".into())
+            .await
+            .expect("it may");
+        assert_eq!(
+            heard(&mut asked).await,
+            ["wallfinder.agent.c2.ask.s for two"]
+        );
+        assert_eq!(heard(&mut own).await, ["wallfinder.agent.c1.ask.s for one"]);
+        let mut said = heard(&mut said).await;
+        said.sort();
+        let expected = [
+            "wallfinder.agent.c1.say.s from one",
+            "wallfinder.agent.c2.say.s from two",
+        ];
+        assert_eq!(said, expected, "each in its own name");
+        assert_eq!(heard(&mut here).await, [""; 0]);
+        for mut listen in listens {
+            assert_eq!(heard(&mut listen).await, [""; 0]);
+        }
+    });
+}
+
+#[test]
+fn a_revoked_agent_is_out_at_once_and_the_others_stay() {
+    let _turn = together();
+    let Some(hub) = Hub::up("127.0.0.1", &["c1", "c2"], "observe") else {
+        return;
+    };
+    let (one, two) = (hub.agent("c1", &[]), hub.agent("c2", &[]));
+    let copied = hub.place.path().join("copy.json");
+    fs::copy(hub.credentials("c1"), &copied).expect("a copy");
+    let since = Instant::now();
+    let ran = hub
+        .place
+        .run(&["hub", "revoke", "c1", "--dir", &hub.dir()])
+        .ends_with(0);
+    assert!(ran.out.contains("c1 is out"), "{}", ran.out);
+    let ran = hub.run(&["hosts"]).ends_with(0);
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(
+        ran.out.starts_with("c2  ") && !ran.out.contains("c1  "),
+        "{}",
+        ran.out
+    );
+    assert!(!two.err().contains("disconnected"), "{}", two.err());
+    until("disconnection", || one.err().contains("disconnected"));
+    // Neither it nor who has a copy comes back.
+    let copied = copied.display().to_string();
+    let again = hub.place.start(&["agent", "--join", &copied]);
+    until("refusal", || again.err().contains("not reached"));
+    sleep(Duration::from_secs(2));
+    assert!(!again.err().contains("joined"), "{}", again.err());
+    let ran = hub.run(&["hosts"]).ends_with(0);
+    assert!(!ran.out.contains("c1  "), "{}", ran.out);
+}
+
+#[test]
+fn nothing_is_accepted_without_tls_and_without_credentials() {
+    let _turn = together();
+    let own = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("198.51.100.1:9")?;
+        socket.local_addr()
+    });
+    // On loopback as off it.
+    let off_loopback = own.map(|own| own.ip().to_string()).ok();
+    for ip in ["127.0.0.1".to_owned()].into_iter().chain(off_loopback) {
+        let Some(hub) = Hub::up(&ip, &["c1"], "observe") else {
+            return;
+        };
+        let mut plain = TcpStream::connect(hub.address).expect("it listens");
+        plain
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .expect("a limit");
+        let connect =
+            b"CONNECT {\"verbose\":false}\r\nSUB > 1\r\nPUB wallfinder.all 0\r\n\r\nPING\r\n";
+        plain.write_all(connect).expect("it reads");
+        let mut said = Vec::new();
+        // It may end by a reset.
+        let _ = plain.read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        assert!(
+            said.contains("\"tls_required\":true") && !said.contains("PONG"),
+            "{said}"
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let authority = hub.dir.join("authority.pem");
+            let server = format!("tls://{}", hub.address);
+            let nobody = ConnectOptions::new().add_root_certificates(authority.clone());
+            let refused = nobody
+                .connect(server.as_str())
+                .await
+                .expect_err("nobody is known");
+            assert!(
+                format!("{refused:?}").contains("Authorization"),
+                "{refused:?}"
+            );
+            let stranger = "SUAGFXTDJFJUSAOAVO23SHT5LJOC37R4EJSMAXDIPBNQKEC5SVKWXWEYZU";
+            let stranger = ConnectOptions::with_nkey(stranger.to_owned());
+            let stranger = stranger
+                .add_root_certificates(authority)
+                .connect(server.as_str());
+            assert!(stranger.await.is_err(), "a key that was never invited");
+            // Who is not vouched for by the hub's authority is not believed.
+            let known = ConnectOptions::new().connect(server.as_str()).await;
+            assert!(known.is_err(), "an authority that the system does not know");
+        });
+    }
+}
+
+/// A lab whose hosts have joined a hub of this machine: `db` is the one with the server, `c` makes load.
+struct Joined {
+    hub: Hub,
+    _agents: [Running; 2],
+    lab: Lab,
+}
+
+impl Joined {
+    fn up(dials: &str) -> Option<Joined> {
+        let lab = Lab::of(&["2", "--cpus", "0", "--cpus", "1"], dials)?;
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.connect((lab.address(), 9)).expect("a way there");
+        let own = socket.local_addr().expect("an address").ip().to_string();
+        let hub = Hub::up(&own, &["db", "c"], "observe,load,squeeze,profile")?;
+        let joined = |host: &str, name: &str| {
+            let mut ssh = Command::new("ssh");
+            let join = format!(
+                "{} agent --join {}",
+                binary().display(),
+                hub.credentials(name).display()
+            );
+            ssh.arg("-F").arg(lab.settings()).args([host, &join]);
+            let agent = hub.place.start_command(ssh);
+            until("agent", || agent.err().contains("joined"));
+            agent
+        };
+        lab.lets_in();
+        let agents = [joined("h1", "db"), joined("h2", "c")];
+        Some(Joined {
+            hub,
+            _agents: agents,
+            lab,
+        })
+    }
+
+    /// The process that an agent joined by, wherever it is.
+    fn agent(&self, name: &str) -> u32 {
+        let joins = format!("agent\0--join\0{}\0", self.hub.credentials(name).display());
+        let entries = fs::read_dir("/proc").expect("/proc").flatten();
+        let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_it = |pid: &u32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).ends_with(&joins) && comm(*pid) == "wallfinder"
+        };
+        numbers.find(is_it).expect("it runs")
+    }
+
+    fn start(&self, command: &str, more: &[&str]) -> Running {
+        let (url, dir) = (
+            format!("http://{}:8090/", self.lab.address()),
+            self.hub.dir(),
+        );
+        let common = [command, &url, "-c", "16", "-q", "--server-host", "db"];
+        let hosts = ["--client-host", "c*", "--hub", &dir];
+        self.hub.place.start(&[&common[..], &hosts, more].concat())
+    }
+}
+
+/// Results that agents of this machine keep for controllers.
+fn results_kept() -> usize {
+    let folder = fs::read_dir("/var/lib/wallfinder/results");
+    folder.map_or(0, Iterator::count)
+}
+
+/// What the agents of the lab's hosts are and have: processes of sessions, and what is put up.
+fn put_up(before: &[String], controller: u32) -> Vec<String> {
+    let own = format!("wf-{controller}-");
+    let mut things = things_of_ours();
+    things.retain(|thing| !thing.contains(&own) && !before.contains(thing));
+    things
+}
+
+#[test]
+fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_they_were() {
+    let _turn = alone();
+    let Some(mut joined) = Joined::up("--spin-us 300") else {
+        return;
+    };
+    let quickly = ["--effort", "quick", "--window", "200ms"];
+    let ran = joined.start("find", &quickly).wait(LIMIT).ends_with(0);
+    let record = joined.hub.place.record();
+    let step = squeezed(&record);
+    assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
+    let telemetry = &step["telemetry"];
+    assert_eq!(telemetry["server_host"]["name"], "db");
+    assert_eq!(telemetry["client_host"]["name"], "c");
+    assert!(ran.out.contains("on cpu 0 of db"), "{}", ran.out);
+    // Counted there to the last, and each by itself.
+    let asked = ["-n", "5000", "--samples", "--no-calibrate"];
+    joined.start("run", &asked).wait(LIMIT).ends_with(0);
+    let step = joined.hub.place.step();
+    assert_eq!(step["counts"]["answered"], 5000);
+    assert_eq!(step["samples"]["rows"], 5000);
+    // The server of messages is killed while a load runs, and is there again before a lease is over.
+    let asked = ["-d", "4s", "--no-calibrate"];
+    let running = joined.start("run", &asked);
+    sleep(Duration::from_secs(2));
+    for server in joined.hub.servers() {
+        send(server, Signal::KILL);
+    }
+    let ran = running.wait(LIMIT).ends_with(0);
+    assert_balanced(&joined.hub.place.step());
+    assert_eq!(
+        joined.hub.place.step()["counts"]["unknown"],
+        Value::Null,
+        "{}",
+        ran.out
+    );
+    // The hub is gone for longer than a lease. The load ends by that, and what it was until then is not lost: its agent
+    // has it on disk until the record is on this one.
+    let kept_before = results_kept();
+    let running = joined.start("run", &["-d", "20s", "--no-calibrate"]);
+    sleep(Duration::from_secs(3));
+    joined.hub.running = None;
+    sleep(Duration::from_secs(9));
+    assert_eq!(results_kept(), kept_before + 1);
+    joined.hub.start(&[]);
+    let ran = running.wait(LIMIT).ends_with(1);
+    assert!(ran.err.contains("over the hub"), "{}", ran.err);
+    let step = joined.hub.place.step();
+    assert_balanced(&step);
+    let answered = step["counts"]["answered"].as_u64().expect("a count");
+    assert!(answered > 1_000, "{step:#}");
+    assert_eq!(results_kept(), kept_before);
+    let before = things_of_ours();
+    for lost in ["controller", "hub", "client's agent"] {
+        let finding = joined.start("find", &["--effort", "quick", "--no-inside"]);
+        let controller = finding.pid();
+        until("squeeze", || !put_up(&before, controller).is_empty());
+        match lost {
+            "controller" => finding.signal(Signal::KILL),
+            "hub" => joined.hub.running = None,
+            _ => send(joined.agent("c"), Signal::KILL),
+        }
+        let since = Instant::now();
+        until("host as it was", || put_up(&before, controller).is_empty());
+        let took = since.elapsed();
+        assert!(took < LEASE + MARGIN, "{lost}: {took:?}");
+        let ran = finding.wait(LIMIT);
+        assert_ne!(ran.code, Some(0), "{lost}: {}", ran.said());
+        if lost == "hub" {
+            assert!(
+                ran.err.contains("over the hub") || ran.err.contains("answered"),
+                "{}",
+                ran.err
+            );
+            // It was away for longer than any lease, and knows nothing of what was.
+            sleep(LEASE);
+            joined.hub.start(&[]);
+            until("agents", || {
+                let ran = joined.hub.run(&["hosts"]);
+                ran.out.contains("db  ") && ran.out.contains("\nc  ")
+                    || ran.out.starts_with("c  ") && ran.out.contains("\ndb  ")
+            });
+        }
+        if lost != "client's agent" {
+            let asked = ["-n", "1000", "--no-calibrate"];
+            joined.start("run", &asked).wait(LIMIT).ends_with(0);
+            assert_eq!(
+                joined.hub.place.step()["counts"]["answered"],
+                1000,
+                "after {lost}"
+            );
+        }
+    }
+    let ran = joined
+        .start("run", &["-n", "1000"])
+        .wait(LIMIT)
+        .ends_with(1);
+    assert!(ran.err.contains("`c*` means no agent"), "{}", ran.err);
+}
