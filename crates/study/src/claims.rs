@@ -26,7 +26,7 @@ use crate::check::Place;
 use crate::data::{Absent, Data};
 use crate::entry::Entry;
 use crate::expression::{BadExpression, Expression};
-use crate::file::ClaimFile;
+use crate::file::{ClaimFile, Figure};
 use crate::language::{Context, Fault, Value};
 use crate::run::Skipped;
 use crate::study::Study;
@@ -48,6 +48,8 @@ pub struct Claim {
     pub for_each: Vec<String>,
     /// Whether steps that others disturbed leave it open.
     pub calm: bool,
+    /// Figures of the source, which then decide it alone.
+    pub figures: BTreeMap<String, Figure>,
     sentence: Template,
     /// In an order in which each needs only those before it.
     pub(crate) lets: Vec<Let>,
@@ -158,6 +160,7 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
                 id,
                 claim: claim.sentence.fill(&scope.context),
                 source: claim.source.clone(),
+                by_figures: claim.is_by_figures(),
                 outcome,
                 because,
             });
@@ -190,12 +193,25 @@ fn undisturbed(claim: &Claim, data: &Data, decided: (Outcome, String)) -> (Outco
 }
 
 impl Claim {
+    /// Whether the source's own figures decide it, and nothing that was measured.
+    pub fn is_by_figures(&self) -> bool {
+        !self.figures.is_empty()
+    }
+
     /// Whether an expression goes through `steps` itself.
     fn lists_all_steps(&self) -> bool {
         let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
         let lets = self.lets.iter().map(|named| &named.condition);
         lets.chain([&self.confirmed, &self.contradicted])
             .any(|condition| uses(&condition.expression))
+    }
+
+    /// Whether any expression that decides it asks for steps.
+    fn looks_at_steps(&self) -> bool {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        let deciding = lets.chain([&self.confirmed, &self.contradicted]);
+        let mut expressions = deciding.map(|condition| &condition.expression);
+        expressions.any(|expression| !expression.named.is_empty()) || self.lists_all_steps()
     }
 
     /// Whether any expression asks which round a step is of: who picks a round by its number would
@@ -255,6 +271,9 @@ impl<'c> Scope<'c> {
         };
         if let Some(driver) = driver {
             scope.context.set("driver", driver);
+        }
+        for (name, figure) in &claim.figures {
+            scope.context.set(name, figure.value());
         }
         for named in &claim.lets {
             let value = named.condition.expression.value(&scope.context);
@@ -329,12 +348,9 @@ pub(crate) fn is_truth(value: &Value) -> bool {
 
 /// Compiles a claim: every expression, in an order in which names are known.
 pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyError> {
-    let mut names: Vec<&str> = raw
-        .lets
-        .keys()
-        .map(|name| name.get_ref().as_str())
-        .collect();
-    for name in raw.lets.keys() {
+    let given = raw.lets.keys().chain(raw.figures.keys());
+    let mut names: Vec<&str> = given.clone().map(|name| name.get_ref().as_str()).collect();
+    for name in given {
         place.identifier(name)?;
         let taken = VARIABLES.iter().any(|(known, _)| known == name.get_ref());
         if taken || name.get_ref() == "driver" || name.get_ref().contains('-') {
@@ -360,12 +376,26 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
     } else {
         &["driver"]
     };
-    Ok(Claim {
+    let twice = |name: &&Spanned<String>| {
+        raw.lets
+            .keys()
+            .any(|other| other.get_ref() == name.get_ref())
+    };
+    if let Some(name) = raw.figures.keys().find(twice) {
+        let message = format!("`{}` is a figure and a `let`", name.get_ref());
+        return Err(place.error(name.span(), message));
+    }
+    let claim = Claim {
         id: raw.id.get_ref().clone(),
         text: raw.claim.get_ref().clone(),
         source: raw.source.clone(),
         part: raw.part.clone(),
         calm: raw.calm,
+        figures: raw
+            .figures
+            .iter()
+            .map(|(name, figure)| (name.get_ref().clone(), figure.clone()))
+            .collect(),
         for_each: raw
             .for_each
             .iter()
@@ -377,7 +407,28 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
         contradicted: place.condition(&raw.contradicted, &names)?,
         because: place.template(&raw.because, &names)?,
         because_span: raw.because.span(),
-    })
+    };
+    let message = match (claim.is_by_figures(), claim.looks_at_steps()) {
+        (true, true) => {
+            "figures of the source decide it, and it looks at steps: make two claims of it"
+        }
+        (false, false) => {
+            "it looks at no step: nothing that is measured decides it. Where the source's own figures do, \
+             they are its `figures`"
+        }
+        _ => return Ok(claim),
+    };
+    Err(place.error(raw.confirmed.span(), message.to_owned()))
+}
+
+impl Figure {
+    /// As expressions see it.
+    fn value(&self) -> Value {
+        match self {
+            Figure::One(number) => Value::Number(*number),
+            Figure::Several(numbers) => Value::list(numbers.iter().copied().map(Value::Number)),
+        }
+    }
 }
 
 /// Sorts names so that each needs only those before it.

@@ -41,6 +41,7 @@ pub mod vocabulary;
 
 pub use apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 pub use expand::{SEED, StudyStep};
+pub use file::Figure;
 #[cfg(feature = "schema")]
 pub use file::schema;
 pub use run::{Ran, run};
