@@ -28,6 +28,7 @@ use crate::entry::Entry;
 use crate::expression::{BadExpression, Expression};
 use crate::file::{ClaimFile, Figure};
 use crate::language::{Context, Fault, Value};
+use crate::results::Cause;
 use crate::run::Skipped;
 use crate::study::Study;
 use crate::template::Template;
@@ -169,6 +170,19 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     judged
 }
 
+/// How the reason of a claim that lies between its conditions begins, and what that of a disturbed one has.
+const BETWEEN: &str = "neither way: ";
+const DISTURBED: &str = "` was disturbed: ";
+
+/// Why a claim stayed open, by the reason given.
+pub(crate) fn cause(because: &str) -> Cause {
+    match (because.starts_with(BETWEEN), because.contains(DISTURBED)) {
+        (_, true) => Cause::Disturbed,
+        (true, false) => Cause::Between,
+        (false, false) => Cause::Lacking,
+    }
+}
+
 /// Rounds in words.
 fn left_out(rounds: &BTreeSet<u32>) -> String {
     let numbers: Vec<String> = rounds.iter().map(u32::to_string).collect();
@@ -224,6 +238,29 @@ impl Claim {
             .any(|expression| expression.names_rounds)
     }
 
+    /// Whether it names each cell that it looks at, and goes through no others.
+    pub(crate) fn names_cells(&self) -> bool {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        let conditions = lets.chain([&self.confirmed, &self.contradicted]);
+        let mut called = conditions.flat_map(|condition| &condition.expression.named);
+        called.all(|(function, _)| ["rounds", "at", "ran"].contains(&function.as_str()))
+            && !self.lists_all_steps()
+    }
+
+    /// Its conditions as they are written, and the figures that they are about.
+    pub(crate) fn conditions(&self) -> String {
+        let mut text = format!("{:?} {}", self.figures, self.calm);
+        let lets = self.lets.iter();
+        let named = lets.map(|named| (named.name.as_str(), &named.condition));
+        for (name, condition) in named.chain([
+            ("confirmed", &self.confirmed),
+            ("contradicted", &self.contradicted),
+        ]) {
+            text.push_str(&format!("\n{name} {}", condition.expression.text()));
+        }
+        text
+    }
+
     /// Expressions in its sentences.
     fn shown(&self) -> impl Iterator<Item = &Expression> {
         let because = self.because.expressions();
@@ -263,6 +300,16 @@ pub(crate) enum NoValue {
 
 impl<'c> Scope<'c> {
     pub(crate) fn new(claim: &Claim, driver: Option<&'c str>, data: &Arc<Data>) -> Scope<'c> {
+        Scope::with_figures(claim, driver, data, &claim.figures)
+    }
+
+    /// The same, where the source's figures are others.
+    pub(crate) fn with_figures(
+        claim: &Claim,
+        driver: Option<&'c str>,
+        data: &Arc<Data>,
+        figures: &BTreeMap<String, Figure>,
+    ) -> Scope<'c> {
         let mut scope = Scope {
             driver,
             context: data.context(),
@@ -272,7 +319,7 @@ impl<'c> Scope<'c> {
         if let Some(driver) = driver {
             scope.context.set("driver", driver);
         }
-        for (name, figure) in &claim.figures {
+        for (name, figure) in figures {
             scope.context.set(name, figure.value());
         }
         for named in &claim.lets {
@@ -297,7 +344,7 @@ impl<'c> Scope<'c> {
         }
     }
 
-    fn decide(&self, claim: &Claim) -> Result<(Outcome, String), String> {
+    pub(crate) fn decide(&self, claim: &Claim) -> Result<(Outcome, String), String> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
@@ -315,7 +362,7 @@ impl<'c> Scope<'c> {
             (Ok(false), Ok(true)) => Ok((Outcome::Contradicted, claim.because.fill(&self.context))),
             (Ok(false), Ok(false)) => {
                 let because = claim.because.fill(&self.context);
-                Ok((Outcome::Open, format!("neither way: {because}")))
+                Ok((Outcome::Open, format!("{BETWEEN}{because}")))
             }
         }
     }

@@ -39,9 +39,12 @@ pub(crate) struct Entry {
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Field {
+pub enum Field {
+    /// A number.
     Number(f64),
+    /// Text.
     Text(String),
+    /// True or false.
     Truth(bool),
 }
 
