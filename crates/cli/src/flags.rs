@@ -1076,6 +1076,14 @@ pub(crate) enum StudyCommand {
     },
     /// Run a study and judge its claims.
     Run(Box<StudyRunFlags>),
+    /// Keep what a run's claims came to, for the pages that are made of it.
+    Keep {
+        /// Name a run's folder, or `runs/latest`.
+        run: PathBuf,
+        /// Write into this folder, a file for each study.
+        #[arg(long, default_value = "studies/results", value_name = "FOLDER")]
+        into: PathBuf,
+    },
     /// Write a copy of a built-in study to edit.
     New {
         /// Write this file.

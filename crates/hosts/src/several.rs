@@ -535,6 +535,7 @@ pub(crate) fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {
         switches_involuntary: a.switches_involuntary + b.switches_involuntary,
         faults_minor: a.faults_minor + b.faults_minor,
         faults_major: a.faults_major + b.faults_major,
+        faults_since_start: a.faults_since_start + b.faults_since_start,
         rss_bytes_max: a.rss_bytes_max + b.rss_bytes_max,
         throttled_ns: a.throttled_ns + b.throttled_ns,
         throttled_share: a.throttled_share.max(b.throttled_share),

@@ -750,6 +750,9 @@ pub struct ClaimOutcome {
     pub claim: String,
     /// Where it was made.
     pub source: String,
+    /// Whether the source's own figures decide it, and nothing that was measured.
+    #[serde(default, skip_serializing_if = "crate::scenario::is_false")]
+    pub by_figures: bool,
     /// The outcome.
     pub outcome: Outcome,
     /// The numbers that decided it, or why they could not.

@@ -284,6 +284,9 @@ pub struct FamilySummary {
     pub faults_minor: u64,
     /// Page faults with disk.
     pub faults_major: u64,
+    /// Page faults, with disk and without, since its processes began, up to the window's end.
+    #[serde(default)]
+    pub faults_since_start: u64,
     /// Most resident memory seen.
     pub rss_bytes_max: u64,
     /// Time throttled.

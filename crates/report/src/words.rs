@@ -150,6 +150,9 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
+/// Claims that nothing measured decides.
+pub const BY_FIGURES: &str = "by its own figures, nothing measured: ";
+
 /// What a client wall means for the number.
 pub const CLIENT_WALL: &str =
     "This throughput is the load generator's own: the server can do at least as much.";

@@ -244,7 +244,7 @@ mod any {
             let mut record = records::record("any", steps.len() as u32);
             record.command_line = words;
             record.claims.push(ClaimOutcome {
-                id: "c".into(), claim, source: "s".into(), outcome: Outcome::Open,
+                id: "c".into(), claim, source: "s".into(), by_figures: false, outcome: Outcome::Open,
                 because: "b".into(),
             });
             Record { steps, caveats, complete, interrupted, ..record }

@@ -26,8 +26,9 @@ use crate::check::Place;
 use crate::data::{Absent, Data};
 use crate::entry::Entry;
 use crate::expression::{BadExpression, Expression};
-use crate::file::ClaimFile;
+use crate::file::{ClaimFile, Figure};
 use crate::language::{Context, Fault, Value};
+use crate::results::Cause;
 use crate::run::Skipped;
 use crate::study::Study;
 use crate::template::Template;
@@ -48,6 +49,8 @@ pub struct Claim {
     pub for_each: Vec<String>,
     /// Whether steps that others disturbed leave it open.
     pub calm: bool,
+    /// Figures of the source, which then decide it alone.
+    pub figures: BTreeMap<String, Figure>,
     sentence: Template,
     /// In an order in which each needs only those before it.
     pub(crate) lets: Vec<Let>,
@@ -158,12 +161,26 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
                 id,
                 claim: claim.sentence.fill(&scope.context),
                 source: claim.source.clone(),
+                by_figures: claim.is_by_figures(),
                 outcome,
                 because,
             });
         }
     }
     judged
+}
+
+/// How the reason of a claim that lies between its conditions begins, and what that of a disturbed one has.
+const BETWEEN: &str = "neither way: ";
+const DISTURBED: &str = "` was disturbed: ";
+
+/// Why a claim stayed open, by the reason given.
+pub(crate) fn cause(because: &str) -> Cause {
+    match (because.starts_with(BETWEEN), because.contains(DISTURBED)) {
+        (_, true) => Cause::Disturbed,
+        (true, false) => Cause::Between,
+        (false, false) => Cause::Lacking,
+    }
 }
 
 /// Rounds in words.
@@ -190,12 +207,25 @@ fn undisturbed(claim: &Claim, data: &Data, decided: (Outcome, String)) -> (Outco
 }
 
 impl Claim {
+    /// Whether the source's own figures decide it, and nothing that was measured.
+    pub fn is_by_figures(&self) -> bool {
+        !self.figures.is_empty()
+    }
+
     /// Whether an expression goes through `steps` itself.
     fn lists_all_steps(&self) -> bool {
         let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
         let lets = self.lets.iter().map(|named| &named.condition);
         lets.chain([&self.confirmed, &self.contradicted])
             .any(|condition| uses(&condition.expression))
+    }
+
+    /// Whether any expression that decides it asks for steps.
+    fn looks_at_steps(&self) -> bool {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        let deciding = lets.chain([&self.confirmed, &self.contradicted]);
+        let mut expressions = deciding.map(|condition| &condition.expression);
+        expressions.any(|expression| !expression.named.is_empty()) || self.lists_all_steps()
     }
 
     /// Whether any expression asks which round a step is of: who picks a round by its number would
@@ -206,6 +236,29 @@ impl Claim {
             .map(|condition| &condition.expression)
             .chain(self.shown())
             .any(|expression| expression.names_rounds)
+    }
+
+    /// Whether it names each cell that it looks at, and goes through no others.
+    pub(crate) fn names_cells(&self) -> bool {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        let conditions = lets.chain([&self.confirmed, &self.contradicted]);
+        let mut called = conditions.flat_map(|condition| &condition.expression.named);
+        called.all(|(function, _)| ["rounds", "at", "ran"].contains(&function.as_str()))
+            && !self.lists_all_steps()
+    }
+
+    /// Its conditions as they are written, and the figures that they are about.
+    pub(crate) fn conditions(&self) -> String {
+        let mut text = format!("{:?} {}", self.figures, self.calm);
+        let lets = self.lets.iter();
+        let named = lets.map(|named| (named.name.as_str(), &named.condition));
+        for (name, condition) in named.chain([
+            ("confirmed", &self.confirmed),
+            ("contradicted", &self.contradicted),
+        ]) {
+            text.push_str(&format!("\n{name} {}", condition.expression.text()));
+        }
+        text
     }
 
     /// Expressions in its sentences.
@@ -247,6 +300,16 @@ pub(crate) enum NoValue {
 
 impl<'c> Scope<'c> {
     pub(crate) fn new(claim: &Claim, driver: Option<&'c str>, data: &Arc<Data>) -> Scope<'c> {
+        Scope::with_figures(claim, driver, data, &claim.figures)
+    }
+
+    /// The same, where the source's figures are others.
+    pub(crate) fn with_figures(
+        claim: &Claim,
+        driver: Option<&'c str>,
+        data: &Arc<Data>,
+        figures: &BTreeMap<String, Figure>,
+    ) -> Scope<'c> {
         let mut scope = Scope {
             driver,
             context: data.context(),
@@ -255,6 +318,9 @@ impl<'c> Scope<'c> {
         };
         if let Some(driver) = driver {
             scope.context.set("driver", driver);
+        }
+        for (name, figure) in figures {
+            scope.context.set(name, figure.value());
         }
         for named in &claim.lets {
             let value = named.condition.expression.value(&scope.context);
@@ -278,7 +344,7 @@ impl<'c> Scope<'c> {
         }
     }
 
-    fn decide(&self, claim: &Claim) -> Result<(Outcome, String), String> {
+    pub(crate) fn decide(&self, claim: &Claim) -> Result<(Outcome, String), String> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
@@ -296,7 +362,7 @@ impl<'c> Scope<'c> {
             (Ok(false), Ok(true)) => Ok((Outcome::Contradicted, claim.because.fill(&self.context))),
             (Ok(false), Ok(false)) => {
                 let because = claim.because.fill(&self.context);
-                Ok((Outcome::Open, format!("neither way: {because}")))
+                Ok((Outcome::Open, format!("{BETWEEN}{because}")))
             }
         }
     }
@@ -329,12 +395,9 @@ pub(crate) fn is_truth(value: &Value) -> bool {
 
 /// Compiles a claim: every expression, in an order in which names are known.
 pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyError> {
-    let mut names: Vec<&str> = raw
-        .lets
-        .keys()
-        .map(|name| name.get_ref().as_str())
-        .collect();
-    for name in raw.lets.keys() {
+    let given = raw.lets.keys().chain(raw.figures.keys());
+    let mut names: Vec<&str> = given.clone().map(|name| name.get_ref().as_str()).collect();
+    for name in given {
         place.identifier(name)?;
         let taken = VARIABLES.iter().any(|(known, _)| known == name.get_ref());
         if taken || name.get_ref() == "driver" || name.get_ref().contains('-') {
@@ -360,12 +423,26 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
     } else {
         &["driver"]
     };
-    Ok(Claim {
+    let twice = |name: &&Spanned<String>| {
+        raw.lets
+            .keys()
+            .any(|other| other.get_ref() == name.get_ref())
+    };
+    if let Some(name) = raw.figures.keys().find(twice) {
+        let message = format!("`{}` is a figure and a `let`", name.get_ref());
+        return Err(place.error(name.span(), message));
+    }
+    let claim = Claim {
         id: raw.id.get_ref().clone(),
         text: raw.claim.get_ref().clone(),
         source: raw.source.clone(),
         part: raw.part.clone(),
         calm: raw.calm,
+        figures: raw
+            .figures
+            .iter()
+            .map(|(name, figure)| (name.get_ref().clone(), figure.clone()))
+            .collect(),
         for_each: raw
             .for_each
             .iter()
@@ -377,7 +454,28 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
         contradicted: place.condition(&raw.contradicted, &names)?,
         because: place.template(&raw.because, &names)?,
         because_span: raw.because.span(),
-    })
+    };
+    let message = match (claim.is_by_figures(), claim.looks_at_steps()) {
+        (true, true) => {
+            "figures of the source decide it, and it looks at steps: make two claims of it"
+        }
+        (false, false) => {
+            "it looks at no step: nothing that is measured decides it. Where the source's own figures do, \
+             they are its `figures`"
+        }
+        _ => return Ok(claim),
+    };
+    Err(place.error(raw.confirmed.span(), message.to_owned()))
+}
+
+impl Figure {
+    /// As expressions see it.
+    fn value(&self) -> Value {
+        match self {
+            Figure::One(number) => Value::Number(*number),
+            Figure::Several(numbers) => Value::list(numbers.iter().copied().map(Value::Number)),
+        }
+    }
 }
 
 /// Sorts names so that each needs only those before it.

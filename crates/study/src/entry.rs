@@ -39,9 +39,12 @@ pub(crate) struct Entry {
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Field {
+pub enum Field {
+    /// A number.
     Number(f64),
+    /// Text.
     Text(String),
+    /// True or false.
     Truth(bool),
 }
 
@@ -281,6 +284,8 @@ fn profiled(fields: &mut Fields, profiles: &Profiles) {
     }
     if let Some(mutex) = profiles.of(ProfileKind::Mutex) {
         fields.number("profile.contention", mutex.per_second());
+        let contentions = each(mutex, mutex.count);
+        fields.number("profile.contentions_per_request", Some(contentions));
         let first = mutex.sites.first();
         fields.text("profile.holder", first.map_or("", |site| &site.function));
         let part = first.map_or(0.0, |site| mutex.share(site.value));
@@ -458,6 +463,9 @@ fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
         "faults_per_request",
         each(family.faults_minor + family.faults_major),
     );
+    // Of before, when nobody kept it.
+    let since_start = Some(family.faults_since_start).filter(|count| *count > 0);
+    number("faults_since_start", since_start.map(|count| count as f64));
     let switches = family.switches_voluntary + family.switches_involuntary;
     number("switches_per_request", each(switches));
     number("cpus", Some(family.cpus_allowed.len() as f64));

@@ -22,6 +22,7 @@ const NOTES: Notes = Notes {
 /// An expression that was read and checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Expression {
+    text: String,
     tree: Node,
     variables: Vec<String>,
     /// Whether it asks which round a step is of.
@@ -76,11 +77,22 @@ impl Expression {
         reader.read(&tree)?;
         narrow(&mut tree);
         Ok(Expression {
+            text: text.to_owned(),
             tree,
             variables: reader.used,
             names_rounds: reader.names_rounds,
             named: reader.named,
         })
+    }
+
+    /// As it is written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The expression itself.
+    pub(crate) fn tree(&self) -> &Node {
+        &self.tree
     }
 
     /// Names of variables that it uses.

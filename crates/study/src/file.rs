@@ -319,6 +319,11 @@ pub(crate) struct ClaimFile {
     /// bear company; throughputs do not.
     #[serde(default = "yes")]
     pub(crate) calm: bool,
+    /// Figures of the source by name. A claim that has some is decided by them alone, and may not look at
+    /// steps; one that has none has to.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, Figure>"))]
+    pub(crate) figures: BTreeMap<Spanned<String>, Figure>,
     /// Names for expressions that the conditions share.
     #[serde(default, rename = "let")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
@@ -332,6 +337,17 @@ pub(crate) struct ClaimFile {
     /// The numbers that decide, with `{expression}` and `{expression | format}`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) because: Spanned<String>,
+}
+
+/// A number of the source, or a column of its table.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Figure {
+    /// One number.
+    One(f64),
+    /// Several, in the order of the source.
+    Several(Vec<f64>),
 }
 
 /// Bars on the left axis, areas on the right one, for each category.

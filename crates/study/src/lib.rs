@@ -33,7 +33,10 @@ mod expression;
 mod file;
 mod functions;
 mod language;
+pub mod made_up;
+pub mod pages;
 pub mod payload;
+pub mod results;
 pub mod run;
 mod study;
 mod template;
@@ -41,6 +44,7 @@ pub mod vocabulary;
 
 pub use apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 pub use expand::{SEED, StudyStep};
+pub use file::Figure;
 #[cfg(feature = "schema")]
 pub use file::schema;
 pub use run::{Ran, run};

@@ -275,6 +275,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "seconds per second that others waited for mutexes, by the mutex profile",
     ),
     (
+        "profile.contentions_per_request",
+        Kind::Number,
+        "how often a mutex was waited for per good answer, by the mutex profile",
+    ),
+    (
         "profile.holder",
         Kind::Text,
         "function that held what others waited for the longest",
@@ -408,6 +413,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "page faults of the driver's processes per good answer",
     ),
     (
+        "client.faults_since_start",
+        Kind::Number,
+        "page faults of the driver's processes since they began, up to the window's end",
+    ),
+    (
         "client.switches_per_request",
         Kind::Number,
         "context switches of the driver's processes per good answer",
@@ -513,6 +523,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "server.faults_per_request",
         Kind::Number,
         "page faults of the server's processes per good answer",
+    ),
+    (
+        "server.faults_since_start",
+        Kind::Number,
+        "page faults of the server's processes since they began, up to the window's end",
     ),
     (
         "server.switches_per_request",

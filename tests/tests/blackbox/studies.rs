@@ -252,6 +252,20 @@ fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
     are_told(claims);
     let decided = |claim: &&Value| claim["outcome"] != "open";
     assert!(claims.iter().filter(decided).count() >= 3, "{claims:#?}");
+    // Of what was measured every outcome can be kept, and of the source's figures none is.
+    let args = ["study", "keep", "runs/latest", "--into", "."];
+    place.run(&args).ends_with(0);
+    let kept = std::fs::read_to_string(place.path().join("client-ceiling.toml")).expect("kept");
+    let kept: toml::Table = toml::from_str(&kept).expect("TOML");
+    assert_eq!(kept["size"].as_str(), Some("smoke"));
+    let ids: Vec<&str> = kept["claim"]
+        .as_array()
+        .expect("claims")
+        .iter()
+        .filter_map(|claim| claim.get("id")?.as_str())
+        .collect();
+    let measured = claims.iter().filter(|claim| claim["by_figures"] != true);
+    assert_eq!(ids.len(), measured.count(), "{ids:?}");
 }
 
 /// Where goroutines waited for something in a step, the longest first: the function, and what it waited
@@ -346,11 +360,20 @@ fn the_study_of_a_requests_anatomy_counts_both_sides() {
         let used = json_at(step, "/telemetry/client/cpu_ns").as_u64();
         assert!(used > Some(0), "{step:.300}");
     }
-    // No study can ask for what would decide it, and the claim says so.
-    let locks = claim(&record, "futexes-are-locks");
-    let because = locks["because"].as_str().unwrap_or_default();
-    assert_eq!(locks["outcome"], "open", "{locks:#}");
-    assert!(because.contains("mutex profile"), "{locks:#}");
+    // What decides it is in the servers' profiles.
+    for step in ["rest-locks", "grpc-locks"]
+        .into_iter()
+        .flat_map(|group| of_group(&record, group))
+    {
+        let kinds = list(step, "/profiles/readings").iter();
+        let has_locks = kinds.map(|of| &of["kind"]).any(|kind| kind == "mutex");
+        assert!(has_locks, "{step:.300}");
+    }
+    // A whole process, from an empty heap.
+    for step in of_group(&record, "rest-counted") {
+        let faults = json_at(step, "/telemetry/client/faults_since_start").as_u64();
+        assert!(faults > Some(500), "{step:.300}");
+    }
     let watched = of_group(&record, "tcp");
     assert_eq!(watched.len(), 2);
     let (mut counted, mut missing) = (0, String::new());

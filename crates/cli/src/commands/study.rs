@@ -12,6 +12,7 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::scenario::Programs;
 use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
+use wallfinder_study::results::Kept;
 use wallfinder_study::{Hosts, SEED, Size, Study, StudyStep, SubjectSpec, builtin, claims};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
@@ -21,7 +22,7 @@ use wallfinder_testbed::scratch::Scratch;
 
 use crate::bench::Bench;
 use crate::bench::elsewhere::Elsewhere;
-use crate::commands::note_versions;
+use crate::commands::{note_versions, record};
 use crate::exchange::ask;
 use crate::exit::{self, Failed};
 use crate::flags::{OutputFlags, StudyCommand, StudyHostFlags};
@@ -56,6 +57,7 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
             };
             run(&study, flags.size, programs, &flags.output)
         }
+        StudyCommand::Keep { run, into } => keep(&run, &into),
         StudyCommand::New { file, from } => new(&file, &from),
     }
 }
@@ -137,6 +139,26 @@ fn new(file: &Path, from: &str) -> Result<(), Failed> {
         .map_err(|error| Failed::run(format!("{} cannot be written: {error}", file.display())))
 }
 
+/// What a run came to, by this version's claims, in a file that pages are made of. One that was cut short is
+/// not kept: what it lacks is not known to be missing.
+fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
+    let mut record = record::open(run)?;
+    if !record.complete {
+        return Err(Failed::usage(format!(
+            "{} did not end as planned: run it again",
+            run.display()
+        )));
+    }
+    record::judge_steps(&mut record);
+    let (name, has_parts, size) = study_of(&record, None)?
+        .ok_or_else(|| Failed::usage(format!("{} is no run of a built-in study", run.display())))?;
+    let study = with_parts(&name, has_parts)?;
+    judge_claims(&mut record, Some(&name))?;
+    let kept = Kept::of(&study, size, &record);
+    let file = into.join(format!("{}.toml", kept.study));
+    output::put(&kept.text(), Some(&file))
+}
+
 /// Longest study file.
 const STUDY_BYTES_MAX: u64 = 8 << 20;
 
@@ -156,6 +178,18 @@ fn load(name: &str) -> Result<Study, Failed> {
 /// A study's claims anew, by this version and from the record's steps: those of the study that is named,
 /// or of the built-in one that the record is of. Other records are left as they are.
 pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(), Failed> {
+    let Some((name, has_parts, size)) = study_of(record, named)? else {
+        return Ok(());
+    };
+    let judged = claims::judge(&with_parts(&name, has_parts)?, size, &record.steps, &[]);
+    record.claims = judged.outcomes;
+    record.charts = judged.charts;
+    Ok(())
+}
+
+/// The study that a record is of, by its name or the one given: whether its parts were run, and at which size. `None`
+/// where it is of no built-in one.
+fn study_of(record: &Record, named: Option<&str>) -> Result<Option<(String, bool, Size)>, Failed> {
     let of_record = || {
         // A run may have been given a name of its own; then the command line has the study's.
         let begins = |name: &str| record.plan.name.starts_with(&format!("{name}-"));
@@ -167,23 +201,12 @@ pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(
         found.filter(|_| is_study)
     };
     let Some(name) = named.or_else(of_record) else {
-        return Ok(());
-    };
-    let study = |has_parts: bool| -> Result<Study, Failed> {
-        let mut study = load(name)?;
-        let parts: Vec<String> = study
-            .parts()
-            .iter()
-            .map(|part| (*part).to_owned())
-            .collect();
-        let wanted = if has_parts { &parts[..] } else { &[] };
-        study.keep_parts(wanted).map_err(Failed::usage)?;
-        Ok(study)
+        return Ok(None);
     };
     // The size that has most of the record's steps, and fewest others.
     let mut best = None;
     for has_parts in [false, true] {
-        let study = study(has_parts)?;
+        let study = with_parts(name, has_parts)?;
         for size in study.sizes() {
             let planned = study.expand(size);
             let labels: BTreeSet<&str> = planned.iter().map(|step| step.label.as_str()).collect();
@@ -193,16 +216,24 @@ pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(
         }
     }
     match best {
-        Some((1.., _, has_parts, size)) => {
-            let judged = claims::judge(&study(has_parts)?, size, &record.steps, &[]);
-            record.claims = judged.outcomes;
-            record.charts = judged.charts;
-            Ok(())
-        }
+        Some((1.., _, has_parts, size)) => Ok(Some((name.to_owned(), has_parts, size))),
         _ => Err(Failed::usage(format!(
             "none of the record's steps is one of the study `{name}`"
         ))),
     }
+}
+
+/// A study with all of its parts, or with none.
+fn with_parts(name: &str, has_parts: bool) -> Result<Study, Failed> {
+    let mut study = load(name)?;
+    let parts: Vec<String> = study
+        .parts()
+        .iter()
+        .map(|part| (*part).to_owned())
+        .collect();
+    let wanted = if has_parts { &parts[..] } else { &[] };
+    study.keep_parts(wanted).map_err(Failed::usage)?;
+    Ok(study)
 }
 
 fn unknown(name: &str) -> Failed {

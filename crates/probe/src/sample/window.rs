@@ -149,6 +149,7 @@ impl<'a> Window<'a> {
                 .saturating_sub(detail_before.switches_involuntary),
             faults_minor: after.faults_minor.saturating_sub(before.faults_minor),
             faults_major: after.faults_major.saturating_sub(before.faults_major),
+            faults_since_start: after.faults_minor + after.faults_major,
             rss_bytes_max: rss.max().unwrap_or(0),
             throttled_ns: after.throttled_ns.saturating_sub(before.throttled_ns),
             throttled_share: ratio(throttled_periods as f64, periods as f64),

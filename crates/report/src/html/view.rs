@@ -54,6 +54,8 @@ impl From<Worded> for Doubt {
 #[derive(Serialize)]
 struct Claim {
     outcome: &'static str,
+    /// Decided by the source's own figures, not by what was measured.
+    by_figures: bool,
     claim: String,
     source: String,
     because: String,
@@ -244,6 +246,7 @@ fn claims(record: &Record) -> Vec<Claim> {
                 .iter()
                 .filter(|c| c.outcome == outcome)
                 .map(|c| Claim {
+                    by_figures: c.by_figures,
                     outcome: words::outcome(c.outcome),
                     claim: c.claim.clone(),
                     source: c.source.clone(),
@@ -251,18 +254,19 @@ fn claims(record: &Record) -> Vec<Claim> {
                 }),
         );
     }
+    claims.sort_by_key(|claim| claim.by_figures);
     claims
 }
 
-/// `1 of 3 claims confirmed, 1 contradicted, 1 open`.
+/// `3 claims: 1 confirmed, 1 contradicted, 1 open`, of those that were measured, if any were.
 fn claims_headline(record: &Record) -> String {
-    let count = |outcome| {
-        record
-            .claims
-            .iter()
-            .filter(|c| c.outcome == outcome)
-            .count()
+    let measured = record.claims.iter().filter(|claim| !claim.by_figures);
+    let measured: Vec<_> = measured.collect();
+    let counted = match measured.is_empty() {
+        true => record.claims.iter().collect(),
+        false => measured,
     };
+    let count = |outcome| counted.iter().filter(|c| c.outcome == outcome).count();
     let parts: Vec<String> = [Outcome::Confirmed, Outcome::Contradicted, Outcome::Open]
         .into_iter()
         .map(|outcome| (count(outcome), words::outcome(outcome)))
@@ -271,7 +275,7 @@ fn claims_headline(record: &Record) -> String {
         .collect();
     format!(
         "{}: {}",
-        words::counted(record.claims.len() as u64, "claim"),
+        words::counted(counted.len() as u64, "claim"),
         parts.join(", ")
     )
 }

@@ -15,13 +15,27 @@ fn role(outcome: Outcome) -> Role {
     }
 }
 
+/// What was measured, and below it what the source's own figures decide.
 pub(crate) fn list(page: &mut Page, outcomes: &[ClaimOutcome]) {
+    let (by_figures, measured): (Vec<_>, Vec<_>) = outcomes.iter().partition(|one| one.by_figures);
+    if !measured.is_empty() {
+        part(page, "CLAIMS", "", &measured);
+    }
+    if !by_figures.is_empty() {
+        if !measured.is_empty() {
+            page.gap();
+        }
+        part(page, "SOURCE", words::BY_FIGURES, &by_figures);
+    }
+}
+
+fn part(page: &mut Page, heading: &str, what: &str, outcomes: &[&ClaimOutcome]) {
     let count = |outcome| outcomes.iter().filter(|one| one.outcome == outcome).count();
     page.entry(
-        "CLAIMS",
+        heading,
         Role::Strong,
         &format!(
-            "{} confirmed · {} contradicted · {} open",
+            "{what}{} confirmed · {} contradicted · {} open",
             count(Outcome::Confirmed),
             count(Outcome::Contradicted),
             count(Outcome::Open)

@@ -236,6 +236,7 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
         switches_involuntary: 811,
         faults_minor: 240,
         faults_major: 0,
+        faults_since_start: 1_240,
         rss_bytes_max: 41_200_000,
         throttled_ns: 0,
         throttled_share: 0.0,
@@ -1095,6 +1096,7 @@ pub fn study() -> Record {
         id: id.into(),
         claim: claim.into(),
         source: "client-ceiling.txt".into(),
+        by_figures: false,
         outcome,
         because: because.into(),
     };

@@ -137,7 +137,8 @@ fn time_is_judged_where_no_call_is_watched() {
             // Nor were events counted.
             ("instructions", Outcome::Open),
             ("cycles", Outcome::Open),
-            ("futexes-are-locks", Outcome::Open),
+            // A tenth of all requests wait for a lock there, and 13 in 100 call futex.
+            ("futexes-are-locks", Outcome::Confirmed),
         ],
     );
 }

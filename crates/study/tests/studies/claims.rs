@@ -123,6 +123,49 @@ because = '{{best("simple", "engine").throughput | rate}}/s'
     );
 }
 
+/// A claim of figures, or of none, with these conditions.
+fn of_figures(figures: &str, confirmed: &str) -> Result<Study, String> {
+    let start = SMALL.find("[[claim]]").unwrap();
+    let text = format!(
+        r#"{}[[claim]]
+id = "arithmetic"
+claim = "A quarter of them"
+source = "a page"
+{figures}
+confirmed = '{confirmed}'
+contradicted = '!({confirmed})'
+because = "so it is"
+"#,
+        &SMALL[..start]
+    );
+    Study::parse("my.toml", &text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn figures_of_the_source_decide_a_claim_and_its_outcome_says_so() {
+    let figures = "figures = { all = 8, some = [2, 4] }";
+    for (confirmed, outcome) in [
+        ("some[0] / all == 0.25", Outcome::Confirmed),
+        ("some[1] / all == 0.25", Outcome::Contradicted),
+    ] {
+        let study = of_figures(figures, confirmed).unwrap();
+        let found = judge(&study, server(500.0)).remove(0);
+        assert_eq!((found.outcome, found.by_figures), (outcome, true));
+    }
+    let measured = Study::parse("my.toml", SMALL).unwrap();
+    assert!(!judge(&measured, server(500.0))[0].by_figures);
+}
+
+#[test]
+fn a_claim_is_of_figures_or_of_steps_and_never_of_neither_or_both() {
+    let neither = of_figures("", "8 / 2 == 4").unwrap_err();
+    assert!(neither.contains("looks at no step"), "{neither}");
+    let both = of_figures("figures = { all = 8 }", "size(steps) < all").unwrap_err();
+    assert!(both.contains("make two claims"), "{both}");
+    let twice = of_figures("figures = { all = 8 }\nlet.all = '8'", "all == 8").unwrap_err();
+    assert!(twice.contains("a figure and a `let`"), "{twice}");
+}
+
 #[test]
 fn conditions_that_are_true_together_are_a_fault_and_no_outcome() {
     // Exclusive on the made-up data of the check, not on these.

@@ -401,6 +401,7 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
         gomaxprocs: Some(1),
         cpus_allowed: vec![cpu],
         cpu_ns: (busy * window_ns as f64) as u64,
+        faults_since_start: 5_000,
         utilisation: busy,
         cpus_busy: busy,
         hottest_thread: Some(ThreadShare {
