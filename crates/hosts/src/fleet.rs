@@ -669,18 +669,20 @@ impl Driving<'_, '_> {
                 heard_ns: member.heard.heard_ns(),
             });
             let (measured, lost) = match member.ended {
-                Some(measured) if lost.is_none() => {
+                // What it measured came in the end, whatever was thought of it.
+                Some(measured) => {
                     let own = measured.window_to_ns - measured.window_from_ns;
-                    let ended_early =
-                        !is_cut && !is_counted && (own as f64) < WHOLE_MIN * window_ns as f64;
-                    let lost = ended_early.then(|| LostClient {
+                    let is_whole =
+                        is_cut || is_counted || own as f64 >= WHOLE_MIN * window_ns as f64;
+                    let early = || LostClient {
                         why: "its load ended early: its controller was not heard for a while"
                             .to_owned(),
                         heard_ns: measured.window_to_ns,
-                    });
+                    };
+                    let lost = (!is_whole).then(|| lost.unwrap_or_else(early));
                     (measured, lost)
                 }
-                _ => (member.heard.measured(longest), lost),
+                None => (member.heard.measured(longest), lost),
             };
             Part {
                 host: name_of(member.host).to_owned(),
