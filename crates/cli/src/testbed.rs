@@ -304,7 +304,11 @@ impl Testbed {
                 let cpus = client.cpus.clone();
                 let placement = match (&client.host, &server.host) {
                     _ if placed.is_some() => placed.cloned().unwrap_or_default(),
-                    (Some(_), _) => Placement::elsewhere(cpus, from.processors()),
+                    // Of several those of all.
+                    (Some(_), _) => Placement::elsewhere(
+                        cpus.filter(|_| client.more_hosts.is_empty()),
+                        from.processors(),
+                    ),
                     // Nobody there uses a processor of this host.
                     (None, Some(_)) => {
                         let cpus = cpus.or_else(|| Some(from.processors()));

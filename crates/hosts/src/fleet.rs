@@ -62,6 +62,8 @@ const NAMED_MAX: usize = 3;
 pub struct Fleet {
     name: String,
     hosts: Vec<Arc<dyn ClientHost>>,
+    /// The machines' fingerprints.
+    facts: Vec<Environment>,
     /// Processors for the workers of each host, where they were named.
     cpus: Option<Vec<u32>>,
     on_lost: OnLostClient,
@@ -85,6 +87,7 @@ impl Fleet {
         let names: Vec<&str> = hosts.iter().map(|host| name_of(&**host)).collect();
         Fleet {
             name: named(&names),
+            facts: hosts.iter().map(|host| host.facts()).collect(),
             lost: Mutex::new(vec![None; hosts.len()]),
             hosts,
             cpus,
@@ -100,13 +103,17 @@ impl Fleet {
         self.cpus.clone().unwrap_or_else(|| host.processors())
     }
 
-    /// The hosts that there still are.
-    fn left(&self) -> Vec<&Arc<dyn ClientHost>> {
+    /// The hosts that there still are, by their places.
+    fn left(&self) -> Vec<(usize, &Arc<dyn ClientHost>)> {
         let lost = self.lost_hosts();
-        let each = self.hosts.iter().zip(lost.iter());
-        each.filter(|(_, lost)| lost.is_none())
-            .map(|(host, _)| host)
-            .collect()
+        let each = self.hosts.iter().enumerate();
+        each.filter(|(nth, _)| lost[*nth].is_none()).collect()
+    }
+
+    /// Whether so many workers have less than all of the time that they want on a host.
+    fn is_under_quota(&self, nth: usize, workers: u32) -> bool {
+        let quota = self.facts[nth].cgroup_quota_cores;
+        quota.is_some_and(|cores| cores < f64::from(workers))
     }
 
     fn lose(&self, name: &str, why: &str) {
@@ -122,13 +129,22 @@ impl Fleet {
     fn dealt(&self, spec: &StepSpec) -> Vec<(&Arc<dyn ClientHost>, StepSpec)> {
         let mut hosts = self.left();
         hosts.truncate(deal::hosts_of(&spec.load, hosts.len()));
-        let processors: Vec<Vec<u32>> = hosts.iter().map(|host| self.cpus_of(&***host)).collect();
+        let processors = hosts.iter().map(|(_, host)| self.cpus_of(&***host));
+        let processors: Vec<Vec<u32>> = processors.collect();
         let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
         let workers = deal::workers(spec.load.workers, &counts);
         let of = hosts.len() as u32;
         let each = (0..).zip(hosts).zip(processors.into_iter().zip(workers));
-        each.map(|((nth, host), (cpus, workers))| {
-            (host, deal::part(spec, Share { nth, of }, workers, cpus))
+        each.map(|((nth, (place, host)), (cpus, workers))| {
+            let part = deal::part(spec, Share { nth, of }, workers, cpus);
+            let under_quota = part.under_quota || self.is_under_quota(place, workers);
+            (
+                host,
+                StepSpec {
+                    under_quota,
+                    ..part
+                },
+            )
         })
         .collect()
     }
@@ -175,26 +191,37 @@ impl Host for Fleet {
     }
 
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
-        let each = self.left().into_iter().map(|host| {
+        let left = self.left();
+        let each = left.iter().map(|(nth, host)| {
             let paced = setup.paced_cpus.as_ref();
+            let cpus = self.cpus_of(&***host);
             host.sampler(Setup {
-                paced_cpus: paced.map(|_| [Vec::new(), self.cpus_of(&**host)]),
-                pin: self.cpus_of(&**host).first().copied(),
+                pin: cpus.first().copied(),
+                under_quota: setup.under_quota || self.is_under_quota(*nth, cpus.len() as u32),
+                paced_cpus: paced.map(|_| [Vec::new(), cpus]),
                 ..setup.clone()
             })
         });
         let each = each.collect::<Result<_, _>>()?;
-        Ok(several::sampled(each, merged_telemetry, |_| None))
+        let names = left.iter().map(|(_, host)| name_of(&***host).to_owned());
+        Ok(several::sampled(
+            each,
+            merged_telemetry,
+            |_| None,
+            names.collect(),
+        ))
     }
 
     fn pace(&self, _: Vec<u32>) -> PaceOf {
         let each = self.left().into_iter();
-        let each: Vec<PaceOf> = each.map(|host| host.pace(self.cpus_of(&**host))).collect();
+        let each: Vec<PaceOf> = each
+            .map(|(_, host)| host.pace(self.cpus_of(&**host)))
+            .collect();
         Box::new(move |from_ns, to_ns| mean(each.iter().filter_map(|pace| pace(from_ns, to_ns))))
     }
 
     fn levers(&self, own: Own) -> Reach {
-        let reaches = self.left().into_iter().map(|host| {
+        let reaches = self.left().into_iter().map(|(_, host)| {
             let reach = host.levers(Own {
                 side: Side {
                     cpus: self.cpus_of(&**host),
@@ -210,7 +237,7 @@ impl Host for Fleet {
 
     fn neighbours(&self, _: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
         let each = self.left().into_iter();
-        let each = each.flat_map(|host| {
+        let each = each.flat_map(|(_, host)| {
             let of = host.neighbours(&self.cpus_of(&**host), known, cores_min);
             of.into_iter().map(|neighbour| Neighbour {
                 name: format!("{} of {}", neighbour.name, name_of(&**host)),
@@ -233,11 +260,11 @@ impl ClientHost for Fleet {
 
     /// Those of the first; a quota is that of all, where each has one.
     fn facts(&self) -> Environment {
-        let each: Vec<Environment> = self.hosts.iter().map(|host| host.facts()).collect();
-        let quotas: Option<Vec<f64>> = each.iter().map(|of| of.cgroup_quota_cores).collect();
+        let quotas = self.facts.iter().map(|of| of.cgroup_quota_cores);
+        let quotas: Option<Vec<f64>> = quotas.collect();
         Environment {
             cgroup_quota_cores: quotas.map(|quotas| quotas.iter().sum()),
-            ..each.into_iter().next().unwrap_or_default()
+            ..self.facts.first().cloned().unwrap_or_default()
         }
     }
 
@@ -494,6 +521,8 @@ impl Driving<'_, '_> {
             Ok(measured) => self.members[nth].ended = Some(measured),
             Err(error) => match self.members[nth].host.lost() {
                 Some(lost) => self.lose(nth, lost.why),
+                // It is there, and does not do what it did: its lease was over, say.
+                None if self.zero_ns != 0 => self.lose(nth, why_of(error)),
                 None => self.give_up(of_host(self.members[nth].host, error)),
             },
         }
@@ -640,18 +669,20 @@ impl Driving<'_, '_> {
                 heard_ns: member.heard.heard_ns(),
             });
             let (measured, lost) = match member.ended {
-                Some(measured) if lost.is_none() => {
+                // What it measured came in the end, whatever was thought of it.
+                Some(measured) => {
                     let own = measured.window_to_ns - measured.window_from_ns;
-                    let ended_early =
-                        !is_cut && !is_counted && (own as f64) < WHOLE_MIN * window_ns as f64;
-                    let lost = ended_early.then(|| LostClient {
+                    let is_whole =
+                        is_cut || is_counted || own as f64 >= WHOLE_MIN * window_ns as f64;
+                    let early = || LostClient {
                         why: "its load ended early: its controller was not heard for a while"
                             .to_owned(),
                         heard_ns: measured.window_to_ns,
-                    });
+                    };
+                    let lost = (!is_whole).then(|| lost.unwrap_or_else(early));
                     (measured, lost)
                 }
-                _ => (member.heard.measured(longest), lost),
+                None => (member.heard.measured(longest), lost),
             };
             Part {
                 host: name_of(member.host).to_owned(),
@@ -663,6 +694,13 @@ impl Driving<'_, '_> {
             }
         });
         merge::merged(parts.collect(), self.told_intervals, self.zero_ns)
+    }
+}
+
+fn why_of(error: EngineError) -> String {
+    match error {
+        EngineError::Elsewhere { why, .. } => why,
+        error => error.to_string(),
     }
 }
 

@@ -66,7 +66,12 @@ impl Host for Several {
                 ..setup.clone()
             })
         });
-        Ok(sampled(each.collect::<Result<_, _>>()?, merged, uneven))
+        Ok(sampled(
+            each.collect::<Result<_, _>>()?,
+            merged,
+            uneven,
+            Vec::new(),
+        ))
     }
 
     fn pace(&self, _: Vec<u32>) -> PaceOf {
@@ -285,13 +290,16 @@ type Merge = fn(Vec<Telemetry>) -> Telemetry;
 /// What is to be told of how they differ.
 type Compare = fn(&[Telemetry]) -> Option<Caveat>;
 
-/// Hosts that are watched already, watched as one.
+/// Hosts that are watched already, watched as one. Where they have names, one that stood still alone is named, and the
+/// others went on.
 pub(crate) fn sampled(
     each: Vec<Box<dyn Sampling>>,
     merge: Merge,
     compare: Compare,
+    names: Vec<String>,
 ) -> Box<dyn Sampling> {
     Box::new(Together {
+        names,
         each,
         marks: Vec::new(),
         merge,
@@ -306,6 +314,7 @@ struct Together {
     marks: Vec<Vec<i64>>,
     merge: Merge,
     compare: Compare,
+    names: Vec<String>,
 }
 
 /// An instant of the first axis on another: by the mark that is nearest.
@@ -377,12 +386,19 @@ impl Sampling for Together {
             marks,
             merge,
             compare,
+            names,
         } = *self;
         let mut each: Vec<Joint> = each.into_iter().map(|sampler| sampler.stop()).collect();
         let mut gaps = Vec::new();
         let mut samples = Vec::new();
+        let is_gap = |gap: &Caveat| matches!(gap, Caveat::Gap { .. });
+        let stood_all_still = each.iter().all(|joint| joint.gaps.iter().any(is_gap));
         for (nth, joint) in each.iter_mut().enumerate() {
-            gaps.append(&mut joint.gaps);
+            let own = std::mem::take(&mut joint.gaps).into_iter();
+            match names.get(nth).filter(|_| !stood_all_still) {
+                Some(name) => gaps.extend(own.map(|gap| of_one_host(gap, name))),
+                None => gaps.extend(own),
+            }
             let own = std::mem::take(&mut joint.samples);
             match nth {
                 0 => samples = own,
@@ -399,6 +415,20 @@ impl Sampling for Together {
             let summarise = |of: &Joint, from, to| of.summarise(from, to);
             merge(summarised(&each, &marks, (from_ns, to_ns), summarise))
         })
+    }
+}
+
+/// What one host of several missed, which is no gap of the load.
+fn of_one_host(gap: Caveat, name: &str) -> Caveat {
+    match gap {
+        Caveat::Gap { gap_ns, at_ns } => Caveat::Note {
+            text: format!(
+                "The host {name}, or its agent, stood still for {} ms {:.1} s after the start; the others went on.",
+                gap_ns / 1_000_000,
+                at_ns as f64 / 1e9
+            ),
+        },
+        other => other,
     }
 }
 

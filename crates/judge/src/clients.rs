@@ -143,3 +143,135 @@ pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
     let place = verdict.evidence.len().min(1);
     verdict.evidence.insert(place, evidence);
 }
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_model::record::{Counts, Drained, LostClient};
+
+    use super::*;
+    use crate::double::{a_machine, a_step};
+    use crate::judge_step;
+
+    /// Three hosts with a worker and the same number of connections each, of these busy shares.
+    fn three(busy: [f64; 3], open: bool) -> Step {
+        let step = match open {
+            true => a_step().open(30_000.0),
+            false => a_step(),
+        };
+        let mut step = step.throughput(20_000.0).in_flight(64.0).build();
+        let worker = step.workers[0].clone();
+        step.workers = (0..)
+            .zip(busy)
+            .map(|(nth, busy_share)| WorkerSummary {
+                worker: nth,
+                busy_share,
+                answered: 60_000,
+                ..worker.clone()
+            })
+            .collect();
+        step.clients = (1..=3).map(part).collect();
+        step
+    }
+
+    fn part(nth: u32) -> ClientPart {
+        ClientPart {
+            host: format!("c{nth}"),
+            connections: 20,
+            workers: 1,
+            began_ns: 0,
+            clock_error_ns: 100_000,
+            counts: Counts {
+                scheduled: 60_000,
+                answered: 60_000,
+                ..Counts::default()
+            },
+            throughput: 6_000.0,
+            in_flight_mean: 20.0,
+            drained: Drained::default(),
+            latency: None,
+            lateness: None,
+            lost: None,
+        }
+    }
+
+    fn hosts(verdict: &Verdict) -> (Vec<String>, u32) {
+        match &verdict.detail {
+            Some(Detail::ClientHosts { hosts, of }) => (hosts.clone(), *of),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn where_all_hosts_are_full_the_wall_is_all_of_them() {
+        let verdict = judge_step(&three([0.99, 0.98, 0.99], false), &a_machine());
+        assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+        assert_eq!(
+            hosts(&verdict),
+            (vec!["c1".into(), "c2".into(), "c3".into()], 3)
+        );
+    }
+
+    #[test]
+    fn one_full_host_is_no_wall_of_a_closed_loop_and_is_told() {
+        let verdict = judge_step(&three([0.3, 0.99, 0.3], false), &a_machine());
+        assert_ne!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+        let told = verdict.evidence.iter().map(|evidence| &evidence.fact);
+        let expected = Fact::ClientHostsFull {
+            hosts: vec!["c2".into()],
+            of: 3,
+        };
+        assert!(told.into_iter().any(|fact| *fact == expected));
+    }
+
+    #[test]
+    fn the_one_host_that_is_behind_an_open_loop_is_its_wall() {
+        let mut step = three([0.3, 0.99, 0.3], true);
+        step.clients[1].counts.not_sent = 30_000;
+        step.counts.not_sent = 30_000;
+        step.counts.scheduled += 30_000;
+        let verdict = judge_step(&step, &a_machine());
+        assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+        assert_eq!(hosts(&verdict), (vec!["c2".into()], 3));
+        // Where another is behind too, and has room, it is not the client's CPU alone.
+        step.clients[0].counts.not_sent = 30_000;
+        let verdict = judge_step(&step, &a_machine());
+        assert_ne!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+    }
+
+    #[test]
+    fn a_host_is_full_by_its_quota_as_well() {
+        let mut step = three([0.1, 0.1, 0.1], false);
+        step.telemetry.client_hosts = vec![wallfinder_model::telemetry::ClientHostSummary {
+            host: wallfinder_model::telemetry::HostSummary {
+                name: "c3".to_owned(),
+                ..Default::default()
+            },
+            client: Some(FamilySummary {
+                quota_cores: Some(0.1),
+                utilisation: 0.99,
+                throttled_share: 0.9,
+                ..FamilySummary::default()
+            }),
+        }];
+        let full = full(&step).expect("one is");
+        assert_eq!((full.names, full.of), (vec!["c3".to_owned()], 3));
+    }
+
+    #[test]
+    fn a_step_with_a_lost_host_names_no_wall() {
+        let mut step = three([0.99, 0.99, 0.99], false);
+        let lost = &mut step.clients[2];
+        lost.workers = 0;
+        lost.counts.unknown = 20;
+        lost.lost = Some(LostClient {
+            why: "its ssh ended".to_owned(),
+            heard_ns: 3_000_000_000,
+        });
+        step.workers.truncate(2);
+        let verdict = judge_step(&step, &a_machine());
+        assert_eq!(verdict.wall, Wall::Inconclusive);
+        let views = views(&step);
+        assert_eq!(views[2].busy, None);
+        assert!(views[0].is_full() && !views[2].is_full());
+    }
+}

@@ -15,6 +15,9 @@ const ALL_MAX: usize = 12;
 /// Hosts of one sort that have a row where not all have.
 const OF_A_SORT_MAX: usize = 4;
 
+/// Reasons for a row that are told.
+const NOTES_MAX: usize = 2;
+
 /// One host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Row {
@@ -113,7 +116,11 @@ fn shown(views: &[ClientView<'_>]) -> Vec<(usize, Vec<&'static str>)> {
     ];
     for (measure, why) in most {
         let order = by(measure);
-        show(order[order.len() - 1], why);
+        let (least, most) = (order[0], order[order.len() - 1]);
+        // Where all are alike nobody stands out.
+        if measure(&views[most]) > measure(&views[least]) {
+            show(most, why);
+        }
     }
     shown.sort_by_key(|(nth, _)| *nth);
     shown
@@ -128,6 +135,7 @@ fn row(view: &ClientView<'_>, notes: Vec<&'static str>) -> Row {
         let unknown = number::whole(part.counts.unknown);
         notes.insert(0, format!("lost after {after}, {unknown} unknown"));
     }
+    notes.truncate(NOTES_MAX);
     let span = |histogram, name: &str| maybe(quantile(histogram, name), number::span);
     let began = match (&part.lost, part.began_ns) {
         (Some(_), _) => number::UNKNOWN.to_owned(),

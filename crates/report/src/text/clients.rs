@@ -25,18 +25,23 @@ pub(super) fn table(page: &mut Page, step: &Step) {
         Column::words("client host", 0, words(|row| &row.host)),
         Column::numbers("connections", 6, cells(|row| &row.connections)).headed("conn-", "ections"),
         Column::numbers("answered", 0, cells(|row| &row.rate)).headed("answered", "/s"),
-        Column::numbers("p50", 4, cells(|row| &row.p50)),
-        Column::numbers("p99", 0, cells(|row| &row.p99)),
+        Column::numbers("p50", 5, cells(|row| &row.p50)),
+        Column::numbers("p99", 2, cells(|row| &row.p99)),
         Column::numbers("workers busy", 0, cells(|row| &row.busy)).headed("workers", "busy"),
-        Column::numbers("CPU", 3, cells(|row| &row.cpu)).headed("CPU", "used"),
-        Column::numbers("of its ceiling", 2, cells(|row| &row.ceiling)).headed("of its", "ceiling"),
+        Column::numbers("CPU", 4, cells(|row| &row.cpu)).headed("CPU", "used"),
+        Column::numbers("of its ceiling", 3, cells(|row| &row.ceiling)).headed("of its", "ceiling"),
         Column::numbers("worker late", 7, cells(|row| &row.late)).headed("late", "p99"),
         Column::numbers("began", 8, cells(|row| &row.began)),
     ];
     if rows.iter().any(|row| !row.note.is_empty()) {
-        table.push(Column::words("", 0, words(|row| &row.note)));
+        table.push(Column::words("why", 1, words(|row| &row.note)));
     }
-    columns::write(page, table, 1);
+    let mut no_room = columns::write(page, table, 1);
+    no_room.reverse();
+    if !no_room.is_empty() {
+        let note = format!("no room here for {}", no_room.join(", "));
+        page.beside(Role::Dim, &note);
+    }
     if left_out > 0 {
         let more = counted(left_out as u64, "host");
         page.beside(Role::Dim, &format!("{more} more in the record"));
